@@ -177,9 +177,10 @@ if(libcurl_FOUND)
   set(client_programs VOXELD_C_CLIENT=${CMAKE_BINARY_DIR}/tests/${folder}c_client
       VOXELD_SENSOR=${CMAKE_BINARY_DIR}/bin/${folder}sensor)
   foreach(flavour IN LISTS client_flavours)
-    voxeld_program(sensor ${flavour} SOURCES api/c/sensor.c LIBRARIES PkgConfig::libcurl PkgConfig::jansson)
+    voxeld_program(sensor ${flavour} SOURCES api/c/sensor.c LIBRARIES PkgConfig::libcurl PkgConfig::jansson
+                   PkgConfig::zlib)
     voxeld_program(c_client ${flavour} DIRECTORY tests SOURCES tests/clients/c_client.c
-                   LIBRARIES PkgConfig::libcurl PkgConfig::jansson)
+                   LIBRARIES PkgConfig::libcurl PkgConfig::jansson PkgConfig::zlib)
     foreach(name sensor c_client)
       voxeld_target_name(${name} ${flavour} target)
       target_include_directories(${target} PRIVATE api/c)

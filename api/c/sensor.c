@@ -1,6 +1,6 @@
 // A sensor process: posts scans to voxeld and prints a line for each.
 //
-//   sensor [-u URL] [-q QUERY] [-a CA_FILE] [-r HZ] [-s STREAM -p POSES] [SCAN.bin...]
+//   sensor [-u URL] [-q QUERY] [-a CA_FILE] [-z METRES] [-r HZ] [-s STREAM -p POSES] [SCAN.bin...]
 //
 // Scans are read from the files. Without files they are read from the standard input as frames: each is a little-endian
 // uint32 with the number of bytes, then the rows. The token is $VOXELD_TOKEN.
@@ -9,6 +9,9 @@
 // program acts as a live sensor that makes a scan every 1/HZ s and never retries. Files are sent at that rate, frames
 // when they arrive. A scan is dropped if the request fails temporarily, if Retry-After is not over yet, or if the scan
 // is more than 1/HZ s late.
+//
+// With -z scans are packed, for slow links: rounded to this resolution, or with 0 without loss. -q must then have
+// num_features, and a scan with a number that does not fit ends the program.
 //
 // With -s each scan is a sweep of that stream, which begins anew; -q says how many sweeps are joined, for example
 // sweeps=10. The file POSES has one line for each scan, with its time and pose in the format of TUM: time x y z qx qy
@@ -65,6 +68,8 @@ struct counts {
 struct sensor {
   struct voxeld_client *client;
   const char *query;
+  double resolution;  // of packed scans; 0 = without loss, below 0 = scans are not packed
+  struct voxeld_packed packed;
   const char *stream;              // NULL if scans do not belong to a stream
   FILE *poses;                     // of the stream
   long line;                       // the number of the last line of poses that was read
@@ -206,6 +211,18 @@ static void drop(const char *name, const char *reason, struct counts *counts) {
   printf("%s: dropped, %s\n", name, reason);
 }
 
+// Posts rows, packed if the sensor packs scans.
+static enum voxeld_status send_rows(struct sensor *sensor, const char *query, const struct scan *rows,
+                                    struct voxeld_result *result) {
+  struct voxeld_packed *packed = &sensor->packed;
+  if (sensor->resolution < 0) return voxeld_voxelize(sensor->client, query, rows->rows, rows->bytes, result);
+  if (voxeld_pack_points(query, rows->rows, rows->bytes, sensor->resolution, packed))
+    return voxeld_voxelize(sensor->client, packed->query, packed->body, packed->bytes, result);
+  snprintf(result->error, sizeof result->error, "%s", packed->error);
+  result->temporary = false;
+  return VOXELD_FAILED;
+}
+
 // ---- sweeps that the service has lost -------------------------------------------------------------------------------
 
 // Puts the answered scan before the earlier sweeps. False if there is no memory.
@@ -242,8 +259,7 @@ static void send_again(struct sensor *sensor, const char *name, struct voxeld_re
   fprintf(stderr, "sensor: %s: the service has lost sweeps; they are sent again\n", name);
   bool fits = voxeld_sweeps_query(sensor->stream_query, history->sweeps, history->count, sensor->sweep_query,
                                   sensor->sweep_room);
-  if (fits && voxeld_voxelize(sensor->client, sensor->sweep_query, history->rows.rows, history->rows.bytes, &again) ==
-                  VOXELD_OK) {
+  if (fits && send_rows(sensor, sensor->sweep_query, &history->rows, &again) == VOXELD_OK) {
     before = *result;
     *result = again;
     again = before;
@@ -270,11 +286,15 @@ static bool keep_sweep(struct sensor *sensor, const char *name, const struct sca
 static bool post(struct sensor *sensor, const char *name, const struct scan *scan, struct voxeld_result *result) {
   double begin = now();
   const char *query = sensor->stream ? sensor->sweep_query : sensor->query;
-  enum voxeld_status status = voxeld_voxelize(sensor->client, query, scan->rows, scan->bytes, result);
+  enum voxeld_status status = send_rows(sensor, query, scan, result);
   if (status == VOXELD_OK) {
     sensor->counts.sent++;
     if (sensor->stream && !keep_sweep(sensor, name, scan, result)) return false;
     print_line(name, result, now() - begin);
+    if (sensor->resolution >= 0)
+      printf("%s: packed into %.1f %%, largest error %g\n", name,
+             100.0 * (double)sensor->packed.bytes / (double)(scan->bytes ? scan->bytes : 1),
+             sensor->packed.largest_error);
     return true;
   }
   if (sensor->interval > 0 && result->temporary) {
@@ -368,20 +388,29 @@ static bool parse_rate(const char *text, double *interval) {
   return end != text && *end == 0 && rate > 0 && isfinite(rate) && isfinite(*interval);
 }
 
+// False if the text is not a resolution.
+static bool parse_resolution(const char *text, double *resolution) {
+  char *end;
+  *resolution = strtod(text, &end);
+  return end != text && *end == 0 && *resolution >= 0 && isfinite(*resolution);
+}
+
 static const char usage[] =
-    "usage: sensor [-u URL] [-q QUERY] [-a CA_FILE] [-r HZ] [-s STREAM -p POSES] [SCAN.bin...]; HZ is above 0\n"
+    "usage: sensor [-u URL] [-q QUERY] [-a CA_FILE] [-z METRES] [-r HZ] [-s STREAM -p POSES] [SCAN.bin...]\n"
+    "HZ is above 0; METRES is 0 or more\n"
     "POSES has a line for each scan: time x y z qx qy qz qw\n";
 
 int main(int argc, char **argv) {
   struct voxeld_options options = voxeld_defaults("http://localhost:8080");
-  struct sensor sensor = {.query = "preset=kitti_second", .sweep = {.time = -INFINITY}};
+  struct sensor sensor = {.query = "preset=kitti_second", .resolution = -1, .sweep = {.time = -INFINITY}};
   const char *poses = NULL;
   bool fine = true;
-  for (int option; (option = getopt(argc, argv, "u:q:a:r:s:p:")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:a:z:r:s:p:")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': sensor.query = optarg; break;
       case 'a': options.ca_file = optarg; break;
+      case 'z': fine = parse_resolution(optarg, &sensor.resolution) && fine; break;
       case 'r': fine = parse_rate(optarg, &sensor.interval) && fine; break;
       case 's': sensor.stream = optarg; break;
       case 'p': poses = optarg; break;
@@ -407,6 +436,7 @@ int main(int argc, char **argv) {
 
   options.token = getenv("VOXELD_TOKEN");
   options.stop = &stop;
+  if (sensor.resolution >= 0) options.encoding = "deflate";
   if (sensor.interval > 0) options.retries = 0;
   sensor.client = voxeld_open(&options);
   if (!sensor.client) {
@@ -417,6 +447,7 @@ int main(int argc, char **argv) {
   int status = run(&sensor, argv + optind);
   printf("%ld scans sent, %ld dropped\n", sensor.counts.sent, sensor.counts.dropped);
   voxeld_close(sensor.client);
+  voxeld_packed_free(&sensor.packed);
   close_stream(&sensor);
   return status;
 }

@@ -1,8 +1,8 @@
-// A client of voxeld in one header, over libcurl (7.66 or later) and jansson, for processes that post scans: C99, C11
-// and C++, POSIX.
+// A client of voxeld in one header, over libcurl (7.66 or later), jansson and zlib, for processes that post scans: C99,
+// C11 and C++, POSIX.
 //
 //   #define VOXELD_CLIENT_IMPLEMENTATION  // in one source file, so that curl.h and jansson.h stay out of all others
-//   #include <voxeld_client.h>            // -std=gnu11 or -D_POSIX_C_SOURCE=200809L; pkg-config libcurl jansson
+//   #include <voxeld_client.h>            // -std=gnu11 or -D_POSIX_C_SOURCE=200809L; pkg-config libcurl jansson zlib
 //
 //   struct voxeld_options options = voxeld_defaults("http://localhost:8080");
 //   struct voxeld_client *client = voxeld_open(&options);
@@ -16,8 +16,8 @@
 // If libcurl is older than 7.84, open the first client before other threads run. A process made by fork must open its
 // own client. With TLS the program should ignore SIGPIPE.
 //
-// Memory: a result keeps its buffer for the next call, so calls of similar size allocate no buffer; libcurl and jansson
-// allocate and free their working memory. The rows are sent without a copy. Connections are kept and reused.
+// Memory: a result keeps its buffer for the next call, so calls of similar size allocate no buffer; libcurl, jansson
+// and zlib allocate and free their working memory. The rows are sent without a copy. Connections are kept and reused.
 #ifndef VOXELD_CLIENT_H
 #define VOXELD_CLIENT_H
 
@@ -121,6 +121,27 @@ enum voxeld_status voxeld_detect(struct voxeld_client *client, const char *query
 enum voxeld_status voxeld_backbone(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                    struct voxeld_result *result);
 
+// Points made small for slow links. Zero it before its first use: struct voxeld_packed packed = {0}. It owns what its
+// pointers point to, and keeps the memory for the next call.
+struct voxeld_packed {
+  unsigned char *body;  // for voxeld_voxelize and the like, with a client that has options.encoding = "deflate"
+  size_t bytes;
+  char *query;           // the caller's query, with dtype, scale and filter
+  double largest_error;  // the largest difference between a given number and the number that the service restores
+  char error[160];       // one line; set unless the call returned true
+  void *block;           // private: the memory, and its size
+  size_t room;
+};
+
+// Packs rows of little-endian float32. The query must have num_features. With the resolution 0 nothing is lost: a
+// column goes as integers if they restore every bit in units of 1, 0.1, ... or 0.000001, else as float32. Any other
+// resolution rounds, unless a coarser of these units restores every bit. -0.0 then becomes 0.0, and a column with a
+// number that is not finite goes as float32. No point is dropped. False if the rows are not whole, if int32 cannot hold
+// a number in units of the resolution, or if there is no memory.
+bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, double resolution,
+                        struct voxeld_packed *packed);
+void voxeld_packed_free(struct voxeld_packed *packed);
+
 // Writes a safetensors file of `count` tensors into `file`, which has `room` bytes, and returns the size of the whole
 // file. If that size is more than `room`, the file is incomplete: call again with a buffer of that size. Returns 0 if a
 // tensor cannot be sent: its name is longer than 63 characters or has characters other than letters, digits and _, or
@@ -199,6 +220,7 @@ const char *voxeld_warning(const struct voxeld_result *result, size_t number, co
 #include <curl/curl.h>
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -207,6 +229,7 @@ const char *voxeld_warning(const struct voxeld_result *result, size_t number, co
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <zlib.h>
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "tensors and rows are little-endian, and this client does not convert them"
@@ -545,6 +568,195 @@ size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file
       if (voxeld__dtypes[tensors[i].dtype].bytes == width) voxeld__put(&out, tensors[i].data, tensors[i].bytes);
   }
   return out.too_large ? 0 : out.size;
+}
+
+// ---- small points ---------------------------------------------------------------------------------------------------
+
+#define VOXELD__MAX_COLUMNS 64
+#define VOXELD__NOT_FINITE (-1.0)  // returned in place of an error
+
+// A column of the rows, and how it is sent.
+struct voxeld__column {
+  const unsigned char *first;  // its first number
+  size_t count, step;          // numbers; bytes from one to the next
+  double unit;                 // of its integers; 0 = float32
+};
+
+static float voxeld__float(const struct voxeld__column *column, size_t i) {
+  float value;
+  memcpy(&value, column->first + i * column->step, sizeof value);
+  return value;
+}
+
+static uint32_t voxeld__bits(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+// The nearest integer to the number in units. False if int32 cannot hold it, or if the number is not finite.
+static bool voxeld__round(float value, double unit, int32_t *integer) {
+  double units = (double)value / unit, nearest = units < 0 ? units - 0.5 : units + 0.5;
+  bool fits = nearest > -2147483648.0 && nearest < 2147483648.0;
+  if (fits) *integer = (int32_t)nearest;
+  return fits;
+}
+
+// The number as the service restores it.
+static float voxeld__restored(int32_t integer, double unit) { return (float)((double)integer * unit); }
+
+static bool voxeld__is_exact(const struct voxeld__column *column, double unit) {
+  int32_t integer;
+  for (size_t i = 0; i < column->count; i++) {
+    float value = voxeld__float(column, i);
+    if (!voxeld__round(value, unit, &integer) || voxeld__bits(voxeld__restored(integer, unit)) != voxeld__bits(value))
+      return false;
+  }
+  return true;
+}
+
+// The largest error of the column's integers. Infinity if one of them or the number restored from it does not fit;
+// VOXELD__NOT_FINITE if a number is not finite.
+static double voxeld__largest_error(const struct voxeld__column *column, double unit) {
+  const double infinity = (double)INFINITY;
+  double largest = 0;
+  int32_t integer;
+  for (size_t i = 0; i < column->count; i++) {
+    float value = voxeld__float(column, i);
+    if (!isfinite(value)) return VOXELD__NOT_FINITE;
+    if (!voxeld__round(value, unit, &integer)) {
+      largest = infinity;
+      continue;
+    }
+    double error = (double)voxeld__restored(integer, unit) - (double)value;
+    if (error < 0) error = -error;
+    if (error > largest) largest = error;
+  }
+  return largest;
+}
+
+// Chooses how the column is sent. False if a number does not fit.
+static bool voxeld__choose(struct voxeld__column *column, double resolution, double *largest_error) {
+  static const double units[] = {1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6};
+  column->unit = 0;
+  for (size_t i = 0; i < sizeof units / sizeof *units && units[i] >= resolution; i++) {
+    if (!voxeld__is_exact(column, units[i])) continue;
+    column->unit = units[i];
+    return true;
+  }
+  double error = resolution > 0 ? voxeld__largest_error(column, resolution) : VOXELD__NOT_FINITE;
+  if (error < 0) return true;
+  column->unit = resolution;
+  if (error > *largest_error) *largest_error = error;
+  return isfinite(error);
+}
+
+// Writes the four planes of a column: byte k of row i stands at k * count + i.
+static void voxeld__shuffle(const struct voxeld__column *column, bool deltas, unsigned char *planes) {
+  uint32_t before = 0;
+  for (size_t i = 0; i < column->count; i++) {
+    float value = voxeld__float(column, i);
+    uint32_t bits = voxeld__bits(value);
+    int32_t integer = 0;
+    if (column->unit > 0 && voxeld__round(value, column->unit, &integer)) bits = (uint32_t)integer;
+    if (deltas) {
+      uint32_t difference = bits - before;
+      before = bits;
+      bits = (difference << 1) ^ (0u - (difference >> 31));  // zigzag
+    }
+    for (size_t k = 0; k < 4; k++) planes[k * column->count + i] = (unsigned char)(bits >> 8 * k);
+  }
+}
+
+static void voxeld__describe(const char *query, const struct voxeld__column *columns, size_t count, bool integers,
+                             bool floats, char *text) {
+  while (*query) *text++ = *query++;
+  for (size_t i = 0; i < (integers && floats ? count : 1); i++) {
+    const char *type = columns[i].unit > 0 ? "int32" : "float32";
+    for (const char *c = i ? "," : "&dtype="; *c;) *text++ = *c++;
+    while (*type) *text++ = *type++;
+  }
+  for (const char *c = floats ? "&filter=shuffle" : "&filter=delta,shuffle"; *c;) *text++ = *c++;
+  *text = 0;
+  for (size_t i = 0; integers && i < count; i++)
+    text = voxeld__number(text, i ? "," : "&scale=", columns[i].unit > 0 ? columns[i].unit : 1.0);
+}
+
+// num_features of the query; 0 if there is none.
+static size_t voxeld__columns_of(const char *query) {
+  const char *name = "num_features=";
+  const char *at = query;
+  while (at && strncmp(at, name, strlen(name)) != 0) at = strchr(at, '&') ? strchr(at, '&') + 1 : NULL;
+  unsigned long columns = at ? strtoul(at + strlen(name), NULL, 10) : 0;
+  return columns > VOXELD__MAX_COLUMNS ? 0 : (size_t)columns;
+}
+
+// Makes room for the body, the planes and the query. Returns the planes; NULL if there is no memory.
+static unsigned char *voxeld__make_room(struct voxeld_packed *packed, size_t bytes, size_t query) {
+  if (bytes > SIZE_MAX / 4) return NULL;
+  size_t body = (size_t)compressBound((uLong)bytes), room = body + bytes + query;
+  if (room > packed->room) {
+    free(packed->block);
+    packed->block = malloc(room);
+    packed->room = packed->block ? room : 0;
+  }
+  if (!packed->block) return NULL;
+  packed->body = (unsigned char *)packed->block;
+  packed->query = (char *)packed->body + body + bytes;
+  return packed->body + body;
+}
+
+// Compresses the planes into the body. False if there is no memory.
+static bool voxeld__deflate(struct voxeld_packed *packed, const unsigned char *planes, size_t bytes) {
+  uLongf size = compressBound((uLong)bytes);
+  if (compress2(packed->body, &size, planes, (uLong)bytes, 1) != Z_OK) return false;
+  packed->bytes = (size_t)size;
+  return true;
+}
+
+#ifdef __GNUC__
+__attribute__((format(printf, 2, 3)))
+#endif
+static bool
+voxeld__cannot_pack(struct voxeld_packed *packed, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(packed->error, sizeof packed->error, format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, double resolution,
+                        struct voxeld_packed *packed) {
+  struct voxeld__column columns[VOXELD__MAX_COLUMNS];
+  size_t count = voxeld__columns_of(query);
+  bool integers = false, floats = false;
+  packed->largest_error = 0;
+  packed->bytes = 0;
+  *packed->error = 0;
+  if (!count) return voxeld__cannot_pack(packed, "the query needs num_features, from 1 to %d", VOXELD__MAX_COLUMNS);
+  if (bytes % (count * 4) || (bytes && !rows)) return voxeld__cannot_pack(packed, "these are not rows of float32");
+  if (!(resolution >= 0) || !isfinite(resolution)) return voxeld__cannot_pack(packed, "the resolution is below 0");
+  unsigned char *planes = voxeld__make_room(packed, bytes, strlen(query) + 64 * (count + 1));
+  if (!planes) return voxeld__cannot_pack(packed, "out of memory");
+  for (size_t i = 0; i < count; i++) {
+    struct voxeld__column column = {(const unsigned char *)rows + 4 * i, bytes / (count * 4), count * 4, 0};
+    if (!voxeld__choose(&column, resolution, &packed->largest_error))
+      return voxeld__cannot_pack(packed, "column %zu has a number that int32 cannot hold in units of %g", i,
+                                 resolution);
+    integers = integers || column.unit > 0;
+    floats = floats || !(column.unit > 0);
+    columns[i] = column;
+  }
+  // The service takes deltas of integers only.
+  for (size_t i = 0; i < count; i++) voxeld__shuffle(&columns[i], !floats, planes + 4 * i * columns[i].count);
+  voxeld__describe(query, columns, count, integers, floats, packed->query);
+  return voxeld__deflate(packed, planes, bytes) || voxeld__cannot_pack(packed, "out of memory");
+}
+
+void voxeld_packed_free(struct voxeld_packed *packed) {
+  free(packed->block);
+  memset(packed, 0, sizeof *packed);
 }
 
 // ---- the problem ----------------------------------------------------------------------------------------------------

@@ -76,6 +76,13 @@ static bool write_tensors(const struct voxeld_result *result, const char *path) 
   return fclose(file) == 0;
 }
 
+static bool write_body(const struct voxeld_packed *points, const char *path) {
+  FILE *file = fopen(path, "wb");
+  if (!file) return false;
+  bool whole = fwrite(points->body, 1, points->bytes, file) == points->bytes;
+  return fclose(file) == 0 && whole;
+}
+
 static unsigned char *read_all(size_t *size) {
   unsigned char *bytes = NULL;
   size_t room = 0, got = 1;
@@ -146,6 +153,21 @@ static char *sweeps_query(const char *query, const struct voxeld_sent_sweep *swe
   return text;
 }
 
+// Packs the rows twice into the same result, as a sensor does, and prints the query and the error.
+static bool pack_points(const char *query, const unsigned char *rows, size_t bytes, double resolution,
+                        struct voxeld_packed *packed) {
+  if (voxeld_pack_points(query, rows, bytes / 2 / 64 * 64, resolution, packed)) setlocale(LC_NUMERIC, "");
+  bool fine = voxeld_pack_points(query, rows, bytes, resolution, packed);
+  setlocale(LC_NUMERIC, "C");
+  json_t *line =
+      json_pack("{s:b, s:s, s:f, s:I, s:s}", "packed", fine, "query", fine ? packed->query : "", "error",
+                fine ? packed->largest_error : 0.0, "bytes", (json_int_t)packed->bytes, "why", packed->error);
+  json_dumpf(line, stdout, 0);
+  putchar('\n');
+  json_decref(line);
+  return fine;
+}
+
 static enum voxeld_status last_of(struct voxeld_client *client, const char *stream, const void *rows, size_t bytes,
                                   struct voxeld_result *result) {
   (void)rows, (void)bytes;
@@ -164,12 +186,13 @@ int main(int argc, char **argv) {
   char *made = NULL;
   int calls = 1;
   bool no_rows = false;
+  double resolution = -1;  // with 0 or more the rows are packed; with -n 0 their body is written
   struct voxeld_tensor tensors[VOXELD_MAX_TENSORS] = {{0}};
   struct voxeld_sent_sweep sweeps[32];
   size_t count = 0, sent = 0;
   enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
       voxeld_voxelize;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:fplNMDBKLX")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:z:fplNMDBKLX")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -197,6 +220,7 @@ int main(int argc, char **argv) {
       case 'P': query = made = sweep_query(query, optarg); break;
       case 'S': add_sweep(optarg, sweeps, &sent); break;
       case 's': add_tensor(optarg, tensors, &count); break;
+      case 'z': resolution = strtod(optarg, NULL), options.encoding = "deflate"; break;
       case 'N': no_rows = true; break;  // no rows, but their number of bytes
       default: return 2;
     }
@@ -209,15 +233,21 @@ int main(int argc, char **argv) {
   unsigned char *input = read_all(&size), *file = count ? pack(tensors, count, input, &size) : NULL;
   bool packed = count == 0 || file;
   const unsigned char *rows = file ? file : input;
+  struct voxeld_packed points = {0};
+  if (resolution >= 0) {
+    packed = pack_points(query, rows, size, resolution, &points);
+    rows = points.body, size = points.bytes, query = points.query;
+  }
   struct voxeld_result result = {0};
   for (int i = 0; packed && i < calls; i++) {
     print(ask(client, query, no_rows ? NULL : rows, size, &result), &result);
     fflush(stdout);
   }
-  bool written = !path || write_tensors(&result, path);
+  bool written = !path || !packed || (calls ? write_tensors(&result, path) : write_body(&points, path));
   free(input);
   free(file);
   free(made);
+  voxeld_packed_free(&points);
   voxeld_result_free(&result);
   voxeld_close(client);
   if (!packed) return 4;

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
 import zlib
 
 import numpy as np
@@ -24,6 +25,8 @@ import check
 import oracle
 import samples
 import steps
+import uplink_rows
+import voxeld
 from credentials import Authority, TlsDaemon
 from daemon import PATIENCE, ROOT, Daemon, wait_until
 from rude_server import DATE, GRID, LASTING, PASSING, RETRY_AFTER, RudeServer, Talk, answer, problem, token_file, url_of
@@ -480,6 +483,27 @@ class Sensor(CCase):
                 line, rf"scan{n}\.bin: \d+ voxels; {100 + n} points: kept \d+ .* block_filtered 0; [\d.]+ ms$"
             )
 
+    def test_packed_scans(self):
+        """The voxels are those of plain scans; a scan that does not fit ends the program."""
+        query = f"{QUERY}&num_features=4"
+        with Daemon() as daemon:
+            _, plain, _ = self.end(self.start(url_of(daemon), *self.scans(3)))
+            status, lines, errors = self.end(self.start(url_of(daemon), "-q", query, "-z", "0", *self.scans(3)))
+            self.assertEqual((status, lines[-1], errors), (0, "3 scans sent, 0 dropped", ""))
+            counts = [line.rpartition(";")[0] for line in lines[:-1:2]]
+            self.assertEqual(counts, [line.rpartition(";")[0] for line in plain[:-1]])
+            for n, line in enumerate(lines[1::2]):
+                self.assertRegex(line, rf"scan{n}\.bin: packed into [\d.]+ %, largest error 0$")
+            frame = struct.pack("<I8f", 32, 1e-4, 0, 0, 0, 3e6, 0, 0, 0)
+            status, lines, errors = self.end(self.start(url_of(daemon), "-q", query, "-z", "0.001"), frame)
+            self.assertEqual((status, lines), (1, ["0 scans sent, 0 dropped"]))
+            self.assertIn("frame 1: column 0 has a number that int32 cannot hold in units of 0.001", errors)
+            status, _, errors = self.end(self.start(url_of(daemon), "-z", "0.001", *self.scans(1)))
+            self.assertEqual(status, 1)
+            self.assertIn("the query needs num_features", errors)
+        for wrong in ("-1", "inf", "auto", ""):
+            self.assertEqual(self.end(self.start("http://localhost", "-z", wrong))[0], 2)
+
     def test_frames_from_the_standard_input(self):
         frames = b"".join(struct.pack("<I", len(body)) + body for body in (rows(10), b"", rows(200_000)))
         with Daemon() as daemon:
@@ -618,11 +642,119 @@ def has_handler(pid):
     return int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1
 
 
+class Packing(CCase):
+    """Points made small."""
+
+    def pack(self, points, resolution=0, query="preset=a&num_features=4&b=c"):
+        """What the program prints, and the packed request."""
+        path = self.folder / "body"
+        path.unlink(missing_ok=True)
+        options = (CLIENT, "-u", "http://localhost", "-n", "0", "-q", query, "-z", str(resolution), "-o", str(path))
+        done = subprocess.run(options, input=points, capture_output=True, timeout=PATIENCE)
+        line = json.loads(done.stdout)
+        self.assertEqual((done.returncode, done.stderr), (0 if line["packed"] else 4, b""))
+        body = zlib.decompress(path.read_bytes()) if line["packed"] else b""
+        told = dict(urllib.parse.parse_qsl(line["query"]))
+        return line, uplink_rows.request(body, told) if told else None
+
+    def restored(self, points, resolution=0):
+        """The rows that the service makes, and the types of the columns."""
+        line, packed = self.pack(points.tobytes(), resolution)
+        given = [packed.query[name] for name in ("preset", "num_features", "b")]
+        self.assertEqual((line["packed"], line["why"], given), (True, "", ["a", 4, "c"]))
+        rows = uplink_rows.restored(packed)
+        with np.errstate(invalid="ignore"):
+            error = np.nan_to_num(np.abs(rows.astype(np.float64) - points)).max()
+        self.assertEqual(line["error"], error)
+        return rows, packed.query["dtype"]
+
+    def test_exact_columns(self):
+        rng = np.random.default_rng(1)
+        columns = {
+            "millimetres": rng.integers(-80000, 80000, 3000) / 1000,
+            "whole": rng.integers(0, 255, 3000),
+            "largest": rng.choice([2.0**31 - 128, 128 - 2.0**31, 0], 3000),
+            "any": rng.normal(0, 30, 3000),
+            "bits": rng.integers(0, 2**32, 3000, dtype=np.uint64).astype(np.uint32).view(np.float32),
+            "negative zeros": rng.choice([-0.0, 0.0, 0.5], 3000),
+        }
+        for _ in range(12):
+            names = rng.choice(list(columns), 4)
+            points = np.column_stack([columns[name].astype(np.float32) for name in names])
+            with self.subTest(names):
+                rows, types = self.restored(points)
+                np.testing.assert_array_equal(rows.view(np.uint32), points.view(np.uint32))
+                whole = [name in ("millimetres", "whole", "largest") for name in names]
+                self.assertEqual(types, tuple("int32" if integer else "float32" for integer in whole))
+
+    def test_the_bytes_are_those_of_the_python_client(self):
+        rng = np.random.default_rng(3)
+        points = np.column_stack(
+            [(rng.integers(-80000, 80000, 3000) / unit).astype(np.float32) for unit in (1000, 100, 1, 10)]
+        )
+        _, packed = self.pack(points.tobytes())
+        other = voxeld.pack(points)
+        self.assertEqual(packed.body[0], uplink_rows.decoded(other))
+        self.assertEqual((packed.query["scale"], packed.query["filter"]), (other.query["scale"], "delta,shuffle"))
+
+    def test_resolutions(self):
+        rng = np.random.default_rng(2)
+        points = rng.uniform(-80, 80, (3000, 4)).astype(np.float32)
+        points[:, 3] = rng.integers(0, 9, 3000) / 10
+        for resolution in (0.001, 0.002, 1.5):
+            rows, types = self.restored(points, resolution)
+            self.assertLessEqual(np.abs(rows - points).max(), resolution / 2 + 4e-6)
+            self.assertEqual(types, ("int32",) * 4)
+        points[7, 1] = np.nan
+        points[7, 2] = -0.0
+        rows, types = self.restored(points, 0.01)
+        self.assertEqual(types, ("int32", "float32", "int32", "int32"))
+        np.testing.assert_array_equal(rows[:, 1], points[:, 1])
+        self.assertFalse(np.signbit(rows[7, 2]))
+
+    def test_the_service_restores_them(self):
+        points = np.random.default_rng(4).integers(-9000, 9000, (500, 4)) / np.float32(1000)
+        points = points.astype(np.float32)
+        with Daemon() as daemon:
+            url, query = url_of(daemon), f"{QUERY}&num_features=4"
+            self.call(url, body=points.tobytes())
+            plain = self.tensors
+            for options in (("-z", "0"), ("-z", "0.001", "-n", "3")):
+                lines = self.calls(url, *options, query=query, body=points.tobytes())
+                self.assertEqual(lines[0]["packed"], True)
+                self.assertEqual({line["status"] for line in lines[1:]}, {"OK"})
+                self.assertEqual(check.same_tensors(plain, self.tensors), [])
+
+    def test_no_points(self):
+        line, packed = self.pack(b"")
+        self.assertEqual((line["packed"], packed.body), (True, [b""]))
+
+    def test_what_cannot_be_packed(self):
+        for points, resolution, query, reason in (
+            (rows(3), 0, "preset=kitti_second", "num_features"),
+            (rows(3), 0, "xnum_features=4", "num_features"),
+            (rows(3), 0, "num_features=65", "num_features"),
+            (rows(3)[:-1], 0, "num_features=4", "rows"),
+            (
+                np.array([3e6, 0, 0, 0, 1e-4, 0, 0, 0], np.float32).tobytes(),
+                0.001,
+                "num_features=4",
+                "column 0 .* int32 .* units of 0.001",
+            ),
+            (np.full(4, 3.4e38, np.float32).tobytes(), 1.2e38, "num_features=4", "column 0"),
+            (rows(3), "inf", "num_features=4", "resolution"),
+        ):
+            with self.subTest(reason):
+                line, _ = self.pack(points, resolution, query)
+                self.assertFalse(line["packed"])
+                self.assertRegex(line["why"], reason)
+
+
 class Compilers(CCase):
     @unittest.skipUnless(shutil.which("clang") and shutil.which("pkg-config"), "there is no clang here")
     def test_the_header_is_c99_and_cplusplus(self):
         flags = subprocess.run(
-            ["pkg-config", "--cflags", "libcurl", "jansson"], capture_output=True, text=True
+            ["pkg-config", "--cflags", "libcurl", "jansson", "zlib"], capture_output=True, text=True
         ).stdout.split()
         strict = [
             "-Wall",

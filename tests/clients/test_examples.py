@@ -232,7 +232,7 @@ class Examples(unittest.TestCase):
 
     def compiles(self, file):
         """Both compilers take the program."""
-        needs = ["pkg-config", "--cflags", "libcurl", "jansson"]
+        needs = ["pkg-config", "--cflags", "libcurl", "jansson", "zlib"]
         if not shutil.which("pkg-config") or subprocess.run(needs, capture_output=True).returncode:
             self.skipTest("there is no libcurl here")
         flags = ["-I", str(ROOT / "api" / "c"), *subprocess.check_output(needs, text=True).split()]

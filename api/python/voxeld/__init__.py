@@ -28,6 +28,7 @@ from .server import Server
 from .steps import Step, StepCounts
 from .stream import Stream
 from .sweeps import Joined, Sweep
+from .uplink import Packed, Sent, pack
 from .version import VERSION as __version__
 
 __all__ = [
@@ -35,9 +36,11 @@ __all__ = [
     "Client",
     "Error",
     "Joined",
+    "Packed",
     "Problem",
     "RequestWarning",
     "Result",
+    "Sent",
     "Server",
     "ServerError",
     "SharedMemoryWarning",
@@ -48,5 +51,6 @@ __all__ = [
     "Sweep",
     "TransportError",
     "__version__",
+    "pack",
     *_operations,
 ]

@@ -3,6 +3,7 @@ warnings."""
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 import urllib.parse
@@ -13,9 +14,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Typ
 import numpy as np
 from numpy.typing import NDArray
 
-from . import reading, steps, tensors
+from . import encodings, reading, steps, tensors
 from .connection import Answer, Endpoint, Request
-from .encodings import encoder_of
 from .errors import BadAnswer, Error, Problem, SharedMemoryWarning, TransportError
 from .operations import PARAMETERS
 from .parameters import text_of, text_of_boxes
@@ -24,6 +24,7 @@ from .reading import JSON, TENSORS
 from .result import Result
 from .shared import REGIONS, Slots, Unavailable
 from .transport import Transport
+from .uplink import ROWS, Packed, Packer, Sent, Uplink
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -35,9 +36,13 @@ EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # left to Result.warnings, since Stream
 class Calls:
     """The calls of one client. Threads may share them. Each call sends `headers`."""
 
-    def __init__(self, transport: Transport, headers: Dict[str, str], encoding: Optional[str]) -> None:
+    def __init__(
+        self, transport: Transport, headers: Dict[str, str], encoding: Optional[str], uplink: Optional[Uplink]
+    ) -> None:
         self._transport, self._headers = transport, headers
-        self._encoding, self._encode = encoding, encoder_of(encoding)
+        self._encoding, self._encode = encoding, encodings.encoder_of(encoding)
+        self._packer = None if uplink is None else Packer(uplink, encoding)
+        self._presets: Dict[Tuple[str, str], Dict[str, Any]] = {}  # the parameters of rows of presets and models
         self._slots: Optional[Slots] = None
         self._warned: Set[str] = {EVERY_STREAM_BEGINS_SO}  # kinds of warnings that were shown
 
@@ -53,18 +58,23 @@ class Calls:
             self._slots.close()
         self._transport.close()
 
+    def sent(self) -> Optional[Sent]:
+        return self._packer.total if self._packer else None
+
     # --- computing ---
 
     def points(self, operation: str, kind: Type[R], told: Mapping[str, Any]) -> R:
         """The result of an operation on points. `told` has the arguments of the client's method, by their names."""
-        body, given = _with_points(told)
-        return self._compute(operation, kind, body, given, None)
+        packed, given = self._packed(told)
+        result = self._compute(operation, kind, packed.body, given, packed.headers)
+        result.uplink = packed.report
+        return result
 
     def tensors(self, operation: str, kind: Type[R], inputs: Mapping[str, List[str]], told: Mapping[str, Any]) -> R:
         """The result of an operation whose body is tensors. `inputs` has the types of each tensor, by its name."""
         given = _given(told)
         body = tensors.pack({name: (given.pop(name), dtypes) for name, dtypes in inputs.items() if name in given})
-        return self._compute(operation, kind, body, given, TENSORS)
+        return self._compute(operation, kind, body, given, {"Content-Type": TENSORS})
 
     def file_bytes(self, operation: str, media_type: str, told: Mapping[str, Any]) -> NDArray[np.uint8]:
         """The answer as the bytes of a file. `told` has `parameters` beside the points."""
@@ -74,18 +84,39 @@ class Calls:
             return answer.body
 
         terms = {name: told[name] for name in HEADERS}
-        body, given = _with_points({"points": told["points"], **told["parameters"], **terms})
-        return self._deliver(self._request(operation, body, given, media_type, None), read, lambda file: file)
+        packed, given = self._packed({"points": told["points"], **told["parameters"], **terms})
+        request = self._request(operation, packed.body, given, media_type, packed.headers)
+        return self._deliver(request, read, lambda file: file)
+
+    def _packed(self, told: Mapping[str, Any]) -> Tuple[Packed, Dict[str, Any]]:
+        """The body of the points with its headers, and the parameters."""
+        body, given = _with_points(told)
+        if self._packer is None:
+            return Packed(body, {}, {}, None), given
+        packed = self._packer.pack(body, {**(self._rows_of(given) if body else {}), **given})
+        return packed, {**given, **packed.query}
+
+    def _rows_of(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The parameters of rows that the preset or the model of the request has. Empty if there is none; if the
+        service refuses the name, it will refuse the request too."""
+        kind = "model" if "model" in given else "preset"
+        name = str(given.get(kind, ""))
+        if name and (kind, name) not in self._presets:
+            with contextlib.suppress(Problem):
+                document = self.get(f"/v1/{kind}s/{urllib.parse.quote(name, safe='')}", reading.document)
+                parameters = document.get("parameters") or {}
+                self._presets[kind, name] = {row: parameters[row] for row in ROWS if row in parameters}
+        return self._presets.get((kind, name), {})
 
     def _compute(
-        self, operation: str, kind: Type[R], body: List[memoryview], given: Dict[str, Any], media_type: Optional[str]
+        self, operation: str, kind: Type[R], body: List[memoryview], given: Dict[str, Any], headers: Dict[str, str]
     ) -> R:
-        """`media_type` is the media type of the body, if the body is not rows."""
+        """`headers` are those of the body."""
         if given.pop("metadata_only", False):
-            request = self._request(operation, body, given, JSON, media_type)
+            request = self._request(operation, body, given, JSON, headers)
             result = self._deliver(request, lambda answer: kind({}, reading.document(answer)), None)
         else:
-            request = self._request(operation, body, given, TENSORS, media_type)
+            request = self._request(operation, body, given, TENSORS, headers)
             result = self._deliver(
                 request, lambda answer: reading.tensors(answer, kind), lambda file: kind(*tensors.parse(file))
             )
@@ -121,18 +152,20 @@ class Calls:
     # --- requests ---
 
     def _request(
-        self, operation: str, body: List[memoryview], given: Mapping[str, Any], accept: str, media_type: Optional[str]
+        self, operation: str, body: List[memoryview], given: Mapping[str, Any], accept: str, headers: Dict[str, str]
     ) -> Request:
-        headers = {"Accept": accept, "Content-Type": media_type}
-        headers.update({header: given.get(name) for name, header in HEADERS.items()})
+        headers = {"Accept": accept, **headers}
+        if self._packer:  # the link is slow for answers too
+            headers["Accept-Encoding"] = self._packer.encoding
+        headers.update({header: given[name] for name, header in HEADERS.items() if given.get(name) is not None})
         texts = _texts({name: value for name, value in given.items() if name not in HEADERS})
         target = f"/v1/{urllib.parse.quote(operation, safe='')}?{urllib.parse.urlencode(texts, safe=',')}"
-        return Request("POST", target, {**self._headers, **without_none(headers)}, body)
+        return Request("POST", target, {**self._headers, **headers}, body)
 
     def _encoded(self, request: Request) -> Request:
-        if not (self._encode and self._encoding and request.body is not None):
+        if not (self._encode and self._encoding and request.body is not None) or encodings.HEADER in request.headers:
             return request
-        headers = {**request.headers, "Content-Encoding": self._encoding}
+        headers = {**request.headers, encodings.HEADER: self._encoding}
         return replace(request, headers=headers, body=self._encode(request.body))
 
     def _deliver(
@@ -142,7 +175,9 @@ class Calls:
         file; None if the answer is only metadata."""
         until = self._transport.deadline()
         result = self._share(request, read, parse, until)
-        return self._transport.ask(self._encoded(request), read, until=until) if result is None else result
+        if result is not None:
+            return result
+        return self._transport.ask(self._encoded(request), lambda answer: read(encodings.decode(answer)), until=until)
 
     def _share(
         self,

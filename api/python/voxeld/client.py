@@ -13,6 +13,7 @@ from .calls import Calls
 from .connection import Endpoint
 from .operations import Operations
 from .transport import Transport
+from .uplink import Sent, Uplink
 from .version import VERSION
 
 
@@ -33,9 +34,13 @@ class Client(Operations):
                       is raised at once.
     idle_connections  limit of connections kept open for later requests
     encoding          gzip or zstd: points are sent compressed, which pays on slow links; zstd needs Python 3.14 or the
-                      package zstandard. Answers are not compressed.
+                      package zstandard.
     shared_memory     points and tensors go through shared memory if the service is on this machine and allows it. If
                       memory is not shared, a SharedMemoryWarning says why, and they go through the socket.
+    uplink            for slow links. "auto": points go as integers or shuffled floats, compressed; nothing is lost.
+                      A number: the resolution to which columns are rounded, or a list with one for each column.
+                      Result.uplink says what was sent. `encoding` chooses the compression; else zstd, if there is one.
+                      Answers come compressed too.
 
     Result.warnings has the warnings of the service. The first warning of each kind is also a Python RequestWarning.
     """
@@ -55,7 +60,10 @@ class Client(Operations):
         idle_connections: int = 8,
         encoding: Optional[str] = None,
         shared_memory: bool = False,
+        uplink: Optional[Uplink] = None,
     ) -> None:
+        if shared_memory and uplink is not None:
+            raise ValueError("give shared_memory or uplink: in shared memory points need not be small")
         if ca_file is not None or certificate is not None:
             if tls is not None:
                 raise ValueError("give tls, or ca_file and certificate")
@@ -68,9 +76,14 @@ class Client(Operations):
             headers["Authorization"] = f"Bearer {_sound(token)}"
         endpoint = Endpoint.parse(url, tls)
         transport = Transport(endpoint, timeout, deadline, retries, backoff, idle_connections)
-        self._calls = Calls(transport, headers, encoding)
+        self._calls = Calls(transport, headers, encoding, uplink)
         if shared_memory:
             self._calls.share(endpoint)
+
+    @property
+    def sent(self) -> Optional[Sent]:
+        """How all points so far were sent. None without `uplink`."""
+        return self._calls.sent()
 
     # --- asking ---
 

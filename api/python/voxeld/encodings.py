@@ -1,29 +1,78 @@
-"""Encodings of a request's body, at their fastest levels."""
+"""Encodings of bodies, at their fastest levels, and of answers."""
 
 from __future__ import annotations
 
 import importlib
 import zlib
+from dataclasses import replace
 from typing import Any, Callable, List, Optional
 
-GZIP = 16 + zlib.MAX_WBITS
-ZSTD = ("compression.zstd", "zstandard")  # Python 3.14's own, or the package from PyPI
+import numpy as np
+
+from . import tensors
+from .connection import LARGEST_ANSWER, Answer
+from .errors import BadAnswer
+
+HEADER = "Content-Encoding"
+GZIP, ZSTD = "gzip", "zstd"
+GZIP_BITS = 16 + zlib.MAX_WBITS
+PIECE = 1 << 14  # bytes of an answer that are decoded at a time: at most a few hundred megabytes come of them
+MODULES = ("compression.zstd", "zstandard")  # Python 3.14's own, or the package from PyPI
 
 
 def encoder_of(name: Optional[str]) -> Optional[Callable[[List[memoryview]], List[memoryview]]]:
     """The function that encodes the pieces of a body; None if they are sent unchanged."""
     if name is None:
         return None
-    if name == "gzip":
-        return lambda body: _encode(zlib.compressobj(1, zlib.DEFLATED, GZIP), body)
-    if name == "zstd":
+    if name == GZIP:
+        return lambda body: _encode(zlib.compressobj(1, zlib.DEFLATED, GZIP_BITS), body)
+    if name == ZSTD:
         module = _zstd()
         return lambda body: _encode(_zstd_compressor(module), body)
     raise ValueError(f"the encoding is {name!r}; allowed: gzip, zstd, or None")
 
 
+def fastest() -> str:
+    """zstd if this Python has it, else gzip."""
+    try:
+        _zstd()
+    except ValueError:
+        return GZIP
+    return ZSTD
+
+
+def decode(answer: Answer) -> Answer:
+    """The answer without its encoding. BadAnswer if it cannot be decoded."""
+    name = answer.headers.get(HEADER)
+    if name is None:
+        return answer
+    if name not in (GZIP, ZSTD):
+        raise BadAnswer(f"the answer has the encoding {name!r}")
+    decoder, pieces, total = _decompressor(name), [], 0
+    try:
+        for start in range(0, len(answer.body), PIECE):
+            pieces.append(decoder.decompress(answer.body[start : start + PIECE].data))
+            total += len(pieces[-1])
+            if total > LARGEST_ANSWER:
+                raise BadAnswer(f"the answer has more than {LARGEST_ANSWER} bytes")
+    except (zlib.error, EOFError) if name == GZIP else (_zstd().ZstdError, EOFError) as reason:
+        raise BadAnswer(f"the answer cannot be decoded as {name}: {reason}") from None
+    if not decoder.eof:
+        raise BadAnswer(f"the answer ends before its {name} data do")
+    body = tensors.buffer(total)
+    body[:] = np.frombuffer(b"".join(pieces), np.uint8)
+    return replace(answer, body=body)
+
+
+def _decompressor(name: str) -> Any:
+    if name == GZIP:
+        return zlib.decompressobj(GZIP_BITS)
+    decompressor = _zstd().ZstdDecompressor()
+    return decompressor.decompressobj() if hasattr(decompressor, "decompressobj") else decompressor
+
+
 def _zstd() -> Any:
-    for module in ZSTD:
+    for module in MODULES:
         try:
             return importlib.import_module(module)
         except ImportError:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from .errors import BadAnswer, RequestWarning, warnings_of
 from .steps import StepCounts, counts_of
 from .sweeps import Joined
+from .uplink import Sent
 
 T = TypeVar("T")
 
@@ -21,9 +22,11 @@ class Result(Mapping[str, "NDArray[Any]"]):
     tensors   the same as a dict
     metadata  what the service says of the request: parameters, counts, batch, warnings, timing
     lost      of Stream.send: the times of sweeps that the service no longer had
+    uplink    how the points were sent, if the client has `uplink`
     """
 
     lost: Tuple[float, ...] = ()
+    uplink: Optional[Sent] = None
 
     def __init__(self, tensors: Dict[str, NDArray[Any]], metadata: Dict[str, Any]) -> None:
         self.tensors = tensors

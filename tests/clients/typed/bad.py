@@ -50,3 +50,5 @@ voxels.warnings[0]["kind"]  # refused
 voxels.steps[0]["tag"]  # refused
 client.stream("roof", 10).send(points, np.eye(4), 1.0).boxes  # refused
 settings: voxeld.VoxelizeParameters = {"max_voxel": 3}  # refused
+voxeld.Client(uplink={"x": 0.001})  # refused
+voxels.uplink.ratio  # refused

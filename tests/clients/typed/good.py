@@ -59,6 +59,11 @@ with voxeld.Client("http://localhost:8080") as client:
     boxed: voxeld.Stream[voxeld.DetectResult] = client.stream("roof", 10, operation="detect", model="kitti")
     file: NDArray[np.uint8] = client.file_bytes("fps", points, "application/x-npz", num_samples=5, pose=HERE, time=1.0)
 
+with voxeld.Client(uplink="auto") as client, voxeld.Client(uplink=[0.001, 0.001, 0.001, 0.01]) as rounding:
+    sent: Optional[voxeld.Sent] = client.voxelize(points).uplink
+    total: Optional[voxeld.Sent] = rounding.sent
+    packed: voxeld.Packed = voxeld.pack(points, 0.001, "gzip", num_features=4)
+
 try:
     voxeld.Client().status()
 except voxeld.Problem as problem:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..client import Client
 from ..errors import Error, Problem, RequestWarning, SharedMemoryWarning, TransportError
+from ..uplink import AUTO
 from . import options, pages
 from .answers import Writer
 from .batch import Job, Report, Signals, Stop, Workers, say
@@ -84,7 +85,8 @@ def _client(told: argparse.Namespace) -> Client:
             deadline=told.deadline,
             retries=told.retries,
             idle_connections=getattr(told, "jobs", 1),
-            shared_memory=told.shared_memory,
+            shared_memory=told.shared_memory and told.uplink is None,
+            uplink=told.uplink,
         )
     except (OSError, ValueError) as reason:
         raise UsageError(str(reason)) from None
@@ -129,7 +131,7 @@ def _compute(client: Client, told: argparse.Namespace) -> int:
             workers.put(scan)
         workers.finish(signals)
     bar.close()
-    return _close(report, signals, len(scans) - len(todo), len(scans), "" if streams else GOES_ON)
+    return _close(client, report, signals, len(scans) - len(todo), len(scans), "" if streams else GOES_ON)
 
 
 def _print_boxes(client: Client, told: argparse.Namespace, parameters: Dict[str, str]) -> int:
@@ -146,7 +148,7 @@ def _print_boxes(client: Client, told: argparse.Namespace, parameters: Dict[str,
         for scan in scans:
             workers.put(scan)
         workers.finish(signals)
-    return _close(report, signals, 0, len(scans), "")
+    return _close(client, report, signals, 0, len(scans), "")
 
 
 def _sweeps(told: argparse.Namespace, parameters: Dict[str, str], scans: List[Scan]) -> List[Scan]:
@@ -198,7 +200,7 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
                 watch.again(scan.path)
             signals.came.wait(told.interval)
         workers.end()
-    _close(report, signals, skipped, None)
+    _close(client, report, signals, skipped, None)
     return FAILED if report.errors or report.stopped else DONE  # a signal is the normal way to end a watch
 
 
@@ -267,6 +269,8 @@ def _record(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
         "operation": told.operation,
         "parameters": {name: value for name, value in parameters.items() if name not in NOT_RECORDED},
     }
+    if told.uplink not in (None, AUTO):  # these answers are those of rounded points
+        asked["uplink"] = told.uplink
     path = told.output / RECORD
     try:
         before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
@@ -281,8 +285,10 @@ def _record(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
         raise UsageError(f"cannot use {path}: {getattr(reason, 'strerror', None) or reason}") from None
 
 
-def _close(report: Report, signals: Signals, skipped: int, total: Optional[int], hint: str = GOES_ON) -> int:
-    pages.summary(report, skipped, total)
+def _close(
+    client: Client, report: Report, signals: Signals, skipped: int, total: Optional[int], hint: str = GOES_ON
+) -> int:
+    pages.summary(report, skipped, total, client.sent)
     if report.stopped:
         return _end(FAILED, f"stopped: {report.stopped}{hint}")
     if signals.number:

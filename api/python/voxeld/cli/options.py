@@ -9,6 +9,7 @@ import re
 from typing import Any, Dict, List, NoReturn, Sequence, Tuple
 
 from ..parameters import Parameter
+from ..uplink import AUTO, Packer, Uplink
 from ..version import VERSION
 from .answers import KINDS
 from .parameters import DETECT, OPERATIONS, STEP, parameters_of, parameters_of_any
@@ -276,6 +277,13 @@ def _add_server(command: argparse.ArgumentParser) -> None:
         "answers, in shared memory",
     )
     group.add_argument(
+        "--uplink",
+        type=_uplink,
+        metavar="auto|R",
+        help="for slow links: send points as integers or shuffled floats, compressed. auto loses nothing; R is the "
+        "resolution to which all columns are rounded, and R,R,... has one for each column",
+    )
+    group.add_argument(
         "--retries", type=int, default=5, metavar="N", help="most further attempts after temporary errors; default: 5"
     )
 
@@ -320,6 +328,17 @@ def _jobs(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_JOBS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MOST_JOBS}")
     return int(text)
+
+
+def _uplink(text: str) -> Uplink:
+    uplink: Uplink = text
+    try:
+        if text != AUTO:
+            uplink = [float(number) for number in text.split(",")]
+        Packer(uplink)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not auto, or numbers above 0") from None
+    return uplink
 
 
 def _seconds(text: str) -> float:

@@ -6,6 +6,7 @@ import json
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..client import Client
+from ..uplink import Sent
 from .batch import Report, printable, say
 from .options import PROGRAM
 
@@ -61,8 +62,8 @@ def status(client: Client, as_json: bool) -> None:
     print(json.dumps(document) if as_json else _lines(document.items()))
 
 
-def summary(report: Report, skipped: int, total: Optional[int]) -> None:
-    """The summary of a run. `total` is None for a watch, which has no end."""
+def summary(report: Report, skipped: int, total: Optional[int], sent: Optional[Sent]) -> None:
+    """The summary of a run. `total` is None for a watch, which has no end. `sent` is None without --uplink."""
     for kind, (times, detail) in sorted(report.warnings.items()):
         say(f"warning {kind} for {times} of {report.done} scans, such as: {detail}")
     if total is not None:  # otherwise each error was printed when it came
@@ -71,6 +72,9 @@ def summary(report: Report, skipped: int, total: Optional[int]) -> None:
             say(f"failed {path}: {reason}")
         if len(errors) > MOST_ERRORS:
             say(f"failed: {len(errors) - MOST_ERRORS} more")
+    if sent and sent.plain_bytes:
+        share, error = f"{sent.ratio:.1%} of {sent.plain_bytes} bytes", f"largest error {sent.largest_error:g}"
+        say(f"points: {share} were sent, as {sent.encoding}; {error}")
     seconds = report.seconds()
     counts = f"{report.done} done, {skipped} skipped, {len(report.errors)} failed"
     if total is not None and (left := total - report.done - skipped - len(report.errors)):

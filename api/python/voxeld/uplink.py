@@ -1,0 +1,246 @@
+"""Makes the points of a request small, for slow links. A column of numbers that are whole multiples of a scale goes as
+integers, another column as float32. The bytes are shuffled, and compressed with zstd or gzip.
+
+"auto" loses nothing: it sends a column as integers only if they restore every number bit for bit. A resolution rounds,
+and the report has the largest error. No point is dropped."""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass, replace
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .encodings import HEADER, encoder_of, fastest
+from .points import Points, body_of
+
+AUTO = "auto"
+SCALES = tuple(float(f"1e-{digits}") for digits in range(7))  # the coarsest first
+LARGEST = 2**31 - 1  # of an int32; the least is not used
+DTYPES: Dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
+COLUMNS = 4  # the service's default of num_features
+RAW = "raw"
+DESCRIBED = ("format", "scale", "filter")  # parameters of a body that the caller has packed
+ROWS = ("num_features", "dtype", "fields", "time_field", *DESCRIBED)  # parameters that say what a row is
+SAMPLE = 4096  # rows that show whether integers make the body larger
+BLOCK = 1 << 14  # rows that are rounded at a time, so that they stay in a processor's cache
+
+Uplink = Union[str, float, Sequence[float]]
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """How points were sent.
+
+    dtype          the type of each column; empty if the body was compressed as it was, such as a PCD file, and for the
+                   sum of several requests
+    scale          the factor of each column; 1 for floats; empty if all columns are floats
+    encoding       zstd or gzip; "" if the body is empty
+    plain_bytes    the size of the points as the caller gave them
+    sent_bytes     the size of the body
+    largest_error  the largest difference between a number that was given and the number that the service restores
+    """
+
+    dtype: Tuple[str, ...]
+    scale: Tuple[float, ...]
+    encoding: str
+    plain_bytes: int
+    sent_bytes: int
+    largest_error: float = 0.0
+
+    @property
+    def ratio(self) -> float:
+        """sent_bytes as a part of plain_bytes; 1 if there are no points."""
+        return self.sent_bytes / self.plain_bytes if self.plain_bytes else 1.0
+
+    def __add__(self, other: Sent) -> Sent:
+        sizes = (self.plain_bytes + other.plain_bytes, self.sent_bytes + other.sent_bytes)
+        return Sent((), (), other.encoding, *sizes, max(self.largest_error, other.largest_error))
+
+
+class Packed(NamedTuple):
+    body: List[memoryview]
+    query: Dict[str, Any]  # parameters that replace those of the same names
+    headers: Dict[str, str]
+    report: Optional[Sent]  # None if the points are sent as they are
+
+
+class _Column(NamedTuple):
+    integers: Integers
+    scale: float
+    error: float
+
+
+class Packer:
+    """Threads may share a packer. ValueError if `uplink` or `encoding` is not allowed.
+
+    encoding  zstd or gzip
+    total     of all points that were packed
+    """
+
+    def __init__(self, uplink: Uplink, encoding: Optional[str] = None) -> None:
+        self._resolutions = _resolutions_of(uplink)
+        self.encoding = encoding or fastest()
+        encoder = encoder_of(self.encoding)
+        assert encoder is not None
+        self._encode = encoder
+        self.total = Sent((), (), self.encoding, 0, 0)
+        self._lock = threading.Lock()
+
+    def pack(self, body: List[memoryview], given: Mapping[str, Any]) -> Packed:
+        """The request for points and the parameters that describe them. ValueError if the points are not rows of
+        num_features columns, if there is not one resolution for each column, or if int32 cannot hold a number in units
+        of its resolution."""
+        plain = sum(piece.nbytes for piece in body)
+        if not plain:
+            return Packed([], {}, {}, Sent((), (), "", 0, 0))
+        dtype = str(given.get("dtype", "float32"))
+        if dtype not in DTYPES or any(given.get(name, RAW) != RAW for name in DESCRIBED):
+            return self._packed(body, {}, Sent((), (), self.encoding, plain, 0))
+        rows = np.frombuffer(body[0] if len(body) == 1 else b"".join(body), np.uint8)
+        names = _names(given)
+        columns = len(names) or int(given.get("num_features", COLUMNS))
+        if plain % (columns * DTYPES[dtype].itemsize):
+            raise ValueError(f"the points have {plain} bytes, which are not rows of {columns} columns of {dtype}")
+        values = np.ascontiguousarray(rows.view(DTYPES[dtype]).reshape(-1, columns).T)
+        if dtype == "float16" and self._resolutions is None:
+            packed = self._planes(values, plain, [None] * columns)
+        else:
+            times = names.index(given["time_field"]) if given.get("time_field") in names else None
+            packed = self._numbers(values.astype("<f4", copy=False), plain, times)
+        if not names:  # so that a preset that has changed is noticed
+            packed.query["num_features"] = columns
+        return packed
+
+    def _numbers(self, floats: Floats, plain: int, times: Optional[int]) -> Packed:
+        """`times` is the number of the column of times. "auto" sends it as floats: the service reads times of float32
+        rows as float32, but times of integers as double."""
+        resolutions = self._of_columns(len(floats))
+        columns = [
+            None if number == times and resolution is None else _column(number, values, resolution)
+            for number, (values, resolution) in enumerate(zip(floats, resolutions))
+        ]
+        if self._resolutions is None and any(columns) and not self._pays(floats, columns):
+            columns = [None] * len(columns)
+        return self._planes(floats, plain, columns)
+
+    def _planes(self, floats: NDArray[Any], plain: int, columns: Sequence[Optional[_Column]]) -> Packed:
+        """The request for shuffled columns; `floats` [C, N] has those that are not integers."""
+        dtype = tuple("int32" if column else floats.dtype.name for column in columns)
+        scale = tuple(column.scale if column else 1.0 for column in columns) if any(columns) else ()
+        error = max(column.error if column else 0.0 for column in columns)
+        # The service takes deltas of integers only.
+        query: Dict[str, Any] = {"filter": "delta,shuffle" if all(columns) else "shuffle"}
+        query["dtype"] = dtype if len(set(dtype)) > 1 else dtype[0]
+        if scale:
+            query["scale"] = scale
+        planes = _shuffled(floats, [column and column.integers for column in columns])
+        return self._packed([planes], query, Sent(dtype, scale, self.encoding, plain, 0, error))
+
+    def _packed(self, body: List[memoryview], query: Dict[str, Any], sent: Sent) -> Packed:
+        coded = self._encode(body)
+        sent = replace(sent, sent_bytes=sum(piece.nbytes for piece in coded))
+        with self._lock:
+            self.total += sent
+        return Packed(coded, query, {HEADER: self.encoding}, sent)
+
+    def _of_columns(self, count: int) -> Sequence[Optional[float]]:
+        if self._resolutions is None or len(self._resolutions) == 1:
+            return (self._resolutions or (None,)) * count
+        if len(self._resolutions) != count:
+            raise ValueError(f"uplink has {len(self._resolutions)} resolutions for {count} columns")
+        return self._resolutions
+
+    def _pays(self, floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
+        """Whether the integers of a sample are smaller than its floats."""
+        start = max(0, (floats.shape[1] - SAMPLE) // 2)
+        part = slice(start, start + SAMPLE)
+        integers = [column and column.integers[part] for column in columns]
+        sizes = [
+            sum(piece.nbytes for piece in self._encode([_shuffled(floats[:, part], numbers)]))
+            for numbers in (integers, [None] * len(columns))
+        ]
+        return sizes[0] < sizes[1]
+
+
+def pack(points: Points, uplink: Uplink = AUTO, encoding: Optional[str] = None, **given: Any) -> Packed:
+    """The body, parameters and headers of a request for points as Client.voxelize takes them, for programs that send
+    requests themselves. `given` has parameters that describe the points, such as num_features."""
+    body, described = body_of(points, given)
+    packed = Packer(uplink, encoding).pack(body, {**given, **described})
+    return packed._replace(query={**described, **packed.query})
+
+
+def _resolutions_of(uplink: Uplink) -> Optional[Tuple[float, ...]]:
+    """None for "auto"."""
+    if isinstance(uplink, str) and uplink == AUTO:
+        return None
+    numbers = np.asarray(uplink)
+    sound = numbers.dtype.kind in "iuf" and numbers.ndim <= 1 and numbers.size
+    if not sound or not all(0 < number < math.inf for number in numbers.ravel().tolist()):
+        raise ValueError(f'uplink is {uplink!r}; expected "auto", or a resolution above 0, or one for each column')
+    return tuple(float(number) for number in numbers.ravel())
+
+
+def _names(given: Mapping[str, Any]) -> List[str]:
+    fields = given.get("fields", ())
+    return fields.split(",") if isinstance(fields, str) else list(fields)
+
+
+def _column(number: int, values: Floats, resolution: Optional[float]) -> Optional[_Column]:
+    """The integers of a column; None if it goes as floats."""
+    for scale in SCALES:
+        if resolution is None or scale > resolution:
+            if column := _rounded(values, scale, True):
+                return column
+    if resolution is None or not np.isfinite(values).all():
+        return None
+    column = _rounded(values, resolution, False)
+    if column is None:
+        worst = float(np.abs(values).max())
+        raise ValueError(f"column {number} reaches {worst:g}, which int32 cannot hold in units of {resolution:g}")
+    return column
+
+
+def _rounded(values: Floats, scale: float, exact: bool) -> Optional[_Column]:
+    """The integers nearest to the numbers in units of the scale. None if int32 or, after the service's multiplication,
+    float32 cannot hold a number; and if the integers must be `exact` but do not restore every bit."""
+    integers = np.empty(len(values), "<i4")
+    error = 0.0
+    for start in range(0, len(values), BLOCK):
+        given = values[start : start + BLOCK]
+        with np.errstate(over="ignore", invalid="ignore"):
+            units = np.rint(np.divide(given, scale, dtype=np.float64)) + 0.0  # integers have no -0.0
+            if not np.abs(units).max() <= LARGEST:  # also if a number is not finite
+                return None
+            restored = (units * scale).astype(np.float32)
+        if exact:
+            if not np.array_equal(restored.view(np.int32), given.view(np.int32)):
+                return None
+        else:
+            error = max(error, float(np.abs(np.subtract(restored, given, dtype=np.float64)).max()))
+        integers[start : start + BLOCK] = units
+    return _Column(integers, scale, error) if error < math.inf else None
+
+
+def _shuffled(floats: NDArray[Any], integers: Sequence[Optional[Integers]]) -> memoryview:
+    """The bytes of columns [C, N] as planes: first the lowest byte of all numbers of the first column. The integers of
+    a column, if there are any, take the place of its floats. If all columns are integers, they become deltas."""
+    width = floats.dtype.itemsize
+    planes = np.empty((len(floats), width, floats.shape[1]), np.uint8)
+    deltas = all(numbers is not None for numbers in integers)
+    for place, values, numbers in zip(planes, floats, integers):
+        chosen = values if numbers is None else _zigzag(numbers) if deltas else numbers
+        place[:] = chosen.view(np.uint8).reshape(-1, width).T
+    return planes.reshape(-1).data
+
+
+def _zigzag(integers: Integers) -> Integers:
+    """The differences, with their signs in the lowest bits. They wrap, as the service's sums do."""
+    deltas = np.diff(integers, prepend=np.int32(0))
+    return (deltas << 1) ^ (deltas >> 31)

@@ -1,0 +1,421 @@
+"""Small bodies from the Python client: what is packed restores every number, or is as near as was asked."""
+
+import email.message
+import json
+import os
+import pathlib
+import tempfile
+import unittest
+import warnings
+from unittest import mock
+
+import numpy as np
+
+import voxeld
+from check import parse_by_hand
+from command_line import run
+from daemon import ROOT, Daemon
+from rude_server import GRID, url_of
+from uplink_rows import decoded, restored
+from voxeld import connection, encodings, uplink
+
+CASES = int(os.environ.get("VOXELD_TEST_CASES", 60))
+SEED = int(os.environ.get("VOXELD_TEST_SEED", 1))
+
+
+def decimals(rng, count, digits, largest=80):
+    """Numbers with so many digits behind the point, none of them -0.0."""
+    units = rng.integers(-largest * 10**digits, largest * 10**digits, count)
+    return (units / 10.0**digits).astype(np.float32)
+
+
+def table(*columns):
+    return np.column_stack([np.asarray(column, np.float32) for column in columns])
+
+
+class Exact(unittest.TestCase):
+    def assert_same(self, points, packed):
+        """Every bit is restored, and the report says so."""
+        bits = np.asarray(points, np.float32).view(np.uint32)
+        np.testing.assert_array_equal(restored(packed).view(np.uint32), bits)
+        self.assertEqual(packed.report.largest_error, 0)
+        self.assertEqual(packed.report.plain_bytes, points.nbytes)
+        self.assertEqual(packed.report.sent_bytes, sum(piece.nbytes for piece in packed.body))
+
+    def test_decimals_go_as_integers_of_the_coarsest_scale(self):
+        rng = np.random.default_rng(3)
+        points = table(
+            decimals(rng, 5000, 3), decimals(rng, 5000, 2), decimals(rng, 5000, 1), rng.integers(0, 99, 5000)
+        )
+        packed = voxeld.pack(points)
+        self.assert_same(points, packed)
+        self.assertEqual(packed.query["scale"], (0.001, 0.01, 0.1, 1.0))
+        self.assertEqual((packed.query["dtype"], packed.query["filter"]), ("int32", "delta,shuffle"))
+        self.assertLess(packed.report.ratio, 0.6)
+
+    def test_a_column_that_integers_do_not_restore_goes_as_floats(self):
+        rng = np.random.default_rng(4)
+        good = [decimals(rng, 300, 3) for _ in range(3)]
+        for name, value in (
+            ("negative zero", -0.0),
+            ("not a number", np.nan),
+            ("infinite", -np.inf),
+            ("huge", 3.0e38),
+            ("denormal", 1e-45),
+            ("between the steps", np.float32(0.1) + np.float32(1e-8)),
+            ("one more than int32 holds", 2.0**31),
+        ):
+            with self.subTest(name):
+                points = table(*good, good[0])
+                points[299, 1] = value
+                packed = voxeld.pack(points)
+                self.assert_same(points, packed)
+                self.assertEqual(packed.report.dtype, ("int32", "float32", "int32", "int32"))
+                self.assertEqual(packed.query["filter"], "shuffle")  # the service takes deltas of integers only
+
+    def test_the_largest_integers(self):
+        """float32 holds 2^31 - 128 and -(2^31 - 128), and no number between them and 2^31."""
+        most = 2.0**31 - 128
+        points = table([most, -most, 0, 1], [0, 1, 2, 3], [0, 0, 0, 0])
+        packed = uplink.Packer("auto").pack([memoryview(points).cast("B")], {"num_features": 3})
+        self.assert_same(points, packed)
+
+    def test_a_value_outside_the_sample_counts(self):
+        points = np.zeros((20_000, 3), np.float32)
+        points[:, 0] = np.arange(20_000)
+        for row in (0, 19_999):
+            bad = points.copy()
+            bad[row, 1] = 1e-9
+            self.assert_same(bad, voxeld.pack(bad))
+        self.assert_same(points, voxeld.pack(points))
+
+    def test_integers_that_are_larger_are_not_sent(self):
+        """Multiples of 1/64 fill two bytes of a float. In units of a millionth, they fill four."""
+        points = (np.random.default_rng(5).integers(-6000, 6000, (6000, 4)) / 64).astype(np.float32)
+        packed = voxeld.pack(points)
+        self.assert_same(points, packed)
+        self.assertEqual(packed.report.dtype, ("float32",) * 4)
+        self.assertNotIn("scale", packed.query)
+        self.assertEqual(voxeld.pack(points, 0.000001).report.scale, (0.000001,) * 4)
+
+    def test_random_columns(self):
+        rng = np.random.default_rng(SEED)
+        for _ in range(CASES):
+            count = int(rng.integers(1, 300))
+            kinds = (
+                lambda: decimals(rng, count, int(rng.integers(0, 7)), int(rng.integers(1, 300))),
+                lambda: rng.normal(0, 30, count),
+                lambda: rng.integers(0, 2**32, count, dtype=np.uint64).astype(np.uint32).view(np.float32),  # any bits
+                lambda: rng.choice([-0.0, 0.0, 1.0], count),
+                lambda: np.full(count, rng.choice([0.0, 5.0, np.nan, 2147483520.0])),
+            )
+            points = table(*(kinds[rng.integers(len(kinds))]() for _ in range(int(rng.integers(3, 8)))))
+            with self.subTest(points=points[:2].tolist()):
+                self.assert_same(points, voxeld.pack(points))
+
+    def test_real_scans(self):
+        found = [
+            (path, 5 if "nuscenes" in path.name else 4)
+            for path in sorted((ROOT.parent / "shared" / "data").glob("*.bin"))
+        ]
+        if not found:
+            self.skipTest("there are no real scans")
+        for path, columns in found:
+            points = np.fromfile(path, "<f4").reshape(-1, columns)[:30_000]
+            with self.subTest(path.name):
+                self.assert_same(points, voxeld.pack(points))
+                self.assert_same(points, voxeld.pack(points.tobytes(), num_features=columns))
+
+    def test_halves_are_shuffled(self):
+        points = np.random.default_rng(6).normal(0, 30, (500, 4)).astype(np.float16)
+        packed = voxeld.pack(points)
+        self.assertEqual((packed.query["dtype"], packed.query["filter"]), ("float16", "shuffle"))
+        self.assert_same(points, packed)
+
+    def test_a_batch_is_one_body(self):
+        rng = np.random.default_rng(7)
+        clouds = [table(*(decimals(rng, count, 2) for _ in range(4))) for count in (40, 0, 7)]
+        packed = voxeld.pack(clouds)
+        self.assertEqual(packed.query["point_counts"], [40, 0, 7])
+        self.assert_same(np.concatenate(clouds), packed)
+
+    def test_no_points(self):
+        for points in (np.empty((0, 4), np.float32), b"", [np.empty((0, 3), np.float32)]):
+            packed = voxeld.pack(points)
+            self.assertEqual((packed.body, packed.headers), ([], {}))
+            self.assertEqual((packed.report.sent_bytes, packed.report.ratio), (0, 1))
+
+    def test_gzip_and_zstd(self):
+        points = table(*(decimals(np.random.default_rng(8), 2000, 3) for _ in range(4)))
+        for encoding in ("gzip", encodings.fastest()):
+            packed = voxeld.pack(points, encoding=encoding)
+            self.assertEqual((packed.headers, packed.report.encoding), ({"Content-Encoding": encoding}, encoding))
+            self.assert_same(points, packed)
+
+    def test_times_stay_floats(self):
+        """The service reads times of integers as double: 0.1 would be another time than that of float32."""
+        rng = np.random.default_rng(9)
+        points = table(*(decimals(rng, 900, 1) for _ in range(4)))
+        packed = voxeld.pack(points, fields="x,y,z,t", time_field="t")
+        self.assertEqual(packed.report.dtype, ("int32", "int32", "int32", "float32"))
+        asked = voxeld.pack(points, 0.1, fields=["x", "y", "z", "t"], time_field="t")
+        self.assertEqual(asked.report.dtype, ("int32",) * 4)
+
+
+class Rounded(unittest.TestCase):
+    def test_a_resolution_bounds_the_error(self):
+        rng = np.random.default_rng(SEED + 1)
+        for resolution in (0.001, 0.002, 0.01, 0.25, 3.0):
+            points = rng.uniform(-90, 90, (4000, 4)).astype(np.float32)
+            packed = voxeld.pack(points, resolution)
+            with self.subTest(resolution):
+                error = np.abs(restored(packed).astype(np.float64) - points).max()
+                self.assertEqual(packed.report.largest_error, error)
+                self.assertGreater(error, 0.49 * resolution)
+                self.assertLessEqual(error, 0.5 * resolution + 4e-6)  # and half a step of float32 at 90
+                self.assertEqual(packed.report.dtype, ("int32",) * 4)
+
+    def test_a_coarser_scale_that_is_exact_is_used(self):
+        rng = np.random.default_rng(10)
+        points = table(decimals(rng, 800, 3), decimals(rng, 800, 1), rng.integers(0, 9, 800), decimals(rng, 800, 6))
+        packed = voxeld.pack(points, 0.01)
+        self.assertEqual(packed.report.scale, (0.01, 0.1, 1.0, 0.01))
+        self.assertGreater(packed.report.largest_error, 0)
+
+    def test_each_column_has_its_resolution(self):
+        points = np.random.default_rng(11).uniform(0, 1, (500, 4)).astype(np.float32)
+        packed = voxeld.pack(points, (0.001, 0.001, 0.001, 0.25))
+        self.assertEqual(packed.report.scale, (0.001, 0.001, 0.001, 0.25))
+        with self.assertRaisesRegex(ValueError, "uplink has 3 resolutions for 4 columns"):
+            voxeld.pack(points, (0.001, 0.001, 0.001))
+
+    def test_negative_zero_becomes_zero(self):
+        packed = voxeld.pack(table([-0.0, 0.5], [1, 2], [3, 4]), 0.001)
+        self.assertEqual(packed.report.largest_error, 0)
+        self.assertFalse(np.signbit(restored(packed)).any())
+
+    def test_a_column_that_is_not_finite_stays_floats(self):
+        for value in (np.nan, np.inf):
+            points = np.random.default_rng(12).uniform(0, 1, (50, 4)).astype(np.float32)
+            points[3, 2] = value
+            packed = voxeld.pack(points, 0.001)
+            self.assertEqual(packed.report.dtype, ("int32", "int32", "float32", "int32"))
+            np.testing.assert_array_equal(restored(packed)[:, 2], points[:, 2])
+            self.assertEqual(len(restored(packed)), 50)
+
+    def test_a_number_that_does_not_fit_raises(self):
+        points = np.zeros((9, 4), np.float32)
+        for value in (2147484, -2147484, 3e38):
+            points[5, 3] = value
+            with self.assertRaisesRegex(ValueError, "column 3 reaches .* int32 cannot hold in units of 0.001"):
+                voxeld.pack(points + np.float32(0.0005), 0.001)
+        points[5, 3] = 3.4e38  # three units are more than float32 holds
+        with self.assertRaisesRegex(ValueError, "column 3"):
+            voxeld.pack(points, 1.2e38)
+
+    def test_halves(self):
+        points = np.random.default_rng(13).uniform(-9, 9, (50, 4)).astype(np.float16)
+        packed = voxeld.pack(points, 0.5)
+        self.assertLessEqual(np.abs(restored(packed) - points.astype(np.float32)).max(), 0.25)
+
+
+class Arguments(unittest.TestCase):
+    def test_what_uplink_may_be(self):
+        for wrong in ("Auto", "0.001", 0, -1, np.nan, np.inf, (), (0.1, 0), True, [[0.1]], None):
+            with self.subTest(wrong), self.assertRaisesRegex(ValueError, 'uplink is .* expected "auto"'):
+                voxeld.pack(b"", wrong)
+        with self.assertRaisesRegex(ValueError, "allowed: gzip, zstd"):
+            voxeld.Client(uplink="auto", encoding="br")
+        with self.assertRaisesRegex(ValueError, "shared_memory or uplink"):
+            voxeld.Client(uplink="auto", shared_memory=True)
+
+    def test_bytes_that_are_not_rows(self):
+        with self.assertRaisesRegex(ValueError, "33 bytes, which are not rows of 4 columns of float32"):
+            voxeld.pack(bytes(33))
+
+    def test_other_bodies_are_only_compressed(self):
+        for given in ({"format": "pcd"}, {"dtype": "int16"}, {"scale": 0.1}, {"filter": "shuffle"}):
+            with self.subTest(given):
+                packed = voxeld.pack(b"abc" * 100, 0.001, **given)
+                self.assertEqual((decoded(packed), packed.query), (b"abc" * 100, {}))
+                self.assertEqual((packed.report.dtype, packed.report.plain_bytes), ((), 300))
+
+
+class Answers(unittest.TestCase):
+    """Answers come compressed."""
+
+    def decode(self, name, body):
+        headers = email.message.Message()
+        headers["Content-Encoding"] = name
+        return encodings.decode(connection.Answer(200, "OK", headers, np.frombuffer(body, np.uint8))).body.tobytes()
+
+    def test_answers_are_decoded(self):
+        content = np.random.default_rng(30).integers(0, 9, 500_000).astype(np.uint8).tobytes()
+        for name in {"gzip", encodings.fastest()}:
+            for given in (content, content[:1], b""):
+                coded = b"".join(encodings.encoder_of(name)([memoryview(given)]))
+                self.assertEqual(self.decode(name, coded), given)
+            for damaged in (coded[:-1], b"", b"no " + name.encode()):
+                with self.subTest(name, damaged=damaged[:9]), self.assertRaises(voxeld.BadAnswer):
+                    self.decode(name, damaged)
+            with mock.patch.object(encodings, "LARGEST_ANSWER", 1000), self.assertRaisesRegex(voxeld.BadAnswer, "1000"):
+                self.decode(name, b"".join(encodings.encoder_of(name)([memoryview(content)])))
+        with self.assertRaisesRegex(voxeld.BadAnswer, "'br'"):
+            self.decode("br", b"abc")
+
+
+class Served(unittest.TestCase):
+    """A daemon restores what the client sends."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+        five = {"description": "five columns", "operation": "voxelize", "parameters": {**GRID, "num_features": 5}}
+        packed = {**five, "parameters": {**GRID, "dtype": "int16", "scale": [0.001] * 4}}
+        for name, preset in (("five", five), ("packed", packed)):
+            pathlib.Path(folder, f"{name}.json").write_text(json.dumps(preset), encoding="utf-8")
+        cls.daemon = cls.enterClassContext(Daemon("--presets-dir", folder))
+        cls.plain, cls.exact, cls.rounded = (
+            cls.enterClassContext(voxeld.Client(url_of(cls.daemon), uplink=uplink)) for uplink in (None, "auto", 0.01)
+        )
+
+    def assert_same(self, expected, result):
+        self.assertEqual(list(expected), list(result))
+        for name, tensor in expected.items():
+            self.assertEqual(tensor.tobytes(), result[name].tobytes(), name)
+
+    def clouds(self):
+        rng = np.random.default_rng(20)
+        decimal = table(*(decimals(rng, 3000, 3, 9) for _ in range(4)))
+        mixed = decimal.copy()
+        mixed[:, 1:3] = rng.uniform(-9, 9, (3000, 2))
+        mixed[5:9, 2] = np.nan, -0.0, np.inf, 1e-45
+        return {"decimal": decimal, "mixed": mixed, "any": rng.uniform(-9, 9, (3000, 4)).astype(np.float32)}
+
+    def test_every_bit(self):
+        for name, points in self.clouds().items():
+            with self.subTest(name):
+                result = self.exact.points(points)
+                self.assert_same(self.plain.points(points), result)
+                self.assert_same(self.plain.voxelize(points, **GRID), self.exact.voxelize(points, **GRID))
+                self.assertIsNone(self.plain.points(points).uplink)
+                self.assertEqual(result.uplink, voxeld.pack(points).report)
+        halves = self.clouds()["any"].astype(np.float16)
+        self.assert_same(self.plain.points(halves), self.exact.points(halves))
+
+    def test_a_resolution(self):
+        points = self.clouds()["any"]
+        result = self.rounded.points(points)
+        self.assertEqual(result.uplink.largest_error, np.abs(result["points"].astype(np.float64) - points).max())
+        self.assertLess(result.uplink.largest_error, 0.0051)
+        np.testing.assert_array_equal(result["points"], restored(voxeld.pack(points, 0.01)))
+
+    def test_gzip(self):
+        points = self.clouds()["decimal"]
+        with voxeld.Client(url_of(self.daemon), uplink="auto", encoding="gzip") as client:
+            result = client.points(points)
+        self.assert_same(self.plain.points(points), result)
+        self.assertEqual(result.uplink.encoding, "gzip")
+
+    def test_answers_come_compressed(self):
+        points = self.clouds()["any"]
+        for encoding in {"gzip", encodings.fastest()}:
+            with voxeld.Client(url_of(self.daemon), uplink="auto", encoding=encoding) as client:
+                with mock.patch.object(encodings, "decode", side_effect=encodings.decode) as decode:
+                    self.assert_same(self.plain.voxelize(points, **GRID), client.voxelize(points, **GRID))
+                    (answer,), _ = decode.call_args
+                self.assertEqual(answer.headers["Content-Encoding"], encoding)
+
+    def test_batches(self):
+        clouds = [cloud[:count] for cloud, count in zip(self.clouds().values(), (3000, 0, 17))]
+        self.assert_same(self.plain.voxelize(clouds, **GRID), self.exact.voxelize(clouds, **GRID))
+        self.assert_same(self.plain.points(clouds), self.exact.points(clouds))
+
+    def test_bytes(self):
+        points = self.clouds()["decimal"]
+        body = points.tobytes()
+        self.assert_same(self.plain.points(points), self.exact.points(body))
+        rows = {"num_features": 3}
+        self.assert_same(self.plain.points(body, **rows), self.exact.points(body, **rows))
+        named = {"fields": "x,y,z,i,t,u", "time_field": "t"}
+        self.assert_same(self.plain.points(body, **named), self.exact.points(body, **named))
+        self.assert_same(self.plain.points(b""), self.exact.points(b""))
+
+    def test_bytes_have_the_columns_of_the_preset(self):
+        points = np.tile(self.clouds()["decimal"], 2)[:, :5]
+        for _ in range(2):
+            self.assert_same(
+                self.plain.voxelize(points.tobytes(), "five"), self.exact.voxelize(points.tobytes(), "five")
+            )
+        for client in (self.plain, self.exact):
+            with self.assertRaises(voxeld.Problem) as caught:
+                client.voxelize(points.tobytes(), "fivee")
+            self.assertEqual((caught.exception.status, caught.exception.parameter), (400, "preset"))
+
+    def test_the_preset_may_describe_packed_rows(self):
+        points = self.clouds()["decimal"]
+        rows = np.rint(points * 1000).astype("<i2")
+        expected = self.plain.voxelize(points, **GRID)
+        for client in (self.plain, self.exact, self.rounded):
+            self.assert_same(expected, client.voxelize(rows.tobytes(), "packed"))
+        self.assert_same(self.plain.voxelize(points, "packed"), self.exact.voxelize(points, "packed"))
+
+    def test_formats_are_compressed(self):
+        header = "VERSION .7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH 1000\nHEIGHT 1\nPOINTS 1000\n"
+        file = (header + "DATA ascii\n" + "1 2 3\n" * 1000).encode()
+        result = self.exact.points(file, format="pcd", num_features=3)
+        self.assert_same(self.plain.points(file, format="pcd", num_features=3), result)
+        self.assertLess(result.uplink.ratio, 0.1)
+
+    def test_streams(self):
+        points = self.clouds()["decimal"]
+        plain, exact = (
+            client.stream(f"sensor{number}", 3, keep=True, **GRID, time_column="yes")
+            for number, client in enumerate((self.plain, self.exact))
+        )
+        for time in range(5):
+            pose = [time / 7, 0, 0, 1, 0, 0, 0]
+            self.assert_same(plain.send(points, pose, time), exact.send(points, pose, time))
+        for client, name in ((self.plain, "sensor0"), (self.exact, "sensor1")):
+            client.stream(name, 1).delete()  # the service then lacks the older sweeps, as after a restart
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", voxeld.StreamWarning)
+            results = [stream.send(points, [1, 0, 0, 1, 0, 0, 0], 9) for stream in (plain, exact)]
+        self.assertEqual([len(result.stream.sweeps) for result in results], [3, 3])
+        self.assert_same(*results)
+
+    def test_sums(self):
+        points = self.clouds()["any"]
+        with voxeld.Client(url_of(self.daemon), uplink=0.01) as client:
+            self.assertEqual(client.sent.plain_bytes, 0)
+            results = [client.points(points[:count]) for count in (3000, 20)]
+            self.assertEqual(client.sent.plain_bytes, 3020 * 16)
+            self.assertEqual(client.sent.sent_bytes, sum(result.uplink.sent_bytes for result in results))
+            self.assertEqual(client.sent.largest_error, results[0].uplink.largest_error)
+        self.assertIsNone(self.plain.sent)
+
+    def test_command_line(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        points = self.clouds()["any"]
+        points.tofile(folder / "a.bin")
+        np.save(folder / "b.npy", points)
+        service = ("--server", url_of(self.daemon))
+        for given, bound in ((("auto",), 0), (("0.01",), 0.0051), (("0.01,0.01,0.01,1",), 0.51)):
+            output = folder / given[0]
+            done = run("points", folder / "a.bin", folder / "b.npy", "-o", output, "--uplink", *given, *service)
+            self.assertEqual(done.counts["done"], 2, done)
+            self.assertRegex(done.errors, r"points: [0-9.]+% of 96000 bytes were sent, as (zstd|gzip); largest error ")
+            for name in ("a", "b"):
+                tensors, _ = parse_by_hand((output / f"{name}.safetensors").read_bytes())
+                error = np.abs(tensors["points"] - points).max()
+                self.assertTrue(error <= bound and (error > bound / 2 or not bound), error)
+        for uplink, status in (("0.01", 0), ("0.02", 2)):  # the folder has answers of points rounded to 0.01
+            done = run("points", folder / "a.bin", "-o", folder / "0.01", "--uplink", uplink, *service)
+            self.assertEqual(done.status, status, done)
+        done = run("points", folder / "a.bin", "-o", folder / "c", "--uplink", "fine", *service)
+        self.assertEqual(done.status, 2)
+        self.assertIn("'fine' is not auto, or numbers above 0", done.errors)
+
+
+if __name__ == "__main__":
+    unittest.main()

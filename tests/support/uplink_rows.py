@@ -1,0 +1,55 @@
+"""What the service makes of small bodies, written only from the rules of the filters. Not fast."""
+
+import zlib
+
+import numpy as np
+
+from voxeld import Packed, encodings
+
+WIDTHS = {"int32": 4, "float32": 4, "float16": 2}
+
+
+def request(body, query):
+    """A request with a body that is not compressed, and a query of texts, as voxeld.pack describes it."""
+    columns = int(query["num_features"])
+    types = tuple(query["dtype"].split(","))
+    query = {**query, "num_features": columns, "dtype": types if len(types) > 1 else types * columns}
+    if "scale" in query:
+        query["scale"] = tuple(map(float, query["scale"].split(",")))
+    return Packed([body], query, {}, None)
+
+
+def decoded(packed):
+    """The decompressed body."""
+    body = b"".join(packed.body)
+    if packed.headers.get("Content-Encoding") == "zstd":
+        return encodings._zstd().ZstdDecompressor().decompressobj().decompress(body)
+    return zlib.decompress(body, 16 + zlib.MAX_WBITS) if packed.headers else body
+
+
+def restored(packed):
+    """The rows of float32 that the service makes, written from the rules of the filters: row by row where that is
+    slow, since it need not be fast."""
+    query, body = packed.query, decoded(packed)
+    columns = query["num_features"]
+    types = query["dtype"] if isinstance(query["dtype"], tuple) else (query["dtype"],) * columns
+    scale = query.get("scale", (1.0,) * columns)
+    widths = [WIDTHS[dtype] for dtype in types]
+    row = sum(widths)
+    count, rest = divmod(len(body), row)
+    assert not rest
+    rows = np.frombuffer(body, np.uint8).reshape(row, count).T if "shuffle" in query["filter"] else None
+    out, start = np.empty((count, columns), np.float32), 0
+    for column, (dtype, width) in enumerate(zip(types, widths)):
+        raw = np.ascontiguousarray(rows[:, start : start + width]).view(np.dtype(dtype).newbyteorder("<"))[:, 0]
+        start += width
+        if "delta" in query["filter"]:
+            assert dtype == "int32"
+            total = 0
+            numbers = []
+            for value in raw.view(np.uint32).tolist():
+                total = (total + ((value >> 1) ^ -(value & 1))) & 0xFFFFFFFF
+                numbers.append(total)
+            raw = np.array(numbers, np.uint32).view(np.int32)
+        out[:, column] = raw if dtype != "int32" else (raw.astype(np.float64) * scale[column]).astype(np.float32)
+    return out
