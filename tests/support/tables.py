@@ -11,7 +11,7 @@ import subprocess
 
 from daemon import voxeld_binary
 
-ON_POINTS = ["voxelize", "fps", "points", "transform", "detect"]  # operations that take points
+ON_POINTS = ["voxelize", "fps", "points", "transform", "detect", "backbone"]  # operations that take points
 HEADS = {"decode_center": "decode"}  # operations that the parameter `head` chooses, and the one that has the endpoint
 ONE_HEAD = {"decode": "decode, anchor head", "decode_center": "decode, centre head"}
 AFTER_DRAIN = 9  # seconds that the end takes at most after drain_delay_s and drain_timeout_s; see server/daemon/drain.c
@@ -56,8 +56,8 @@ def takers(names, operations):
     """Which operations take a parameter, as the page says it: whose table has the row, and what the row adds."""
     for title, group in (("all", list(operations)), (", ".join(ON_POINTS), ON_POINTS)):
         missing = [name for name in group if name not in names]
-        if set(names) <= set(group) and len(missing) < 2:
-            return title, "".join(f" (not {name})" for name in missing)
+        if set(names) <= set(group) and len(missing) <= 2:
+            return title, f" (not {', '.join(missing)})" if missing else ""
     if not set(ONE_HEAD) <= set(names):
         names = [ONE_HEAD.get(name, name) for name in names]
     home, *others = [name for name in names if name not in HEADS]

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .calls import Calls
 
 __all__ = [
+    "BackboneParameters",
+    "BackboneResult",
+    "BackboneSweepParameters",
     "DecodeResult",
     "DetectParameters",
     "DetectResult",
@@ -268,6 +271,45 @@ DetectOutputs = Literal[
     "rot",
     "vel",
     "iou",
+    "sparse_coords",
+    "sparse_features",
+    "bev_features",
+    "points",
+    "point_indices",
+    "point_rows",
+    "point_fates",
+    "point_steps",
+]
+
+BackboneDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+BackboneFilter = Literal[
+    "delta",
+    "shuffle",
+]
+
+BackboneFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
+]
+
+BackboneOutputs = Literal[
+    "sparse_coords",
+    "sparse_features",
     "bev_features",
     "points",
     "point_indices",
@@ -312,7 +354,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "num_features",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "int",
         None,
         "4",
@@ -321,7 +363,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "dtype",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "list",
         None,
         "float32",
@@ -330,7 +372,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "scale",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "floats",
         None,
         None,
@@ -339,7 +381,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "filter",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "list",
         None,
         None,
@@ -348,7 +390,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "format",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "string",
         None,
         None,
@@ -357,7 +399,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "fields",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "list",
         None,
         None,
@@ -366,7 +408,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "intensity_scale",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "float",
         None,
         None,
@@ -375,7 +417,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "point_counts",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "ints",
         None,
         None,
@@ -384,7 +426,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "stream",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "string",
         None,
         None,
@@ -393,7 +435,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "streams",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "list",
         None,
         None,
@@ -405,7 +447,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "sweeps",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "int",
         None,
         None,
@@ -417,7 +459,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "pose",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "floats",
         None,
         None,
@@ -426,7 +468,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "poses",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "floats",
         None,
         None,
@@ -435,7 +477,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "mount",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "floats",
         None,
         None,
@@ -444,7 +486,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "float",
         "seconds",
         None,
@@ -453,7 +495,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "times",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "floats",
         "seconds",
         None,
@@ -462,7 +504,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_column",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "string",
         None,
         None,
@@ -471,7 +513,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "remove_close",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "float",
         "metres",
         None,
@@ -480,7 +522,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_field",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "string",
         None,
         None,
@@ -492,7 +534,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_unit",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "string",
         None,
         None,
@@ -501,7 +543,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_origin",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "float or string",
         None,
         None,
@@ -510,7 +552,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "deskew",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "string",
         None,
         None,
@@ -522,7 +564,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "deskew_poses",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "rows",
         None,
         None,
@@ -531,7 +573,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "deskew_twists",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "rows",
         None,
         None,
@@ -540,7 +582,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "deskew_reference",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "float",
         "seconds",
         None,
@@ -549,7 +591,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "interpolation",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "string",
         None,
         None,
@@ -561,7 +603,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "steps",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "steps",
         None,
         None,
@@ -749,7 +791,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "metadata",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "string",
         None,
         None,
@@ -758,7 +800,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "timeout_ms",
-        ("voxelize", "fps", "points", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "int",
         "milliseconds",
         "0",
@@ -767,7 +809,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "transform.matrix",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "floats",
         None,
         None,
@@ -776,7 +818,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "transform.crop",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "floats",
         "metres",
         "off",
@@ -785,7 +827,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "transform.cut",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "boxes",
         "metres",
         "off",
@@ -794,7 +836,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "transform.distance",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "floats",
         "metres",
         "off",
@@ -803,7 +845,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.voxel_size",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "float or floats",
         "metres",
         None,
@@ -812,7 +854,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.method",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "string",
         None,
         "centroid",
@@ -824,7 +866,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.average",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "string",
         None,
         "all",
@@ -833,7 +875,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.cells",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "string",
         None,
         "floor",
@@ -842,7 +884,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.origin",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "floats",
         "metres",
         "0,0,0",
@@ -851,7 +893,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.min_points",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "int",
         None,
         "1",
@@ -860,7 +902,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.every",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "int",
         None,
         None,
@@ -869,7 +911,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.seed",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "int",
         None,
         "0",
@@ -878,7 +920,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.ring",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "string",
         None,
         None,
@@ -890,7 +932,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.distance_ratio",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "float",
         None,
         "1.03",
@@ -899,7 +941,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.object_length_threshold",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "float",
         "metres",
         "0.05",
@@ -908,7 +950,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.num_points_threshold",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "int",
         None,
         "off",
@@ -917,7 +959,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.max_azimuth_diff",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "float",
         "degrees",
         "1",
@@ -926,7 +968,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "radius_outlier.radius",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "float",
         "metres",
         None,
@@ -935,7 +977,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "radius_outlier.min_neighbors",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "int",
         None,
         None,
@@ -944,7 +986,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "radius_outlier.axes",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "string",
         None,
         "xyz",
@@ -953,7 +995,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "statistical_outlier.mean_k",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "int",
         None,
         None,
@@ -962,7 +1004,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "statistical_outlier.std_mul",
-        ("voxelize", "fps", "points", "detect"),
+        ("voxelize", "fps", "points", "detect", "backbone"),
         "float",
         None,
         None,
@@ -1037,7 +1079,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "model",
-        ("detect",),
+        ("detect", "backbone"),
         "string",
         None,
         None,
@@ -1046,7 +1088,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "max_voxels_by",
-        ("detect",),
+        ("detect", "backbone"),
         "string",
         None,
         None,
@@ -1058,7 +1100,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "max_points_by",
-        ("detect",),
+        ("detect", "backbone"),
         "string",
         None,
         None,
@@ -1067,7 +1109,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "seed",
-        ("detect",),
+        ("detect", "backbone"),
         "int",
         None,
         None,
@@ -1139,10 +1181,22 @@ PARAMETERS: List[Parameter] = [
         None,
         (
             "a list of boxes, scores, labels, box_indices, box_counts, cls_preds, box_preds, dir_cls_preds, heatmap, "
-            "center, height, dim, rot, vel, iou, bev_features, points, point_indices, point_rows, point_fates, "
-            "point_steps"
+            "center, height, dim, rot, vel, iou, sparse_coords, sparse_features, bev_features, points, point_indices, "
+            "point_rows, point_fates, point_steps"
         ),
         "tensors to return; without it boxes, scores, labels and box_counts",
+    ),
+    Parameter(
+        "outputs",
+        ("backbone",),
+        "list",
+        None,
+        None,
+        (
+            "a list of sparse_coords, sparse_features, bev_features, points, point_indices, point_rows, point_fates, "
+            "point_steps"
+        ),
+        "tensors to return; without it sparse_coords and sparse_features",
     ),
 ]
 
@@ -1496,6 +1550,41 @@ class DetectParameters(TypedDict, total=False):
 
 class DetectSweepParameters(DetectParameters, SweepParameters, total=False):
     """The parameters of detect."""
+
+
+class BackboneParameters(TypedDict, total=False):
+    """The parameters of backbone, without those of sweeps."""
+
+    model: Optional[str]
+    num_features: Optional[int]
+    dtype: Optional[Union[BackboneDtype, Sequence[BackboneDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[BackboneFilter, Sequence[BackboneFilter]]]
+    format: Optional[BackboneFormat]
+    fields: Optional[Sequence[str]]
+    intensity_scale: Optional[float]
+    point_counts: Optional[Ints]
+    time_column: Optional[Flag]
+    remove_close: Optional[float]
+    time_field: Optional[str]
+    time_unit: Optional[Literal["s", "ms", "us", "ns"]]
+    time_origin: Optional[Union[float, str]]
+    deskew: Optional[Literal["off", "poses", "twists", "stream"]]
+    deskew_poses: Optional[Union[Numbers, str]]
+    deskew_twists: Optional[Union[Numbers, str]]
+    deskew_reference: Optional[float]
+    interpolation: Optional[Literal["screw", "slerp"]]
+    steps: Optional[Steps]
+    max_voxels_by: Optional[Literal["first", "near", "full"]]
+    max_points_by: Optional[Literal["first", "random"]]
+    seed: Optional[int]
+    outputs: Optional[Union[BackboneOutputs, Sequence[BackboneOutputs]]]
+    metadata: Optional[Literal["full", "stable"]]
+    timeout_ms: Optional[int]
+
+
+class BackboneSweepParameters(BackboneParameters, SweepParameters, total=False):
+    """The parameters of backbone."""
 
 
 class VoxelizeResult(Result):
@@ -1866,7 +1955,8 @@ class DetectResult(Result):
     all clouds; R points of all clouds that the steps left; ny cells of a grid or a map along y; nx cells of a grid
     or a map along x; L classes of all anchors of a cell; for a centre head, the classes; O box values of all anchors
     of a cell; D direction bins of all anchors of a cell; nz cells of a grid along z; T tasks of a centre head; H
-    cells of the network's maps along y; W cells of the network's maps along x.
+    cells of the network's maps along y; W cells of the network's maps along x; S occupied cells of a backbone's last
+    level, of all clouds.
     """
 
     @property
@@ -1965,9 +2055,84 @@ class DetectResult(Result):
         return self.tensors.get("iou")
 
     @property
+    def sparse_coords(self) -> Optional[NDArray[np.int32]]:
+        """[S, 4] int32: batch, z, y, x of each occupied cell of the backbone's last level; of a model with a
+        backbone. Only if outputs names it, else None.
+        """
+        return self.tensors.get("sparse_coords")
+
+    @property
+    def sparse_features(self) -> Optional[NDArray[np.float32]]:
+        """[S, C] float32: the backbone's features of each of these cells; of a model with a backbone. Only if
+        outputs names it, else None.
+        """
+        return self.tensors.get("sparse_features")
+
+    @property
     def bev_features(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
-        """[B, C*nz, ny, nx] float32 or float16: the network's input: the pillars' features as a map. Only if outputs
+        """[B, C*nz, ny, nx] float32 or float16: the network's input: the features of pillars, or of the backbone, as
+        a map. Only if outputs names it, else None.
+        """
+        return self.tensors.get("bev_features")
+
+    @property
+    def points(self) -> Optional[NDArray[np.float32]]:
+        """[R, C] float32: the points that the steps left, of all clouds, in the order of the body. Only if outputs
         names it, else None.
+        """
+        return self.tensors.get("points")
+
+    @property
+    def point_indices(self) -> Optional[NDArray[np.int32]]:
+        """[R] int32: the row of each of these points in the body, counted over all clouds. Only if outputs names it,
+        else None.
+        """
+        return self.tensors.get("point_indices")
+
+    @property
+    def point_rows(self) -> Optional[NDArray[np.int32]]:
+        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        represents it; -1 if dropped. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_rows")
+
+    @property
+    def point_fates(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
+        they left the row. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_fates")
+
+    @property
+    def point_steps(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: the number, from 1, of the step that dropped the row; 0 if no step did. Only if outputs names
+        it, else None.
+        """
+        return self.tensors.get("point_steps")
+
+
+class BackboneResult(Result):
+    """The tensors of backbone.
+
+    Sizes: N rows of the body, of all clouds; C columns of a row; B clouds of the batch; R points of all clouds that
+    the steps left; ny cells of a grid or a map along y; nx cells of a grid or a map along x; nz cells of a grid
+    along z; S occupied cells of a backbone's last level, of all clouds.
+    """
+
+    @property
+    def sparse_coords(self) -> NDArray[np.int32]:
+        """[S, 4] int32: batch, z, y, x of each occupied cell of the backbone's last level, in this order."""
+        return self._tensor("sparse_coords")
+
+    @property
+    def sparse_features(self) -> NDArray[np.float32]:
+        """[S, C] float32: the backbone's features of each of these cells."""
+        return self._tensor("sparse_features")
+
+    @property
+    def bev_features(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, C*nz, ny, nx] float32 or float16: the same features as a map: feature c at channel c*nz + z, row y,
+        column x; zeros elsewhere. Only if outputs names it, else None.
         """
         return self.tensors.get("bev_features")
 
@@ -3007,8 +3172,12 @@ class Operations:
                 only if outputs names it
             iou: [B, H, W, T] float32 or float16; overlaps of boxes; of a centre head that predicts overlaps; only if
                 outputs names it
-            bev_features: [B, C*nz, ny, nx] float32 or float16; the network's input: the pillars' features as a map;
-                only if outputs names it
+            sparse_coords: [S, 4] int32; batch, z, y, x of each occupied cell of the backbone's last level; of a
+                model with a backbone; only if outputs names it
+            sparse_features: [S, C] float32; the backbone's features of each of these cells; of a model with a
+                backbone; only if outputs names it
+            bev_features: [B, C*nz, ny, nx] float32 or float16; the network's input: the features of pillars, or of
+                the backbone, as a map; only if outputs names it
             points: [R, C] float32; the points that the steps left, of all clouds, in the order of the body; only if
                 outputs names it
             point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
@@ -3025,6 +3194,144 @@ class Operations:
         or the model's value counts, else the default.
         """
         return self._calls.points("detect", DetectResult, locals())
+
+    def backbone(
+        self,
+        points: Points,
+        model: str,
+        *,
+        num_features: Optional[int] = None,
+        dtype: Optional[Union[BackboneDtype, Sequence[BackboneDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[BackboneFilter, Sequence[BackboneFilter]]] = None,
+        format: Optional[BackboneFormat] = None,
+        fields: Optional[Sequence[str]] = None,
+        intensity_scale: Optional[float] = None,
+        point_counts: Optional[Ints] = None,
+        stream: Optional[str] = None,
+        streams: Optional[Sequence[str]] = None,
+        sweeps: Optional[int] = None,
+        pose: Optional[Numbers] = None,
+        poses: Optional[Numbers] = None,
+        mount: Optional[Numbers] = None,
+        time: Optional[float] = None,
+        times: Optional[Numbers] = None,
+        time_column: Optional[Flag] = None,
+        remove_close: Optional[float] = None,
+        time_field: Optional[str] = None,
+        time_unit: Optional[Literal["s", "ms", "us", "ns"]] = None,
+        time_origin: Optional[Union[float, str]] = None,
+        deskew: Optional[Literal["off", "poses", "twists", "stream"]] = None,
+        deskew_poses: Optional[Union[Numbers, str]] = None,
+        deskew_twists: Optional[Union[Numbers, str]] = None,
+        deskew_reference: Optional[float] = None,
+        interpolation: Optional[Literal["screw", "slerp"]] = None,
+        steps: Optional[Steps] = None,
+        max_voxels_by: Optional[Literal["first", "near", "full"]] = None,
+        max_points_by: Optional[Literal["first", "random"]] = None,
+        seed: Optional[int] = None,
+        outputs: Optional[Union[BackboneOutputs, Sequence[BackboneOutputs]]] = None,
+        metadata: Optional[Literal["full", "stable"]] = None,
+        timeout_ms: Optional[int] = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> BackboneResult:
+        """Points in; features of a model's backbone out.
+
+        Args:
+            points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes, which the parameters
+                describe: rows as the service takes them or, with format, a file. Arrays are numpy arrays, objects in
+                CPU memory with __array__ or __dlpack__, or buffers of such numbers.
+            model: the model that detects; allowed: a name from GET /v1/models
+            num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
+                64; default: 4
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
+            format: format of the body's points; without it raw: rows of dtype
+            fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
+                allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
+            intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
+            point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
+                allowed: 1 to 1024 whole numbers that add up to the rows of the body
+            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
+                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
+                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
+                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
+                numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
+                each sweep of point_counts, each of 16 numbers, or each of 7
+            mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
+                allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
+                1e12
+            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
+                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
+            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
+                the sweep is moved; allowed: a finite number above 0
+            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
+                seconds from time_origin; allowed: a name other than x, y and z
+            time_unit: unit of time_field; without it s
+            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
+                number
+            deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
+                the motion of the stream from the previous sweep to this sweep; without it off
+            deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
+                separated by semicolons: t and a pose
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
+                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+                number
+            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
+                and slerp; without it screw
+            steps: what happens to the points before the operation, as a list of steps in their order:
+                [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
+                taken as the service takes them.
+            max_voxels_by: which voxels are kept: the first that appear, the nearest to the origin in x and y, or
+                those with the most points
+            max_points_by: which points a voxel keeps
+            seed: with max_points_by=random: another seed chooses other points; allowed: a whole number from 0 to
+                2147483647
+            outputs: tensors to return; without it sparse_coords and sparse_features
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
+                without it full
+            timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
+                allowed: a whole number from 0 to 3600000; default: 0
+            metadata_only: make no tensors
+            request_id: id of the request in the service's log; without it, the service makes one
+            traceparent: W3C trace context of the request, for the service's log
+
+        Returns the tensors, as attributes and as a mapping:
+            sparse_coords: [S, 4] int32; batch, z, y, x of each occupied cell of the backbone's last level, in this
+                order
+            sparse_features: [S, C] float32; the backbone's features of each of these cells
+            bev_features: [B, C*nz, ny, nx] float32 or float16; the same features as a map: feature c at channel c*nz
+                + z, row y, column x; zeros elsewhere; only if outputs names it
+            points: [R, C] float32; the points that the steps left, of all clouds, in the order of the body; only if
+                outputs names it
+            point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
+                outputs names it
+            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
+                that represents it; -1 if dropped; only if outputs names it
+            point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
+                metadata; 0 if they left the row; only if outputs names it
+            point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
+                outputs names it
+
+        Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
+        TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
+        or the model's value counts, else the default.
+        """
+        return self._calls.points("backbone", BackboneResult, locals())
 
     @overload
     def file_bytes(
@@ -3080,6 +3387,17 @@ class Operations:
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
         **parameters: Unpack[DetectSweepParameters],
+    ) -> NDArray[np.uint8]: ...
+    @overload
+    def file_bytes(
+        self,
+        operation: Literal["backbone"],
+        points: Points,
+        media_type: str = "application/vnd.safetensors",
+        *,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Unpack[BackboneSweepParameters],
     ) -> NDArray[np.uint8]: ...
     def file_bytes(
         self,
@@ -3156,6 +3474,18 @@ class Operations:
         keep: bool = False,
         **parameters: Unpack[DetectParameters],
     ) -> Stream[DetectResult]: ...
+    @overload
+    def stream(
+        self,
+        name: str,
+        sweeps: int,
+        *,
+        operation: Literal["backbone"],
+        streams: Optional[Sequence[str]] = None,
+        mount: Optional[Numbers] = None,
+        keep: bool = False,
+        **parameters: Unpack[BackboneParameters],
+    ) -> Stream[BackboneResult]: ...
     def stream(
         self,
         name: str,
@@ -3185,6 +3515,7 @@ class Operations:
             "points": PointsResult,
             "transform": TransformResult,
             "detect": DetectResult,
+            "backbone": BackboneResult,
         }
         if operation not in results:
             raise ValueError(f"operation is {operation!r}; expected {', '.join(results)}")
