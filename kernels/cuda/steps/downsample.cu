@@ -244,8 +244,9 @@ static void lay_out(struct arrays *arrays, struct cuda_arena *arena) {
 static void set_voxels(struct arrays *arrays) {
   struct cuda_run *voxels = &arrays->voxels;
   struct downsample *own = &arrays->own;
-  voxels->clouds = {1, voxels->clouds.num_points, voxels->clouds.num_points};
-  voxels->row_capacity = voxels->clouds.num_points;
+  voxels->clouds.count = 1;
+  voxels->clouds.first_point = NULL;
+  voxels->row_capacity = voxels->clouds.max_rows = voxels->clouds.num_points;
   voxels->cap = CUDA_NO_CAP;
   voxels->unattended = true;
   voxels->slots = own->owners;
