@@ -25,7 +25,8 @@ struct detector_files {
 // Whether paths and lists can contain the text unescaped: it has only letters, digits, dots, _ and -.
 VX_WARN_UNUSED bool detector_fits_paths(const char *text);
 
-// Reads model.json, then the weights. False with a reason that names the file and the field at fault.
+// Call both, in this order: the first reads model.json, the second the weights. False with a reason that names the file
+// and the field at fault.
 VX_WARN_UNUSED bool detector_read_json(struct detector_files *files, struct error *error);
 VX_WARN_UNUSED bool detector_read_weights(struct detector_files *files, struct error *error);
 void detector_files_free(struct detector_files *files);

@@ -23,7 +23,7 @@ enum {
 struct preset {
   char name[64];
   char description[512];
-  enum vx_op op;                         // of "parameters"
+  enum vx_op op;                         // the operation that "parameters" is for
   struct job_request *requests[VX_OPS];  // owned; NULL if the preset has no parameters of that operation
 };
 

@@ -25,7 +25,7 @@ struct vx_cell_map {
   struct vx_key_format key;
 };
 
-// The bits that hold 0 .. cells - 1.
+// The number of bits that hold 0 .. cells - 1.
 VX_SHARED int vx_bits_for(int32_t cells) {
   int bits = 0;
   while (bits < 31 && (INT32_C(1) << bits) < cells) bits++;
@@ -89,8 +89,8 @@ VX_SHARED float vx_cell_centre(const struct vx_cell_map *map, int axis, int32_t 
 }
 
 // The rank of a voxel for max_voxels. With `near` it is the bits of the squared distance from the origin to the voxel's
-// centre, in x and y: never below 0 or NaN, so the bits have the order of the distances. With `full` it falls as the
-// number of points rises.
+// centre, in x and y. A squared distance is never negative and never NaN, so its bits have the order of the distances.
+// With `full` the rank falls as the number of points rises.
 VX_SHARED uint32_t vx_voxel_rank(enum vx_voxels_by by, const struct vx_cell_map *map, const int32_t cell[3],
                                  uint32_t points) {
   if (by == VX_VOXELS_FIRST) return 0;

@@ -47,7 +47,8 @@ static void list_fields(const struct cloud_file *file, char *out, size_t size) {
   }
 }
 
-// The field of this name, which `parameter` gives. NULL with an error if the file has none, or several.
+// The field of this name. `parameter`: the request's parameter that gives the name. NULL with an error if the file has
+// no such field, or several.
 static const struct cloud_field *find_field(const struct cloud_file *file, struct span name, const char *parameter,
                                             struct error *error) {
   const struct cloud_field *field = NULL;
@@ -176,7 +177,7 @@ static uint32_t value_at(const char *at, enum number_type type, bool big_endian)
   }
 }
 
-// The value as a float64. False if every value of the type is a float32.
+// The value as a float64. False, without a value, if a float32 can hold every value of the type.
 static bool wide_at(const char *at, enum number_type type, bool big_endian, double *out) {
   uint64_t bits = load(at, number_bytes(type), big_endian);
   switch (type) {

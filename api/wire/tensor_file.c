@@ -46,7 +46,7 @@ static bool read_place(const char *name, const json_t *offsets, const struct ten
   json_int_t begin = json_integer_value(first), end = json_integer_value(last);
   if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) || begin < 0 || end < begin)
     return error_refuse(error, ERROR_BAD_BODY, NULL,
-                        "tensor %.64s: its data_offsets are not two numbers from 0 on, the first at most the second",
+                        "tensor %.64s: its data_offsets are not two whole numbers [begin, end] with 0 <= begin <= end",
                         name);
   if ((uint64_t)end > file->data_bytes)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "tensor %.64s ends at byte %lld of the data, which has %zu bytes",

@@ -148,7 +148,7 @@ static void say_other_columns(const struct vx_job *job, const struct body_sniff 
 
 static void say_stripped(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
   (void)job, (void)sniffed;
-  text_put(out, "the body is a form without any NUL, CR or LF byte, as curl -d strips them; use curl --data-binary");
+  text_put(out, "the body came as a form and has no NUL, CR or LF byte: curl -d strips them; use curl --data-binary");
 }
 
 static void say_other_format(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {

@@ -77,9 +77,10 @@ VX_WARN_UNUSED bool drain(struct server *server);
 
 // Starts the thread. False with a reason.
 VX_WARN_UNUSED bool reload_start(struct server *server, struct error *error);
-// Asks for a reload. If a reload is in progress, another follows it. A reload replaces each of the four as a whole, or
-// keeps it if its files are bad; models are kept one by one. The log says which were replaced and which were kept.
-// Requests do not wait for a reload, and keep what they have looked up. New models serve once their networks are warm.
+// Asks for a reload. If a reload is in progress, another follows it. A reload replaces presets, models, tokens and
+// certificates, each as a whole. It keeps presets, tokens or certificates whose files are bad. Of the models, it keeps
+// only those whose own files are bad. The log says which were replaced and which were kept. Requests do not wait for a
+// reload, and keep what they have looked up. New models serve once their networks are warm.
 void reload_ask(void);
 // Ends the thread. False if a reload does not end within a second: then the reload may still use the server.
 VX_WARN_UNUSED bool reload_end(void);

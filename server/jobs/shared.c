@@ -9,7 +9,7 @@
 // The parameters by which a request names regions; an inference request has one for all.
 static const char of_tensor[] = "shared_memory_region", of_points[] = "points_region", of_answer[] = "output_region";
 
-// Gives the job its part for regions.
+// Gives the job its struct job_shared, if it has none.
 static bool share(struct job *job, struct error *error) {
   if (job->shared) return true;
   job->shared = pool_take(&job->asked.pool, sizeof *job->shared);

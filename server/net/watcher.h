@@ -30,8 +30,8 @@
 #include "server/config/options.h"
 #include "server/net/peer.h"
 
-// The connections of one kind of listeners: those that serve everything, or only pages. The clients of one kind take
-// nothing from the other kind.
+// The connections of one kind of listeners: those that serve everything, or only pages. The connections of
+// one kind use up no room of the other kind.
 struct places {
   bool pages;               // of the listeners that serve only pages
   struct clients *clients;  // who share these connections
@@ -48,8 +48,8 @@ struct lingering {
   int64_t until_ns;
   int64_t bytes_left;
 };
-// Connections beyond max_connections: lingering and refused connections, and PAGES_CONNECTIONS of the listeners for
-// pages. For pages, as many more may linger.
+// These connections are allowed beyond max_connections: LINGER_SLOTS that linger, REFUSED_PEERS that are refused, and
+// PAGES_CONNECTIONS of the listeners for pages. Of those listeners, PAGES_CONNECTIONS more may linger.
 enum { WATCHER_TICK_MS = 50, LINGER_SLOTS = 256, REFUSED_PEERS = 256, PAGES_CONNECTIONS = 64 };
 
 #define LINGER_BYTES (INT64_C(64) << 20)  // maximum that a lingering close reads

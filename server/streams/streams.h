@@ -34,9 +34,9 @@ struct sweep {
   int users;           // the stream that has it, its request, and its readers
   double time;
   struct pose place;  // of its sensor in the fixed frame
-  bool follows;       // when it came, the stream had an earlier sweep:
+  bool follows;       // when it came, the stream had an earlier sweep, with the two values below
   double before_time;
-  struct pose before;  // its place
+  struct pose before;  // the place of the earlier sweep
   int64_t points;
   const void *rows;
   struct buffer *memory;      // of the rows; NULL: there are none
@@ -65,7 +65,7 @@ struct stream {
   struct pose mount;          // of the sensor on its vehicle
   struct stream_terms terms;  // of the last request that succeeded
   int64_t evicted, expired;   // sweeps, since an answer last reported them
-  bool dropped;               // by its client, since gather_sweeps
+  bool dropped;               // its client has deleted the stream since the last gather_sweeps
 };
 
 struct streams_use {

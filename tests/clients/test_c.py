@@ -151,7 +151,7 @@ class Calls(CCase):
         reference = steps.run(chain, np.frombuffer(body, np.float32).reshape(-1, 4), [500])
         self.assertEqual(check.same_tensors(steps.answer(reference), self.tensors), [])
         self.assertEqual(json.loads(line["metadata"])["steps"], reference.told)
-        self.call(self.url, query=f"{QUERY}&{query}", body=body)  # of voxelize
+        self.call(self.url, query=f"{QUERY}&{query}", body=body)  # the same steps before voxelize
         self.assertEqual(check.same_tensors(steps.answer(reference), self.tensors), [])
         problem = self.call(self.url, "-l", query="steps=downsample&downsample.voxel_size=-1", body=body)["problem"]
         self.assertEqual((problem["status"], problem["parameter"]), (400, "downsample.voxel_size"))

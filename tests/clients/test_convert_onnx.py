@@ -1,5 +1,5 @@
-"""voxeld-convert onnx: files as exporters write them, small and with random weights, cut at their scatter. The encoder
-and the network that result are compared with the weights that the test chose, in float64."""
+"""voxeld-convert onnx: files as exporters write them, small and with random weights, cut at their scatter. The outputs
+of the resulting encoder and network are compared with values that the test computes in float64 from the weights."""
 
 import contextlib
 import copy
@@ -108,7 +108,7 @@ POINTS = {"voxels": (TensorProto.FLOAT, [None, CAP, COLUMNS])}
 def plugged(path, pillars=100, maps=ANCHOR_MAPS, **options):
     """A file like CUDA-PointPillars': rows of 10 values in, for a fixed number of pillars."""
     builder = Builder()
-    features = builder.linear("voxels", keepdims=[0], **options)  # a list, as its tool writes
+    features = builder.linear("voxels", keepdims=[0], **options)  # the tool of these files writes keepdims as a list
     scatter = [features, "voxel_idxs", "voxel_num"]
     builder.network(builder.node("PPScatterPlugin", scatter, "map", dense_shape=[CELLS, CELLS]), maps)
     inputs = {"voxels": (TensorProto.FLOAT, [pillars, CAP, COLUMNS + 6])}

@@ -79,7 +79,7 @@ class Triton(OneDaemonCase):
             "decode_center": CENTER_HEAD,
             "scatter": {"grid_size": "4,4,2", "batch_size": 2},
         }
-        sizes = {  # for each -1, by the model or the end of its name
+        sizes = {  # the length for each dimension -1 of the inputs; the key is the model or the end of its name
             "nms": (60, 60),
             "decode": (1, 5, 4, 2, 1, 5, 4, 14, 1, 5, 4, 4),
             "decode_center": (1, 5, 4, 2, 1, 5, 4, 2, 1, 5, 4, 1, 1, 5, 4, 3, 1, 5, 4, 2),

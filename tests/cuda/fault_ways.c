@@ -115,7 +115,8 @@ void ways_init(void *stream) {
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-// Layers of 20 channels: one layer, or three if the cap is large. The weights differ, so each job brings its own.
+// Layers of 20 channels: one layer, or three if the cap is large. The weights depend on the number of layers, so jobs
+// bring different weights.
 static struct vx_encoder encoder_of(const struct way *way) {
   enum { WIDTH = 20 };
   struct vx_encoder encoder = {.num_layers = (way->tensors & VX_ENCODED_TENSORS) == 0 ? 0 : way->cap > 32 ? 3 : 1};

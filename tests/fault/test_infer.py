@@ -35,7 +35,8 @@ def long_sampling(**parameters):
 
 COUNTS = {"name": "point_counts", "shape": [2], "datatype": "INT32", "data": [1, 1]}
 DATA = without("parameters", data=[0] * 8)
-# The JSON, and a part of the answer's `error`. POINTS follow the JSON in the body, or the third value if there is one.
+# The JSON, and a part of the answer's `error`. In the body, the JSON is followed by the third value if there is one,
+# else by POINTS.
 WRONG = (
     ({}, "there is no list of inputs"),
     ([], "is not an object"),

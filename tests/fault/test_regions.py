@@ -24,7 +24,7 @@ from sources import UnixConnection
 POINTS = rows(5000)
 SIZE = len(POINTS)
 ROOM = 8 * MB
-IN_PLACE = BACKEND == "cuda"  # points and tensors
+IN_PLACE = BACKEND == "cuda"  # a GPU reads points and writes tensors in place
 ONE_WORKER = ("--workers", "1", "--long-workers", "1", "--max-sampling-work", str(10**13))
 FPS = f"/v1/fps?num_features=3&num_samples={LONG_POINTS * 9 // 10}&outputs=sampled_indices"
 
@@ -223,7 +223,7 @@ class Regions(FaultCase):
         self.done(large.register(self.daemon, "large"))
         return large
 
-    @unittest.skipIf(IN_PLACE, "a GPU reads points in place: fault.pinned")
+    @unittest.skipIf(IN_PLACE, "a GPU reads points in place; the test fault.pinned covers that")
     def test_points_are_the_jobs_own_once_it_runs(self):
         plain = self.daemon.post(FPS, many_rows(LONG_POINTS)).tensors()
         large, thread, replies = self.long_job(f"a,0,{SIZE + ROOM}")
@@ -575,8 +575,9 @@ class Access(FaultCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root may become another user")
     def test_memory_of_other_users(self):
-        """Over a Unix socket a client may use only its own user's memory, whatever the server may open. This includes
-        root. The overflow user, for all users that a user namespace does not map, may use none."""
+        """Over a Unix socket a client may use only its own user's memory, even if the server could open more. This is
+        also true for root. The overflow user stands for all users that a user namespace does not map; it may use
+        none."""
         folder = self.folder()
         os.chmod(folder, 0o755)
         path, other = os.path.join(folder, "socket"), 1
@@ -623,7 +624,7 @@ class Access(FaultCase):
 
 
 class TokenDaemon(Daemon):
-    """Sends these headers by default; None omits one."""
+    """Sends the given headers with each request. A request that gives None for a header omits it."""
 
     def __init__(self, headers, *args):
         self.headers = headers

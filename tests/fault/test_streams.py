@@ -146,7 +146,7 @@ class Streams(FaultCase):
             wait_until(lambda: daemon.status()["buffers"]["in_use_bytes"] == 2 * 65536, "only the sweeps hold memory")
 
     def test_longest_query(self):
-        """32 poses of 16 numbers, each with as many characters as a double has."""
+        """32 poses of 16 numbers. Each number has as many characters as the longest text of a double."""
         near_0, near_1 = "-2.2250738585072014e-308", "1.0000000000000002e%2B00"
         rows_of = [[near_1 if row == column else near_0 for column in range(4)] for row in range(3)]
         pose = ",".join(sum(rows_of, []) + ["-0.00000000000000000e-00"] * 3 + ["1.00000000000000000e%2B00"])
@@ -315,7 +315,8 @@ class Streams(FaultCase):
             self.assertGreater(memory(), most // 2)
 
     def test_greedy_clients_leave_a_stream_to_the_next(self):
-        """Each client takes as many as it may, one after the other: four have most, and then there is one for each."""
+        """One client after the other takes all streams that it may. The first four take most; each later one gets
+        one."""
         for client in range(1, 21):
             source, number = f"127.0.0.{client}", 0
             while (reply := self.send(f"n{number}", 1, POINT, source=source)).status == 200:

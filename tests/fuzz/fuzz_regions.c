@@ -8,7 +8,7 @@
 //   s NAME, S      show one, or all
 //   p VALUE        read the part that points_region=VALUE names
 //   o VALUE        write the part that output_region=VALUE names
-//   i JSON, q JSON the same, by the parameters of a tensor in an inference request
+//   i JSON, q JSON like p and o: the JSON has the parameters of a tensor in an inference request
 //   t NUMBER       the owner gives the memory this length
 #include <assert.h>
 #include <fcntl.h>

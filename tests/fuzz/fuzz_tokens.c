@@ -55,8 +55,8 @@ static void check_new_token(const char *name) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct error error = {0};
-  char *copy = malloc(size ? size : 1),
-       *text = malloc(size + 1);  // a copy of the exact size: a sanitizer sees a read past the end
+  // `copy` has exactly the size of the data, so that a sanitizer sees a read past the end.
+  char *copy = malloc(size ? size : 1), *text = malloc(size + 1);
   assert(copy && text);
   memcpy(copy, data, size);
   memcpy(text, data, size);

@@ -52,7 +52,7 @@ static int connect_from(enum place place, int number) {
   struct sockaddr_storage address;
   socklen_t length = daemons_address(place, &address);
   struct sockaddr_in source = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + (uint32_t)number)};
-  const sa_family_t any_name = AF_UNIX;  // the kernel chooses a port, by which far_end_find knows the connection
+  const sa_family_t any_name = AF_UNIX;  // the kernel chooses a name, by which far_end_find finds the connection
   int on = 1, fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert(fd >= 0);
   if (place == PLACE_UNIX) {
@@ -121,8 +121,8 @@ void callers_send(struct callers *callers, struct caller *caller, const char *by
   }
 }
 
-// The library misses an end that comes together with data until the watcher reports it, which takes too long for a
-// fuzzer. So this comes before each end too.
+// If the end of a connection comes together with data, the library misses the end until the watcher reports it. That
+// takes too long for a fuzzer, so fuzz_http.c calls this function before each end too.
 void callers_await_taken(struct callers *callers, struct caller *caller) {
   for (int64_t until_ns = clock_ns() + moment_ns; clock_ns() < until_ns;) {
     take_from_each(callers);
@@ -137,8 +137,9 @@ void caller_finish(struct caller *caller) {
   if (caller->finished || caller->gone) return;
   caller->finished = true;
   if (speaks_tls(caller) && caller->secure && !caller->ended) (void)gnutls_bye(caller->tls, GNUTLS_SHUT_WR);
-  if (speaks_tls(caller) && !caller->secure) caller->raw = true;  // without a handshake, the bytes are an alert
-  (void)shutdown(caller->fd, SHUT_WR);                            // fails if the daemon has reset the connection
+  // Without a handshake, the daemon sends no more than an alert, which is read as raw bytes.
+  if (speaks_tls(caller) && !caller->secure) caller->raw = true;
+  (void)shutdown(caller->fd, SHUT_WR);  // fails if the daemon has reset the connection
 }
 
 void caller_leave(struct caller *caller) {

@@ -106,7 +106,7 @@ def is_valid(box, score):
 
 
 def keep(candidates, rectangles, labels, threshold, post_max, goes=suppresses):
-    """(kept, suppressed), by the loop as defined, one candidate at a time."""
+    """Returns (kept, suppressed). Follows the definition: decides on one candidate after the other."""
     kept, suppressed = [], 0
     for i in candidates:
         if len(kept) == post_max:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Result)
 HEADERS = {"request_id": "X-Request-Id", "traceparent": "traceparent"}  # arguments that are headers
 BOXES = {row.name for row in PARAMETERS if row.type in ("boxes", "rows")}
-EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # left to Result.warnings, since Stream warns about lost sweeps
+EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # is only in Result.warnings; Stream itself warns about lost sweeps
 
 
 class Calls:

@@ -1,8 +1,8 @@
 // Decoding of an anchor head's maps on the CPU, cloud by cloud and group by group; see decode.h. A pass over the logits
 // finds the candidates.
 //
-// The box of an anchor is decoded when a candidate is found, since an invalid box has no rank, and again once the
-// anchor is ranked. So only ranked anchors need memory for boxes.
+// The box of an anchor is decoded twice: first when a candidate is found, since a candidate with an invalid box gets no
+// rank, and again once the anchor is ranked. So only ranked anchors need memory for boxes.
 #include "kernels/cpu/boxes/boxes.h"
 
 #include <string.h>

@@ -1,11 +1,12 @@
 // What the files of this folder share: levels, tables of neighbours, layers.
 //
-// The rows of a level are in the order of their cells: cloud, z, y, x. Bit i of word w of a line is the cell
-// x = 32 * w + i - 1, so the first and the last bit of a line are 0. A row's number is the number of occupied cells
-// before it.
+// The rows of a level are in the order of their cells: cloud, z, y, x. A line is all cells with one cloud, z and y.
+// Bit i of word w of a line is the cell x = 32 * w + i - 1, so the first and the last bit of a line are 0. A row's
+// number is the number of occupied cells before it.
 //
-// A table has the neighbours of output rows. Its rows are sorted by the offsets that have an input, so that the rows of
-// a tile need the same offsets. Which row of a class comes first does not matter: each row has sums of its own.
+// A table has the neighbours of output rows. Its rows are sorted by classes: rows of one class have inputs at similar
+// offsets, so that the rows of a tile need the same offsets. The order of the rows in a class does not matter: each row
+// has sums of its own.
 //
 // All kernels run in the lane's stream. Arrays are on the device.
 #ifndef VOXELD_CUDA_SPARSE_CUH
@@ -29,7 +30,7 @@ struct sparse_level {
   uint64_t all_words;
   uint32_t *bits;   // [all_words + 1]
   uint32_t *ranks;  // [all_words]: rows before each word that has bits
-  uint64_t *sums;   // [blocks of words]: bits of each block; then the bits before it
+  uint64_t *sums;   // [blocks of words]: first the bits of each block, later the bits before it
   uint32_t num_rows;
   int4 *cells;  // [num_rows]: cloud, z, y, x
 };
@@ -37,7 +38,7 @@ struct sparse_level {
 // What the device found, for the host. It is cleared first.
 struct sparse_found {
   uint64_t rows[VX_MAX_SPARSE_LEVELS];
-  uint32_t outside;   // UINT32_MAX less the first row outside of the grid; 0 if there is none
+  uint32_t outside;   // UINT32_MAX - row, for the first row outside of the grid; 0 if there is none
   uint32_t repeated;  // rows whose cell another row has
   uint32_t ticket;    // blocks that have counted
 };
@@ -54,22 +55,23 @@ struct sparse_window {
   int8_t kernel[3], stride[3], padding[3], from, to;
 };
 
-// The tables of all layers. Layers with the same neighbours share a table. The rows of a table begin at a multiple of
-// SPARSE_BLOCK, and so do its places: a place is a row in the table's order.
+// The tables of all layers. Layers with the same neighbours share a table. A place is an index into the table's order.
+// The rows and the places of a table begin at the same multiple of SPARSE_BLOCK.
 struct sparse_tables {
   int32_t count;
   struct sparse_window windows[VX_MAX_SPARSE_LAYERS];
   uint32_t first[VX_MAX_SPARSE_LAYERS + 1];  // row of each table
-  uint32_t (
-      *classes)[SPARSE_CLASSES + 1];  // [count]: rows of each class, then where it begins; blocks that have counted
-  uint32_t *masks;                    // [rows]: a bit for each offset with an input
-  uint32_t *members;                  // [rows]: rows of the class before it
-  uint32_t *order;                    // [rows]: row of each place; UINT32_MAX after the last
-  uint32_t *tiles;                    // [rows / SPARSE_TILE]: the offsets that some row of the tile has
-  int32_t *inputs;  // [rows / SPARSE_TILE, VX_MAX_SPARSE_OFFSETS, SPARSE_TILE]: only of the tile's offsets
+  // [count]: for each class first the number of its rows, later where it begins; at the end, the number of blocks that
+  // have counted.
+  uint32_t (*classes)[SPARSE_CLASSES + 1];
+  uint32_t *masks;    // [rows]: a bit for each offset with an input
+  uint32_t *members;  // [rows]: rows of the class before it
+  uint32_t *order;    // [rows]: row of each place; UINT32_MAX after the last
+  uint32_t *tiles;    // [rows / SPARSE_TILE]: the offsets that some row of the tile has
+  int32_t *inputs;    // [rows / SPARSE_TILE, VX_MAX_SPARSE_OFFSETS, SPARSE_TILE]: only of the tile's offsets
 };
 
-// The part of a layer's table.
+// The table of one layer, as a part of sparse_tables.
 struct sparse_table {
   const uint32_t *order, *tiles;
   const int32_t *inputs;
@@ -99,7 +101,7 @@ static __device__ inline bool sparse_look(const struct sparse_level &level, int3
   return true;
 }
 
-// Each enqueues kernels of one part. `run` has the lane and its stream.
+// Each of these functions enqueues the kernels of one step. `run` has the lane and its stream.
 //
 // Marks the cells of the rows in a cleared bitmap.
 VX_WARN_UNUSED enum vx_status sparse_mark(const struct cuda_run *run, const struct sparse_level &level,
@@ -116,11 +118,12 @@ VX_WARN_UNUSED enum vx_status sparse_count(const struct cuda_run *run, const str
 // Numbers the rows of all levels and lists their cells.
 VX_WARN_UNUSED enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_levels &all,
                                             struct error *error);
-// Copies the features, [num_rows, channels], into the order of the level. The channels of a row up to `pitch` become 0.
+// Copies the features, [num_rows, channels], into the order of the level. A row of `sorted` has `pitch` values; those
+// after its channels become 0.
 VX_WARN_UNUSED enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level &level,
                                           const struct vx_sparse_rows *rows, uint32_t channels, uint32_t pitch,
                                           float *sorted, struct error *error);
-// Fills the tables. Their `classes` are cleared.
+// Fills the tables. The caller has cleared their `classes`.
 VX_WARN_UNUSED enum vx_status sparse_fill_tables(const struct cuda_run *run, const struct sparse_levels &all,
                                                  const struct sparse_tables &tables, struct error *error);
 VX_WARN_UNUSED enum vx_status sparse_convolve(const struct cuda_run *run, const struct sparse_table &table,

@@ -13,9 +13,9 @@
 // apart.
 enum { BLOCK = 256, SEARCH_BLOCK = 512, GROUP = 8 };
 
-// A cell, by its owner.
+// What the owner of a cell keeps for it.
 struct cell {
-  uint32_t head;  // the last place that began a list
+  uint32_t head;  // the first place of the cell's list
   uint32_t rows;
 };
 
@@ -149,8 +149,9 @@ static __device__ uint32_t neighbors_in(const struct radius_outlier &own, const 
   return found;
 }
 
-// Called by a whole warp. How many rows are neighbours, of the cells that are `shell` cells away on some axis, and at
-// most as far on the others. Stops at `most`. A thread reads first where all its cells could be.
+// Called by a whole warp. Counts the neighbours in the cells that are `shell` cells away on some axis and at most
+// `shell` cells away on the others. Stops at `most`. Each thread first reads the slots where the searches for its cells
+// begin.
 template <int shell>
 static __device__ uint32_t neighbors_on(const struct radius_outlier &own, const struct search &search, uint32_t most) {
   enum { SIDE = 2 * shell + 1, ROUNDS = (SIDE * SIDE * SIDE + 31) / 32 };

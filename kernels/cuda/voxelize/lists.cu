@@ -1,5 +1,6 @@
 // Whole lists, cell by cell: sorts all points of each row into input order. Without a cap it also computes the rows'
-// means, since their sums are trees. (With a small cap the gather sorts what it needs, unless points are picked.)
+// means, because their sums are trees over the whole sorted lists. (With a small cap the gather sorts what it needs,
+// unless points are picked.)
 //
 // A thread sorts a tiny list in its registers. A warp sorts a longer list in its registers. A block sorts a
 // still longer list: its warps sort parts, which are then merged in shared memory. A list too long for shared memory is
@@ -14,14 +15,15 @@
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, WARP_ITEMS = CUDA_WARP_LIST / 32 };
 
-// Which lists the kernel orders. The compiler knows it: with one kernel for all, plain lists take a third longer.
+// Which lists the kernel orders: an argument of its template, since with one kernel for all, plain lists take a third
+// longer.
 enum lists {
   PLAIN,      // all points of each row
   PICKED,     // the picked points of each row (v.picked)
   UNATTENDED  // all points of each row, and nobody waits for the length of the longest list (v.unattended)
 };
 
-// The row's record, with as many hits as are sorted.
+// The row's record. `hits` becomes the number of points that are sorted.
 template <enum lists lists> static __device__ struct cuda_record record_of(const struct voxel_view &v, uint32_t row) {
   struct cuda_record record = cuda_record_of_row(v.clouds, v.records, cuda_cloud_of_row(v.clouds, row), row);
   if (lists == PICKED) record.hits = cuda_listed(v, record.hits);
@@ -41,9 +43,9 @@ static __device__ void sum_groups(const float *from, float *to, uint32_t columns
   }
 }
 
-// The mean of a sorted list: sums groups of points in sequence, then groups of those sums, and so on. A row's sums
-// begin in tree_sums where its list begins, divided by a quarter of a group. That is enough room for the sums of all
-// levels, if the row has more than one group.
+// The mean of a sorted list: sums groups of points in sequence, then groups of those sums, and so on. The place of a
+// row's sums in tree_sums follows from the place where its list begins: it is that place, divided by a quarter of
+// CUDA_SUM_GROUP. That is enough room for the sums of all levels, if the row has more than one group.
 template <int threads>
 static __device__ void tree_mean(const struct voxel_view &v, uint32_t row, uint32_t begin, const uint32_t *list,
                                  uint32_t count) {

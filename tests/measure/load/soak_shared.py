@@ -1,5 +1,6 @@
-"""How the soak's clients use shared memory: points and answers in their own regions, every byte verified; and owners
-that shorten, rewrite or unregister their memory while a job runs, which must not harm other clients."""
+"""How the soak's clients use shared memory. Polite clients put points and answers in their own regions, and verify
+every byte. Rude owners shorten, rewrite or unregister their memory while a job runs, which must not harm other
+clients."""
 
 import json
 import os
@@ -17,7 +18,8 @@ SLACK = 4096  # an answer may be longer than the recorded one: its times may hav
 
 
 class Deeds:
-    """Part of a client, which has `shared`, `random`, `name`, `source`, sends requests and counts."""
+    """A base class of the client. The client has `shared`, `random`, `name` and `source`. It sends requests and counts
+    them."""
 
     def __init__(self):
         self.memories = {}
@@ -74,7 +76,8 @@ class Deeds:
                 return request, kind
 
     def ask_with(self, memory, name, request, kind, points, output):
-        """The reply to the request with its points, its answer or both in the region."""
+        """Sends the request with its points, its answer or both in the region. Returns the connection, and where in the
+        region the answer goes."""
         at, path, body = self.random.randrange(64), request.path, request.body
         path += "" if "?" in path else "?"
         if points:
@@ -121,13 +124,13 @@ class Deeds:
         if self.refused(reply):
             return
         if reply.status != 200:
-            raise cases.Wrong(f"{reply.status} instead of 200, by regions of KServe: {reply}")
+            raise cases.Wrong(f"{reply.status} instead of 200, for regions named through KServe: {reply}")
         answered, told = infer.parse(reply)
         shape = next(output["shape"] for output in told["outputs"] if output["name"] == "voxel_coords")
         coords = np.frombuffer(memory.read(16 * shape[0], ROOM), "<i4").reshape(shape)
         for name, found in (("voxel_coords", coords), *answered.items()):
             if cases.hash_of(found) != request.hashes[name]:
-                raise cases.Wrong("other tensors than those of the plain request, by regions of KServe")
+                raise cases.Wrong("regions named through KServe gave other tensors than the plain request")
         self.done("shared")
 
     # --- rude ---

@@ -141,8 +141,8 @@ static float intensity_of(const struct scan_sensor *sensor, const struct hit *hi
 
 static float rounded(double metres, double resolution) { return (float)(rint(metres / resolution) * resolution); }
 
-// Casts one ray. Returns false if it leaves no row. A driver that keeps lost rays reports them at or near its own
-// mount.
+// Casts one ray. Returns false if it leaves no row. Some drivers keep lost rays, and report them as points at or near
+// the sensor's mount (mount_echo).
 static bool fire(const struct scan_sensor *sensor, const struct scan_scene *scene, const struct ray *ray,
                  const int *near, int num_near, uint64_t random, struct scan_point *point) {
   static const double mount[3] = {-0.0005, -0.45, -0.0145};
@@ -164,8 +164,8 @@ static bool fire(const struct scan_sensor *sensor, const struct scan_scene *scen
   return true;
 }
 
-// Moves the points of one turn together, in the sensor's file order. `points` is [beams][steps]; ring < 0 marks an
-// empty place.
+// Closes the gaps between the points of one turn, and keeps the sensor's file order. `points` is [beams][steps];
+// ring < 0 marks an empty place.
 static size_t compact(const struct scan_sensor *sensor, struct scan_point *points) {
   size_t places = (size_t)sensor->beams * (size_t)sensor->steps, count = 0;
   for (size_t i = 0; i < places; i++)

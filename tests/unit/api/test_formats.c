@@ -125,7 +125,7 @@ static void pcd_of_many_writers_is_read(void **state) {
   static const char back[] = "FIELDS x y z\rSIZE 1 1 1\rTYPE U U U\rPOINTS 2\rDATA binary\r\n\2\3\4\5\6";
   const float first[] = {10, 2, 3, 4, 5, 6};
   gives(FORMAT_PCD, back, sizeof back - 1, "num_features=3", 6, first);
-  // CR CR LF is one end of line: text becomes so if Windows writes it twice.
+  // CR CR LF is one end of line: text has it if Windows has converted the ends of lines twice.
   static const char twice[] =
       "FIELDS x y z\r\r\nSIZE 1 1 1\r\r\nTYPE U U U\r\r\nPOINTS 2\r\r\nDATA binary\r\r\n\n\2\3\4\5\6";
   gives(FORMAT_PCD, twice, sizeof twice - 1, "num_features=3", 6, first);
@@ -370,7 +370,7 @@ static void ply_is_refused(void **state) {
 
 // ---- PointCloud2 ----------------------------------------------------------------------------------------------------
 
-// x, y, z of one point and its data. The comments count offsets from the beginning.
+// A message with one point and the fields x, y and z. Each comment gives an offset in the message and what lies there.
 static const unsigned char message[] = {
     0, 1, 0,   0,                                                           // 0: little-endian
     1, 0, 0,   0,  2,   0, 0, 0,  2,  0, 0,  0,  'f', 0, 0, 0,              // 4: stamp; 12: frame_id and padding
@@ -389,7 +389,7 @@ static void pointcloud2_is_read(void **state) {
   static const struct {
     size_t place;
     unsigned char value;
-  } same[] = {{1, 7}, {100, 0}, {100, 99}};  // XCDR2; a row_step that says nothing
+  } same[] = {{1, 7}, {100, 0}, {100, 99}};  // XCDR2; a row_step that does not matter, since there is one row
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
     char body[sizeof message];
     memcpy(body, message, sizeof message);
@@ -398,7 +398,7 @@ static void pointcloud2_is_read(void **state) {
   }
 }
 
-// XCDR2 has the bytes of the fields before their number.
+// In XCDR2, the size of the list of fields in bytes comes before the number of fields.
 static void xcdr2_is_read(void **state) {
   (void)state;
   const float row[] = {1, 2, 3};
@@ -678,7 +678,7 @@ static void losses_of_coordinates_are_known(void **state) {
   } cases[] = {{LOSS "0 0.5 -1 16777217\n4320978 nan 1e300 1e15\n", 0, 0},
                {LOSS "1 2 16777217 4\n1 -16777219 4 4\n", 1, 16777217},
                {LOSS "33554435 2 3 4\n-67108870 2 3 4\n", 2, -67108870},
-               {LOSS "3.40282e+38 -1e20 2147483647 4\n-2e9 2 3 4\n", 0, 0}};  // signs for no return
+               {LOSS "3.40282e+38 -1e20 2147483647 4\n-2e9 2 3 4\n", 0, 0}};  // writers mean "no return"
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     loses(FORMAT_PCD, cases[i].text, strlen(cases[i].text), "num_features=4", cases[i].most, cases[i].at);
   static const char doubles[] = "ply\nformat binary_big_endian 1.0\nelement vertex 1\nproperty uint x\n"
@@ -869,7 +869,7 @@ static void text_of_other_languages_is_named(void **state) {
     assert_null(format_hint(FORMAT_RAW, text, sizeof text));
   }
   memset(text, '1', sizeof text);
-  text[sizeof text - 1] = '\xc3';  // the body ends, or the look at it
+  text[sizeof text - 1] = '\xc3';  // a character is cut off, where the body or the examined part ends
   assert_null(format_hint(FORMAT_RAW, text, sizeof text));
 }
 
