@@ -84,6 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const char *const filters[] = {NULL, "shuffle", "delta", "delta,shuffle"};
   static const double scales[] = {0.001, 1.0 / 255, 2.5, 1e-30, 3e8};
   static struct job_request request;
+  static double scales_of[MOST_COLUMNS];
   struct error error;
   if (size < HEAD + MOST_COLUMNS) return -1;
   job_request_init(&request, VX_TRANSFORM);
@@ -91,10 +92,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   bool good = !filter || job_request_set(&request, "filter", 6, filter, strlen(filter), &error);
   assert(good);
   request.columns.num_types = VX_MIN_FEATURES + data[0] % (MOST_COLUMNS - VX_MIN_FEATURES + 1);
+  request.scales = scales_of;
   request.columns.num_scales = data[2] % (request.columns.num_types + 1);
   for (int c = 0; c < request.columns.num_types; c++) {
     request.columns.types[c] = data[HEAD + c] % VX_DTYPES;
-    request.scales[c] = scales[(data[2] + c) % 5];
+    scales_of[c] = scales[(data[2] + c) % 5];
   }
   if (job_request_finish(&request, &error)) read_rows(&request, data + HEAD + MOST_COLUMNS, size - HEAD - MOST_COLUMNS);
   return 0;
