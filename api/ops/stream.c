@@ -254,6 +254,10 @@ bool stream_finish(struct job_request *request, struct error *error) {
 
 int32_t stream_sweeps(const struct job_request *request) { return request->sent.count ? request->sent.count : 1; }
 
+double stream_time(const struct job_request *request) {
+  return request->sent.count ? request->sent.times[0] : request->stream.time;
+}
+
 struct body_sweep stream_sweep(const struct job_request *request, int32_t number) {
   const struct sent_sweeps *sent = &request->sent;
   const struct pose_numbers *pose = &request->stream.pose;

@@ -23,5 +23,7 @@ struct body_sweep {
 };
 int32_t stream_sweeps(const struct job_request *request);
 struct body_sweep stream_sweep(const struct job_request *request, int32_t number);
+// The time of sweep 0. The body need not be split yet.
+double stream_time(const struct job_request *request);
 
 #endif

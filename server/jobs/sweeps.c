@@ -58,7 +58,7 @@ enum stream_entry sweeps_begin(struct job *job, bool may_wait) {
   if (!stream) return STREAM_REFUSED;
   if (stream->turn.stream) return STREAM_TURN;
   if (!job_may_use_state(job, &job->result.error)) return STREAM_REFUSED;
-  stream->turn.time = stream_sweep(&job->asked, 0).time;
+  stream->turn.time = stream_time(&job->asked);
   stream->turn.listed = job->asked.sent.count > 0;
   stream->turn.begin = on_begin;
   return stream_enter(streams_of(job), job->client, job->asked.stream.name, &stream->turn, may_wait,

@@ -53,6 +53,7 @@ REQUESTS = (
         "features": RNG.random((70, 3)).astype("<f4"),
         "voxel_coords": RNG.integers(0, (2, 2, 6, 8), (70, 4)).astype("<i4")}),
     ("detect", "model=head&point_counts=100,0,200", {"points": POINTS}),
+    ("backbone", "model=sparse&point_counts=100,0,200", {"points": POINTS}),
 )  # fmt: skip
 
 CODERS = {None: lambda body: body, "gzip": codings.CODERS["gzip"], "deflate": codings.CODERS["deflate"],
@@ -142,6 +143,7 @@ class Wires(OneDaemonCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         models.write(folder.name, "head", models.standin())
+        models.write(folder.name, "sparse", models.sparse_standin(), models.sparse_description())
         cls.ARGS = (*cls.ARGS, "--models-dir", folder.name, "--onnxruntime", models.STANDIN)
         super().setUpClass()
         cls.memory = Memory(20 * ROOM)

@@ -1,7 +1,7 @@
 // One layer: sums of a block of rows and channels; see sparse.cuh and kernels/sparse.h.
 //
-// A block has a tile of rows. It goes over the offsets of the tile and over the channels of the inputs, in stages. While
-// it computes a stage, copies bring the next stages to shared memory. A thread has the sums of some rows and of 4
+// A block has a tile of rows. It goes over the offsets of the tile and over the channels of the inputs, in stages.
+// While it computes a stage, copies bring the next stages to shared memory. A thread has the sums of some rows and of 4
 // channels. Each sum is a chain of its own. A row without an input at an offset computes with zeros.
 #include "kernels/cuda/sparse/sparse.cuh"
 
