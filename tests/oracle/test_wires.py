@@ -259,7 +259,7 @@ class Wires(OneDaemonCase):
         for operation, query, inputs in REQUESTS:
             tensors, metadata = self.plain(operation, query, inputs)
             parameters = dict(item.split("=") for item in query.split("&"))
-            model = parameters.pop("model", operation)
+            model = parameters.pop("model", operation) + ("_backbone" if operation == "backbone" else "")
             for way_in, described, arrays in self.ways_in(inputs):
                 for way_out, members, places in self.ways_out(list(tensors)):
                     asked = {**parameters, **members.get("parameters", {})}
