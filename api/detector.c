@@ -159,7 +159,9 @@ static bool open_files(struct detector *detector, const struct detector_means *m
   struct vx_detector *core = &detector->core;
   if (!detector_fits_paths(detector->name))
     return error_set(&detector->fault, "its folder's name has characters other than letters, digits, dots, _ and -");
-  if (!detector_read_json(files, &detector->fault) || !detector_read_weights(files, &detector->fault)) return false;
+  if (!detector_read_json(files, &detector->fault)) return false;
+  core->backbone = files->backbone.layers;  // so a model whose weights are refused has a backbone, which fails
+  if (!detector_read_weights(files, &detector->fault)) return false;
   core->engine = means->engine;
   core->voxelize = files->voxelize->job.params.voxelize;
   core->voxelize.encoder = files->encoder;

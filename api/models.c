@@ -38,7 +38,7 @@ static struct detector *find_detector(const struct detectors *detectors, const c
   *op = detector ? VX_DETECT : VX_BACKBONE;
   if (detector || !cut_operation(name, VX_BACKBONE, own)) return detector;
   detector = detectors_find(detectors, own);
-  return detector && !detector_fault(detector) && vx_has_backbone(detector_core(detector)) ? detector : NULL;
+  return detector && vx_has_backbone(detector_core(detector)) ? detector : NULL;
 }
 
 static bool find_of_detector(const struct detectors *detectors, const char *name, struct job_request *memory,
@@ -98,11 +98,12 @@ size_t model_numbers(const struct named *named) {
   return VX_OPS + presets_count(named->presets) * (1 + VX_OPS) + 2 * detectors_count(named->detectors);
 }
 
-static void name_of_detector(const struct detectors *detectors, size_t number, char name[MODEL_NAME_SIZE]) {
+static enum vx_op name_of_detector(const struct detectors *detectors, size_t number, char name[MODEL_NAME_SIZE]) {
   size_t count = detectors_count(detectors);
   const char *own = detector_name(detectors_at(detectors, number % count));
-  snprintf(name, MODEL_NAME_SIZE, "%s%s%s", own, number < count ? "" : "_",
-           number < count ? "" : vx_operation_of(VX_BACKBONE)->name);
+  bool detects = number < count;
+  snprintf(name, MODEL_NAME_SIZE, "%s%s%s", own, detects ? "" : "_", detects ? "" : vx_operation_of(VX_BACKBONE)->name);
+  return detects ? VX_DETECT : VX_BACKBONE;
 }
 
 // Finds the name and the request of a preset's model. Number 0 is the first after the operations. False if the
@@ -122,15 +123,17 @@ bool model_at(const struct named *named, size_t number, char name[MODEL_NAME_SIZ
               struct model *model) {
   size_t of_presets = presets_count(named->presets) * (1 + VX_OPS);
   const struct job_request *request = NULL;  // of a preset
-  bool detects = number >= VX_OPS + of_presets;
+  bool of_detector = number >= VX_OPS + of_presets;
+  enum vx_op op = VX_OPS;  // of a detector
   if (number < VX_OPS)
     snprintf(name, MODEL_NAME_SIZE, "%s", vx_operation_of((enum vx_op)number)->name);
-  else if (detects)
-    name_of_detector(named->detectors, number - VX_OPS - of_presets, name);
+  else if (of_detector)
+    op = name_of_detector(named->detectors, number - VX_OPS - of_presets, name);
   else if (!preset_at(named->presets, number - VX_OPS, name, &request))
     return false;
   // Another model may have the same name.
   if (!find(named, name, memory, model)) return false;
   if (request) return model->request == request;
-  return !model->preset && vx_operation_of(model->request->job.op)->needs_detector == detects;
+  if (of_detector) return model->request->job.op == op;
+  return !model->preset && !vx_operation_of(model->request->job.op)->needs_detector;
 }

@@ -157,6 +157,31 @@ static void check_places(void) {
   }
 }
 
+// A backbone whose map nobody wants makes none. This map is larger than all that a lane has reserved for maps.
+static void compare_without_map(struct side sides[2]) {
+  static const float points[] = {1, 1, 0, 0.5f, 799, 2, 1, -0.25f};
+  static struct scan scan = {.columns = 4, .name = "no map", .num_clouds = 1, .num_points = 2, .counts = {2}};
+  struct sparse_case made = {.random = 1, .backbone = {.shape = {2, 800, 800}, .num_layers = 1}};
+  struct error error;
+  made.backbone.layers[0] =
+      (struct vx_sparse_layer){.inputs = 4, .width = 16, .kernel = {3, 3, 3}, .submanifold = true};
+  sparse_case_fill(&made);
+  struct vx_detector detector = {.engine = &copying_engine, .input = "map", .class_names = "a", .head = VX_DECODE};
+  detector.voxelize = (struct vx_voxelize){
+      .range_max = {800, 800, 2}, .voxel_size = {1, 1, 2}, .max_points_per_voxel = 1, .max_voxels = 2};
+  detector.backbone = made.backbone;
+  detector.max_rows = VX_MAX_SPARSE_ROWS;
+  detector.backbone_number = UINT64_MAX;
+  scan.points = points;
+  struct vx_job asked = {.op = VX_BACKBONE, .tensors = VX_SPARSE_TENSORS, .num_clouds = 1};
+  asked.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 0, scan.columns, NULL);
+  asked.params.detect = vx_detect_of(&detector);
+  if (vx_sparse_plan_of(&detector.backbone, &detector.plan, &error) != VX_OK || !vx_cuda_backend.runs(&asked)) abort();
+  asked.params.detect = vx_detect_of(&detector);
+  compare(sides, &asked, &scan, "backbone without its map");
+  free_sparse_case(&made);
+}
+
 void test_detect(struct side sides[2], uint64_t seed, int jobs) {
   static const vx_tensor_set all[] = {VX_DECODE_TENSORS, VX_DETECT_TENSORS, BIT(VX_BEV_FEATURES), 0,
                                       BIT(VX_BOX_COUNTS) | BIT(VX_HEAD_BOX_PREDS)};
@@ -165,6 +190,7 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs) {
   vx_cuda_backend.device_stream(sides[1].lane, &stream);
   session = (struct vx_session){.stream = stream.handle};
   check_places();
+  compare_without_map(sides);
   for (int i = 0; i < jobs; i++) {
     static struct scan scan;
     fill_detected(&random, &scan);

@@ -65,7 +65,8 @@ DEFINITION = re.compile(HEAD + r" ?\{", re.MULTILINE)
 DECLARATION = re.compile(HEAD + r"[^;{}()]*;", re.MULTILINE)
 # A product and a sum with one rounding: C, x86-64, arm64, CUDA.
 FUSED = re.compile(
-    r"\bfmaf?\(|_fmaf?\b|_fn?m(?:add|sub)|\bvfm|\bvml[as]|__fma|\bstd::fma|ffp-contract=(?!off)|fmad=true"
+    r"\bfma[fl]? ?\(|_fmaf?\b|_fn?m(?:add|sub)|\bvfm|\bvml[as]|__h?fma|\bfma\.|\bstd::fma"
+    r"|ffp-contract=(?!off)|fmad=true|FP_CONTRACT|fast[-_]math|-Ofast"
 )
 SPELLED = re.compile(r'\\":(?! )')  # the end of a name in JSON, in a literal of C
 # Headers whose definitions the build generates.

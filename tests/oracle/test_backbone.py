@@ -2,6 +2,7 @@
 network, /v1/decode. With the stand-in for ONNX Runtime every byte is compared."""
 
 import json
+import pathlib
 import tempfile
 import unittest
 
@@ -35,6 +36,10 @@ class Backbone(Detections):
         models.write(cls.folder.name, "sparse", models.sparse_standin(), models.sparse_description())
         models.write(cls.folder.name, "single", models.sparse_standin(batch=1), models.sparse_description())
         models.write(cls.folder.name, "pillars", models.standin())
+        # A model of its own has the name of another model's backbone.
+        models.write(cls.folder.name, "single_backbone", models.standin())
+        models.write(cls.folder.name, "broken", models.sparse_standin(), models.sparse_description())
+        pathlib.Path(cls.folder.name, "broken", "backbone.safetensors").write_bytes(b"")
         few = {**models.sparse_description()["backbone"], "max_rows": 100}
         models.write(cls.folder.name, "few", models.sparse_standin(), models.sparse_description(backbone=few))
 
@@ -116,8 +121,8 @@ class Backbone(Detections):
         expected, _, _ = self.expected(points, [500])
         names = [entry["name"] for entry in self.daemon.post("/v2/repository/index").json()]
         self.assertEqual([name for name in names if name.endswith("_backbone")], [
-            "few_backbone", "single_backbone", "sparse_backbone"
-        ])
+            "single_backbone", "broken_backbone", "few_backbone", "sparse_backbone"
+        ])  # single_backbone is the model of this name
         described = self.daemon.get("/v2/models/sparse_backbone").json()
         self.assertEqual([output["name"] for output in described["outputs"]], list(SPARSE))
         head = json.dumps(
@@ -133,6 +138,9 @@ class Backbone(Detections):
             else:
                 self.assert_same(tensors, expected, SPARSE)
         self.assertEqual(self.daemon.get("/v2/models/pillars_backbone").status, 404)
+        self.assertEqual(self.daemon.get("/v2/models/broken_backbone/ready").status, 503)
+        reply = self.daemon.post("/v2/models/broken_backbone/infer", head + points.tobytes(), headers)
+        self.assertEqual(reply.status, 503, reply)
 
     def test_refusals(self):
         points = scan(800)

@@ -70,7 +70,8 @@ static int64_t between(const struct vx_lane *lane, enum cuda_note first, enum cu
 
 static void lay_out(struct vx_detection *detection, struct cuda_arena *arena) {
   unsigned char *features = NULL;
-  if (vx_has_backbone(detection->detector)) take(arena, &features, detection->features.bytes);
+  if (vx_has_backbone(detection->detector) && detection->features.rank != 0)
+    take(arena, &features, detection->features.bytes);
   detection->features_at = features;
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
     unsigned char *map = NULL, *last = NULL;
