@@ -16,15 +16,18 @@ struct warming {
   size_t scratch_bytes;
   bool serves;         // requests may run the network meanwhile
   bool alone;          // no request ran it meanwhile
-  bool charged;        // the budget had the scratch for the run
+  bool crowded;        // the budget lacked scratch for the run, but has it once other jobs have ended
   bool ran;            // on at least one lane
   struct error fault;  // of a run on the CPU, unless other requests took the memory; "": none
 };
 
 static bool allow_scratch(void *ctx, size_t bytes) {
   struct warming *warming = ctx;
-  warming->charged = budget_acquire(&warming->jobs->buffers, bytes);
-  if (!warming->charged) return false;
+  struct buffers *buffers = &warming->jobs->buffers;
+  if (!budget_acquire(buffers, bytes)) {
+    warming->crowded = bytes <= buffers->budget - warming->scratch_bytes;
+    return false;
+  }
   warming->scratch_bytes += bytes;
   return true;
 }
@@ -56,7 +59,7 @@ static enum vx_status run_once(struct warming *warming, const struct device *dev
   };
   job.params.detect.session = session;
   warming->scratch_bytes = 0;
-  warming->charged = true;
+  warming->crowded = false;
   lock_acquire(&warming->worker->busy);
   warming->alone = is_alone(warming);
   enum vx_status status = device->backend->run(lane, &job, error);
@@ -109,8 +112,9 @@ static void warm_on_cpu(struct warming *warming) {
   enum vx_status status = run_once(warming, cpu, warming->worker->lanes.on_cpu, NULL, &error);
   report(warming, cpu, began_ns, status == VX_OK ? NULL : error.text);
   if (status == VX_OK) warming->ran = true;
-  // A network that is alone and lacks memory for one cloud within its limit will always lack it.
-  if (status == VX_FAILED || (status == VX_OUT_OF_MEMORY && warming->charged && warming->alone)) warming->fault = error;
+  // A network that is alone and lacks memory for one cloud, within its limit or the whole budget, will always lack it.
+  if (status == VX_FAILED || (status == VX_OUT_OF_MEMORY && !warming->crowded && warming->alone))
+    warming->fault = error;
 }
 
 // Does not warm workers that stand by until the last GPU is lost.

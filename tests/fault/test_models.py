@@ -483,6 +483,16 @@ class Memory(Models):
         self.assertTrue(daemon.get("/v1/models/good").json()["ready"])
         self.stop(daemon)
 
+    def test_a_model_whose_map_is_over_the_whole_budget_is_refused(self):
+        self.write("good")
+        fine = {**models.VOXELIZE, "voxel_size": [0.01, 0.01, 4]}
+        self.write("fine", model=models.description(voxelize=fine), network=models.standin(cells=1600))
+        budget = ("--memory-budget-bytes", str(32 << 20), "--max-response-bytes", str(1 << 20))
+        daemon = self.start(*budget, "--max-body-bytes", str(1 << 20), limit=1 << 30)
+        self.assertIn("bytes of scratch are over the limit", self.fault(daemon, "fine"))
+        self.assert_serves(daemon)
+        self.stop(daemon)
+
     def test_a_network_without_room_for_one_cloud_is_refused(self):
         self.write("good")
         self.write("hungry", lines=[f"memory 0 {self.LIMIT + 1}"])
