@@ -32,10 +32,9 @@ static void begin(struct job_request *request, enum vx_op op) {
   assert(presets);
   const char *name = op == VX_DECODE_CENTER ? "nuscenes_centerpoint_voxel01" : "kitti_pointpillar";
   const struct job_request *from = presets_request_of(presets_find(presets, name), op);
-  if (from)
-    *request = *from;
-  else
-    job_request_init(request, op);
+  bool copied = from && job_request_copy(request, from);
+  assert(copied || !from);
+  if (!from) job_request_init(request, op);
 }
 
 static void read_body(enum vx_op op, char *body, size_t size) {
