@@ -11,7 +11,7 @@
 // is more than 1/HZ s late.
 //
 // With -z scans are packed, for slow links: rounded to this resolution, or with 0 without loss. -q must then have
-// num_features, and a scan with a number that does not fit ends the program.
+// num_features, and with time_field also fields. A scan with a number that does not fit ends the program.
 //
 // With -s each scan is a sweep of that stream, which begins anew; -q says how many sweeps are joined, for example
 // sweeps=10. The file POSES has one line for each scan, with its time and pose in the format of TUM: time x y z qx qy

@@ -133,11 +133,14 @@ struct voxeld_packed {
   size_t room;
 };
 
-// Packs rows of little-endian float32. The query must have num_features. With the resolution 0 nothing is lost: a
-// column goes as integers if they restore every bit in units of 1, 0.1, ... or 0.000001, else as float32. Any other
-// resolution rounds, unless a coarser of these units restores every bit. -0.0 then becomes 0.0, and a column with a
-// number that is not finite goes as float32. No point is dropped. False if the rows are not whole, if int32 cannot hold
-// a number in units of the resolution, or if there is no memory.
+// Packs rows of little-endian float32. The query must have num_features, and no dtype, scale or filter. With the
+// resolution 0 nothing is lost: a column goes as integers if they restore every bit in units of 1, 0.1, ... or
+// 0.000001, else as float32. The column of times goes as float32 too, since the service reads times of integers as
+// double: if the request has time_field, even from its preset or model, the query must have time_field and fields. Any
+// other resolution rounds, also times, unless a coarser of these units restores every bit. -0.0 then becomes 0.0, and a
+// column with a number that is not finite goes as float32. No point is dropped. False if the query lacks a parameter or
+// has one too many, if the rows are not whole, if int32 cannot hold a number in units of the resolution, or if there is
+// no memory.
 bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, double resolution,
                         struct voxeld_packed *packed);
 void voxeld_packed_free(struct voxeld_packed *packed);
@@ -682,13 +685,54 @@ static void voxeld__describe(const char *query, const struct voxeld__column *col
     text = voxeld__number(text, i ? "," : "&scale=", columns[i].unit > 0 ? columns[i].unit : 1.0);
 }
 
+// The value of a parameter of the query, still URL-encoded; NULL if the query does not have the parameter.
+static const char *voxeld__value_of(const char *query, const char *name) {
+  size_t length = strlen(name);
+  for (; query; query = strchr(query, '&')) {
+    if (*query == '&') query++;
+    if (strncmp(query, name, length) == 0 && query[length] == '=') return query + length + 1;
+  }
+  return NULL;
+}
+
+// Decodes a value of the query; NULL gives "". Cuts a text that is longer than `room`. The service refuses values that
+// are so long, and a wrong percent-encoding.
+static void voxeld__decode(const char *value, char *text, size_t room) {
+  for (; value && *value && *value != '&' && room > 1; room--, text++, value++) {
+    *text = *value;
+    if (*value == '+') *text = ' ';
+    if (*value != '%' || !value[1] || !value[2]) continue;
+    const char digits[3] = {value[1], value[2], 0};
+    *text = (char)strtoul(digits, NULL, 16);
+    value += 2;
+  }
+  *text = 0;
+}
+
 // num_features of the query; 0 if there is none.
 static size_t voxeld__columns_of(const char *query) {
-  const char *name = "num_features=";
-  const char *at = query;
-  while (at && strncmp(at, name, strlen(name)) != 0) at = strchr(at, '&') ? strchr(at, '&') + 1 : NULL;
-  unsigned long columns = at ? strtoul(at + strlen(name), NULL, 10) : 0;
+  const char *value = voxeld__value_of(query, "num_features");
+  unsigned long columns = value ? strtoul(value, NULL, 10) : 0;
   return columns > VOXELD__MAX_COLUMNS ? 0 : (size_t)columns;
+}
+
+// Finds the column of times among the fields of the query. *times is VOXELD__MAX_COLUMNS if the query has no
+// time_field. False if no field has its name.
+static bool voxeld__find_times(const char *query, size_t *times) {
+  char name[64], fields[256];  // the longest that the service takes
+  const char *value = voxeld__value_of(query, "time_field");
+  *times = VOXELD__MAX_COLUMNS;
+  if (!value) return true;
+  voxeld__decode(value, name, sizeof name);
+  voxeld__decode(voxeld__value_of(query, "fields"), fields, sizeof fields);
+  const char *at = fields;
+  for (*times = 0; strncmp(at, name, strlen(name)) != 0 || strcspn(at, ",") != strlen(name); (*times)++) {
+    at = strchr(at, ',');
+    if (!at) return false;
+    at++;
+    at += strspn(at, " ");  // the service drops spaces after a comma
+  }
+  return true;
 }
 
 // Makes room for the body, the planes and the query. Returns the planes; NULL if there is no memory.
@@ -726,22 +770,35 @@ voxeld__cannot_pack(struct voxeld_packed *packed, const char *format, ...) {
   return false;
 }
 
+// Checks the parameters that describe the rows. Packing appends its own, and the service takes each only once.
+static bool voxeld__can_pack(const char *query, struct voxeld_packed *packed) {
+  static const char *const ours[] = {"dtype", "scale", "filter"};
+  for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+    if (voxeld__value_of(query, ours[i]))
+      return voxeld__cannot_pack(packed, "the query has %s, but packing chooses it", ours[i]);
+  if (voxeld__columns_of(query)) return true;
+  return voxeld__cannot_pack(packed, "the query needs num_features, from 1 to %d", VOXELD__MAX_COLUMNS);
+}
+
 bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, double resolution,
                         struct voxeld_packed *packed) {
   struct voxeld__column columns[VOXELD__MAX_COLUMNS];
-  size_t count = voxeld__columns_of(query);
+  size_t count = voxeld__columns_of(query), times;
   bool integers = false, floats = false;
   packed->largest_error = 0;
   packed->bytes = 0;
   *packed->error = 0;
-  if (!count) return voxeld__cannot_pack(packed, "the query needs num_features, from 1 to %d", VOXELD__MAX_COLUMNS);
+  if (!voxeld__can_pack(query, packed)) return false;
   if (bytes % (count * 4) || (bytes && !rows)) return voxeld__cannot_pack(packed, "these are not rows of float32");
   if (!(resolution >= 0) || !isfinite(resolution)) return voxeld__cannot_pack(packed, "the resolution is below 0");
+  if (!voxeld__find_times(query, &times) && !(resolution > 0))
+    return voxeld__cannot_pack(packed, "the query has time_field, but its fields do not have this name");
   unsigned char *planes = voxeld__make_room(packed, bytes, strlen(query) + 64 * (count + 1));
   if (!planes) return voxeld__cannot_pack(packed, "out of memory");
   for (size_t i = 0; i < count; i++) {
     struct voxeld__column column = {(const unsigned char *)rows + 4 * i, bytes / (count * 4), count * 4, 0};
-    if (!voxeld__choose(&column, resolution, &packed->largest_error))
+    bool stays = i == times && !(resolution > 0);
+    if (!stays && !voxeld__choose(&column, resolution, &packed->largest_error))
       return voxeld__cannot_pack(packed, "column %zu has a number that int32 cannot hold in units of %g", i,
                                  resolution);
     integers = integers || column.unit > 0;

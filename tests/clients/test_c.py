@@ -725,6 +725,33 @@ class Packing(CCase):
                 self.assertEqual({line["status"] for line in lines[1:]}, {"OK"})
                 self.assertEqual(check.same_tensors(plain, self.tensors), [])
 
+    def test_times_stay_floats(self):
+        """The service reads times of integers as double: 0.1 would be another time than that of float32."""
+        points = (np.random.default_rng(5).integers(-90, 90, (500, 4)) / 10).astype(np.float32)
+        for terms, times in (
+            ("fields=x,y,z,t&time_field=t", 3),
+            ("time_field=t&fields=x,y,+z,%20t", 3),
+            ("fields=x%2cy%2C%20z%2C++t%20u&time_field=t+u", 3),
+            ("fields=t,a,b,c&time_field=t", 0),
+            ("fields=x,y,z,%C3%A9t&time_field=%c3%a9t", 3),
+            ("fields=x,y,z,t", None),
+            ("fields=x,y,z,t&&my_time_field=t&time_fields=t", None),
+        ):
+            with self.subTest(terms):
+                query = f"num_features=4&{terms}"
+                _, packed = self.pack(points.tobytes(), 0, query)
+                types = tuple("float32" if i == times else "int32" for i in range(4))
+                self.assertEqual(packed.query["dtype"], types)
+                _, packed = self.pack(points.tobytes(), 0.1, query)
+                self.assertEqual(packed.query["dtype"], ("int32",) * 4)
+        with Daemon() as daemon:
+            terms = "num_features=4&fields=x,y,+z,t&time_field=t&time_unit=ms&time_origin=first"
+            url, query = url_of(daemon), f"{QUERY}&{terms}"
+            self.call(url, query=query, body=points.tobytes())
+            plain = self.tensors
+            _, line = self.calls(url, "-z", "0", query=query, body=points.tobytes())
+            self.assertEqual((line["status"], check.same_tensors(plain, self.tensors)), ("OK", []))
+
     def test_no_points(self):
         line, packed = self.pack(b"")
         self.assertEqual((line["packed"], packed.body), (True, [b""]))
@@ -743,6 +770,11 @@ class Packing(CCase):
             ),
             (np.full(4, 3.4e38, np.float32).tobytes(), 1.2e38, "num_features=4", "column 0"),
             (rows(3), "inf", "num_features=4", "resolution"),
+            (rows(3), 0.1, "num_features=4&dtype=float32", "the query has dtype"),
+            (rows(3), 0, "&&scale=1&num_features=4", "the query has scale"),
+            (rows(3), 0.1, "filter=shuffle&num_features=4", "the query has filter"),
+            (rows(3), 0, "num_features=4&time_field=t", "time_field, but its fields"),
+            (rows(3), 0, "num_features=4&time_field=t&fields=x,y,z,time", "time_field, but its fields"),
         ):
             with self.subTest(reason):
                 line, _ = self.pack(points, resolution, query)

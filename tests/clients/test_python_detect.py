@@ -58,6 +58,13 @@ class Detect(OneDaemonCase):
         self.assertEqual(alone.metadata["batch"], result.metadata["batch"])
         self.assertEqual(len(alone), 0)
 
+    def test_small_bodies(self):
+        points = scan(3000)
+        with voxeld.Client(url_of(self.daemon), uplink="auto") as client:
+            result = client.detect(points.tobytes(), "random")
+            self.same(result, self.client.detect(points, "random"))
+            self.assertEqual(len(result.uplink.dtype), 4)
+
     def test_features_of_a_backbone(self):
         points = scan(800)
         reply = self.daemon.post("/v1/backbone?model=sparse", points.tobytes())

@@ -15,7 +15,8 @@ import voxeld
 from check import parse_by_hand
 from command_line import run
 from daemon import ROOT, Daemon
-from rude_server import GRID, url_of
+from rude_server import GRID, RudeServer, answer, status_document, url_of
+from test_python_rude import DAMAGED
 from uplink_rows import decoded, restored
 from voxeld import connection, encodings, uplink
 
@@ -156,8 +157,10 @@ class Exact(unittest.TestCase):
         """The service reads times of integers as double: 0.1 would be another time than that of float32."""
         rng = np.random.default_rng(9)
         points = table(*(decimals(rng, 900, 1) for _ in range(4)))
-        packed = voxeld.pack(points, fields="x,y,z,t", time_field="t")
-        self.assertEqual(packed.report.dtype, ("int32", "int32", "int32", "float32"))
+        for fields in ("x,y,z,t", "x, y,  z, t", ["x", "y", "z", "t"], ["x", " y", " z", " t"]):
+            with self.subTest(fields):
+                packed = voxeld.pack(points, fields=fields, time_field="t")
+                self.assertEqual(packed.report.dtype, ("int32", "int32", "int32", "float32"))
         asked = voxeld.pack(points, 0.1, fields=["x", "y", "z", "t"], time_field="t")
         self.assertEqual(asked.report.dtype, ("int32",) * 4)
 
@@ -264,6 +267,25 @@ class Answers(unittest.TestCase):
             self.decode("br", b"abc")
 
 
+class Models(unittest.TestCase):
+    """The service takes the number of columns from a model."""
+
+    def target(self, page, **given):
+        """What the client asks of a model with this page for 60 numbers, as 15 rows of 4 or 12 rows of 5."""
+        sound = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["none"])
+        with RudeServer(status_document(json.dumps(page)), sound) as server:
+            with voxeld.Client(url_of(server), uplink="auto") as client:
+                client.detect(np.arange(60, dtype=np.float32).tobytes(), "five", **given)
+            self.assertEqual(server.heads[0].split(" ")[1], "/v1/models/five")
+            return server.heads[-1].split(" ")[1]
+
+    def test_bytes_have_the_columns_of_the_model(self):
+        page = {"name": "five", "ready": True, "voxelize": {"num_features": 5, "dtype": "float32"}}
+        self.assertIn("num_features=5", self.target(page))
+        self.assertIn("num_features=4", self.target(page, stream="roof", time_column=True))
+        self.assertNotIn("dtype", self.target({"name": "five", "ready": False}))
+
+
 class Served(unittest.TestCase):
     """A daemon restores what the client sends."""
 
@@ -272,7 +294,9 @@ class Served(unittest.TestCase):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         five = {"description": "five columns", "operation": "voxelize", "parameters": {**GRID, "num_features": 5}}
         packed = {**five, "parameters": {**GRID, "dtype": "int16", "scale": [0.001] * 4}}
-        for name, preset in (("five", five), ("packed", packed)):
+        scaled = {**five, "parameters": {**GRID, "scale": [0.5] * 4}}
+        both = {**five, "fps": {"num_features": 3, "num_samples": 50}}
+        for name, preset in (("five", five), ("packed", packed), ("scaled", scaled), ("both", both)):
             pathlib.Path(folder, f"{name}.json").write_text(json.dumps(preset), encoding="utf-8")
         cls.daemon = cls.enterClassContext(Daemon("--presets-dir", folder))
         cls.plain, cls.exact, cls.rounded = (
@@ -337,8 +361,9 @@ class Served(unittest.TestCase):
         self.assert_same(self.plain.points(points), self.exact.points(body))
         rows = {"num_features": 3}
         self.assert_same(self.plain.points(body, **rows), self.exact.points(body, **rows))
-        named = {"fields": "x,y,z,i,t,u", "time_field": "t"}
-        self.assert_same(self.plain.points(body, **named), self.exact.points(body, **named))
+        for fields in ("x,y,z,i,t,u", "x, y, z, i, t, u"):  # the service drops spaces after commas
+            named = {"fields": fields, "time_field": "t", "time_unit": "ms", "time_origin": "first"}
+            self.assert_same(self.plain.points(body, **named), self.exact.points(body, **named))
         self.assert_same(self.plain.points(b""), self.exact.points(b""))
 
     def test_bytes_have_the_columns_of_the_preset(self):
@@ -352,6 +377,12 @@ class Served(unittest.TestCase):
                 client.voxelize(points.tobytes(), "fivee")
             self.assertEqual((caught.exception.status, caught.exception.parameter), (400, "preset"))
 
+    def test_a_preset_has_rows_for_each_operation(self):
+        points = self.clouds()["decimal"][:2000, :3].tobytes()  # also whole rows of 4 and of 5
+        self.assert_same(self.plain.fps(points, preset="both"), self.exact.fps(points, preset="both"))
+        self.assert_same(self.plain.voxelize(points, "both"), self.exact.voxelize(points, "both"))
+        self.assertEqual(len(self.exact.fps(points, preset="both").uplink.dtype), 3)
+
     def test_the_preset_may_describe_packed_rows(self):
         points = self.clouds()["decimal"]
         rows = np.rint(points * 1000).astype("<i2")
@@ -359,6 +390,32 @@ class Served(unittest.TestCase):
         for client in (self.plain, self.exact, self.rounded):
             self.assert_same(expected, client.voxelize(rows.tobytes(), "packed"))
         self.assert_same(self.plain.voxelize(points, "packed"), self.exact.voxelize(points, "packed"))
+
+    def test_rows_are_only_compressed_if_the_page_cannot_be_read(self):
+        """Only the page says what the rows are: the preset may have other columns, times or a scale."""
+        points = self.clouds()["decimal"]
+        unread = voxeld.Problem.of(403, "Forbidden", email.message.Message(), b"")
+        pages = (unread, voxeld.BadAnswer("not a page"), {"name": "five"})
+        for page in pages:
+            for told, preset in ((points[:, :3].tobytes() * 5, "five"), (points, "scaled")):
+                with self.subTest(page, preset=preset), voxeld.Client(url_of(self.daemon), uplink=0.01) as client:
+                    with mock.patch.object(client._calls, "get", side_effect=[page]):
+                        result = client.voxelize(told, preset)
+                    self.assert_same(self.plain.voxelize(told, preset), result)
+                    self.assertEqual((result.uplink.dtype, result.uplink.scale), ((), ()))
+                    self.assertLess(result.uplink.ratio, 1)
+                    self.assertEqual(client.voxelize(points, **GRID).uplink.dtype, ("int32",) * 4)  # needs no page
+
+    def test_the_page_is_asked_until_it_is_read(self):
+        points = np.tile(self.clouds()["decimal"], 2)[:, :5].tobytes()
+        with voxeld.Client(url_of(self.daemon), uplink="auto") as client:
+            read, unread = client._calls.get, {"name": "five"}
+            with mock.patch.object(client._calls, "get", side_effect=[unread]):
+                self.assertEqual(client.voxelize(points, "five").uplink.dtype, ())
+            with mock.patch.object(client._calls, "get", side_effect=read) as asked:
+                for _ in range(3):
+                    self.assertEqual(client.voxelize(points, "five").uplink.dtype, ("int32",) * 5)
+                self.assertEqual(asked.call_count, 1)
 
     def test_formats_are_compressed(self):
         header = "VERSION .7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH 1000\nHEIGHT 1\nPOINTS 1000\n"

@@ -3,7 +3,6 @@ warnings."""
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import sys
 import urllib.parse
@@ -42,7 +41,7 @@ class Calls:
         self._transport, self._headers = transport, headers
         self._encoding, self._encode = encoding, encodings.encoder_of(encoding)
         self._packer = None if uplink is None else Packer(uplink, encoding)
-        self._presets: Dict[Tuple[str, str], Dict[str, Any]] = {}  # the parameters of rows of presets and models
+        self._rows: Dict[Tuple[str, str, str], Dict[str, Any]] = {}  # of presets and models, for an operation
         self._slots: Optional[Slots] = None
         self._warned: Set[str] = {EVERY_STREAM_BEGINS_SO}  # kinds of warnings that were shown
 
@@ -65,7 +64,7 @@ class Calls:
 
     def points(self, operation: str, kind: Type[R], told: Mapping[str, Any]) -> R:
         """The result of an operation on points. `told` has the arguments of the client's method, by their names."""
-        packed, given = self._packed(told)
+        packed, given = self._packed(operation, told)
         result = self._compute(operation, kind, packed.body, given, packed.headers)
         result.uplink = packed.report
         return result
@@ -84,29 +83,39 @@ class Calls:
             return answer.body
 
         terms = {name: told[name] for name in HEADERS}
-        packed, given = self._packed({"points": told["points"], **told["parameters"], **terms})
+        packed, given = self._packed(operation, {"points": told["points"], **told["parameters"], **terms})
         request = self._request(operation, packed.body, given, media_type, packed.headers)
         return self._deliver(request, read, lambda file: file)
 
-    def _packed(self, told: Mapping[str, Any]) -> Tuple[Packed, Dict[str, Any]]:
+    def _packed(self, operation: str, told: Mapping[str, Any]) -> Tuple[Packed, Dict[str, Any]]:
         """The body of the points with its headers, and the parameters."""
         body, given = _with_points(told)
         if self._packer is None:
             return Packed(body, {}, {}, None), given
-        packed = self._packer.pack(body, {**(self._rows_of(given) if body else {}), **given})
+        rows = self._rows_of(operation, given) if body else {}
+        packed = self._packer.pack(body, None if rows is None else {**rows, **given})
         return packed, {**given, **packed.query}
 
-    def _rows_of(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The parameters of rows that the preset or the model of the request has. Empty if there is none; if the
-        service refuses the name, it will refuse the request too."""
+    def _rows_of(self, operation: str, given: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
+        """The parameters of rows that the preset or the model of the request has. Empty if the request names neither;
+        None if they are unknown. The client reads each page once."""
         kind = "model" if "model" in given else "preset"
         name = str(given.get(kind, ""))
-        if name and (kind, name) not in self._presets:
-            with contextlib.suppress(Problem):
-                document = self.get(f"/v1/{kind}s/{urllib.parse.quote(name, safe='')}", reading.document)
-                parameters = document.get("parameters") or {}
-                self._presets[kind, name] = {row: parameters[row] for row in ROWS if row in parameters}
-        return self._presets.get((kind, name), {})
+        if not name:
+            return {}
+        if (kind, name, operation) not in self._rows:
+            try:
+                page = self.get(f"/v1/{kind}s/{urllib.parse.quote(name, safe='')}", reading.document)
+            except (Problem, BadAnswer):  # there is no such page, or the service or a proxy does not show it
+                return None
+            rows = _rows_of_model(page) if kind == "model" else _rows_of_preset(page, operation)
+            if rows is None:
+                return None
+            self._rows[kind, name, operation] = rows
+        rows = self._rows[kind, name, operation]
+        if kind == "model" and text_of(given.get("time_column", "no")) == "yes":
+            return {"num_features": rows["num_features"] - 1}  # the service appends the times of sweeps
+        return rows
 
     def _compute(
         self, operation: str, kind: Type[R], body: List[memoryview], given: Dict[str, Any], headers: Dict[str, str]
@@ -236,6 +245,18 @@ def _caller() -> int:
 def without_none(values: Mapping[str, Any]) -> Dict[str, Any]:
     """The parameters that are not None."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _rows_of_preset(page: Mapping[str, Any], operation: str) -> Optional[Dict[str, Any]]:
+    """None if the preset is not for the operation."""
+    own = page.get("parameters" if page.get("operation", "voxelize") == operation else operation)
+    return {row: own[row] for row in ROWS if row in own} if isinstance(own, dict) else None
+
+
+def _rows_of_model(page: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
+    """The service takes only the number of columns from a model. None if the model is not ready."""
+    own = page.get("voxelize")
+    return {"num_features": int(own["num_features"])} if isinstance(own, dict) and "num_features" in own else None
 
 
 def _given(told: Mapping[str, Any]) -> Dict[str, Any]:

@@ -7,6 +7,7 @@ and the report has the largest error. No point is dropped."""
 from __future__ import annotations
 
 import math
+import re
 import threading
 from dataclasses import dataclass, replace
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .encodings import HEADER, encoder_of, fastest
+from .parameters import text_of
 from .points import Points, body_of
 
 AUTO = "auto"
@@ -37,8 +39,8 @@ Integers = NDArray[np.int32]
 class Sent:
     """How points were sent.
 
-    dtype          the type of each column; empty if the body was compressed as it was, such as a PCD file, and for the
-                   sum of several requests
+    dtype          the type of each column; empty if the body was only compressed, such as a PCD file, or rows of a
+                   preset that the service does not show; also empty for the sum of several requests
     scale          the factor of each column; 1 for floats; empty if all columns are floats
     encoding       zstd or gzip; "" if the body is empty
     plain_bytes    the size of the points as the caller gave them
@@ -92,15 +94,15 @@ class Packer:
         self.total = Sent((), (), self.encoding, 0, 0)
         self._lock = threading.Lock()
 
-    def pack(self, body: List[memoryview], given: Mapping[str, Any]) -> Packed:
-        """The request for points and the parameters that describe them. ValueError if the points are not rows of
+    def pack(self, body: List[memoryview], given: Optional[Mapping[str, Any]]) -> Packed:
+        """The request for points and the parameters that describe them. If the caller does not know all of these
+        parameters, `given` is None, and the body is only compressed. ValueError if the points are not rows of
         num_features columns, if there is not one resolution for each column, or if int32 cannot hold a number in units
         of its resolution."""
         plain = sum(piece.nbytes for piece in body)
         if not plain:
             return Packed([], {}, {}, Sent((), (), "", 0, 0))
-        dtype = str(given.get("dtype", "float32"))
-        if dtype not in DTYPES or any(given.get(name, RAW) != RAW for name in DESCRIBED):
+        if given is None or (dtype := _dtype_of(given)) is None:
             return self._packed(body, {}, Sent((), (), self.encoding, plain, 0))
         rows = np.frombuffer(body[0] if len(body) == 1 else b"".join(body), np.uint8)
         names = _names(given)
@@ -170,7 +172,8 @@ class Packer:
 
 def pack(points: Points, uplink: Uplink = AUTO, encoding: Optional[str] = None, **given: Any) -> Packed:
     """The body, parameters and headers of a request for points as Client.voxelize takes them, for programs that send
-    requests themselves. `given` has parameters that describe the points, such as num_features."""
+    requests themselves. `given` has all parameters that describe the points, such as num_features, also those of the
+    request's preset or model."""
     body, described = body_of(points, given)
     packed = Packer(uplink, encoding).pack(body, {**given, **described})
     return packed._replace(query={**described, **packed.query})
@@ -187,9 +190,17 @@ def _resolutions_of(uplink: Uplink) -> Optional[Tuple[float, ...]]:
     return tuple(float(number) for number in numbers.ravel())
 
 
+def _dtype_of(given: Mapping[str, Any]) -> Optional[str]:
+    """The type of rows of floats. None if the body has something else."""
+    dtype = str(given.get("dtype", "float32"))
+    described = any(given.get(name, RAW) != RAW for name in DESCRIBED)
+    return None if described or dtype not in DTYPES else dtype
+
+
 def _names(given: Mapping[str, Any]) -> List[str]:
-    fields = given.get("fields", ())
-    return fields.split(",") if isinstance(fields, str) else list(fields)
+    """The names of the columns, as the service reads them; empty if they have none."""
+    fields = text_of(given.get("fields", ()))
+    return re.split(", *", fields) if fields else []
 
 
 def _column(number: int, values: Floats, resolution: Optional[float]) -> Optional[_Column]:
