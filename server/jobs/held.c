@@ -5,11 +5,12 @@
 
 #include "server/jobs/uploads.h"
 
-// Bytes that the job holds when it acquires more memory: its input, its decoder, its own sweeps, and the sweeps of its
-// stream that it reads.
+// Bytes that the job holds when it acquires more memory: its input, its rows, its decoder, its own sweeps, and the
+// sweeps of its stream that it reads.
 static size_t bytes_held(const struct job *job) {
   const struct job_held *held = &job->held;
   size_t bytes = held->decoder_bytes + (held->input ? held->input->capacity : 0);
+  if (held->rows) bytes += held->rows->capacity;
   if (held->times) bytes += held->times->capacity;
   if (!job->stream) return bytes;
   for (const struct sweep *sweep = job->stream->sweep; sweep; sweep = sweep->next) bytes += sweep->bytes;
@@ -28,7 +29,7 @@ static bool refuse_size(struct job *job, size_t bytes, size_t left, const char *
 static bool try_rows(struct job *job, size_t bytes, struct shortage *shortage) {
   struct buffers *buffers = job->services->buffers;
   struct job_held *held = &job->held;
-  size_t mine = bytes_held(job) + (held->rows ? held->rows->capacity : 0), left = buffers->budget - mine;
+  size_t mine = bytes_held(job), left = buffers->budget - mine;
   if (buffer_capacity(bytes) > left) return refuse_size(job, bytes, left, "the body's points need", shortage);
   struct buffer *larger = buffer_acquire(buffers, job->client, share_of_body(job_lane_use(job)), bytes, mine, shortage);
   if (!larger) return shortage_refuse(shortage, "the body's points", &job->result.error);

@@ -352,5 +352,16 @@ class LittleMemory(FaultCase):
         self.daemon.assert_quiet()
 
 
+class LeastMemory(FaultCase):
+    """The budget is the least that its limits allow. A lone client gets all of it."""
+
+    ARGS = ("--max-body-bytes", str(8 * MB), "--max-response-bytes", str(8 * MB), "--memory-budget-bytes", str(16 * MB))
+
+    def test_a_second_frame_may_need_a_larger_decoder(self):
+        coded = zstd_bomb(5 * MB, window_log=10) + zstd_bomb(MB, window_log=22)
+        self.assert_voxels(self.daemon.post(VOXELIZE, coded, {"Content-Encoding": "zstd"}))
+        self.daemon.assert_quiet()
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -13,7 +13,7 @@ import check
 import cloudini
 import codings
 import files
-from daemon import ROOT, OneDaemonCase
+from daemon import ROOT, Daemon, OneDaemonCase
 
 VECTORS = ROOT / "tests" / "oracle" / "uplink"
 FORMATS = {".cl": "cloudini", ".cdr": "compressedpointcloud2"}
@@ -153,6 +153,19 @@ class Packed(OneDaemonCase):
         self.refused(body, "the blob has 6 times 2 points, the message 4 times 3", "compressedpointcloud2")
         none = files.pointcloud2(points[:0], packed=("cloudini", lambda data: b""))
         self.same(none, points[:0], "compressedpointcloud2")
+
+    def test_a_lone_message_may_take_the_whole_budget(self):
+        """The budget is the least that its limits allow, and more than half of it holds the points."""
+        limit = 8 << 20
+        limits = ("--max-body-bytes", limit, "--max-response-bytes", limit, "--memory-budget-bytes", 2 * limit)
+        points = np.zeros(11 << 15, [("x", "<f4"), ("y", "<f4"), ("z", "<f4")])
+        query = POINTS + "num_features=3&format=compressedpointcloud2"
+        with Daemon("--workers", "1", *map(str, limits)) as daemon:
+            for name, packer in (("zstd", lambda data: codings.zstd_bomb(len(data), 22)), ("zlib", zlib.compress)):
+                with self.subTest(name):
+                    reply = daemon.post(query, files.pointcloud2(points, packed=(name, packer)))
+                    self.assertEqual(reply.status, 200, reply)
+                    self.assertEqual(check.parse_by_hand(reply.body)[0]["points"].nbytes, points.nbytes)
 
     def test_stamps_of_messages(self):
         points = np.zeros(3, [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("t", "<f8")])
