@@ -13,9 +13,7 @@ static const char magic[] = "CLOUDINI_V";
 
 enum { MAGIC = sizeof magic - 1, VERSION_DIGITS = 2, FIRST_VERSION = 2, LAST_VERSION = 5 };
 enum { TEXT_MOST = 8192, FIELDS_MOST = VX_MAX_FEATURES, LENGTH_BYTES = 4, LEAST_CHUNK = LENGTH_BYTES + 1 };
-// A value has at most 10 bytes as a number of variable length, and a byte where a run of it begins. A column behind the
-// points has up to 5 bytes before its values.
-enum { VALUE_MOST = 11, COLUMN_MOST = 8 };
+enum { COLUMN_MOST = 8 };  // a column behind the points has up to 5 bytes before its values
 
 static const char *const encodings[] = {
     [CLOUDINI_NONE] = "NONE", [CLOUDINI_LOSSY] = "LOSSY", [CLOUDINI_LOSSLESS] = "LOSSLESS", NULL};
@@ -246,18 +244,21 @@ static bool check_chunks(const struct head *head) {
 static bool set_packing(const struct head *head) {
   struct cloud_file *file = head->file;
   struct cloud_packing *packing = &file->packing;
-  size_t point = 0, most;
-  for (int i = 0; i < file->num_fields; i++) point += number_bytes(file->fields[i].type);
+  size_t point = 0, packed = 0, most;
+  packing->encoding = head->encoding;
+  packing->compressor = head->compressor;
+  for (int i = 0; i < file->num_fields; i++) {
+    point += number_bytes(file->fields[i].type);
+    packed += cloudini_value_bytes(packing, &file->fields[i]);
+  }
   bool chunked = packing->version > FIRST_VERSION && file->points > CLOUDINI_CHUNK;
   size_t chunk = chunked ? CLOUDINI_CHUNK : (size_t)file->points, fields = (size_t)file->num_fields;
   if (__builtin_mul_overflow((size_t)file->points, point, &packing->bytes) ||
-      __builtin_mul_overflow(chunk, VALUE_MOST * fields, &most) ||
+      __builtin_mul_overflow(chunk, packed, &most) ||
       __builtin_add_overflow(most, COLUMN_MOST * fields + packing->bytes, &most))
     return error_refuse(head->error, ERROR_BAD_BODY, NULL, "the blob has %lld points, which no memory holds",
                         (long long)file->points);
   packing->unpack = cloudini_unpack;
-  packing->encoding = head->encoding;
-  packing->compressor = head->compressor;
   packing->coding = head->compressor == CLOUDINI_ZSTD ? CODING_ZSTD : CODING_NONE;
   packing->spare_bytes = head->compressor == CLOUDINI_PLAIN ? 0 : most - packing->bytes;
   file->layout = CLOUD_PACKED;

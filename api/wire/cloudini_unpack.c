@@ -281,6 +281,13 @@ static enum kind kind_of(const struct cloud_packing *packing, const struct cloud
   }
 }
 
+// A number of variable length has at most 10 bytes. Behind the points there is one byte more where a run begins.
+size_t cloudini_value_bytes(const struct cloud_packing *packing, const struct cloud_field *field) {
+  enum { NUMBER_MOST = 11 };
+  enum kind kind = kind_of(packing, field);
+  return kind == KIND_COPY || kind == KIND_XOR ? number_bytes(field->type) : NUMBER_MOST;
+}
+
 // Prepares the columns for a chunk that begins at this point. If a point begins with three or four rounded floats, not
 // more, then their sums wrap at 32 bits.
 static void begin_columns(const struct cloud_file *file, int64_t begin, char *out, struct column *columns) {

@@ -167,6 +167,19 @@ class Packed(OneDaemonCase):
                     self.assertEqual(reply.status, 200, reply)
                     self.assertEqual(check.parse_by_hand(reply.body)[0]["points"].nbytes, points.nbytes)
 
+    def test_a_chunk_takes_memory_by_how_its_values_are_written(self):
+        """Version 2 has one chunk. Copied values take their size, numbers of variable length 11 bytes."""
+        limits = ("--max-body-bytes", "8388608", "--max-response-bytes", "8388608", "--memory-budget-bytes", "16777216")
+        points = np.zeros(300_000, [("x", "<f4"), ("y", "<f4"), ("z", "<f4")])
+        query = POINTS + "num_features=3&format=cloudini"
+        with Daemon("--workers", "1", *limits) as daemon:
+            for encoding in ("NONE", "LOSSLESS", "LOSSY"):
+                reply = daemon.post(query, cloudini.blob(points, 2, encoding))
+                self.assertEqual(reply.status, 200, reply)
+            reply = daemon.post(query, cloudini.blob(points, 2, "LOSSY", resolutions=dict.fromkeys("xyz", 0.001)))
+            self.assertEqual((reply.status, reply.json()["type"]), (422, "urn:voxeld:problem:impossible"), reply)
+            self.assertIn("the body's points need 13500024 bytes; memory_budget_bytes leaves", reply.json()["detail"])
+
     def test_stamps_of_messages(self):
         points = np.zeros(3, [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("t", "<f8")])
         points["t"] = 1000.5 + np.arange(3)
@@ -253,7 +266,7 @@ class Packed(OneDaemonCase):
         head = cloudini.text_head(points.dtype, 5, "LOSSY", "ZSTD", {}, 4, 1)
         bomb = codings.zstd_bomb(1 << 20)
         body = b"CLOUDINI_V05" + head + struct.pack("<I", len(bomb)) + bomb
-        self.refused(body, "longer than the 156 bytes promised")
+        self.refused(body, "longer than the 72 bytes promised")
         block = cloudini.lz4_block(bytes(200))
         body = b"CLOUDINI_V05" + head.replace(b"ZSTD", b"LZ4") + struct.pack("<I", len(block)) + block
         self.refused(body, "longer than its points can be")
