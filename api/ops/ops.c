@@ -81,11 +81,13 @@ void job_request_free(struct job_request *request) {
 }
 
 static bool refuse_unknown(const struct job_request *request, const char *name, size_t length, struct error *error) {
-  char unknown[64], hint[96];
+  char unknown[64], full[64], hint[96];
+  struct text of_step = text_over(full, sizeof full);
   struct suggestion near = suggest(name, length);
   const struct step_kind *step = operations[request->job.op]->step;
   for (param_rows row = rows_of(request); *row; row++) suggest_try(&near, (*row)->name);
   for (param_rows row = step ? step->rows : NULL; row && *row; row++) suggest_try(&near, (*row)->name);
+  if (chain_suggest(&request->chain, name, length, &of_step)) near.name = full;
   snprintf(unknown, sizeof unknown, "%.*s", (int)(length < sizeof unknown ? length : sizeof unknown - 1), name);
   return error_refuse(error, ERROR_BAD_PARAMETER, unknown, "there is no parameter '%s' here%s; see /openapi.yaml",
                       unknown, suggest_text(&near, hint, sizeof hint));

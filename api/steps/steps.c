@@ -160,6 +160,17 @@ static void write_name(const struct request_chain *chain, const struct request_s
   text_put(out, name);
 }
 
+bool chain_suggest(const struct request_chain *chain, const char *name, size_t length, struct text *out) {
+  for (int32_t i = 0; i < chain->count; i++) {
+    const struct request_step *step = &chain->steps[i];
+    int row = params_find(rows_of(step), name, length);
+    if (row < 0) continue;
+    write_name(chain, step, rows_of(step)[row]->name, out);
+    return true;
+  }
+  return false;
+}
+
 static bool refuse_tag(const struct request_chain *chain, const char *name, struct error *error) {
   char memory[VX_MAX_STEPS * (STEP_TAG_SIZE + 2)], hint[96];
   struct text tags = text_over(memory, sizeof memory);

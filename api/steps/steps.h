@@ -96,6 +96,8 @@ bool chain_refuse_repeated(const struct request_chain *chain, const char *value,
 bool chain_is_long(const struct request_chain *chain);
 // Whether a parameter of a step has this name: TAG.name or, in a plain chain, the name without a tag.
 bool chain_owns(const struct request_chain *chain, const char *name, size_t length);
+// Writes TAG.name if a step has a parameter of this name, which came without a tag. False if no step has it.
+bool chain_suggest(const struct request_chain *chain, const char *name, size_t length, struct text *out);
 // Sets such a parameter. False with an error.
 VX_WARN_UNUSED bool chain_set(struct request_chain *chain, const char *name, size_t name_length, const char *value,
                               size_t value_length, struct error *error);

@@ -59,6 +59,8 @@ class Errors(SharedDaemonCase):
             ("/v1/points?steps=transform&transfrm.crop=off", SCAN, "transform"),
             ("/v1/points?steps=transform&transform.corp=off", SCAN, "crop"),
             ("/v1/transform?corp=off", SCAN, "crop"),
+            ("/v1/points?steps=downsample&voxel_size=1", SCAN, "downsample.voxel_size"),
+            ("/v1/points?steps=transform,far:transform&crop=off", SCAN, "transform.crop"),
             ("/v1/nms?iou_threshold=0.5", boxes, "boxes"),
             ("/v2/models/kitti_second/infer", inference, "points"),
             ("/v2/models/kiti_second/infer", inference, "kitti_second"),
