@@ -95,15 +95,24 @@ bool infer_inputs_read(struct infer_inputs *inputs, const json_t *list, const st
 
 // ---- the values -----------------------------------------------------------------------------------------------------
 
+// Writes what the numbers of the type are, for an error.
+static const char *numbers_of(enum vx_dtype dtype, char *out, size_t size) {
+  const int64_t *limits = infer_whole_limits[dtype];
+  if (vx_is_float(dtype)) return "numbers";
+  snprintf(out, size, "whole numbers from %lld to %lld", (long long)limits[0], (long long)limits[1]);
+  return out;
+}
+
 bool infer_input_copy(const struct infer_input *input, const char *name, const struct infer_memory *memory, char *out,
                       struct error *error) {
+  char numbers[64];
   size_t count = input->bytes / vx_dtype_size(input->tensor.dtype);
   if (input->region.name[0]) return memory->read(memory->cls, &input->region, out, error);
   if (input->binary) vx_copy(memory->stop, out, input->binary, input->bytes);
   return input->binary || infer_write_numbers(input->json, &input->tensor, count, memory->stop, out) ||
          error_refuse(error, ERROR_BAD_BODY, NULL,
-                      "the data of %s is not a list of %zu %snumbers, flat or nested exactly as its shape", name, count,
-                      input->tensor.dtype == VX_FLOAT32 ? "" : "whole ");
+                      "the data of %s is not a list of %zu %s, flat or nested exactly as its shape", name, count,
+                      numbers_of(input->tensor.dtype, numbers, sizeof numbers));
 }
 
 bool infer_inputs_bind(const struct infer_inputs *inputs, struct job_request *request) {

@@ -18,22 +18,23 @@ struct numbers {
   char *out;
 };
 
-static bool is_whole(const json_t *value, json_int_t least, json_int_t most) {
-  return json_is_integer(value) && json_integer_value(value) >= least && json_integer_value(value) <= most;
+const int64_t infer_whole_limits[VX_DTYPES][2] = {
+    [VX_INT8] = {INT8_MIN, INT8_MAX}, [VX_INT16] = {INT16_MIN, INT16_MAX}, [VX_INT32] = {INT32_MIN, INT32_MAX},
+    [VX_UINT8] = {0, UINT8_MAX},      [VX_UINT16] = {0, UINT16_MAX},       [VX_UINT32] = {0, UINT32_MAX},
+};
+
+static bool is_whole(const json_t *value, const int64_t limits[2]) {
+  return json_is_integer(value) && json_integer_value(value) >= limits[0] && json_integer_value(value) <= limits[1];
 }
 
 static bool write_number(const json_t *value, enum vx_dtype dtype, char *out) {
-  static const json_int_t ranges[VX_DTYPES][2] = {
-      [VX_INT8] = {INT8_MIN, INT8_MAX}, [VX_INT16] = {INT16_MIN, INT16_MAX}, [VX_INT32] = {INT32_MIN, INT32_MAX},
-      [VX_UINT8] = {0, UINT8_MAX},      [VX_UINT16] = {0, UINT16_MAX},       [VX_UINT32] = {0, UINT32_MAX},
-  };
   float real = (float)json_number_value(value);
   json_int_t integer = json_integer_value(value);
   if (json_is_null(value)) real = NAN;  // as answers write it
   if (dtype == VX_FLOAT32) memcpy(out, &real, sizeof real);
   if (vx_is_float(dtype)) return dtype == VX_FLOAT32 && (json_is_number(value) || json_is_null(value));
   memcpy(out, &integer, vx_dtype_size(dtype));  // little-endian, as the body is
-  return is_whole(value, ranges[dtype][0], ranges[dtype][1]);
+  return is_whole(value, infer_whole_limits[dtype]);
 }
 
 // `dims`: the sizes of the list and of the lists in it; `rank`: how many there are.

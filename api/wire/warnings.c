@@ -299,10 +299,11 @@ static const struct row {
     [WARNING_FORMAT] =
         {"format", "the body was read as raw rows, but looks like a file of another format, like text, or like float64",
          say_other_format},
-    [WARNING_ROUNDED] = {"rounded",
-                         "rounding to float32 moved a coordinate of a file or of JSON by more than 5 mm, or "
-                         "another 64-bit column of a file by 1/1000 of its range",
-                         say_rounded},
+    [WARNING_ROUNDED] =
+        {"rounded",
+         "rounding to float32 moved a coordinate of a file, of integers or of JSON by more than 5 mm, or "
+         "another 64-bit column by 1/1000 of its range",
+         say_rounded},
     [WARNING_INTENSITY] = {"intensity",
                            "intensity has another range than the model expects, or another column is in its place",
                            say_intensity},

@@ -55,6 +55,8 @@ enum { INFER_JSON_MAX = 16 << 20 };  // bytes of JSON in a body; larger tensors 
 // bytes: the service does not read such JSON.
 size_t infer_json_cost(const char *bytes, size_t size);
 
+// The least and the greatest number of each type of integers.
+extern const int64_t infer_whole_limits[VX_DTYPES][2];
 // Writes a list of numbers as `count` values of the tensor's type. The list is flat, or nested exactly as the tensor's
 // shape is. In a list of float32, null is NaN. False if the list has another length or nesting, if the type cannot hold
 // a number, if the type is float16, or if the job is stopped.
