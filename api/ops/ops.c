@@ -218,7 +218,6 @@ static void find_dtype(struct job_request *request) {
 void job_request_set_dtype(struct job_request *request, enum vx_dtype dtype) {
   request->columns.num_types = 1;
   request->columns.types[0] = (uint8_t)dtype;
-  request->columns.filters = 0;
   find_dtype(request);
 }
 

@@ -190,7 +190,7 @@ int32_t job_request_columns(const struct job_request *request);
 
 // Whether each point is moved by its own time.
 static inline bool job_request_deskews(const struct job_request *request) { return request->deskew.mode != DESKEW_OFF; }
-// Sets the type of all columns, because the body is a tensor of this type. A tensor has no filters.
+// Sets the type of all columns, because the body is a tensor of this type.
 void job_request_set_dtype(struct job_request *request, enum vx_dtype dtype);
 // Whether the points of the body become float32 before anything reads them. False for other rows.
 bool job_request_widens(const struct job_request *request);

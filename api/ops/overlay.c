@@ -87,10 +87,10 @@ static bool write_text(const json_t *value, struct text *out) {
 // Whether the parameter describes a single request, so that no file may set it.
 static bool is_of_a_request(const char *name) {
   static const char *const names[] = {
-      "preset",       "model",        "points_region", "output_region", "stream",        "streams",
-      "sweeps",       "pose",         "poses",         "mount",         "time",          "times",
-      "time_column",  "remove_close", "deskew",        "deskew_poses",  "deskew_twists", "deskew_reference",
-      "interpolation"};
+      "preset",        "model",        "points_region", "output_region", "stream",        "streams",
+      "sweeps",        "pose",         "poses",         "mount",         "time",          "times",
+      "time_column",   "remove_close", "deskew",        "deskew_poses",  "deskew_twists", "deskew_reference",
+      "interpolation", "scale",        "filter"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], name) == 0) return true;
   return false;

@@ -37,7 +37,7 @@ static void write_dtypes(const struct param *param, const void *record, struct t
 }
 
 static void allow_dtypes(const struct param *param, struct text *out) {
-  text_put(out, "one type, or one for each column, of ");
+  text_put(out, "one type, or one for each of up to 64 columns, of ");
   for (int i = 0; param->words[i]; i++) text_printf(out, "%s%s", i ? ", " : "", param->words[i]);
 }
 

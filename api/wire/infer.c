@@ -222,8 +222,8 @@ static bool read_raw(struct reading *reading, const struct job_request *request)
   size_t row = job_request_row_bytes(request), size = reading->size;
   if (operation->items != VX_POINT_ITEMS)
     return refuse(reading, "a body without JSON is the input points, which %s does not have", operation->name);
-  if (request->columns.num_types > 1 || request->columns.filters)
-    return refuse(reading, "a body without JSON is a tensor of one type, but the preset has several types or a filter");
+  if (request->columns.num_types > 1)
+    return refuse(reading, "a body without JSON is a tensor of one type, but the preset has several types");
   if (size % row != 0)
     return refuse(reading, "the body has %zu bytes; allowed: a multiple of %zu, the size of a row", size, row);
   reading->infer->binary = all_tensors;

@@ -122,7 +122,7 @@ static bool take_media(struct request *request, const struct heads *heads) {
     return error_refuse(&request->error, ERROR_BAD_PARAMETER, "format",
                         "format differs from Content-Type, which is " TENSORS);
   asked->format = FORMAT_SAFETENSORS;
-  return true;
+  return job_request_finish(asked, &request->error);
 }
 
 // ---- query ----------------------------------------------------------------------------------------------------------

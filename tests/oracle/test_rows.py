@@ -268,7 +268,7 @@ class Rows(OneDaemonCase):
             ("dtype=int16,int16", "dtype", "dtype has 2 types"),
             ("dtype=int16,int16,int16,int16&num_features=3", "dtype", "dtype has 4 types, but a row has 3 columns"),
             ("dtype=int16,int16,int16,int16&fields=x,y,z", "dtype", "dtype has 4 types, but a row has 3 columns"),
-            ("dtype=" + ",".join(["int8"] * 65), "dtype", "one for each column"),
+            ("dtype=" + ",".join(["int8"] * 65), "dtype", "one for each of up to 64 columns"),
             ("dtype=int32&num_features=3&scale=1,1,1,1", "scale", "scale has 4 numbers, but a row has 3 columns"),
             *((f"scale={scale}", "scale", "above 0") for scale in ("0", "-1", "nan", "inf", "1e999", "x", "1,,1", "")),
             ("filter=shuffle,delta", "filter", "delta, shuffle, or delta,shuffle"),
@@ -303,24 +303,81 @@ class Rows(OneDaemonCase):
             self.assertEqual(reply.status, 400, reply)
             self.assertIn(name, reply.json()["error"])
 
+    def test_a_media_type_of_tensors_counts_as_the_format(self):
+        """The media type names the format as the parameter does, so the same parameters are refused."""
+        body = self.safetensors(np.zeros((2, 3), "<f4"), "F32")
+        headers = {"Content-Type": "application/vnd.safetensors"}
+        self.assertEqual(self.daemon.post(POINTS, body, headers).status, 200)
+        for query, parameter, reason in (
+            ("filter=shuffle", "filter", "raw rows"),
+            ("dtype=int16", "dtype", "the body says its types"),
+            ("dtype=float16", "dtype", "the body says its types"),
+            ("dtype=float32,float32,float32", "dtype", "the body says its types"),
+        ):
+            with self.subTest(query):
+                self.refused(query, body, parameter, reason, headers=headers)
+
+    def test_numbers_beyond_a_type_are_refused_with_its_range(self):
+        for dtype, datatype, value, reason in (
+            ("<i2", "INT16", 32768, "not a list of 3 whole numbers from -32768 to 32767, flat"),
+            ("<u4", "UINT32", -1, "not a list of 3 whole numbers from 0 to 4294967295, flat"),
+        ):
+            points = {"name": "points", "datatype": datatype, "shape": [1, 3], "data": [1, 2, value]}
+            sent, headers = infer.body_of([points])
+            reply = self.daemon.post("/v2/models/transform/infer", sent, headers)
+            self.assertEqual(reply.status, 400, reply)
+            self.assertIn(reason, reply.json()["error"], dtype)
+
+    def test_integers_beyond_float32_get_a_warning(self):
+        points = np.array([[30_000_001, 0, 0]], "<i4")
+        reply = self.daemon.post(POINTS + "dtype=int32&num_features=3&scale=0.1", points.tobytes())
+        self.assertEqual([each["kind"] for each in check.parse_by_hand(reply.body)[1]["warnings"]], ["rounded"])
+
+    def test_no_preset_describes_the_numbers_of_a_body(self):
+        """A scale in a preset would also multiply the floats of a client that sends floats."""
+        for name, value in (("scale", "0.5"), ("filter", "shuffle")):
+            parameters = {"num_samples": 2, "dtype": "int16", "num_features": 3, name: value}
+            preset = {"description": "halves", "operation": "fps", "parameters": parameters}
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                (pathlib.Path(folder) / "halves.json").write_text(json.dumps(preset), encoding="utf-8")
+                with self.assertRaisesRegex(Exception, f"{name} is not allowed in a preset"):
+                    Daemon("--workers", "1", "--presets-dir", folder).close()
+
+    def check_floats(self, daemon, path, points):
+        """Checks that a client may send floats, with dtype=float32, whatever types the preset has."""
+        body = self.safetensors(points, "F32")
+        reply = daemon.post(path + "&format=safetensors", body)
+        self.assertEqual((reply.status, reply.json()["parameter"]), (400, "dtype"), reply)
+        for query, sent in (("&dtype=float32", points.tobytes()), ("&dtype=float32&format=safetensors", body)):
+            reply = daemon.post(path + query, sent)
+            self.assertEqual(reply.status, 200, reply)
+            sampled = check.parse_by_hand(reply.body)[0]["sampled_points"]
+            np.testing.assert_array_equal(sampled.reshape(2, 3), points)
+
     def test_a_preset_may_have_integers(self):
-        parameters = {"dtype": "int16", "num_features": 3, "scale": "0.5"}
-        preset = {"description": "halves", "operation": "fps", "parameters": {"num_samples": 2, **parameters}}
+        parameters = {"dtype": "int16", "num_features": 3}
+        preset = {"description": "whole", "operation": "fps", "parameters": {"num_samples": 2, **parameters}}
         mixed = {**preset, "parameters": {**preset["parameters"], "dtype": "int16,int16,int8"}}
         points = np.array([[1, 2, 3], [-5, 6, 7]], "<i2")
+        floating = np.array([[1.5, 2, 3], [-5, 6, 7]], "<f4")
         with tempfile.TemporaryDirectory() as folder:
-            for name, each in (("halves", preset), ("mixed", mixed)):
+            for name, each in (("whole", preset), ("mixed", mixed)):
                 (pathlib.Path(folder) / f"{name}.json").write_text(json.dumps(each), encoding="utf-8")
             with Daemon("--workers", "1", "--presets-dir", folder) as daemon:
-                inputs = daemon.get("/v2/models/halves").json()["inputs"]
+                inputs = daemon.get("/v2/models/whole").json()["inputs"]
                 self.assertEqual((inputs[0]["datatype"], inputs[0]["shape"]), ("INT16", [-1, 3]))
                 raw = {infer.HEAD: "0"}
-                reply = daemon.post("/v2/models/halves/infer", points.tobytes(), raw)
+                reply = daemon.post("/v2/models/whole/infer", points.tobytes(), raw)
                 sampled = infer.parse(reply)[0]["sampled_points"]
-                np.testing.assert_array_equal(sampled.reshape(2, 3), points * [0.5, 1, 1])
+                np.testing.assert_array_equal(sampled.reshape(2, 3), points)
+                sent, headers = infer.body_of([infer.as_bytes("points", floating)], [floating])
+                reply = daemon.post("/v2/models/whole/infer", sent, headers)
+                self.assertEqual(reply.status, 200, reply)
+                for name in ("whole", "mixed"):
+                    self.check_floats(daemon, f"/v1/fps?preset={name}", floating)
                 reply = daemon.post("/v2/models/mixed/infer", points.tobytes(), raw)
                 self.assertEqual(reply.status, 400, reply)
-                self.assertIn("several types or a filter", reply.json()["error"])
+                self.assertIn("the preset has several types", reply.json()["error"])
 
     def test_rows_may_not_grow_over_the_limit(self):
         with Daemon("--workers", "1", "--max-body-bytes", "65536") as daemon:

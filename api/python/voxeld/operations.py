@@ -367,7 +367,10 @@ PARAMETERS: List[Parameter] = [
         "list",
         None,
         "float32",
-        "one type, or one for each column, of float32, float16, int32, uint8, int8, int16, uint16, uint32",
+        (
+            "one type, or one for each of up to 64 columns, of float32, float16, int32, uint8, int8, int16, uint16, "
+            "uint32"
+        ),
         "type of the body's values, or of each column; a list of several also sets num_features",
     ),
     Parameter(
