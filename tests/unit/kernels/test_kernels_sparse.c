@@ -260,7 +260,7 @@ static void refusals(void **state) {
       {{{9, 9, 9}, 1, {{.inputs = 129, .width = 16, .kernel = THREE(3), .submanifold = true}}},
        "layer 0 of the backbone takes 129 channels; it gets 129, and a layer takes 1 to 128"},
       {{{9, 9, 9}, 1, {{.inputs = 16, .width = 16, .kernel = THREE(3), .submanifold = true, .adds = true}}},
-       "layer 0 of the backbone adds the input of the layer before, which has other rows or channels"},
+       "layer 0 of the backbone adds the input of the layer before; there is no layer before"},
       {{{9, 9, 9},
         2,
         {{.inputs = 4, .width = 16, .kernel = THREE(3), .submanifold = true},
