@@ -9,19 +9,19 @@
 
 // ---- model.json -----------------------------------------------------------------------------------------------------
 
-// Reads whole numbers along z, y and x.
-static bool read_axes(const json_t *object, const char *where, const char *name, int32_t most, int32_t out[3],
-                      struct error *error) {
+// Reads whole numbers from `least` to `most` along z, y and x.
+static bool read_axes(const json_t *object, const char *where, const char *name, int32_t least, int32_t most,
+                      int32_t out[3], struct error *error) {
   const json_t *list = json_object_get(object, name);
   bool good = json_array_size(list) == 3;
   for (size_t axis = 0; good && axis < 3; axis++) {
     const json_t *value = json_array_get(list, axis);
     json_int_t number = json_integer_value(value);
-    good = json_is_integer(value) && number >= 0 && number <= most;
+    good = json_is_integer(value) && number >= least && number <= most;
     out[axis] = (int32_t)number;
   }
-  return good || error_set(error, MODEL "%s%s is not a list of three numbers from 0 to %d, along z, y and x", where,
-                           name, (int)most);
+  return good || error_set(error, MODEL "%s%s is not a list of three numbers from %d to %d, along z, y and x", where,
+                           name, (int)least, (int)most);
 }
 
 // Reads the stride and the padding, which only a strided layer has.
@@ -30,8 +30,8 @@ static bool read_steps(const json_t *object, const char *where, struct vx_sparse
   for (int i = 0; layer->submanifold && i < 2; i++)
     if (json_object_get(object, strided[i]))
       return error_set(error, MODEL "%s%s is given; a submanifold layer has none", where, strided[i]);
-  return layer->submanifold || (read_axes(object, where, "stride", VX_MAX_SPARSE_SIDE, layer->stride, error) &&
-                                read_axes(object, where, "padding", VX_MAX_SPARSE_SIDE, layer->padding, error));
+  return layer->submanifold || (read_axes(object, where, "stride", 1, 2, layer->stride, error) &&
+                                read_axes(object, where, "padding", 0, 1, layer->padding, error));
 }
 
 static bool read_kind(const json_t *object, const char *where, struct vx_sparse_layer *layer, struct error *error) {
@@ -48,6 +48,27 @@ static bool read_adds(const json_t *object, const char *where, struct vx_sparse_
   return !adds || json_is_boolean(adds) || error_set(error, MODEL "%sadds is neither true nor false", where);
 }
 
+// Reads the name, which no other layer may have: the names of the weights begin with it.
+static bool read_name(const json_t *object, const char *where, struct backbone *backbone, struct error *error) {
+  int32_t number = backbone->layers.num_layers;
+  const char *name = backbone->names[number];
+  if (!part_read_text(object, where, "name", backbone->names[number], BACKBONE_NAME_SIZE, error)) return false;
+  for (int32_t i = 0; i < number; i++)
+    if (strcmp(name, backbone->names[i]) == 0)
+      return error_set(error, MODEL "%sname is '%s', as of layers[%d]", where, name, (int)i);
+  return true;
+}
+
+// Reads the number of outputs.
+static bool read_width(const json_t *object, const char *where, int64_t *width, struct error *error) {
+  const json_t *value = json_object_get(object, "out");
+  *width = json_integer_value(value);
+  return (json_is_integer(value) && *width >= VX_SPARSE_WIDTH_STEP && *width <= VX_MAX_SPARSE_WIDTH &&
+          *width % VX_SPARSE_WIDTH_STEP == 0) ||
+         error_set(error, MODEL "%sout is not a number from %d to %d in steps of %d", where, VX_SPARSE_WIDTH_STEP,
+                   VX_MAX_SPARSE_WIDTH, VX_SPARSE_WIDTH_STEP);
+}
+
 static bool read_layer(struct backbone *backbone, json_t *object, struct error *error) {
   static const char *const known[] = {"name", "kind", "in", "out", "kernel", "stride", "padding", "adds", NULL};
   int32_t number = backbone->layers.num_layers;
@@ -58,12 +79,10 @@ static bool read_layer(struct backbone *backbone, json_t *object, struct error *
   snprintf(where, sizeof where, "%s.", whole);
   *layer = (struct vx_sparse_layer){.weight = NULL};
   if (!json_is_object(object)) return error_set(error, MODEL "%s is not an object", whole);
-  if (!part_check_members(whole, object, known, error) ||
-      !part_read_text(object, where, "name", backbone->names[number], BACKBONE_NAME_SIZE, error) ||
+  if (!part_check_members(whole, object, known, error) || !read_name(object, where, backbone, error) ||
       !part_read_number(object, where, "in", 1, VX_MAX_SPARSE_WIDTH, &inputs, error) ||
-      !part_read_number(object, where, "out", 1, VX_MAX_SPARSE_WIDTH, &width, error) ||
-      !read_kind(object, where, layer, error) ||
-      !read_axes(object, where, "kernel", VX_MAX_SPARSE_SIDE, layer->kernel, error) ||
+      !read_width(object, where, &width, error) || !read_kind(object, where, layer, error) ||
+      !read_axes(object, where, "kernel", 1, VX_MAX_SPARSE_KERNEL, layer->kernel, error) ||
       !read_steps(object, where, layer, error) || !read_adds(object, where, layer, error))
     return false;
   layer->inputs = (int32_t)inputs;
@@ -103,7 +122,7 @@ bool backbone_read_json(struct backbone *backbone, json_t *object, const int32_t
   static const char *const known[] = {"file", "shape", "layers", "max_rows", NULL};
   backbone->max_rows = VX_MAX_SPARSE_ROWS;
   return part_check_members("backbone", object, known, error) &&
-         read_axes(object, "backbone.", "shape", VX_MAX_SPARSE_SIDE, backbone->layers.shape, error) &&
+         read_axes(object, "backbone.", "shape", 1, VX_MAX_SPARSE_SIDE, backbone->layers.shape, error) &&
          check_grid(backbone, cells, error) && read_layers(backbone, object, error) &&
          check_layers(backbone, columns, error) &&
          (!json_object_get(object, "max_rows") ||
@@ -120,6 +139,25 @@ static const float *read_values(const struct backbone *backbone, const struct te
   return part_find_tensor(tensors, name, dims, rank, &input, error) ? part_copy_values(&input, name, error) : NULL;
 }
 
+static bool is_weight_of(const char *layer, const char *tensor) {
+  size_t length = strlen(layer);
+  return strncmp(tensor, layer, length) == 0 &&
+         (strcmp(tensor + length, ".weight") == 0 || strcmp(tensor + length, ".bias") == 0);
+}
+
+// Refuses a tensor that no layer uses.
+static bool check_tensors(const struct backbone *backbone, const struct tensor_file *tensors, struct error *error) {
+  const char *name;
+  json_t *entry;
+  json_object_foreach(tensors->header.root, name, entry) {
+    int32_t layer = 0;
+    while (layer < backbone->layers.num_layers && !is_weight_of(backbone->names[layer], name)) layer++;
+    if (layer == backbone->layers.num_layers && strcmp(name, "__metadata__") != 0)
+      return error_set(error, "it has a tensor %.80s, which no layer uses", name);
+  }
+  return true;
+}
+
 bool backbone_read_weights(struct backbone *backbone, const struct tensor_file *tensors, struct error *error) {
   for (int32_t i = 0; i < backbone->layers.num_layers; i++) {
     struct vx_sparse_layer *layer = &backbone->layers.layers[i];
@@ -129,7 +167,7 @@ bool backbone_read_weights(struct backbone *backbone, const struct tensor_file *
     layer->bias = read_values(backbone, tensors, i, "bias", bias, 1, error);
     if (!layer->bias) return false;
   }
-  return true;
+  return backbone->layers.num_layers == 0 || check_tensors(backbone, tensors, error);
 }
 
 void backbone_free(struct backbone *backbone) {

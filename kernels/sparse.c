@@ -48,7 +48,9 @@ static enum vx_status check_widths(const struct vx_sparse *backbone, int32_t num
                      (int)number, (int)layer->inputs, (int)before, VX_MAX_SPARSE_WIDTH);
   }
   if (!layer->adds) return VX_OK;
-  if (number == 0 || !layer->submanifold || !layer[-1].submanifold || layer[-1].inputs != layer->width) {
+  if (number == 0)
+    return vx_refuse(error, "layer 0 of the backbone adds the input of the layer before; there is no layer before");
+  if (!layer->submanifold || !layer[-1].submanifold || layer[-1].inputs != layer->width) {
     return vx_refuse(error,
                      "layer %d of the backbone adds the input of the layer before, which has other rows or channels",
                      (int)number);

@@ -881,6 +881,11 @@ class Convert(unittest.TestCase):
                 **state,
                 "vfe.pfn_layers.0.norm.running_var": np.full(64, -1, np.float32),
             },
+            "weight, folded, has a value beyond float32": {
+                **state,
+                "vfe.pfn_layers.0.norm.weight": np.full(64, 3e38, np.float32),
+                "vfe.pfn_layers.0.linear.weight": np.full((64, 10), 1e3, np.float32),
+            },
         }
         for reason, broken in cases.items():
             with self.subTest(reason):

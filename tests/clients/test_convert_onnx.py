@@ -321,6 +321,15 @@ class Onnx(unittest.TestCase):
         document, _ = self.convert([self.file], {"config.yaml": convert.pcdet_config()}, *maps)
         self.assertEqual(list(document["network"]["outputs"].values()), ["scores", "offsets", "turns"])
 
+    def write_norm(self, epsilon, variance):
+        """Changes the encoder's norm in the file. The constant is called running_var then."""
+        model = onnx.load(self.file)
+        norm = next(node for node in model.graph.node if node.op_type == "BatchNormalization")
+        next(each for each in norm.attribute if each.name == "epsilon").f = epsilon
+        norm.input[4] = "running_var"
+        model.graph.initializer.append(numpy_helper.from_array(np.full(WIDTH, variance, np.float32), "running_var"))
+        onnx.save(model, self.file)
+
     def test_what_is_refused(self):
         config = convert.pcdet_config()
         self.file.write_bytes(b"no network")
@@ -336,6 +345,9 @@ class Onnx(unittest.TestCase):
         inputs = {name: (1, None) for name in ("voxels", "voxel_idxs", "voxel_num")}
         builder.save(self.file, inputs, ["both", *ANCHOR_MAPS])
         self.refuse("the network after map also reads voxel_num", None, None, "--map", "cls_preds=both")
+        plugged(self.file)
+        self.write_norm(epsilon=0.0, variance=0)
+        self.refuse("running_var has a value of 0, and eps is 0; the sum must be above 0")
         plugged(self.file)
         wrong = copy.deepcopy(config)
         wrong["DATA_CONFIG"]["DATA_PROCESSOR"][1]["MAX_POINTS_PER_VOXEL"] = 20

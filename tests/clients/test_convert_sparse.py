@@ -360,16 +360,18 @@ class Sparse(unittest.TestCase):
                 files.add((self.folder / "model" / "backbone.safetensors").read_bytes())
             self.assertEqual(len(files), 1)
 
-    def read(self, layout, columns, changed=()):
+    def read(self, layout, columns, changed=(), eps=1e-3, variance=None):
         """Two layers of 16 values."""
         weights = Weights(1)
         layers = backbones.named(["conv b.a.0 b.a.1 16", "conv b.c.0 b.c.1 16"], columns)
         backbones.make(weights, layers, layout)
         for name in changed:
             weights.state[name] = np.ascontiguousarray(weights.state[name].transpose(1, 2, 3, 4, 0))
+        if variance is not None:
+            weights.state["b.c.1.running_var"][3] = variance
         parts = [backbone.Part(backbone.CONV, name, 16) for name in ("a.0", "c.0")]
         voxels = Voxels([0, 0, 0, 8, 8, 8], [1, 1, 1], cap=5, most=9, columns=columns)
-        return backbone.read(State(weights.state), "b.", parts, voxels, 1e-3).tensors()
+        return backbone.read(State(weights.state), "b.", parts, voxels, eps).tensors()
 
     def test_layouts_that_shapes_do_not_tell(self):
         same = self.read("spconv 2", 16)
@@ -383,6 +385,19 @@ class Sparse(unittest.TestCase):
         with self.assertRaisesRegex(ConvertError, r"b\.c\.0\.weight has .*; the weights before it have another layout"):
             self.read("spconv 2", 4, changed=["b.c.0.weight"])
 
+    def test_norms_without_a_positive_variance(self):
+        self.read("spconv 2", 4, eps=1e-3, variance=0)
+        with self.assertRaisesRegex(
+            ConvertError, r"^b\.c\.1\.running_var has a value of 0, and eps is 0; the sum must be above 0$"
+        ):
+            self.read("spconv 2", 4, eps=0, variance=0)
+
+    def test_columns(self):
+        for columns in (1, 128):
+            self.assertEqual(self.read("spconv 2", columns)["a.0.weight"].shape, (27, columns, 16))
+        with self.assertRaisesRegex(ConvertError, "^the backbone takes points of 129 columns; it may take 1 to 128$"):
+            self.read("spconv 2", 129)
+
     # ---- refusals ----------------------------------------------------------------------------------------------------
 
     def test_broken_states_are_refused(self):
@@ -391,7 +406,7 @@ class Sparse(unittest.TestCase):
             (f"{place}.0.weight has a value that is not finite", f"{place}.0.weight", np.inf),
             (f"{place}.1.bias has a value that is not finite", f"{place}.1.bias", np.nan),
             (f"{place}.1.running_var has a value below 0", f"{place}.1.running_var", -1),
-            ("a folded weight is beyond float32", f"{place}.1.weight", 3e38),
+            ("conv2.0.0.weight, folded, has a value beyond float32", f"{place}.1.weight", 3e38),
         ):
             with self.subTest(reason):
                 broken = copy.deepcopy(state)

@@ -211,6 +211,7 @@ class Files(Models):
         layers = {**models.sparse_description()["backbone"]}
         narrow = {**models.VOXELIZE, "voxel_size": models.SPARSE_SIZE, "feature_dtype": "float16"}
         tensors = models.backbone_weights()
+        extra = {**tensors, "down.1.bias": tensors["down.bias"]}
         del tensors["down.bias"]
         sparse = lambda network=models.sparse_standin(), tensors=None, **parts: {
             "network": network, "model": models.sparse_description(**parts), "tensors": tensors
@@ -219,8 +220,8 @@ class Files(Models):
             "both": (sparse(encoder={}), "model.json: it has an encoder and a backbone; allowed: only one of the two"),
             "no object": (sparse(backbone=[1]), "model.json: backbone is not an object"),
             "layer": (
-                sparse(backbone={**layers, "layers": [{**models.SPARSE_LAYERS[0], "out": 24}]}),
-                "model.json: layer 0 of the backbone makes 24 channels",
+                sparse(backbone={**layers, "layers": [{**models.SPARSE_LAYERS[0], "kernel": [2, 3, 3]}]}),
+                "model.json: layer 0 of the backbone has a kernel of 2 along z",
             ),
             "grid": (
                 sparse(voxelize=models.VOXELIZE),
@@ -232,6 +233,7 @@ class Files(Models):
             "path": (sparse(backbone={**layers, "file": "../x"}), "model.json: backbone.file is '../x'; allowed: the"),
             "file": (sparse(backbone={**layers, "file": "gone"}), "gone: No such file"),
             "tensor": (sparse(tensors=tensors), "backbone.safetensors: it has no tensor down.bias"),
+            "extra": (sparse(tensors=extra), "it has a tensor down.1.bias, which no layer uses"),
             "map": (
                 sparse(models.standin()),
                 "network.onnx: network.input (map) is F32 [-1,8,32,32]; expected F32 [-1,32,16,16]",

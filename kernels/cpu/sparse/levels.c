@@ -1,4 +1,5 @@
-// The occupied cells of the levels; see sparse.h.
+// The occupied cells of the levels; see sparse.h. A line has up to MOST_WORDS words, so a pass over words counts the
+// words of each line for `stop`.
 #include <string.h>
 
 #include "kernels/cpu/base/base.h"
@@ -22,8 +23,10 @@ static void number(struct cpu_level *level, struct vx_stop *stop) {
   VX_EACH_ROW(stop, line, 0, lines) {
     bool is_used = level->first[line] != 0;
     level->first[line] = (int32_t)rows;
+    if (!is_used) continue;
+    if (vx_stopped(stop, level->words)) return;
     struct cpu_word *word = level->word + line * level->words;
-    for (int32_t w = 0; is_used && w < level->words; w++) {
+    for (int32_t w = 0; w < level->words; w++) {
       word[w].rank = (int32_t)rows;
       rows += cpu_count_bits(word[w].bits);
     }
@@ -32,8 +35,8 @@ static void number(struct cpu_level *level, struct vx_stop *stop) {
   level->num_rows = rows;
 }
 
-static void clear_line(struct cpu_level *level, int64_t line) {
-  memset(level->word + line * level->words, 0, (size_t)level->words * sizeof *level->word);
+static void clear_line(struct cpu_level *level, int64_t line, struct vx_stop *stop) {
+  vx_fill(stop, level->word + line * level->words, 0, (size_t)level->words * sizeof *level->word);
 }
 
 // ---- level 0 --------------------------------------------------------------------------------------------------------
@@ -68,7 +71,7 @@ enum vx_status cpu_level_mark(struct cpu_level *level, const struct vx_sparse_ro
       continue;
     }
     int64_t line = line_of_cell(level, at);
-    if (level->first[line] == 0) clear_line(level, line);
+    if (level->first[line] == 0) clear_line(level, line, stop);
     level->first[line] = 1;
     word_of(level, at)->bits |= bit_of(at);
   }
@@ -96,11 +99,12 @@ struct step {
   const struct cpu_level *from;
   struct cpu_level *to;
   const struct vx_sparse_layer *layer;
+  struct vx_stop *stop;
   // The merged input lines that some offset along z and y reaches, after one word of 0 and before four words of 0.
   uint32_t any[MOST_WORDS + 5];
 };
 
-// Merges the input lines of an output line. Returns false if they have no row.
+// Merges the input lines of an output line. Returns false if they have no row or the job is stopped.
 static bool merge_lines(struct step *step, int64_t cloud, int64_t z, int64_t y) {
   const struct cpu_level *from = step->from;
   const struct vx_sparse_layer *layer = step->layer;
@@ -112,6 +116,7 @@ static bool merge_lines(struct step *step, int64_t cloud, int64_t z, int64_t y) 
       if (in_z < 0 || in_z >= from->shape[0] || in_y < 0 || in_y >= from->shape[1]) continue;
       int64_t line = line_at(from, cloud, in_z, in_y);
       if (from->first[line] == from->first[line + 1]) continue;
+      if (vx_stopped(step->stop, from->words)) return false;
       const struct cpu_word *word = cpu_level_line(from, line);
       for (int32_t w = 0; w < from->words; w++) step->any[w + 1] = (any ? step->any[w + 1] : 0) | word[w].bits;
       any = true;
@@ -160,11 +165,11 @@ static bool stride_line(struct step *step, int64_t line) {
 
 void cpu_level_stride(struct cpu_level *level, const struct cpu_level *from, const struct vx_sparse_layer *layer,
                       struct vx_stop *stop) {
-  struct step step = {.from = from, .to = level, .layer = layer};
+  struct step step = {.from = from, .to = level, .layer = layer, .stop = stop};
   int32_t rows = level->shape[1], planes = level->shape[0];
   VX_EACH_ROW(stop, line, 0, cpu_level_lines(level)) {
     bool any = merge_lines(&step, line / rows / planes, line / rows % planes, line % rows);
-    level->first[line] = any && stride_line(&step, line);
+    level->first[line] = any && !vx_stopped(stop, level->words) && stride_line(&step, line);
   }
   number(level, stop);
 }
@@ -175,7 +180,9 @@ void cpu_level_list(struct cpu_level *level, struct vx_stop *stop) {
   int32_t *x = level->x;
   VX_EACH_ROW(stop, line, 0, cpu_level_lines(level)) {
     const struct cpu_word *word = cpu_level_line(level, line);
-    for (int32_t w = 0, left = level->first[line + 1] - level->first[line]; left > 0; w++)
+    int32_t left = level->first[line + 1] - level->first[line];
+    if (left > 0 && vx_stopped(stop, level->words)) return;
+    for (int32_t w = 0; left > 0; w++)
       for (uint32_t bits = word[w].bits; bits != 0; bits &= bits - 1, left--) *x++ = WORD * w + __builtin_ctz(bits) - 1;
   }
 }
@@ -183,6 +190,7 @@ void cpu_level_list(struct cpu_level *level, struct vx_stop *stop) {
 void cpu_level_cells(const struct cpu_level *level, struct vx_stop *stop, int32_t *cells) {
   int32_t rows = level->shape[1], planes = level->shape[0];
   VX_EACH_ROW(stop, line, 0, cpu_level_lines(level)) {
+    if (vx_stopped(stop, level->first[line + 1] - level->first[line])) return;
     for (int32_t row = level->first[line]; row < level->first[line + 1]; row++) {
       int32_t *cell = cells + 4 * (int64_t)row;
       cell[0] = (int32_t)(line / rows / planes);

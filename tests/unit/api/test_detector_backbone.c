@@ -67,7 +67,8 @@ static void what_is_wrong_with_the_layers(void **state) {
     const char *fault;           // without "model.json: "
   } rows[] = {
       {-1, "colour", "1", "backbone has a member 'colour' that has no meaning there"},
-      {-1, "shape", "[9,5]", "backbone.shape is not a list of three numbers from 0 to 32768, along z, y and x"},
+      {-1, "shape", "[9,5]", "backbone.shape is not a list of three numbers from 1 to 32768, along z, y and x"},
+      {-1, "shape", "[9,0,6]", "backbone.shape is not a list of three numbers from 1 to 32768, along z, y and x"},
       {-1, "shape", "[8,5,6]", "backbone.shape is [8,5,6]; with these voxels it is [9,5,6]"},
       {-1, "layers", NULL, "backbone.layers is not a list of 1 to 32 layers"},
       {-1, "layers", "[]", "backbone.layers is not a list of 1 to 32 layers"},
@@ -78,24 +79,34 @@ static void what_is_wrong_with_the_layers(void **state) {
       {-1, "max_rows", "134217729", "backbone.max_rows is not a number from 1 to 134217728"},
       {1, "add", "0", "backbone.layers[1] has a member 'add' that has no meaning there"},
       {1, "name", NULL, "backbone.layers[1].name is not a string of 1 to 63 bytes"},
+      {2, "name", "'b'", "backbone.layers[2].name is 'b', as of layers[1]"},
       {1, "kind", "'sparse'", "backbone.layers[1].kind is 'sparse'; allowed: submanifold, strided"},
       {1, "in", "0", "backbone.layers[1].in is not a number from 1 to 128"},
       {1, "in", "32", "layer 1 of the backbone takes 32 channels; it gets 16, and a layer takes 1 to 128"},
-      {1, "out", "129", "backbone.layers[1].out is not a number from 1 to 128"},
-      {1, "out", "24", "layer 1 of the backbone makes 24 channels; sparse convolution makes 16 to 128, in steps of 16"},
+      {1, "out", "0", "backbone.layers[1].out is not a number from 16 to 128 in steps of 16"},
+      {1, "out", "24", "backbone.layers[1].out is not a number from 16 to 128 in steps of 16"},
+      {1, "out", "144", "backbone.layers[1].out is not a number from 16 to 128 in steps of 16"},
+      {1, "out", "'16'", "backbone.layers[1].out is not a number from 16 to 128 in steps of 16"},
       {0, "in", "5", "backbone.layers[0].in is 5; voxelize.num_features is 4"},
-      {1, "kernel", "[3,3]",
-       "backbone.layers[1].kernel is not a list of three numbers from 0 to 32768, along z, y and x"},
+      {1, "kernel", "[3,3]", "backbone.layers[1].kernel is not a list of three numbers from 1 to 3, along z, y and x"},
       {1, "kernel", "[3,3,2.5]",
-       "backbone.layers[1].kernel is not a list of three numbers from 0 to 32768, along z, y and x"},
+       "backbone.layers[1].kernel is not a list of three numbers from 1 to 3, along z, y and x"},
       {1, "kernel", "[3,2,3]", "layer 1 of the backbone has a kernel of 2 along y; a submanifold layer takes 1 or 3"},
-      {3, "kernel", "[3,3,5]", "layer 3 of the backbone has a kernel of 5 along x; a layer takes 1 to 3"},
+      {3, "kernel", "[3,3,5]",
+       "backbone.layers[3].kernel is not a list of three numbers from 1 to 3, along z, y and x"},
       {1, "stride", "[1,1,1]", "backbone.layers[1].stride is given; a submanifold layer has none"},
-      {3, "stride", NULL, "backbone.layers[3].stride is not a list of three numbers from 0 to 32768, along z, y and x"},
+      {3, "kernel", "[0,3,3]",
+       "backbone.layers[3].kernel is not a list of three numbers from 1 to 3, along z, y and x"},
+      {3, "stride", NULL, "backbone.layers[3].stride is not a list of three numbers from 1 to 2, along z, y and x"},
       {3, "stride", "[2,2,3]",
-       "layer 3 of the backbone has stride 3 and padding 1 along x; a layer takes stride 1 or 2 and padding 0 or 1"},
+       "backbone.layers[3].stride is not a list of three numbers from 1 to 2, along z, y and x"},
+      {3, "stride", "[0,2,2]",
+       "backbone.layers[3].stride is not a list of three numbers from 1 to 2, along z, y and x"},
       {3, "padding", "[0,-1,1]",
-       "backbone.layers[3].padding is not a list of three numbers from 0 to 32768, along z, y and x"},
+       "backbone.layers[3].padding is not a list of three numbers from 0 to 1, along z, y and x"},
+      {3, "padding", "[0,2,1]",
+       "backbone.layers[3].padding is not a list of three numbers from 0 to 1, along z, y and x"},
+      {0, "adds", "true", "layer 0 of the backbone adds the input of the layer before; there is no layer before"},
       {2, "adds", "1", "backbone.layers[2].adds is neither true nor false"},
       {3, "adds", "true",
        "layer 3 of the backbone adds the input of the layer before, which has other rows or channels"},
@@ -207,6 +218,10 @@ static void weights_are_read_or_refused(void **state) {
   (void)state;
   check_weights("{" WEIGHT "," BIAS "}", 1, NULL);
   check_weights("{" WEIGHT "," BIAS "}", INFINITY, "tensor a.bias has values that are not finite");
+  check_weights("{'__metadata__':{'a':'b'}," WEIGHT "," BIAS "}", 1, NULL);
+  check_weights("{" WEIGHT "," BIAS ",'a.weights':{}}", 1, "it has a tensor a.weights, which no layer uses");
+  check_weights("{" WEIGHT "," BIAS ",'weight':{}}", 1, "it has a tensor weight, which no layer uses");
+  check_weights("{" WEIGHT "," BIAS ",'aa.bias':{}}", 1, "it has a tensor aa.bias, which no layer uses");
   check_weights("{" BIAS "}", 1, "it has no tensor a.weight");
   check_weights("{" WEIGHT "}", 1, "it has no tensor a.bias");
   check_weights("{'a.weight':{'dtype':'F32','shape':[3,3,3,4,16],'data_offsets':[0,6912]}," BIAS "}", 1,

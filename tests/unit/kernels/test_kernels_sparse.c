@@ -1,5 +1,7 @@
 // Sparse convolution on the CPU: all ways against each other, any order of tasks, stops, refusals, the fused step.
 // tests/oracle/test_sparse.py compares every bit with numpy.
+#include <limits.h>
+
 #include "kernels/cpu/sparse/fused.h"
 #include "kernels/cpu/sparse/sparse.h"
 #include "tests/support/sparse_cases.h"
@@ -158,6 +160,56 @@ static void stops(void **state) {
   free_sparse_case(&made);
 }
 
+// The calls of count_down since the last call of this function. The first time, `left` is INT_MAX.
+static int64_t asks_of(struct vx_stop *stop) {
+  int *left = stop->ctx;
+  int64_t asks = INT_MAX - *left;
+  *left = INT_MAX;
+  return asks;
+}
+
+// Two levels of one shape, with lines as long as possible. Each line has few rows, but many words.
+static void passes_over_long_lines_ask(void **state) {
+  (void)state;
+  enum { LINES = 520, WORDS = VX_MAX_SPARSE_SIDE / 32 + 1, STRIDES = (int)(LINES * WORDS / VX_STRIDE) };
+  static struct cpu_word words[2][LINES * WORDS + 1];
+  static int32_t first[2][LINES + 1], x[2 * LINES], coords[LINES][4];
+  const int32_t last = VX_MAX_SPARSE_SIDE - 1;
+  struct cpu_level from = {{1, LINES, last + 1}, 1, WORDS, 0, first[0], words[0], x}, to = from;
+  const struct vx_sparse_layer layer = {.kernel = {1, 3, 3}, .stride = {1, 1, 1}, .padding = {0, 1, 1}};
+  int left = INT_MAX;
+  struct vx_stop stop = {count_down, &left, 0, false};
+  struct error error;
+  to.first = first[1];
+  to.word = words[1];
+  for (int32_t i = 0; i < LINES; i++) memcpy(coords[i], ((const int32_t[]){0, 0, i, last}), sizeof coords[i]);
+  const struct vx_sparse_rows rows = {.num_clouds = 1, .num_rows = LINES, .coords = coords[0]};
+  assert_int_equal(cpu_level_mark(&from, &rows, &stop, &error), VX_OK);
+  assert_true(asks_of(&stop) >= STRIDES + 1);  // to count, and to clear 64 bytes a row
+  cpu_level_stride(&to, &from, &layer, &stop);
+  assert_int_equal(to.num_rows, 2 * LINES);
+  assert_true(asks_of(&stop) >= 5 * STRIDES);  // to merge three lines, to stride and to count
+  cpu_level_list(&to, &stop);
+  assert_true(asks_of(&stop) >= STRIDES);
+  left = 0;
+  cpu_level_stride(&to, &from, &layer, &stop);
+  assert_int_equal(vx_stop_status(&stop, &error), VX_STOPPED);
+}
+
+// Four full lines.
+static void cells_of_full_lines_ask(void **state) {
+  (void)state;
+  enum { FULL = 4, SIDE = VX_MAX_SPARSE_SIDE };
+  static int32_t first[FULL + 1], x[FULL * SIDE], cells[FULL * SIDE][4];
+  const struct cpu_level level = {.shape = {1, FULL, SIDE}, .num_clouds = 1, .first = first, .x = x};
+  int left = INT_MAX;
+  struct vx_stop stop = {count_down, &left, 0, false};
+  for (int32_t i = 0; i <= FULL; i++) first[i] = i * SIDE;
+  cpu_level_cells(&level, &stop, cells[0]);
+  assert_int_equal(cells[FULL * SIDE - 1][2], FULL - 1);
+  assert_true(asks_of(&stop) >= FULL * SIDE / VX_STRIDE);
+}
+
 static bool allow_nothing(void *ctx, size_t bytes) {
   (void)ctx, (void)bytes;
   return false;
@@ -208,7 +260,7 @@ static void refusals(void **state) {
       {{{9, 9, 9}, 1, {{.inputs = 129, .width = 16, .kernel = THREE(3), .submanifold = true}}},
        "layer 0 of the backbone takes 129 channels; it gets 129, and a layer takes 1 to 128"},
       {{{9, 9, 9}, 1, {{.inputs = 16, .width = 16, .kernel = THREE(3), .submanifold = true, .adds = true}}},
-       "layer 0 of the backbone adds the input of the layer before, which has other rows or channels"},
+       "layer 0 of the backbone adds the input of the layer before; there is no layer before"},
       {{{9, 9, 9},
         2,
         {{.inputs = 4, .width = 16, .kernel = THREE(3), .submanifold = true},
@@ -270,6 +322,8 @@ int main(void) {
       cmocka_unit_test(any_order_of_tasks),
       cmocka_unit_test(a_thousand_repeats),
       cmocka_unit_test(stops),
+      cmocka_unit_test(passes_over_long_lines_ask),
+      cmocka_unit_test(cells_of_full_lines_ask),
       cmocka_unit_test(scratch_is_asked_for),
       cmocka_unit_test(refusals),
       cmocka_unit_test(batches_are_refused),

@@ -215,9 +215,10 @@ class SparseBackbone:
 
     def tensors(self) -> Dict[str, Array]:
         return {
-            f"{layer.of.name}.{part}": narrow(values, np.float32)
+            name: narrow(name, values, np.float32)
             for layer in self.layers
             for part, values in (("weight", layer.weight), ("bias", layer.bias))
+            for name in [f"{layer.of.name}.{part}"]
         }
 
 
@@ -241,6 +242,8 @@ def read(state: State, place: str, parts: Sequence[Part], voxels: Voxels, eps: f
 def _check_limits(layers: Sequence[Convolution], shape: Three) -> None:
     widths = sorted({layer.part.width for layer in layers})
     levels = 1 + sum(layer.part.kind.stride is not None for layer in layers)
+    if not 0 < layers[0].inputs <= MOST_WIDTH:
+        raise ConvertError(f"the backbone takes points of {layers[0].inputs} columns; it may take 1 to {MOST_WIDTH}")
     if any(width % WIDTH_STEP or not 0 < width <= MOST_WIDTH for width in widths):
         raise ConvertError(
             f"the backbone has layers of {', '.join(map(str, widths))} values; a layer may have {WIDTH_STEP} to "

@@ -15,6 +15,7 @@ import numpy as np
 import onnx  # type: ignore[import-not-found,unused-ignore]
 from onnx import TensorProto, helper, numpy_helper
 
+from . import fold
 from .fold import Layer
 from .model import Plan, Reordered
 from .network import BATCH, INPUT
@@ -158,7 +159,7 @@ def _affine(graph: Graph, node: Any, width: int) -> Tuple[Array, Array]:
     if node.op_type == "BatchNormalization" and len(values) == 4:
         scale, bias, mean, variance = values
         epsilon = next((each.f for each in node.attribute if each.name == "epsilon"), 1e-5)
-        gain = scale / np.sqrt(variance + epsilon)
+        gain = fold.gain(f"{graph.path.name}: {node.input[4]}", scale, variance, epsilon)
         return gain, bias - mean * gain
     if node.op_type in ("Add", "Mul") and len(values) == 1 and values[0].size in (1, width):
         value = np.broadcast_to(values[0].reshape(-1), width)

@@ -21,15 +21,23 @@ def layer(
     bias = state.take(f"{name}.bias", outputs) if biased else np.zeros(outputs)
     if norm is None:
         return weight, bias
-    gain, shift = _norm(state, norm, outputs, eps)
+    scale, shift = _norm(state, norm, outputs, eps)
     along = [-1 if number == axis else 1 for number in range(len(shape))]
-    return weight * gain.reshape(along), bias * gain + shift
+    return weight * scale.reshape(along), bias * scale + shift
 
 
 def _norm(state: State, name: str, channels: int, eps: float) -> Tuple[Array, Array]:
     """Gain and shift of a batch norm in evaluation: y = x * gain + shift."""
     mean, variance = (state.take(f"{name}.running_{what}", channels) for what in ("mean", "var"))
+    scale = gain(f"{name}.running_var", state.take(f"{name}.weight", channels), variance, eps)
+    return scale, state.take(f"{name}.bias", channels) - mean * scale
+
+
+def gain(name: str, weight: Array, variance: Array, eps: float) -> Array:
+    """The gain of a batch norm. `name` is that of the variance."""
     if (variance < 0).any():
-        raise ConvertError(f"{name}.running_var has a value below 0")
-    gain = state.take(f"{name}.weight", channels) / np.sqrt(variance + eps)
-    return gain, state.take(f"{name}.bias", channels) - mean * gain
+        raise ConvertError(f"{name} has a value below 0")
+    if not (variance + eps > 0).all():
+        raise ConvertError(f"{name} has a value of {variance.min():g}, and eps is {eps:g}; the sum must be above 0")
+    scale: Array = weight / np.sqrt(variance + eps)
+    return scale

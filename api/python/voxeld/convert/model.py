@@ -248,7 +248,8 @@ class PillarEncoder:
     def tensors(self) -> Dict[str, Array]:
         """weight and bias of the first layer, weight_1 and bias_1 of the next, and so on."""
         return {
-            f"{name}_{number}" if number else name: narrow(values, np.float32)
+            name: narrow(name, values, np.float32)
             for number, layer in enumerate(self.layers)
-            for name, values in zip(("weight", "bias"), layer)
+            for part, values in zip(("weight", "bias"), layer)
+            for name in [f"{part}_{number}" if number else part]
         }

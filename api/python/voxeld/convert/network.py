@@ -115,7 +115,7 @@ class Network:
     def _weight(self, values: Array) -> str:
         name = self._name("weight")
         dtype = np.float16 if self._half or self._half_weights else np.float32
-        self._weights.append(numpy_helper.from_array(narrow(values, dtype), name))
+        self._weights.append(numpy_helper.from_array(narrow(f"{name} of the network", values, dtype), name))
         return self._node("Cast", [name], to=TensorProto.FLOAT) if self._half_weights else name
 
     def _name(self, kind: str) -> str:
@@ -123,9 +123,10 @@ class Network:
         return f"{kind}_{self._count}"
 
 
-def narrow(values: Array, dtype: Any) -> Array:
+def narrow(name: str, values: Array, dtype: Any) -> Array:
+    """A folded tensor in a narrower type."""
     with np.errstate(over="ignore"):
         narrow: Array = np.ascontiguousarray(values, dtype)
     if not np.isfinite(narrow).all():
-        raise ConvertError(f"a folded weight is beyond {np.dtype(dtype).name}: {np.abs(values).max():g}")
+        raise ConvertError(f"{name}, folded, has a value beyond {np.dtype(dtype).name}: {np.abs(values).max():g}")
     return narrow
