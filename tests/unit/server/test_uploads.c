@@ -57,6 +57,7 @@ static int close_room(void **state) {
     close(peers[i].fd);
     close(ends[i]);
   }
+  for (int i = 0; i < UPLOADS; i++) pool_close(&owns[i].asked.pool);
   memset(owns, 0, sizeof owns);
   for (int i = 0; i < UPLOADS; i++) clients_leave(&clients, owners[i]);
   close_job_room();
