@@ -196,15 +196,23 @@ bool detector_read_json(struct detector_files *files, struct error *error) {
 
 // ---- the encoder ----------------------------------------------------------------------------------------------------
 
-// The layers are weight and bias, weight_1 and bias_1 and so on. Each later layer has twice as many inputs as the layer
-// before it has channels.
+enum { TENSOR_NAME_SIZE = 24 };
+
+// The layers are weight and bias, weight_1 and bias_1 and so on.
+static void name_tensors(int32_t number, char weight[TENSOR_NAME_SIZE], char bias[TENSOR_NAME_SIZE]) {
+  char suffix[16] = "";
+  if (number) snprintf(suffix, sizeof suffix, "_%d", (int)number);
+  snprintf(weight, TENSOR_NAME_SIZE, "weight%s", suffix);
+  snprintf(bias, TENSOR_NAME_SIZE, "bias%s", suffix);
+}
+
+// Each later layer has twice as many inputs as the layer before it has channels.
 static bool read_layer(struct detector_files *files, const struct tensor_file *tensors, int32_t number,
                        struct error *error) {
   struct vx_encoder_layer *layer = &files->encoder.layers[number];
   struct vx_input weight = {.rank = 0}, bias;
-  char names[2][24] = {"weight", "bias"};
-  if (number) snprintf(names[0], sizeof names[0], "weight_%d", (int)number);
-  if (number) snprintf(names[1], sizeof names[1], "bias_%d", (int)number);
+  char names[2][TENSOR_NAME_SIZE];
+  name_tensors(number, names[0], names[1]);
   layer->inputs = number ? 2 * layer[-1].width : files->voxelize->num_features + VX_PILLAR_EXTRA;
   if (!part_find_tensor(tensors, names[0], (int64_t[]){layer->inputs, -1}, 2, &weight, error)) return false;
   layer->width = (int32_t)weight.dims[1];
@@ -219,11 +227,33 @@ static bool read_layer(struct detector_files *files, const struct tensor_file *t
   return layer->bias;
 }
 
+static bool is_of_encoder(const struct detector_files *files, const char *tensor) {
+  char weight[TENSOR_NAME_SIZE], bias[TENSOR_NAME_SIZE];
+  bool is = false;
+  for (int32_t i = 0; i < files->layers && !is; i++) {
+    name_tensors(i, weight, bias);
+    is = strcmp(tensor, weight) == 0 || strcmp(tensor, bias) == 0;
+  }
+  return is;
+}
+
+// Refuses a tensor that no layer uses.
+static bool check_tensors(const struct detector_files *files, const struct tensor_file *tensors, struct error *error) {
+  const char *name;
+  json_t *entry;
+  json_object_foreach(tensors->header.root, name, entry) {
+    if (strcmp(name, "__metadata__") != 0 && !is_of_encoder(files, name))
+      return error_set(error, "it has a tensor %.80s, which no layer uses", name);
+  }
+  return true;
+}
+
 static bool read_tensors(struct detector_files *files, struct file *file, struct error *error) {
   struct tensor_file tensors;
   if (!tensor_file_open("the file", file->bytes, file->size, &tensors, error)) return false;
   bool good = backbone_read_weights(&files->backbone, &tensors, error);
   for (int32_t i = 0; good && i < files->layers; i++) good = read_layer(files, &tensors, i, error);
+  good = good && (files->layers == 0 || check_tensors(files, &tensors, error));
   tensor_file_close(&tensors);
   return good;
 }

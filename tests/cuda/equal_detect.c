@@ -160,7 +160,7 @@ static void check_places(void) {
 // A backbone whose map nobody wants makes none. The map would be larger than all that the lane has reserved for the
 // maps of the jobs before.
 static void compare_without_map(struct side sides[2]) {
-  static const float points[] = {1, 1, 0, 0.5f, 799, 2, 1, -0.25f};
+  static float points[] = {1, 1, 0, 0.5f, 799, 2, 1, -0.25f};
   static struct scan scan = {.columns = 4, .name = "no map", .num_clouds = 1, .num_points = 2, .counts = {2}};
   struct sparse_case made = {.random = 1, .backbone = {.shape = {2, 800, 800}, .num_layers = 1}};
   struct error error;

@@ -191,6 +191,10 @@ class Files(Models):
         (rows_, columns), weight = good["weight"]
         cases = {
             "no bias": ({"weight": good["weight"]}, "encoder.safetensors: it has no tensor bias"),
+            "extra": (
+                {**good, "weight_1": good["weight"]},
+                "encoder.safetensors: it has a tensor weight_1, which no layer uses",
+            ),
             "half": (
                 {**good, "weight": ([rows_, columns], weight[: len(weight) // 2], "F16")},
                 "encoder.safetensors: tensor weight has the dtype F16; allowed: F32",
