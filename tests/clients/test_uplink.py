@@ -293,10 +293,10 @@ class Served(unittest.TestCase):
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         five = {"description": "five columns", "operation": "voxelize", "parameters": {**GRID, "num_features": 5}}
-        packed = {**five, "parameters": {**GRID, "dtype": "int16", "scale": [0.001] * 4}}
-        scaled = {**five, "parameters": {**GRID, "scale": [0.5] * 4}}
+        packed = {**five, "parameters": {**GRID, "dtype": "int16"}}
+        four = {**five, "parameters": GRID}
         both = {**five, "fps": {"num_features": 3, "num_samples": 50}}
-        for name, preset in (("five", five), ("packed", packed), ("scaled", scaled), ("both", both)):
+        for name, preset in (("five", five), ("packed", packed), ("four", four), ("both", both)):
             pathlib.Path(folder, f"{name}.json").write_text(json.dumps(preset), encoding="utf-8")
         cls.daemon = cls.enterClassContext(Daemon("--presets-dir", folder))
         cls.plain, cls.exact, cls.rounded = (
@@ -383,21 +383,21 @@ class Served(unittest.TestCase):
         self.assert_same(self.plain.voxelize(points, "both"), self.exact.voxelize(points, "both"))
         self.assertEqual(len(self.exact.fps(points, preset="both").uplink.dtype), 3)
 
-    def test_the_preset_may_describe_packed_rows(self):
+    def test_the_caller_may_send_packed_rows(self):
         points = self.clouds()["decimal"]
         rows = np.rint(points * 1000).astype("<i2")
         expected = self.plain.voxelize(points, **GRID)
         for client in (self.plain, self.exact, self.rounded):
-            self.assert_same(expected, client.voxelize(rows.tobytes(), "packed"))
+            self.assert_same(expected, client.voxelize(rows.tobytes(), "packed", scale=[0.001] * 4))
         self.assert_same(self.plain.voxelize(points, "packed"), self.exact.voxelize(points, "packed"))
 
     def test_rows_are_only_compressed_if_the_page_cannot_be_read(self):
-        """Only the page says what the rows are: the preset may have other columns, times or a scale."""
+        """Only the page says what the rows are: the preset may have other columns or times."""
         points = self.clouds()["decimal"]
         unread = voxeld.Problem.of(403, "Forbidden", email.message.Message(), b"")
         pages = (unread, voxeld.BadAnswer("not a page"), {"name": "five"})
         for page in pages:
-            for told, preset in ((points[:, :3].tobytes() * 5, "five"), (points, "scaled")):
+            for told, preset in ((points[:, :3].tobytes() * 5, "five"), (points, "four")):
                 with self.subTest(page, preset=preset), voxeld.Client(url_of(self.daemon), uplink=0.01) as client:
                     with mock.patch.object(client._calls, "get", side_effect=[page]):
                         result = client.voxelize(told, preset)
