@@ -56,7 +56,7 @@ static void *copy_list(struct pool *pool, void *from, int32_t count, size_t item
   return to;
 }
 
-// A preset or a model, which requests are copied from, has no lists of sweeps and no motion (settings_read).
+// A preset or a model, which requests are copied from, has no scales, no lists of sweeps and no motion (settings_read).
 bool job_request_copy(struct job_request *to, const struct job_request *from) {
   struct pool pool = to->pool;
   pool_reset(&pool);
@@ -65,7 +65,6 @@ bool job_request_copy(struct job_request *to, const struct job_request *from) {
   to->chain.pool = &to->pool;
   to->point_counts = copy_list(&to->pool, from->point_counts, from->num_clouds, sizeof *from->point_counts);
   to->sample_counts = copy_list(&to->pool, from->sample_counts, from->num_sample_counts, sizeof *from->sample_counts);
-  to->scales = copy_list(&to->pool, from->scales, from->columns.num_scales, sizeof *from->scales);
   return !to->pool.failed && (from->chain.count == 0 || chain_copy(&to->chain, &from->chain, &to->pool));
 }
 
@@ -184,6 +183,11 @@ static bool check_format(const struct job_request *request, struct error *error)
   return scalable || !terms->num_scales ||
          error_refuse(error, ERROR_BAD_PARAMETER, "scale",
                       "scale is given with a format; allowed: with raw rows, or with format=safetensors");
+}
+
+bool job_request_set_format(struct job_request *request, enum body_format format, struct error *error) {
+  request->format = format;
+  return check_format(request, error);
 }
 
 static bool has_floats(const struct job_request *request) {

@@ -190,6 +190,9 @@ int32_t job_request_columns(const struct job_request *request);
 
 // Whether each point is moved by its own time.
 static inline bool job_request_deskews(const struct job_request *request) { return request->deskew.mode != DESKEW_OFF; }
+// Sets the format of a finished request, because the body's media type names it. False with an error if another
+// parameter does not fit the format.
+VX_WARN_UNUSED bool job_request_set_format(struct job_request *request, enum body_format format, struct error *error);
 // Sets the type of all columns, because the body is a tensor of this type.
 void job_request_set_dtype(struct job_request *request, enum vx_dtype dtype);
 // Whether the points of the body become float32 before anything reads them. False for other rows.

@@ -121,8 +121,7 @@ static bool take_media(struct request *request, const struct heads *heads) {
   if (asked->format != FORMAT_RAW)
     return error_refuse(&request->error, ERROR_BAD_PARAMETER, "format",
                         "format differs from Content-Type, which is " TENSORS);
-  asked->format = FORMAT_SAFETENSORS;
-  return job_request_finish(asked, &request->error);
+  return job_request_set_format(asked, FORMAT_SAFETENSORS, &request->error);
 }
 
 // ---- query ----------------------------------------------------------------------------------------------------------

@@ -317,6 +317,23 @@ class Rows(OneDaemonCase):
             with self.subTest(query):
                 self.refused(query, body, parameter, reason, headers=headers)
 
+    def test_a_media_type_of_tensors_may_have_several_sweeps(self):
+        points = np.arange(30, dtype="<f4").reshape(10, 3)
+        headers = {"Content-Type": "application/vnd.safetensors"}
+        lists = "&point_counts=6,4&times=2,1&poses=0,0,0,1,0,0,0,1,0,0,1,0,0,0&sweeps=2&num_features=3"
+        replies = [
+            self.daemon.post(f"/v1/points?stream={name}{lists}{more}", body, head)
+            for name, more, body, head in (
+                ("raw", "", points.tobytes(), {}),
+                ("named", "&format=safetensors", self.safetensors(points, "F32"), {}),
+                ("typed", "", self.safetensors(points, "F32"), headers),
+            )
+        ]
+        self.assertEqual([reply.status for reply in replies], [200, 200, 200], replies)
+        plain, *others = [check.parse_by_hand(reply.body)[0]["points"] for reply in replies]
+        for other in others:
+            np.testing.assert_array_equal(other, plain)
+
     def test_numbers_beyond_a_type_are_refused_with_its_range(self):
         for dtype, datatype, value, reason in (
             ("<i2", "INT16", 32768, "not a list of 3 whole numbers from -32768 to 32767, flat"),
