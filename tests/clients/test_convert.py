@@ -13,7 +13,7 @@ import unittest
 
 import numpy as np
 import yaml
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 try:
     import onnx
@@ -378,16 +378,8 @@ class Convert(unittest.TestCase):
         write_base(self.folder)
         self.random = np.random.default_rng(3)
 
-    def run_it(self, source, state, config, *more):
-        """Converts into the folder `model`. Returns the exit status and the output."""
-        save_file(state, self.folder / "state.safetensors")
-        path = self.folder / ("config.yaml" if source == "openpcdet" else "config.py")
-        path.write_text(yaml.safe_dump(config) if isinstance(config, dict) else config, encoding="utf-8")
-        arguments = [source, str(self.folder / "state.safetensors"), "--config", str(path), *more]
-        text = io.StringIO()
-        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
-            status = main([*arguments, "--output", str(self.folder / "model")])
-        return status, text.getvalue()
+    def run_it(self, *arguments):
+        return networks.convert(self.folder, *arguments)
 
     def convert(self, *arguments):
         status, text = self.run_it(*arguments)

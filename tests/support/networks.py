@@ -1,9 +1,27 @@
 """Detectors as in OpenPCDet and mmdetection3d: states under their names, and the computation in float64 without folded
-norms. Widths are the real widths, or a test's own. Maps are small."""
+norms. Widths are the real widths, or a test's own. Maps are small. `convert` gives such a state to voxeld-convert."""
+
+import contextlib
+import io
 
 import numpy as np
+import yaml
+from safetensors.numpy import save_file
+from voxeld.convert.main import main
 
 EPS, CENTER_EPS = 1e-3, 1e-5
+
+
+def convert(folder, source, state, config, *more):
+    """Converts into the folder `model` of this folder. Returns the exit status and the output."""
+    save_file(state, folder / "state.safetensors")
+    path = folder / ("config.yaml" if source == "openpcdet" else "config.py")
+    path.write_text(yaml.safe_dump(config) if isinstance(config, dict) else config, encoding="utf-8")
+    arguments = [source, str(folder / "state.safetensors"), "--config", str(path), *more]
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+        status = main([*arguments, "--output", str(folder / "model")])
+    return status, text.getvalue()
 
 
 class Weights:

@@ -1,9 +1,8 @@
 """A small SECOND of OpenPCDet with random weights: its configuration and its state, and its folder as converted. The
 names and the backbone are the real ones; the grid and the network after the backbone are small."""
 
-import contextlib
-import io
 import pathlib
+import shutil
 import tempfile
 
 import backbones
@@ -85,17 +84,12 @@ def state(layers=None, layout="spconv 2", seed=1):
 
 def write(folder, residual=False, options=()):
     """Converts the model into a folder. `options` are those of voxeld-convert."""
-    import yaml
-    from safetensors.numpy import save_file
-    from voxeld.convert.main import main
-
     kind = "VoxelResBackBone8x" if residual else "VoxelBackBone8x"
     with tempfile.TemporaryDirectory() as name:
         source = pathlib.Path(name)
-        save_file(state(backbones.openpcdet(len(COLUMNS), residual)), source / "state.safetensors")
-        (source / "config.yaml").write_text(yaml.safe_dump(config(kind)), encoding="utf-8")
-        arguments = ["openpcdet", str(source / "state.safetensors"), "--config", str(source / "config.yaml")]
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as errors:
-            if main([*arguments, *options, "--output", str(folder)]):
-                raise RuntimeError(errors.getvalue())
+        made = state(backbones.openpcdet(len(COLUMNS), residual))
+        status, text = networks.convert(source, "openpcdet", made, config(kind), *options)
+        if status:
+            raise RuntimeError(text)
+        shutil.copytree(source / "model", folder, dirs_exist_ok=True)
     return folder
