@@ -93,11 +93,6 @@ static void end_pauses(struct jobs *jobs, int64_t now_ns) {
       workers_wake(&jobs->workers);
 }
 
-// Workers that take every job of that use, unlike workers beside GPUs.
-static int64_t steady_workers(const struct jobs *jobs, enum vx_lane_use use) {
-  return workers_at_work(&jobs->workers, use) - workers_beside(&jobs->workers, use);
-}
-
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   regions_tick(&jobs->regions, now_ns);
   streams_tick(&jobs->streams, now_ns);
@@ -107,14 +102,14 @@ void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];
     refuse(queue_take(queue, now_ns), ERROR_DEADLINE, too_late);
-    queue_tick(queue, steady_workers(jobs, use), now_ns);
+    queue_tick(queue, workers_steady(&jobs->workers, use), now_ns);
   }
 }
 
 int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use) {
-  int64_t beside = workers_beside(&jobs->workers, use);
+  int64_t steady = workers_steady(&jobs->workers, use), beside = workers_at_work(&jobs->workers, use) - steady;
   int64_t running = beside > 0 ? atomic_load(&jobs->placement.at_work[TARGET_CPU]) : 0;
-  return steady_workers(jobs, use) + (running < beside ? running : beside);
+  return steady + (running < beside ? running : beside);
 }
 
 int64_t jobs_memory_wanted(struct jobs *jobs) {

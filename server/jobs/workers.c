@@ -44,13 +44,11 @@ int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use) {
   return at_work;
 }
 
-int64_t workers_beside(const struct workers *workers, enum vx_lane_use use) {
-  int64_t beside = 0;
-  for (int64_t i = 0; i < workers->count; i++) {
-    const struct worker *worker = &workers->worker[i];
-    beside += worker->use == use && worker->beside && !is_needed(worker, workers->devices);
-  }
-  return beside;
+int64_t workers_steady(const struct workers *workers, enum vx_lane_use use) {
+  int64_t steady = 0;
+  for (int64_t i = 0; i < workers->count; i++)
+    steady += workers->worker[i].use == use && is_needed(&workers->worker[i], workers->devices);
+  return steady;
 }
 
 // ---- the use of processors ------------------------------------------------------------------------------------------

@@ -60,8 +60,8 @@ void workers_destroy(struct workers *workers);
 
 // How many workers of that use take jobs now. The others stand by.
 int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use);
-// How many of the workers at work are workers beside GPUs, which do not take every job.
-int64_t workers_beside(const struct workers *workers, enum vx_lane_use use);
+// How many of the workers at work take every job of that use, unlike workers beside GPUs.
+int64_t workers_steady(const struct workers *workers, enum vx_lane_use use);
 // Call it regularly. Measures the use of processors, so that workers beside GPUs use only idle processors.
 void workers_tick(struct workers *workers, int64_t now_ns);
 // Call it when the state of a device has changed: wakes the workers that now take jobs.

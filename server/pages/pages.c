@@ -141,7 +141,8 @@ static void write_placement(const struct view *view, struct text *out) {
   if (!placement) return;
   json_printf(out, "sampling_placement:{gpu:{");
   write_target(placement, TARGET_GPU, out);
-  json_printf(out, "cpu:{workers:%ld room:%i", workers_beside(&view->jobs->workers, VX_LANE_LONG),
+  int64_t steady = workers_steady(&view->jobs->workers, VX_LANE_LONG);
+  json_printf(out, "cpu:{workers:%ld room:%i", workers_at_work(&view->jobs->workers, VX_LANE_LONG) - steady,
               placement_has_room(placement));
   write_target(placement, TARGET_CPU, out);
   json_printf(out, "used_processors:%.3f}", (double)atomic_load(&placement->used) / 1000);
