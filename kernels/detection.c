@@ -54,12 +54,8 @@ static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const
   return vx_parallel_for(((const struct vx_detection *)ctx)->job, own->lane, tasks, error);
 }
 
-static int32_t count_workers(void *ctx) { return vx_workers(((const struct vx_detection *)ctx)->job); }
-
-static const struct vx_caller voxelize_caller = {give_features, allow_scratch, is_stopped,
-                                                 parallel_for,  count_workers, NULL};
-static const struct vx_caller decode_caller = {give_boxes,   allow_scratch, is_stopped,
-                                               parallel_for, count_workers, NULL};
+static const struct vx_caller voxelize_caller = {give_features, allow_scratch, is_stopped, parallel_for, NULL};
+static const struct vx_caller decode_caller = {give_boxes, allow_scratch, is_stopped, parallel_for, NULL};
 
 enum vx_status vx_detection_check_time(const struct vx_detection *detection, const char *next, struct error *error) {
   const struct vx_job *job = detection->job;
@@ -131,6 +127,7 @@ struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row
                          .caller = &voxelize_caller,
                          .ctx = detection,
                          .pinned = job->pinned,
+                         .helpers = job->helpers,
                          .stop = job->stop,
                          .row_counts = row_counts};
 }

@@ -187,8 +187,6 @@ struct vx_caller {
   // Like vx_parallel_for, for two or more tasks. May be NULL: then the run's own worker does the tasks in turn.
   enum vx_status (*parallel_for)(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                  struct error *error);
-  // Like vx_workers. May be NULL: then there is one worker.
-  int32_t (*workers)(void *ctx);
   // A GPU calls it, perhaps several times, while its kernels run and the host would only wait. May be NULL.
   void (*waiting)(void *ctx);
 };
@@ -218,6 +216,9 @@ struct vx_job {
   // [VX_TENSOR_COUNT], or NULL: memory of host_pin for single tensors. `output` may set it. Tensors with a NULL pointer
   // are in the block, as vx_layout_pack lays them out.
   void *const *output_ptrs;
+  // Other workers that could do tasks of the job when its run begins. The size of the tasks follows from this number,
+  // which may have changed by the time the tasks exist.
+  int32_t helpers;
   struct vx_stop *stop;  // set by the run, on the CPU
 
   // Out.

@@ -16,11 +16,6 @@ static enum vx_status do_in_turn(const struct vx_worker *own, const struct vx_ta
   return status;
 }
 
-int32_t vx_workers(const struct vx_job *job) {
-  const struct vx_caller *caller = job->caller;
-  return !caller || !caller->parallel_for || !caller->workers ? 1 : caller->workers(job->ctx);
-}
-
 enum vx_status vx_parallel_for(const struct vx_job *job, struct vx_lane *lane, const struct vx_tasks *tasks,
                                struct error *error) {
   const struct vx_caller *caller = job->caller;

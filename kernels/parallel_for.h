@@ -16,10 +16,6 @@ extern "C" {
 VX_WARN_UNUSED enum vx_status vx_parallel_for(const struct vx_job *job, struct vx_lane *lane,
                                               const struct vx_tasks *tasks, struct error *error);
 
-// How many workers could now do tasks of the job, including the run's own worker. The size of the tasks follows from
-// this number, which may have changed by the time the tasks exist.
-int32_t vx_workers(const struct vx_job *job);
-
 #ifdef __cplusplus
 }
 #endif

@@ -146,12 +146,12 @@ static void call(struct helpers *helpers, int64_t wanted) {
   for (int use = VX_LANE_USES - 1; use >= 0 && wanted > 0; use--) wanted -= queue_call(&helpers->queues[use], wanted);
 }
 
-int32_t helpers_count(struct helpers *helpers) {
-  bool published = atomic_load(&helpers->devices->working) == 0;
+int32_t helpers_idle(struct helpers *helpers) {
+  if (atomic_load(&helpers->devices->working)) return 0;
   lock_acquire_awake(&helpers->lock);
-  int64_t more = published ? room(helpers) : 0;
+  int64_t more = room(helpers);
   lock_release(&helpers->lock);
-  return more > 0 ? (int32_t)more + 1 : 1;
+  return more > 0 ? (int32_t)more : 0;
 }
 
 enum vx_status helpers_parallel_for(struct helpers *helpers, const struct vx_worker *own, const struct vx_tasks *tasks,

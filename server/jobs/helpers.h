@@ -56,8 +56,8 @@ VX_WARN_UNUSED enum vx_status helpers_parallel_for(struct helpers *helpers, cons
 // Helps on the lane while there are tasks and no job waits in the queue.
 void helpers_help(struct helpers *helpers, struct vx_lane *lane, struct queue *queue);
 
-// How many workers could run a job's tasks now, as vx_caller.workers says.
-int32_t helpers_count(struct helpers *helpers);
+// How many workers could help with a job's tasks now.
+int32_t helpers_idle(struct helpers *helpers);
 
 struct helpers_use helpers_use(struct helpers *helpers);
 

@@ -26,7 +26,8 @@ bool job_is_stale(const struct job *job, int64_t now_ns) {
   return now_ns > job->deadline_ns || atomic_load(job->spec.gone);
 }
 
-bool job_is_stopped(const struct job *job) {
+bool job_is_stopped(void *ctx) {
+  const struct job *job = ctx;
   return job_is_stale(job, clock_ns()) || atomic_load(&job->services->hurry);
 }
 

@@ -177,7 +177,7 @@ enum vx_lane_use job_lane_use(const struct job *job);
 // Whether the job need not run any more: its deadline has passed, or its client is gone.
 bool job_is_stale(const struct job *job, int64_t now_ns);
 // Whether a running job should stop: it is stale, or the server no longer waits for it. Long work checks regularly.
-bool job_is_stopped(const struct job *job);
+bool job_is_stopped(void *job);
 // Sets the error of a job that has stopped; `what` says where. Returns false.
 bool job_refuse_stopped(struct job *job, const char *what);
 

@@ -70,22 +70,14 @@ static bool allow_scratch(void *ctx, size_t bytes) {
   return job_acquire_scratch(job, bytes);  // clears the refusal of an earlier, larger request
 }
 
-// Each pass over the rows of the job calls it regularly, on helpers too.
-static bool is_stopped(void *ctx) { return job_is_stopped(ctx); }
-
 static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                    struct error *error) {
   const struct job *job = ctx;
   return helpers_parallel_for(job->services->helpers, own, tasks, error);
 }
 
-static int32_t count_workers(void *ctx) {
-  const struct job *job = ctx;
-  return helpers_count(job->services->helpers);
-}
-
-static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, parallel_for, count_workers, look};
-static const struct vx_caller caller_alone = {provide_output, allow_scratch, is_stopped, NULL, NULL, look};
+static const struct vx_caller caller = {provide_output, allow_scratch, job_is_stopped, parallel_for, look};
+static const struct vx_caller caller_alone = {provide_output, allow_scratch, job_is_stopped, NULL, look};
 
 static bool prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) {
   job->work = job_request_job(&job->asked, job->points);
@@ -208,6 +200,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
     if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
   if (vx_operation_of(job->work.op)->needs_detector) job->work.params.detect.session = NULL;
+  if (!lanes->alone) job->work.helpers = helpers_idle(job->services->helpers);
   job->result.error.kind = ERROR_NONE;  // the CPU may not need the memory that the GPU could not get
   bool reachable = !source_rows(job) || bring_points(job);
   enum vx_status status = reachable ? run_on(job, &job->services->devices->cpu, lanes->on_cpu, error) : VX_REFUSED;
@@ -290,7 +283,7 @@ static size_t encode_into(struct job *job, struct buffer *coded) {
   struct encoder *encoder = coders_acquire_encoder(coders, job->spec.answer_coding);
   if (!encoder) return 0;
   const struct coding_step step = {job->held.output->data, job->result.length, coded->data, job->result.length - 1};
-  size_t length = encoder_run(encoder, step, is_stopped, job);
+  size_t length = encoder_run(encoder, step, job_is_stopped, job);
   coders_release_encoder(coders, encoder);
   return length;
 }
@@ -396,7 +389,7 @@ static bool make(struct job *job) {
 
 enum job_step job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use) {
   bool elsewhere = false, waits = false;
-  job->stop = (struct vx_stop){is_stopped, job, 0, false};
+  job->stop = (struct vx_stop){job_is_stopped, job, 0, false};
   job_release_queue_slot(job);
   if (job->spec.make) {
     job->result.begun = true;

@@ -23,7 +23,7 @@ enum {
 int32_t cpu_segments_wanted(const struct cpu_run *run) {
   int32_t most = run->num_points / SEGMENT_POINTS;
   if (run->job->num_clouds != 1 || most < 2) return 0;
-  int32_t workers = vx_workers(run->job), wanted = workers < MOST_SEGMENTS / 2 ? 2 * workers : MOST_SEGMENTS;
+  int32_t workers = run->job->helpers + 1, wanted = workers < MOST_SEGMENTS / 2 ? 2 * workers : MOST_SEGMENTS;
   return workers < 2 ? 0 : wanted < most ? wanted : most;
 }
 

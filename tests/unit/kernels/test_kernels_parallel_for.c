@@ -56,11 +56,6 @@ static bool is_stopped(void *ctx) {
   return crew->stop_after == 0;
 }
 
-static int32_t count_workers(void *ctx) {
-  const struct crew *crew = ctx;
-  return crew->helpers + 1;
-}
-
 static enum vx_status do_own(struct crew *crew, const struct vx_worker *own, const struct vx_tasks *tasks, int32_t task,
                              struct error *error) {
   enum vx_status status = tasks->run(tasks->ctx, own, task, error);
@@ -132,13 +127,13 @@ static void cut_sections(struct crew *crew, struct vx_job *job) {
 
 static enum vx_status run_clouds(struct crew *crew, const struct vx_job *asked, int32_t clouds, const int32_t *counts) {
   static const struct vx_caller alone = {.output = give, .stopped = is_stopped};
-  static const struct vx_caller helped = {
-      .output = give, .stopped = is_stopped, .parallel_for = parallel_for, .workers = count_workers};
+  static const struct vx_caller helped = {.output = give, .stopped = is_stopped, .parallel_for = parallel_for};
   const void *rows = asked->inputs[VX_POINTS].dtype == VX_FLOAT16 ? (const void *)halves : points;
   struct vx_job job = job_over(asked, rows, clouds, counts);
   memset(&crew->outcome, 0, sizeof crew->outcome);
   job.sample_counts = samples;
   job.caller = crew->helpers > 0 ? &helped : &alone;
+  job.helpers = crew->helpers;
   job.ctx = crew;
   job.row_counts = crew->outcome.row_counts;
   cut_sections(crew, &job);
@@ -396,8 +391,8 @@ static void a_cut_asks_for_no_scratch(void **state) {
     struct vx_job asked = plain_params(2000), job = job_over(&asked, flat, 1, &count);
     struct vx_lane *fresh;
     assert_int_equal(backend->lane_open(device, VX_LANE_QUICK, &fresh, &error), VX_OK);
-    job.caller = &(const struct vx_caller){
-        .output = give, .scratch = never_asked, .parallel_for = parallel_for, .workers = count_workers};
+    job.caller = &(const struct vx_caller){.output = give, .scratch = never_asked, .parallel_for = parallel_for};
+    job.helpers = crew.helpers;
     job.ctx = &crew;
     job.row_counts = crew.outcome.row_counts;
     assert_int_equal(backend->run(fresh, &job, &error), VX_OK);
