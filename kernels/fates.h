@@ -1,4 +1,4 @@
-// The fates of a job's rows by name, and their counts. Pure functions over a constant table: any thread may call them.
+// The names of the fates of a job's rows.
 #ifndef VOXELD_FATES_H
 #define VOXELD_FATES_H
 
@@ -8,9 +8,7 @@
 extern "C" {
 #endif
 
-const char *vx_fate_name(enum vx_fate fate);
-int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts);
-void vx_set_fate_count(enum vx_fate fate, int64_t count, struct vx_counts *counts);
+extern const char *const vx_fate_names[VX_FATE_COUNT];
 
 #ifdef __cplusplus
 }

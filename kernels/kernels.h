@@ -60,7 +60,7 @@ static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, in
   return input;
 }
 
-// What happened to a row of the first input.
+// What happened to a row of the first input. In the order of struct vx_counts.
 enum vx_fate {
   VX_FATE_KEPT,
   VX_FATE_NOT_FINITE,
@@ -90,17 +90,29 @@ enum vx_fate {
   VX_FATE_COUNT
 };
 #define VX_FATE_BIT(fate) (1u << (fate))
+enum { VX_VOXEL_FATES = 3 };  // what happened to a voxel
 
 // Each row of the first input has one fate. The counts of the fates add up to `received`. If an operation samples
 // points, `kept` counts the candidates.
 struct vx_counts {
-  int64_t received, kept, not_finite, out_of_range, over_voxel_cap, over_max_voxels, block_filtered;
-  int64_t out_of_crop, cut_out;
-  int64_t below_threshold, over_max_objects, invalid, outside, over_pre_max, suppressed, over_post_max;
-  int64_t duplicate;
-  int64_t out_of_distance, merged, sparse_voxel, out_of_lattice, skipped;
-  int64_t ring_outlier, no_ring, radius_outlier, statistical_outlier;
-  int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
+  int64_t received;
+  union {
+    int64_t fates[VX_FATE_COUNT];
+    struct {
+      int64_t kept, not_finite, out_of_range, over_voxel_cap, over_max_voxels, block_filtered;
+      int64_t out_of_crop, cut_out;
+      int64_t below_threshold, over_max_objects, invalid, outside, over_pre_max, suppressed, over_post_max;
+      int64_t duplicate;
+      int64_t out_of_distance, merged, sparse_voxel, out_of_lattice, skipped;
+      int64_t ring_outlier, no_ring, radius_outlier, statistical_outlier;
+    };
+  };
+  union {
+    int64_t voxels[VX_VOXEL_FATES];
+    struct {
+      int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
+    };
+  };
   int64_t sampled;
   int64_t level_rows[VX_MAX_SPARSE_LEVELS];  // rows of each level of a backbone
 };

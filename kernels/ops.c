@@ -464,15 +464,11 @@ enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
   return status == VX_OK && operation->check ? operation->check(job, error) : status;
 }
 
-static void add_fate(enum vx_fate fate, int64_t count, struct vx_counts *counts) {
-  vx_set_fate_count(fate, vx_fate_count(fate, counts) + count, counts);
-}
-
 static void settle_steps(const struct vx_chain *chain, const struct vx_chain_report *report, struct vx_counts *counts) {
   for (int32_t step = 1; step <= chain->count; step++)
     for (enum vx_fate fate = VX_FATE_NOT_FINITE; fate < VX_FATE_COUNT; fate++) {
       counts->not_finite -= report->fates[step][fate];
-      add_fate(fate, report->fates[step][fate], counts);
+      counts->fates[fate] += report->fates[step][fate];
     }
 }
 
@@ -481,7 +477,7 @@ static void settle_section(bool counted, const uint32_t fates[VX_FATE_COUNT], st
   if (!counted) counts->kept = counts->received;
   for (enum vx_fate fate = VX_FATE_NOT_FINITE; fate < VX_FATE_COUNT; fate++) {
     *(counted ? &counts->not_finite : &counts->kept) -= fates[fate];
-    add_fate(fate, fates[fate], counts);
+    counts->fates[fate] += fates[fate];
   }
 }
 

@@ -62,9 +62,9 @@ static void write_counts(const struct vx_job *job, struct text *out) {
   json_printf(out, "%s_received:%ld", items, job->counts.received);
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
     if (vx_fates_of_job(job) & VX_FATE_BIT(fate))
-      json_printf(out, "%s_%s:%ld", items, vx_fate_name(fate), vx_fate_count(fate, &job->counts));
-  for (int i = 0; operation->makes_voxels && i < VOXEL_FATES; i++)
-    json_printf(out, "voxels_%s:%ld", voxel_fates[i].name, voxel_fate_count(i, &job->counts));
+      json_printf(out, "%s_%s:%ld", items, vx_fate_names[fate], job->counts.fates[fate]);
+  for (int i = 0; operation->makes_voxels && i < VX_VOXEL_FATES; i++)
+    json_printf(out, "voxels_%s:%ld", voxel_fates[i], job->counts.voxels[i]);
   if (vx_sampling_of(job)) json_printf(out, "samples_chosen:%ld", job->counts.sampled);
 }
 

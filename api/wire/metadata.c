@@ -93,16 +93,7 @@ static void write_timing(const struct answer *answer, bool widest, struct text *
 
 // ---- counts ---------------------------------------------------------------------------------------------------------
 
-const struct voxel_fate voxel_fates[VOXEL_FATES] = {
-    {"kept", offsetof(struct vx_counts, voxels_kept)},
-    {"dropped", offsetof(struct vx_counts, voxels_dropped)},
-    {"block_filtered", offsetof(struct vx_counts, voxels_block_filtered)}};
-
-int64_t voxel_fate_count(int fate, const struct vx_counts *counts) {
-  int64_t count;
-  memcpy(&count, (const char *)counts + voxel_fates[fate].offset, sizeof count);
-  return count;
-}
+const char *const voxel_fates[VX_VOXEL_FATES] = {"kept", "dropped", "block_filtered"};
 
 static const char *items_of(const struct vx_job *job) { return vx_item_name(vx_operation_of(job->op)->items); }
 
@@ -128,8 +119,8 @@ static void write_counts(const struct vx_job *job, struct text *out) {
   json_printf(out, "%s:{received:%ld", items_of(job), counts->received);
   fates_write(vx_fates_of_job(job), counts, out);
   json_printf(out, operation->makes_voxels ? "}voxels:{" : "}");
-  for (int i = 0; operation->makes_voxels && i < VOXEL_FATES; i++)
-    json_printf(out, "%s:%ld", voxel_fates[i].name, voxel_fate_count(i, counts));
+  for (int i = 0; operation->makes_voxels && i < VX_VOXEL_FATES; i++)
+    json_printf(out, "%s:%ld", voxel_fates[i], counts->voxels[i]);
   if (operation->makes_voxels) json_printf(out, "}");
   if (vx_sampling_of(job)) json_printf(out, "samples:{chosen:%ld}", counts->sampled);
 }
@@ -155,7 +146,7 @@ static void write_steps(const struct answer *answer, struct text *out) {
     json_printf(out, "{tag:%s op:%s in:%ld kept:%ld", answer->request->chain.steps[i].tag, row->name, in, kept);
     for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) {
       if (!(row->fates & VX_FATE_BIT(fate))) continue;
-      json_member(out, vx_fate_name(fate));
+      json_member(out, vx_fate_names[fate]);
       json_put_integer(out, report->fates[i + 1][fate]);
     }
     json_printf(out, "}");
@@ -164,7 +155,7 @@ static void write_steps(const struct answer *answer, struct text *out) {
   json_printf(out, "]");
   if (!(job->tensors & VX_TENSOR_BIT(VX_POINT_FATES))) return;
   json_printf(out, "fate_names:[");
-  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) json_put_string(out, vx_fate_name(fate));
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) json_put_string(out, vx_fate_names[fate]);
   json_printf(out, "]");
 }
 

@@ -17,13 +17,7 @@
 enum { TIMING_RECEIVE, TIMING_QUEUE, TIMING_STAGES, TIMING_TOTAL = TIMING_STAGES + VX_STAGE_COUNT, TIMING_COUNT };
 
 // The fates of voxels: each voxel is counted under one fate.
-struct voxel_fate {
-  const char *name;
-  size_t offset;  // offset of the count in struct vx_counts
-};
-enum { VOXEL_FATES = 3 };
-extern const struct voxel_fate voxel_fates[VOXEL_FATES];
-int64_t voxel_fate_count(int fate, const struct vx_counts *counts);
+extern const char *const voxel_fates[VX_VOXEL_FATES];
 
 struct infer;
 

@@ -124,7 +124,7 @@ static void say_step_empty(const struct vx_job *job, const struct body_sniff *sn
   text_printf(out, "step %d, %s, dropped nearly all of its points:", (int)step, row->name);
   for (enum vx_fate fate = VX_FATE_NOT_FINITE + 1; fate < VX_FATE_COUNT; fate++)
     if (job->report->fates[step][fate])
-      text_printf(out, " %lld %s,", (long long)job->report->fates[step][fate], vx_fate_name(fate));
+      text_printf(out, " %lld %s,", (long long)job->report->fates[step][fate], vx_fate_names[fate]);
   text_put(out, " check its parameters, the points' unit (metres), num_features and dtype");
 }
 

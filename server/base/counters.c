@@ -85,10 +85,9 @@ static void count_steps(struct counters *counters, const struct vx_job *job) {
 void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer) {
   add(&counters->samples, counts->sampled);
   enum vx_items items = vx_operation_of(answer->job->op)->items;
-  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
-    add(&counters->fates[items][fate], vx_fate_count(fate, counts));
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) add(&counters->fates[items][fate], counts->fates[fate]);
   count_steps(counters, answer->job);
-  for (int i = 0; i < VOXEL_FATES; i++) add(&counters->voxels[i], voxel_fate_count(i, counts));
+  for (int i = 0; i < VX_VOXEL_FATES; i++) add(&counters->voxels[i], counts->voxels[i]);
   uint32_t warnings = warnings_of(answer->job, &answer->sniffed);
   for (enum warning i = 0; i < WARNING_KINDS; i++) add(&counters->warnings[i], warnings >> i & 1);
   for (int i = 0; i < TIMING_COUNT; i++)

@@ -57,7 +57,7 @@ struct counters {
   atomic_uint_fast64_t fates[VX_ITEMS][VX_FATE_COUNT];
   atomic_uint_fast64_t steps[VX_STEP_TYPES][VX_FATE_COUNT];  // points, by type of step and by fate
   struct histogram step_durations[VX_STEP_TYPES];
-  atomic_uint_fast64_t voxels[VOXEL_FATES];
+  atomic_uint_fast64_t voxels[VX_VOXEL_FATES];
   atomic_uint_fast64_t samples;
   atomic_uint_fast64_t warnings[WARNING_KINDS];
   struct histogram stages[STAGE_COUNT];

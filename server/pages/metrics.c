@@ -95,7 +95,7 @@ static void write_ended(const struct view *view, const char *name, struct text *
 static void write_fates(const struct view *view, enum vx_items items, const char *name, struct text *out) {
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
     if (vx_fates_of(items) & VX_FATE_BIT(fate))
-      write_labelled(out, name, "fate", vx_fate_name(fate), counter_value(&view->counters->fates[items][fate]));
+      write_labelled(out, name, "fate", vx_fate_names[fate], counter_value(&view->counters->fates[items][fate]));
 }
 
 static const char *step_name(int type) { return vx_step_row_of((enum vx_step_type)type)->name; }
@@ -105,7 +105,7 @@ static void write_steps(const struct view *view, const char *name, struct text *
     uint32_t fates = vx_step_row_of((enum vx_step_type)type)->fates | VX_FATE_BIT(VX_FATE_KEPT);
     for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
       if (fates & VX_FATE_BIT(fate))
-        text_printf(out, "%s{step=\"%s\",fate=\"%s\"} %llu\n", name, step_name(type), vx_fate_name(fate),
+        text_printf(out, "%s{step=\"%s\",fate=\"%s\"} %llu\n", name, step_name(type), vx_fate_names[fate],
                     counter_value(&view->counters->steps[type][fate]));
   }
 }
@@ -116,8 +116,8 @@ static void write_step_durations(const struct view *view, const char *name, stru
 }
 
 static void write_voxels(const struct view *view, const char *name, struct text *out) {
-  for (int i = 0; i < VOXEL_FATES; i++)
-    write_labelled(out, name, "fate", voxel_fates[i].name, counter_value(&view->counters->voxels[i]));
+  for (int i = 0; i < VX_VOXEL_FATES; i++)
+    write_labelled(out, name, "fate", voxel_fates[i], counter_value(&view->counters->voxels[i]));
 }
 
 static void write_warnings(const struct view *view, const char *name, struct text *out) {

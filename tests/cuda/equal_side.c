@@ -131,9 +131,9 @@ static void describe_counts(const struct vx_counts *x, const struct vx_counts *y
   int length = snprintf(text, size, "counts: voxels %lld %lld dropped %lld %lld", (long long)x->voxels_kept,
                         (long long)y->voxels_kept, (long long)x->voxels_dropped, (long long)y->voxels_dropped);
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT && (size_t)length < size; fate++) {
-    long long one = vx_fate_count(fate, x), other = vx_fate_count(fate, y);
+    long long one = x->fates[fate], other = y->fates[fate];
     if (one == other) continue;
-    length += snprintf(text + length, size - (size_t)length, " %s %lld %lld", vx_fate_name(fate), one, other);
+    length += snprintf(text + length, size - (size_t)length, " %s %lld %lld", vx_fate_names[fate], one, other);
   }
 }
 
@@ -145,8 +145,8 @@ static bool adds_up(const struct vx_job *job) {
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT && job->sections.count > 0; fate++) {
     int64_t sum = 0;
     if (!(vx_fates_of_job(job) & VX_FATE_BIT(fate))) continue;
-    for (int32_t i = 0; i < job->sections.count; i++) sum += vx_fate_count(fate, &job->sections.counts[i]);
-    good = good && sum == vx_fate_count(fate, &job->counts);
+    for (int32_t i = 0; i < job->sections.count; i++) sum += job->sections.counts[i].fates[fate];
+    good = good && sum == job->counts.fates[fate];
   }
   return good;
 }

@@ -20,12 +20,9 @@ static inline struct cuda_sections cuda_sections_of(const struct vx_sections *fr
 static inline void cuda_read_sections(const struct cuda_run *run) {
   const struct vx_sections *sections = &run->job->sections;
   const struct cuda_device_status *status = (const struct cuda_device_status *)run->lane->status;
-  for (int32_t i = 0; i < sections->count; i++) {
-    for (int fate = 0; fate < CUDA_SECTION_FATES; fate++) {
-      int64_t count = status->section_fates[i * CUDA_SECTION_FATES + fate];
-      vx_set_fate_count((enum vx_fate)fate, count, &sections->counts[i]);
-    }
-  }
+  for (int32_t i = 0; i < sections->count; i++)
+    for (int fate = 0; fate < CUDA_SECTION_FATES; fate++)
+      sections->counts[i].fates[fate] = status->section_fates[i * CUDA_SECTION_FATES + fate];
 }
 
 // The section of a point: the number of sections that end at or before it.
