@@ -85,7 +85,7 @@ static bool check_input(struct detector *detector, const struct vx_network_shape
 
 static bool check_output(struct detector *detector, const struct vx_network_shape *shape, int number) {
   const char *name = detector->files.outputs[number];
-  const struct vx_input_row *row = &vx_operation_of(detector->files.decode->job.op)->inputs[number];
+  const struct vx_input_row *row = &vx_operations[detector->files.decode->job.op].inputs[number];
   const struct vx_network_tensor *output = find(shape->output, shape->outputs, name);
   const int64_t any[] = {-1, -1, -1, -1};
   char field[64];

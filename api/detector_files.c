@@ -82,7 +82,7 @@ static bool read_encoder_object(struct detector_files *files, json_t *encoder, s
 
 // Reads which output of the network each input of the decoder comes from.
 static bool read_outputs(struct detector_files *files, json_t *outputs, struct error *error) {
-  const struct vx_operation *head = vx_operation_of(files->decode->job.op);
+  const struct vx_operation *head = &vx_operations[files->decode->job.op];
   const char *name;
   json_t *value;
   json_object_foreach(outputs, name, value) {

@@ -15,7 +15,7 @@ static const struct job_request *further_of(const struct preset *preset, enum vx
 
 // Fills `own` with X if the name is X_OPERATION.
 static bool cut_operation(const char *name, enum vx_op op, char own[MODEL_NAME_SIZE]) {
-  const char *operation = vx_operation_of(op)->name;
+  const char *operation = vx_operations[op].name;
   size_t length = strlen(name), tail = strlen(operation) + 1;
   if (length <= tail || length >= MODEL_NAME_SIZE) return false;
   snprintf(own, MODEL_NAME_SIZE, "%.*s", (int)(length - tail), name);
@@ -62,7 +62,7 @@ static bool find_of_detector(const struct detectors *detectors, const char *name
 static bool find(const struct named *named, const char *name, struct job_request *memory, struct model *model) {
   enum vx_op op = vx_op_find(name);
   *model = (struct model){.name = name, .version = MODEL_VERSION};
-  if (op != VX_OPS && !vx_operation_of(op)->needs_detector) {
+  if (op != VX_OPS && !vx_operations[op].needs_detector) {
     job_request_init(memory, op);
     model->request = memory;
     return true;
@@ -77,7 +77,7 @@ static bool refuse(const struct named *named, const char *name, const char *vers
   char hint[96];
   struct suggestion near = suggest(name, strlen(name));
   for (enum vx_op op = 0; op < VX_OPS; op++)
-    if (!vx_operation_of(op)->needs_detector) suggest_try(&near, vx_operation_of(op)->name);
+    if (!vx_operations[op].needs_detector) suggest_try(&near, vx_operations[op].name);
   presets_suggest(named->presets, &near);
   detectors_suggest(named->detectors, &near);
   return error_refuse(error, ERROR_NOT_FOUND, NULL,
@@ -102,7 +102,7 @@ static enum vx_op name_of_detector(const struct detectors *detectors, size_t num
   size_t count = detectors_count(detectors);
   const char *own = detector_name(detectors_at(detectors, number % count));
   bool detects = number < count;
-  snprintf(name, MODEL_NAME_SIZE, "%s%s%s", own, detects ? "" : "_", detects ? "" : vx_operation_of(VX_BACKBONE)->name);
+  snprintf(name, MODEL_NAME_SIZE, "%s%s%s", own, detects ? "" : "_", detects ? "" : vx_operations[VX_BACKBONE].name);
   return detects ? VX_DETECT : VX_BACKBONE;
 }
 
@@ -115,7 +115,7 @@ static bool preset_at(const struct presets *presets, size_t number, char name[MO
   enum vx_op op = (enum vx_op)(number < count ? VX_OPS : (number - count) % VX_OPS);
   *request = op == VX_OPS ? presets_request(preset) : further_of(preset, op);
   snprintf(name, MODEL_NAME_SIZE, "%s%s%s", preset_name(preset), op == VX_OPS ? "" : "_",
-           op == VX_OPS ? "" : vx_operation_of(op)->name);
+           op == VX_OPS ? "" : vx_operations[op].name);
   return *request;
 }
 
@@ -126,7 +126,7 @@ bool model_at(const struct named *named, size_t number, char name[MODEL_NAME_SIZ
   bool of_detector = number >= VX_OPS + of_presets;
   enum vx_op op = VX_OPS;  // of a detector
   if (number < VX_OPS)
-    snprintf(name, MODEL_NAME_SIZE, "%s", vx_operation_of((enum vx_op)number)->name);
+    snprintf(name, MODEL_NAME_SIZE, "%s", vx_operations[number].name);
   else if (of_detector)
     op = name_of_detector(named->detectors, number - VX_OPS - of_presets, name);
   else if (!preset_at(named->presets, number - VX_OPS, name, &request))
@@ -135,5 +135,5 @@ bool model_at(const struct named *named, size_t number, char name[MODEL_NAME_SIZ
   if (!find(named, name, memory, model)) return false;
   if (request) return model->request == request;
   if (of_detector) return model->request->job.op == op;
-  return !model->preset && !vx_operation_of(model->request->job.op)->needs_detector;
+  return !model->preset && !vx_operations[model->request->job.op].needs_detector;
 }

@@ -47,7 +47,7 @@ static bool set_parameters(struct preset *preset, enum vx_op op, json_t *paramet
 static bool refuse_operation(const struct preset *preset, const json_t *operation, struct error *error) {
   char memory[256];
   struct text names = text_over(memory, sizeof memory);
-  for (enum vx_op op = 0; op < VX_OPS; op++) text_printf(&names, "%s%s", op ? ", " : "", vx_operation_of(op)->name);
+  for (enum vx_op op = 0; op < VX_OPS; op++) text_printf(&names, "%s%s", op ? ", " : "", vx_operations[op].name);
   if (!json_is_string(operation))
     return error_set(error, "preset %s: operation is not a string; allowed: %s", preset->name, names.data);
   return error_set(error, "preset %s: operation is '%.80s'; allowed: %s", preset->name, json_string_value(operation),
@@ -232,12 +232,12 @@ const struct job_request *presets_request_of(const struct preset *preset, enum v
 
 void preset_write(const struct preset *preset, struct text *out) {
   json_printf(out, "{name:%s description:%s", preset->name, preset->description);
-  if (preset->op != VX_VOXELIZE) json_printf(out, "operation:%s", vx_operation_of(preset->op)->name);
+  if (preset->op != VX_VOXELIZE) json_printf(out, "operation:%s", vx_operations[preset->op].name);
   json_printf(out, "parameters:");
   job_request_write(preset->requests[preset->op], out);
   for (enum vx_op op = 0; op < VX_OPS; op++) {
     if (!preset->requests[op] || op == preset->op) continue;
-    json_member(out, vx_operation_of(op)->name);
+    json_member(out, vx_operations[op].name);
     job_request_write(preset->requests[op], out);
   }
   json_printf(out, "}");

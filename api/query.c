@@ -8,10 +8,10 @@
 
 // The operation at an endpoint that has several: the query's `head` chooses it, else the preset, else it is the first.
 static enum vx_op choose(enum vx_op first, const struct query_item *head, const struct preset *preset) {
-  if (!operation_of(first)->head) return first;
+  if (!operations[first]->head) return first;
   enum vx_op chosen = head && head->value ? operation_with_head(head->value, head->value_length) : first;
   for (enum vx_op op = 0; !head && preset && op < VX_OPS; op++)
-    if (operation_of(op)->head && presets_request_of(preset, op)) chosen = op;
+    if (operations[op]->head && presets_request_of(preset, op)) chosen = op;
   return chosen == VX_OPS ? first : chosen;  // the first operation's table then refuses the head
 }
 
@@ -19,10 +19,9 @@ static bool refuse_preset(const struct preset *preset, enum vx_op op, struct err
   char memory[256];
   struct text names = text_over(memory, sizeof memory);
   for (enum vx_op own = 0; own < VX_OPS; own++)
-    if (presets_request_of(preset, own))
-      text_printf(&names, "%s%s", names.length ? ", " : "", vx_operation_of(own)->name);
+    if (presets_request_of(preset, own)) text_printf(&names, "%s%s", names.length ? ", " : "", vx_operations[own].name);
   return error_refuse(error, ERROR_BAD_PARAMETER, "preset", "preset is '%s', a preset of %s; allowed: a preset of %s",
-                      preset_name(preset), names.data, vx_operation_of(op)->name);
+                      preset_name(preset), names.data, vx_operations[op].name);
 }
 
 // Names the presets that the operation can take.
@@ -60,7 +59,7 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
 // job_request_finish refuses an operation that needs a model and has none.
 static bool choose_model(struct job_request *request, const struct query *query, const struct named *named,
                          struct error *error) {
-  const struct query_item *item = vx_operation_of(request->job.op)->needs_detector ? query_find(query, "model") : NULL;
+  const struct query_item *item = vx_operations[request->job.op].needs_detector ? query_find(query, "model") : NULL;
   if (!item) return true;
   if (!query_set(request, item, error)) return false;
   const struct detector *detector = detectors_need(named->detectors, request->model, error);

@@ -29,5 +29,5 @@ void vx_set_decoder(const struct vx_detect *detect, struct vx_job *decode) {
 }
 
 enum vx_tensor vx_map_tensor(const struct vx_detector *detector, int map) {
-  return (enum vx_tensor)((int)vx_operation_of((enum vx_op)detector->head)->map + map);
+  return (enum vx_tensor)((int)vx_operations[detector->head].map + map);
 }

@@ -136,8 +136,7 @@ static enum vx_status check_detect(const struct vx_job *job, struct error *error
   }
   vx_tensor_set missing = job->tensors & VX_HEAD_TENSORS & ~vx_map_tensors(detector, ~0u);
   return missing == 0 ? VX_OK
-                      : vx_refuse(error, "the detector does not make %s",
-                                  vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)));
+                      : vx_refuse(error, "the detector does not make %s", vx_tensors[__builtin_ctzll(missing)].name);
 }
 
 // The maximum number of pairs: if no box is suppressed, each kept box is compared with all boxes that rank after it.
@@ -219,7 +218,7 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
 
 #define OF_CHAIN (VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_COPY_OUT))
 
-static const struct vx_operation operations[VX_OPS] = {
+const struct vx_operation vx_operations[VX_OPS] = {
     [VX_VOXELIZE] = {.name = "voxelize",
                      .inputs = {POINTS},
                      .tensors = VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_ENCODED_TENSORS | VX_SAMPLED_TENSORS |
@@ -331,60 +330,55 @@ static const struct vx_operation operations[VX_OPS] = {
                      .check = check_backbone},
 };
 
-static const char *const stage_table[VX_STAGE_COUNT] = {
+const char *const vx_stage_names[VX_STAGE_COUNT] = {
     [VX_STAGE_COPY_IN] = "copy_in",   [VX_STAGE_STEPS] = "steps",       [VX_STAGE_VOXELIZE] = "voxelize",
     [VX_STAGE_FEATURES] = "features", [VX_STAGE_ENCODER] = "encoder",   [VX_STAGE_SCATTER] = "scatter",
     [VX_STAGE_SAMPLE] = "sample",     [VX_STAGE_BACKBONE] = "backbone", [VX_STAGE_NETWORK] = "network",
     [VX_STAGE_DECODE] = "decode",     [VX_STAGE_NMS] = "nms",           [VX_STAGE_COPY_OUT] = "copy_out",
 };
 
-static const char *const item_names[VX_ITEMS] = {[VX_POINT_ITEMS] = "points",
-                                                 [VX_BOX_ITEMS] = "boxes",
-                                                 [VX_ANCHOR_ITEMS] = "anchors",
-                                                 [VX_VOXEL_ITEMS] = "voxels",
-                                                 [VX_CANDIDATE_ITEMS] = "candidates"};
-
-const char *vx_item_name(enum vx_items items) { return item_names[items]; }
-const char *vx_stage_name(enum vx_stage stage) { return stage_table[stage]; }
+const char *const vx_item_names[VX_ITEMS] = {[VX_POINT_ITEMS] = "points",
+                                             [VX_BOX_ITEMS] = "boxes",
+                                             [VX_ANCHOR_ITEMS] = "anchors",
+                                             [VX_VOXEL_ITEMS] = "voxels",
+                                             [VX_CANDIDATE_ITEMS] = "candidates"};
 
 uint32_t vx_fates_of_job(const struct vx_job *job) {
-  return operations[job->op].fates | (job->chain ? vx_fates_of_chain(job->chain) : 0);
+  return vx_operations[job->op].fates | (job->chain ? vx_fates_of_chain(job->chain) : 0);
 }
 
 uint32_t vx_fates_of(enum vx_items items) {
   uint32_t fates = 0;
-  for (enum vx_op op = 0; op < VX_OPS; op++) fates |= operations[op].items == items ? operations[op].fates : 0;
+  for (enum vx_op op = 0; op < VX_OPS; op++) fates |= vx_operations[op].items == items ? vx_operations[op].fates : 0;
   for (int type = 0; type < VX_STEP_TYPES && items == VX_POINT_ITEMS; type++)
     fates |= vx_step_row_of((enum vx_step_type)type)->fates;
   return fates;
 }
 
-const struct vx_operation *vx_operation_of(enum vx_op op) { return &operations[op]; }
-
 vx_tensor_set vx_map_tensors(const struct vx_detector *detector, uint32_t dtypes) {
   vx_tensor_set set = 0;
   for (int map = 0; map < VX_DETECTOR_MAPS; map++)
     if (detector->maps[map].output && (dtypes & VX_DTYPE_BIT(detector->maps[map].dtype)) != 0)
-      set |= VX_TENSOR_BIT((int)operations[detector->head].map + map);
+      set |= VX_TENSOR_BIT((int)vx_operations[detector->head].map + map);
   return set;
 }
 
 enum vx_op vx_op_find(const char *name) {
   enum vx_op op = 0;
-  while (op < VX_OPS && strcmp(operations[op].name, name) != 0) op++;
+  while (op < VX_OPS && strcmp(vx_operations[op].name, name) != 0) op++;
   return op;
 }
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
 const struct vx_sampling *vx_sampling_of(const struct vx_job *job) {
-  const struct vx_operation *operation = &operations[job->op];
+  const struct vx_operation *operation = &vx_operations[job->op];
   const struct vx_sampling *sampling = operation->sampling ? operation->sampling(job) : NULL;
   return !sampling || !sampling->enabled ? NULL : sampling;
 }
 
 enum vx_lane_use vx_lane_use_of(const struct vx_job *job, const int32_t *point_counts) {
-  const struct vx_operation *operation = &operations[job->op];
+  const struct vx_operation *operation = &vx_operations[job->op];
   int64_t pairs = 0;
   if (operation->needs_detector) return VX_LANE_DETECT;
   for (int32_t cloud = 0; cloud < job->num_clouds && operation->pairs; cloud++)
@@ -401,7 +395,7 @@ struct vx_sizes vx_sizes_of(const struct vx_job *job) {
                            .samples = job->counts.sampled,
                            .left = job->report ? job->report->left : 0,
                            .stacked = sampling && sampling->stacked};
-  if (operations[job->op].add_sizes) operations[job->op].add_sizes(job, &sizes);
+  if (vx_operations[job->op].add_sizes) vx_operations[job->op].add_sizes(job, &sizes);
   return sizes;
 }
 
@@ -415,7 +409,7 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 }
 
 static enum vx_status begin_chain(struct vx_job *job, struct error *error) {
-  const struct vx_operation *operation = &operations[job->op];
+  const struct vx_operation *operation = &vx_operations[job->op];
   bool needed = job->op == VX_POINTS_OP || job->op == VX_TRANSFORM;
   if (!job->chain && !needed && (job->tensors & VX_CHAIN_TENSORS) == 0) return VX_OK;
   if (!job->chain) return vx_refuse(error, "a chain is missing, of which %s has tensors", operation->name);
@@ -440,7 +434,7 @@ static bool begin_sections(struct vx_job *job) {
 }
 
 enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
-  const struct vx_operation *operation = &operations[job->op];
+  const struct vx_operation *operation = &vx_operations[job->op];
   int64_t rows = operation->rows_carry_cloud_index ? job->inputs[0].dims[0] : 0;
   memset(&job->counts, 0, sizeof job->counts);
   memset(job->stage_ns, 0, sizeof job->stage_ns);
@@ -449,7 +443,7 @@ enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
     rows += job->point_counts[cloud];
   if (rows > VX_MAX_POINTS) {
     return vx_refuse(error, "%lld %s are too many: at most %lld can be numbered", (long long)rows,
-                     vx_item_name(operation->items), (long long)VX_MAX_POINTS);
+                     vx_item_names[operation->items], (long long)VX_MAX_POINTS);
   }
   struct vx_sizes sizes = vx_sizes_of(job);
   const struct vx_input_row *inputs = operation->inputs;
@@ -487,7 +481,7 @@ void vx_settle_chain(struct vx_job *job) {
   report->settled = true;
   settle_steps(job->chain, report, &job->counts);
   for (int32_t i = 0; i < job->sections.count && report->section_fates; i++)
-    settle_section(operations[job->op].makes_voxels, report->section_fates[i], &job->sections.counts[i]);
+    settle_section(vx_operations[job->op].makes_voxels, report->section_fates[i], &job->sections.counts[i]);
 }
 
 enum vx_status vx_take_output(struct vx_job *job, struct vx_layout *layout, void **output, struct error *error) {

@@ -10,11 +10,11 @@
 extern "C" {
 #endif
 
-const char *vx_stage_name(enum vx_stage stage);
+extern const char *const vx_stage_names[VX_STAGE_COUNT];
 
 // What the rows of an operation's first input are. Each row has a fate.
 enum vx_items { VX_POINT_ITEMS, VX_BOX_ITEMS, VX_ANCHOR_ITEMS, VX_VOXEL_ITEMS, VX_CANDIDATE_ITEMS, VX_ITEMS };
-const char *vx_item_name(enum vx_items items);
+extern const char *const vx_item_names[VX_ITEMS];
 // VX_FATE_BITs of the fates that the job's items can have, from its operation and from its steps.
 uint32_t vx_fates_of_job(const struct vx_job *job);
 // VX_FATE_BITs of all fates that such items can have.
@@ -50,7 +50,7 @@ struct vx_operation {
   int64_t (*pairs)(const struct vx_job *job, int64_t rows);
 };
 
-const struct vx_operation *vx_operation_of(enum vx_op op);
+extern const struct vx_operation vx_operations[VX_OPS];
 // The tensors of the maps that the detector's network makes in one of these types (VX_DTYPE_BITs).
 vx_tensor_set vx_map_tensors(const struct vx_detector *detector, uint32_t dtypes);
 // Returns VX_OPS if no operation has that name.

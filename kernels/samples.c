@@ -5,7 +5,7 @@
 
 // What is sampled, for error texts.
 static const char *name_of(const struct vx_job *job) {
-  return vx_operation_of(job->op)->makes_voxels ? "voxels" : "points";
+  return vx_operations[job->op].makes_voxels ? "voxels" : "points";
 }
 
 bool vx_starts_at_rank(const struct vx_job *job) { return job->op == VX_FPS && job->chain; }

@@ -10,11 +10,7 @@
 #define HEAD(channels)                                                                                                 \
   { VX_EXTENT_CLOUDS, VX_EXTENT_HEAD_HEIGHT, VX_EXTENT_HEAD_WIDTH, channels }
 
-static const struct tensor_row {
-  const char *name;
-  enum vx_dtype dtype;
-  enum vx_extent extents[VX_MAX_RANK];
-} tensor_table[VX_TENSOR_COUNT] = {
+const struct vx_tensor_row vx_tensors[VX_TENSOR_COUNT] = {
     [VX_VOXEL_COORDS] = {"voxel_coords", VX_INT32, {VX_EXTENT_VOXELS, VX_EXTENT_COORDS}},
     [VX_VOXEL_NUM_POINTS] = {"voxel_num_points", VX_INT32, {VX_EXTENT_VOXELS}},
     [VX_VOXELS] = {"voxels", VX_FLOAT32, {VX_EXTENT_VOXELS, VX_EXTENT_CAP, VX_EXTENT_COLUMNS}},
@@ -64,14 +60,10 @@ static const struct tensor_row {
 
 _Static_assert(VX_TENSOR_COUNT < 64, "a vx_tensor_set has a bit for each tensor, and a signed number holds it");
 
-const char *vx_tensor_name(enum vx_tensor tensor) { return tensor_table[tensor].name; }
-
-const enum vx_extent *vx_tensor_extents(enum vx_tensor tensor) { return tensor_table[tensor].extents; }
-
 enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, const struct vx_sizes *sizes) {
   for (int dtype = 0; dtype < VX_FLOAT_TYPES; dtype++)
     if ((sizes->narrow_tensors[dtype] & VX_TENSOR_BIT(tensor)) != 0) return (enum vx_dtype)dtype;
-  return tensor_table[tensor].dtype;
+  return vx_tensors[tensor].dtype;
 }
 
 vx_tensor_set vx_narrow_tensors(const struct vx_sizes *sizes) {
@@ -125,7 +117,7 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
 
 static enum vx_status shape_of(enum vx_tensor tensor, const struct vx_sizes *sizes, struct vx_shape *shape,
                                struct error *error) {
-  const struct tensor_row *row = &tensor_table[tensor];
+  const struct vx_tensor_row *row = &vx_tensors[tensor];
   *shape = (struct vx_shape){.dtype = vx_tensor_dtype(tensor, sizes)};
   shape->bytes = vx_dtype_size(shape->dtype);
   for (int i = 0; i < VX_MAX_RANK && row->extents[i] != VX_EXTENT_NONE; i++) {

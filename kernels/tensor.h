@@ -72,8 +72,6 @@ typedef uint64_t vx_tensor_set;  // VX_TENSOR_BITs
   (VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_ENCODED_FEATURES) |         \
    VX_TENSOR_BIT(VX_BEV_FEATURES))
 
-const char *vx_tensor_name(enum vx_tensor tensor);
-
 // What determines the length of a dimension of an input or an output.
 enum vx_extent {
   VX_EXTENT_NONE,
@@ -129,8 +127,13 @@ struct vx_sizes {
 
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes);
 
-// The extents of the tensor's dimensions, outermost first: VX_MAX_RANK of them, or fewer and VX_EXTENT_NONE.
-const enum vx_extent *vx_tensor_extents(enum vx_tensor tensor);
+struct vx_tensor_row {
+  const char *name;
+  enum vx_dtype dtype;                  // unless vx_sizes.narrow_tensors has another
+  enum vx_extent extents[VX_MAX_RANK];  // of the dimensions, outermost first; VX_EXTENT_NONE after the last
+};
+extern const struct vx_tensor_row vx_tensors[VX_TENSOR_COUNT];
+
 enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, const struct vx_sizes *sizes);
 // The tensors of any narrow type.
 vx_tensor_set vx_narrow_tensors(const struct vx_sizes *sizes);

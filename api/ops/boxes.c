@@ -11,7 +11,7 @@ const char *const no_yes_words[] = {"no", "yes", NULL};
 
 static const char *head_of(const void *record) {
   const struct job_request *request = record;
-  return operation_of(request->job.op)->head;
+  return operations[request->job.op]->head;
 }
 
 static bool read_head(const struct param *param, const char *value, const char *end, void *record) {
@@ -90,7 +90,7 @@ bool boxes_check_tasks(const struct vx_head_tasks *tasks, struct error *error) {
 }
 
 static const char *first_map(const struct job_request *request) {
-  return vx_operation_of(request->job.op)->inputs[0].name;
+  return vx_operations[request->job.op].inputs[0].name;
 }
 
 bool boxes_check_maps(const struct job_request *request, struct error *error) {
@@ -109,7 +109,7 @@ bool boxes_count(struct job_request *request, int64_t classes, struct error *err
   int64_t rows = vx_sizes_of(&request->job).rows, clouds = request->job.inputs[0].dims[0];
   if (rows > VX_MAX_POINTS)
     return error_refuse(error, ERROR_IMPOSSIBLE, NULL, "the maps have %lld %s; allowed: up to %lld", (long long)rows,
-                        vx_item_name(vx_operation_of(request->job.op)->items), (long long)VX_MAX_POINTS);
+                        vx_item_names[vx_operations[request->job.op].items], (long long)VX_MAX_POINTS);
   request->num_clouds = (int32_t)clouds;
   request->point_counts = pool_take(&request->pool, (size_t)clouds * sizeof *request->point_counts);
   if (!request->point_counts) return pool_refuse(error);

@@ -97,7 +97,7 @@ static void write_results(const struct result_row *row, struct text *out) {
   json_printf(out, "tensors:[");
   for (; row->doc; row++) {
     json_printf(out, "{");
-    write_tensor(vx_tensor_name(row->tensor), dtypes_of(row->tensor), vx_tensor_extents(row->tensor), out);
+    write_tensor(vx_tensors[row->tensor].name, dtypes_of(row->tensor), vx_tensors[row->tensor].extents, out);
     json_printf(out, "doc:%s when:%s}", row->doc, row->when);
   }
   json_printf(out, "]");
@@ -106,18 +106,18 @@ static void write_results(const struct result_row *row, struct text *out) {
 // The operation whose name the endpoint has: of operations that share an endpoint by `head`, the first.
 static enum vx_op first_of(enum vx_op op) {
   enum vx_op first = 0;
-  if (!operation_of(op)->head) return op;
-  while (!operation_of(first)->head) first++;
+  if (!operations[op]->head) return op;
+  while (!operations[first]->head) first++;
   return first;
 }
 
 void operations_describe(struct text *out) {
   json_printf(out, "[");
   for (enum vx_op op = 0; op < VX_OPS; op++) {
-    const struct operation *operation = operation_of(op);
-    json_printf(out, "{name:%s path:'/v1/%s' head:%s body:%s", vx_operation_of(op)->name,
-                vx_operation_of(first_of(op))->name, operation->head, format_words[operation->body]);
-    write_inputs(vx_operation_of(op)->inputs, out);
+    const struct operation *operation = operations[op];
+    json_printf(out, "{name:%s path:'/v1/%s' head:%s body:%s", vx_operations[op].name, vx_operations[first_of(op)].name,
+                operation->head, format_words[operation->body]);
+    write_inputs(vx_operations[op].inputs, out);
     write_parameters(operation, out);
     write_results(operation->results, out);
     json_printf(out, "}");

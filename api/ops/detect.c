@@ -64,13 +64,13 @@ static vx_tensor_set tensors(const struct job_request *request) {
 // Writes the names of the labels, and counts of the decoder's items.
 static void write_detection(const struct vx_job *job, struct text *out) {
   const struct vx_detector *detector = job->params.detect.detector;
-  const struct vx_operation *head = vx_operation_of((enum vx_op)detector->head);
+  const struct vx_operation *head = &vx_operations[detector->head];
   long long kept = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) kept += job->row_counts[cloud];
   of_model_write(job, out);
   json_printf(out, "class_names:");
   value_write_names(detector->class_names, out);
-  json_printf(out, "%s:{received:%ld kept:%lld", vx_item_name(head->items), detector->items * job->num_clouds, kept);
+  json_printf(out, "%s:{received:%ld kept:%lld", vx_item_names[head->items], detector->items * job->num_clouds, kept);
   fates_write(head->fates & ~VX_FATE_BIT(VX_FATE_KEPT), &job->counts, out);
   json_printf(out, "}");
 }

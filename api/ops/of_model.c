@@ -37,7 +37,7 @@ static bool is_used(const struct vx_detector *detector, const struct param *para
 }
 
 void of_model_choose(struct job_request *request, const struct vx_detector *detector) {
-  param_rows rows = operation_of(request->job.op)->rows;
+  param_rows rows = operations[request->job.op]->rows;
   request->job.params.detect = vx_detect_of(detector);
   for (int i = 0; rows[i]; i++)
     if (overrides(rows[i])) request->given[i] = is_used(detector, rows[i]);
@@ -46,7 +46,7 @@ void of_model_choose(struct job_request *request, const struct vx_detector *dete
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
 static bool check_used(const struct job_request *request, struct error *error) {
-  param_rows rows = operation_of(request->job.op)->rows;
+  param_rows rows = operations[request->job.op]->rows;
   for (int i = 0; rows[i]; i++)
     if (overrides(rows[i]) && request->given[i] && !is_used(request->job.params.detect.detector, rows[i]))
       return error_refuse(error, ERROR_BAD_PARAMETER, rows[i]->name,
@@ -65,7 +65,7 @@ static bool check_outputs(const struct job_request *request, struct error *error
   vx_tensor_set missing = request->job.tensors & (VX_HEAD_TENSORS | VX_SPARSE_TENSORS) & ~made;
   return !missing ||
          error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which the model %s does not have",
-                      vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)), request->model);
+                      vx_tensors[__builtin_ctzll(missing)].name, request->model);
 }
 
 static bool check_columns(const struct job_request *request, struct error *error) {

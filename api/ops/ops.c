@@ -10,15 +10,13 @@
 #include "api/params/params.h"
 #include "api/params/values.h"
 
-static const struct operation *const operations[VX_OPS] = {
+const struct operation *const operations[VX_OPS] = {
     [VX_VOXELIZE] = &operation_voxelize, [VX_FPS] = &operation_fps,
     [VX_POINTS_OP] = &operation_points,  [VX_TRANSFORM] = &operation_transform,
     [VX_NMS] = &operation_nms,           [VX_DECODE] = &operation_decode,
     [VX_SCATTER] = &operation_scatter,   [VX_DECODE_CENTER] = &operation_decode_center,
     [VX_DETECT] = &operation_detect,     [VX_BACKBONE] = &operation_backbone,
 };
-
-const struct operation *operation_of(enum vx_op op) { return operations[op]; }
 
 enum vx_op operation_with_head(const char *head, size_t length) {
   enum vx_op op = 0;
@@ -235,19 +233,19 @@ static bool finish_columns(struct job_request *request, struct error *error) {
 
 // Whether the operation is nothing but its chain.
 static bool is_chain(const struct job_request *request) {
-  return (vx_operation_of(request->job.op)->tensors & ~VX_CHAIN_TENSORS) == 0;
+  return (vx_operations[request->job.op].tensors & ~VX_CHAIN_TENSORS) == 0;
 }
 
 static bool check_chain(const struct job_request *request, struct error *error) {
   vx_tensor_set without = is_chain(request) || request->chain.count > 0 ? 0 : request->job.tensors & VX_CHAIN_TENSORS;
   return !without || error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which needs steps",
-                                  vx_tensor_name((enum vx_tensor)__builtin_ctzll(without)));
+                                  vx_tensors[__builtin_ctzll(without)].name);
 }
 
 bool job_request_finish(struct job_request *request, struct error *error) {
   const struct operation *operation = operations[request->job.op];
   if (request->pool.failed) return pool_refuse(error);
-  if (vx_operation_of(request->job.op)->items == VX_POINT_ITEMS) {
+  if (vx_operations[request->job.op].items == VX_POINT_ITEMS) {
     if (!finish_columns(request, error)) return false;
     request->job.inputs[VX_POINTS] = vx_points_of(request->dtype, 0, request->num_features, NULL);
   }
@@ -276,7 +274,7 @@ int32_t job_request_columns(const struct job_request *request) {
 
 static bool add_up(const struct job_request *request, const int32_t *counts, int32_t count, int64_t rows,
                    struct error *error) {
-  const char *items = vx_item_name(vx_operation_of(request->job.op)->items), *name = job_request_counts(request);
+  const char *items = vx_item_names[vx_operations[request->job.op].items], *name = job_request_counts(request);
   int64_t sum = 0;
   for (int32_t i = 0; i < count; i++) sum += counts[i];
   if (sum == rows || !name) return true;
@@ -285,11 +283,11 @@ static bool add_up(const struct job_request *request, const int32_t *counts, int
 }
 
 static bool split_rows(struct job_request *request, int64_t rows, struct error *error) {
-  const char *items = vx_item_name(vx_operation_of(request->job.op)->items);
+  const char *items = vx_item_names[vx_operations[request->job.op].items];
   if (rows > VX_MAX_POINTS)
     return error_refuse(error, ERROR_IMPOSSIBLE, NULL, "the body has %lld %s; allowed: up to %lld", (long long)rows,
                         items, (long long)VX_MAX_POINTS);
-  if (vx_operation_of(request->job.op)->rows_carry_cloud_index) return true;
+  if (vx_operations[request->job.op].rows_carry_cloud_index) return true;
   if (request->num_clouds == 0) {
     request->num_clouds = 1;
     request->point_counts = pool_take(&request->pool, sizeof *request->point_counts);
@@ -303,7 +301,7 @@ static bool split_rows(struct job_request *request, int64_t rows, struct error *
 // Checks that inputs that were sent as tensors have the shapes that their rows in the table give.
 static bool check_input(const struct job_request *request, int number, struct error *error) {
   const struct vx_input *input = &request->job.inputs[number];
-  const struct vx_input_row *row = &vx_operation_of(request->job.op)->inputs[number];
+  const struct vx_input_row *row = &vx_operations[request->job.op].inputs[number];
   struct vx_sizes sizes = vx_sizes_of(&request->job);
   char given[96], expected[96];
   if (input->rank == 0 || vx_input_fits(input, row, &sizes)) return true;
@@ -337,7 +335,7 @@ bool job_request_split(struct job_request *request, int64_t rows, struct error *
   if (operation->count && !operation->count(request, error)) return false;
   if (!check_scale(request, error) || !split_rows(request, rows, error)) return false;
   request->job.num_clouds = request->num_clouds;
-  if (vx_operation_of(request->job.op)->items == VX_POINT_ITEMS) request->job.inputs[VX_POINTS].dims[0] = rows;
+  if (vx_operations[request->job.op].items == VX_POINT_ITEMS) request->job.inputs[VX_POINTS].dims[0] = rows;
   for (int i = 0; i < VX_MAX_INPUTS; i++)
     if (!check_input(request, i, error)) return false;
   const struct sent_sweeps *sent = &request->sent;

@@ -134,7 +134,7 @@ struct operation {
 extern const struct operation operation_voxelize, operation_fps, operation_points, operation_transform, operation_nms,
     operation_decode, operation_scatter, operation_decode_center, operation_detect, operation_backbone;
 // The row of an operation.
-const struct operation *operation_of(enum vx_op op);
+extern const struct operation *const operations[VX_OPS];
 // The operation with that head; VX_OPS if there is none.
 enum vx_op operation_with_head(const char *head, size_t length);
 

@@ -24,7 +24,7 @@ bool query_set(struct job_request *request, const struct query_item *item, struc
 
 // Whether the query itself has a parameter, other than `outputs`, that decides which tensors are returned.
 static bool names_tensors(const struct job_request *request, const struct query *query) {
-  param_rows rows = operation_of(request->job.op)->rows;
+  param_rows rows = operations[request->job.op]->rows;
   for (int i = 0; rows[i]; i++)
     if (rows[i]->names_tensors && query_find(query, rows[i]->name)) return true;
   return false;
@@ -37,7 +37,7 @@ static bool is_repeated(const struct query *query, const char *name) {
 }
 
 bool job_request_overlay(struct job_request *request, const struct query *query, struct error *error) {
-  const struct operation *operation = operation_of(request->job.op);
+  const struct operation *operation = operations[request->job.op];
   vx_tensor_set tensors = operation->tensors(request);
   // The list of steps comes first, because it decides which parameters of steps there are.
   const struct query_item *steps = query_find(query, "steps");

@@ -29,7 +29,7 @@ void sampling_finish(struct job_request *request, struct vx_sampling *sampling) 
 }
 
 bool sampling_split(struct job_request *request, struct vx_sampling *sampling, struct error *error) {
-  const char *name = operation_of(request->job.op)->samples;
+  const char *name = operations[request->job.op]->samples;
   if (!sampling->enabled) return true;
   sampling->max_work = request->max_sampling_work;
   if (sampling->stacked && request->num_sample_counts != request->num_clouds)

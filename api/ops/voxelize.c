@@ -245,8 +245,8 @@ static bool check_computed(vx_tensor_set tensors, vx_tensor_set available, struc
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(tensors & ~available & VX_TENSOR_BIT(tensor))) continue;
     bool sampled = VX_SAMPLED_TENSORS & VX_TENSOR_BIT(tensor);
-    return error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which %s",
-                        vx_tensor_name((enum vx_tensor)tensor), sampled ? "needs fps" : "feature does not compute");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which %s", vx_tensors[tensor].name,
+                        sampled ? "needs fps" : "feature does not compute");
   }
   return true;
 }
@@ -270,7 +270,7 @@ static bool check_tensors(const struct job_request *request, struct error *error
       return error_refuse(error, ERROR_IMPOSSIBLE, "max_points_per_voxel",
                           "%s is padded to max_points_per_voxel points, so it needs a cap of 1 or more; "
                           "with 0 (no cap) ask for feature=mean and point_voxel_ids",
-                          vx_tensor_name((enum vx_tensor)tensor));
+                          vx_tensors[tensor].name);
   return true;
 }
 

@@ -222,7 +222,7 @@ static const char *word_of(const struct param *param, int index) { return param-
 
 static const char *tensor_of(const struct param *param, int index) {
   (void)param;
-  return index < VX_TENSOR_COUNT ? vx_tensor_name((enum vx_tensor)index) : NULL;
+  return index < VX_TENSOR_COUNT ? vx_tensors[index].name : NULL;
 }
 
 // The name of a type's value at an index; NULL after the last.

@@ -163,7 +163,7 @@ static bool take_output(struct reading *reading, const json_t *object) {
   if (strchr(name, ',')) return refuse(reading, "outputs is '%.64s'; allowed: one name each", name);
   if (binary && !json_is_boolean(binary)) return refuse(reading, "output %.64s: binary_data is not a boolean", name);
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    if (strcmp(name, vx_tensor_name((enum vx_tensor)tensor)) != 0) continue;
+    if (strcmp(name, vx_tensors[tensor].name) != 0) continue;
     if (shared && !region_ref_read(parameters, &infer->regions[tensor], reading->error)) return false;
     if (shared) infer->shared |= VX_TENSOR_BIT(tensor);
     if (shared || (binary ? json_is_true(binary) : reading->binary_output)) infer->binary |= VX_TENSOR_BIT(tensor);
@@ -218,7 +218,7 @@ static bool read_json(struct reading *reading, const char *bytes, size_t size, c
 
 // A body without JSON holds only the points, as rows of the model. The answer has all tensors as bytes.
 static bool read_raw(struct reading *reading, const struct job_request *request) {
-  const struct vx_operation *operation = vx_operation_of(request->job.op);
+  const struct vx_operation *operation = &vx_operations[request->job.op];
   size_t row = job_request_row_bytes(request), size = reading->size;
   if (operation->items != VX_POINT_ITEMS)
     return refuse(reading, "a body without JSON is the input points, which %s does not have", operation->name);

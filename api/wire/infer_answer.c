@@ -57,8 +57,8 @@ static void write_data(const struct vx_shape *shape, const char *data, struct vx
 // ---- the JSON -------------------------------------------------------------------------------------------------------
 
 static void write_counts(const struct vx_job *job, struct text *out) {
-  const struct vx_operation *operation = vx_operation_of(job->op);
-  const char *items = vx_item_name(operation->items);
+  const struct vx_operation *operation = &vx_operations[job->op];
+  const char *items = vx_item_names[operation->items];
   json_printf(out, "%s_received:%ld", items, job->counts.received);
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
     if (vx_fates_of_job(job) & VX_FATE_BIT(fate))
@@ -92,7 +92,7 @@ static void write_parameters(const struct answer *answer, bool widest, struct te
 static void write_output(const struct answer *answer, const struct vx_layout *layout, int tensor, const char *tensors,
                          struct text *out) {
   const struct vx_shape *shape = &layout->shape[tensor];
-  json_printf(out, "{name:%s datatype:%s shape:", vx_tensor_name((enum vx_tensor)tensor), model_datatype(shape->dtype));
+  json_printf(out, "{name:%s datatype:%s shape:", vx_tensors[tensor].name, model_datatype(shape->dtype));
   json_put_integers(out, shape->dims, shape->rank);
   if (is_binary(answer->infer, tensor)) json_printf(out, "parameters:{binary_data_size:%zu}", shape->bytes);
   if (is_json(answer->infer, tensor))

@@ -85,7 +85,7 @@ static bool read_input(struct reading *reading, const json_t *object) {
 
 bool infer_inputs_read(struct infer_inputs *inputs, const json_t *list, const struct job_request *request,
                        const char *bytes, size_t size, struct error *error) {
-  struct reading reading = {inputs, vx_operation_of(request->job.op), job_request_counts(request), bytes, size, error};
+  struct reading reading = {inputs, &vx_operations[request->job.op], job_request_counts(request), bytes, size, error};
   if (!json_is_array(list)) return error_refuse(error, ERROR_BAD_BODY, NULL, "there is no list of inputs");
   for (size_t i = 0; i < json_array_size(list); i++)
     if (!read_input(&reading, json_array_get(list, i))) return false;
@@ -146,7 +146,7 @@ size_t infer_inputs_bytes(const struct infer_inputs *inputs) {
 
 bool infer_inputs_copy(const struct infer_inputs *inputs, const struct infer_memory *memory, char *out,
                        struct job_request *request, struct error *error) {
-  const struct vx_input_row *rows = vx_operation_of(request->job.op)->inputs;
+  const struct vx_input_row *rows = vx_operations[request->job.op].inputs;
   size_t at = 0;
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
     const struct infer_input *input = &inputs->list[i];
@@ -161,7 +161,7 @@ bool infer_inputs_copy(const struct infer_inputs *inputs, const struct infer_mem
 void infer_inputs_loss(const struct infer_inputs *inputs, const struct job_request *request, struct vx_stop *stop,
                        struct cloud_loss *loss) {
   const struct infer_input *points = &inputs->list[VX_POINTS];
-  bool are_points = vx_operation_of(request->job.op)->items == VX_POINT_ITEMS;
+  bool are_points = vx_operations[request->job.op].items == VX_POINT_ITEMS;
   if (are_points && points->json && points->tensor.rank == 2 && points->tensor.dtype == VX_FLOAT32)
     infer_note_losses(points->json, &points->tensor, stop, loss);
 }

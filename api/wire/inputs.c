@@ -37,7 +37,7 @@ bool input_refuse(const struct vx_operation *operation, const char *name, const 
 }
 
 bool inputs_complete(const struct job_request *request, struct error *error) {
-  const struct vx_operation *operation = vx_operation_of(request->job.op);
+  const struct vx_operation *operation = &vx_operations[request->job.op];
   for (int i = 0; i < VX_MAX_INPUTS && operation->inputs[i].name; i++)
     if (request->job.inputs[i].rank == 0 && !operation->inputs[i].optional)
       return error_refuse(error, ERROR_BAD_BODY, NULL, "the input %s is missing", operation->inputs[i].name);
@@ -106,7 +106,7 @@ bool input_describe(const struct vx_input_row *row, const struct tensor_words *w
 
 bool inputs_take_points(struct job_request *request, bool fixed, struct error *error) {
   struct vx_input *points = &request->job.inputs[VX_POINTS];
-  if (vx_operation_of(request->job.op)->items != VX_POINT_ITEMS) return true;
+  if (vx_operations[request->job.op].items != VX_POINT_ITEMS) return true;
   if (points->rank != 2 || points->dims[1] < VX_MIN_FEATURES || points->dims[1] > VX_MAX_FEATURES)
     return error_refuse(error, ERROR_BAD_BODY, NULL,
                         "the input points does not have the shape [N, C] with C from %d to %d", VX_MIN_FEATURES,
@@ -127,7 +127,7 @@ bool inputs_take_points(struct job_request *request, bool fixed, struct error *e
 
 bool input_is_aligned(const struct job_request *request, int number) {
   const struct vx_input *input = &request->job.inputs[number];
-  bool points = number == VX_POINTS && vx_operation_of(request->job.op)->items == VX_POINT_ITEMS;
+  bool points = number == VX_POINTS && vx_operations[request->job.op].items == VX_POINT_ITEMS;
   size_t alignment = points ? VX_TENSOR_ALIGNMENT : vx_dtype_size(input->dtype);
   return input->rank == 0 || (uintptr_t)input->data % alignment == 0;
 }

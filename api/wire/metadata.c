@@ -18,14 +18,14 @@ const char *answer_timing_name(int timing) {
   if (timing == TIMING_RECEIVE) return "receive";
   if (timing == TIMING_QUEUE) return "queue";
   if (timing == TIMING_TOTAL) return "total";
-  return vx_stage_name((enum vx_stage)(timing - TIMING_STAGES));
+  return vx_stage_names[timing - TIMING_STAGES];
 }
 
 bool answer_has_timing(const struct answer *answer, int timing) {
   if (!is_stage(timing)) return true;
   if (!answer->job) return false;
   uint32_t steps = answer->job->chain ? VX_STAGE_BIT(VX_STAGE_STEPS) : 0;
-  return (vx_operation_of(answer->job->op)->stages | steps) & VX_STAGE_BIT(timing - TIMING_STAGES);
+  return (vx_operations[answer->job->op].stages | steps) & VX_STAGE_BIT(timing - TIMING_STAGES);
 }
 
 int64_t answer_timing_ns(const struct answer *answer, int timing) {
@@ -95,14 +95,14 @@ static void write_timing(const struct answer *answer, bool widest, struct text *
 
 const char *const voxel_fates[VX_VOXEL_FATES] = {"kept", "dropped", "block_filtered"};
 
-static const char *items_of(const struct vx_job *job) { return vx_item_name(vx_operation_of(job->op)->items); }
+static const char *items_of(const struct vx_job *job) { return vx_item_names[vx_operations[job->op].items]; }
 
 static void write_batch(const struct vx_job *job, struct text *out) {
   const struct {
     const char *name;  // NULL if there is none
     const int32_t *counts;
-  } parts[] = {{vx_operation_of(job->op)->rows_carry_cloud_index ? NULL : items_of(job), job->point_counts},
-               {vx_operation_of(job->op)->rows, job->row_counts},
+  } parts[] = {{vx_operations[job->op].rows_carry_cloud_index ? NULL : items_of(job), job->point_counts},
+               {vx_operations[job->op].rows, job->row_counts},
                {vx_sampling_of(job) ? "samples" : NULL, job->sample_counts}};
   json_printf(out, "batch:{size:%d", job->num_clouds);
   for (size_t part = 0; part < sizeof parts / sizeof *parts; part++) {
@@ -114,7 +114,7 @@ static void write_batch(const struct vx_job *job, struct text *out) {
 }
 
 static void write_counts(const struct vx_job *job, struct text *out) {
-  const struct vx_operation *operation = vx_operation_of(job->op);
+  const struct vx_operation *operation = &vx_operations[job->op];
   const struct vx_counts *counts = &job->counts;
   json_printf(out, "%s:{received:%ld", items_of(job), counts->received);
   fates_write(vx_fates_of_job(job), counts, out);
@@ -169,7 +169,7 @@ static void write_origin(const struct answer *answer, struct text *out) {
 
 void answer_metadata(const struct answer *answer, bool widest, struct text *out) {
   const struct vx_job *job = answer->job;
-  const struct operation *operation = operation_of(job->op);
+  const struct operation *operation = operations[job->op];
   bool stable = answer_is_stable(answer);
   json_printf(out, "{");
   if (!stable) write_origin(answer, out);

@@ -59,7 +59,7 @@ static void write_tensor(const struct model *model, const struct spelling *spell
 // The type to report for an input that allows several: for points the type that the columns of rows share, else the
 // first.
 static enum vx_dtype dtype_of(const struct model *model, const struct vx_input_row *row) {
-  bool points = vx_operation_of(model->request->job.op)->items == VX_POINT_ITEMS;
+  bool points = vx_operations[model->request->job.op].items == VX_POINT_ITEMS;
   enum vx_dtype first = VX_FLOAT32;
   while (!(row->dtypes & VX_DTYPE_BIT(first))) first++;
   bool shared = points && model->request->columns.num_types == 1;
@@ -74,7 +74,7 @@ static bool takes(const struct model *model, int input) {
 
 static void write_inputs(const struct model *model, const struct spelling *spelling, struct text *out) {
   static const enum vx_extent clouds[] = {VX_EXTENT_BATCH, VX_EXTENT_NONE};
-  const struct vx_input_row *rows = vx_operation_of(model->request->job.op)->inputs;
+  const struct vx_input_row *rows = vx_operations[model->request->job.op].inputs;
   const char *counts = job_request_counts(model->request);
   for (int i = 0; i < VX_MAX_INPUTS && rows[i].name; i++)
     if (takes(model, i))
@@ -84,12 +84,12 @@ static void write_inputs(const struct model *model, const struct spelling *spell
 
 static void write_outputs(const struct model *model, const struct spelling *spelling, struct text *out) {
   const struct job_request *request = model->request;
-  vx_tensor_set tensors = request->outputs ? request->outputs : operation_of(request->job.op)->tensors(request);
+  vx_tensor_set tensors = request->outputs ? request->outputs : operations[request->job.op]->tensors(request);
   struct vx_sizes sizes = vx_sizes_of(&request->job);
   for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
     if (tensors & VX_TENSOR_BIT(tensor))
-      write_tensor(model, spelling, vx_tensor_name(tensor), vx_tensor_dtype(tensor, &sizes), vx_tensor_extents(tensor),
-                   false, out);
+      write_tensor(model, spelling, vx_tensors[tensor].name, vx_tensor_dtype(tensor, &sizes),
+                   vx_tensors[tensor].extents, false, out);
 }
 
 // ---- documents ------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ bool npz_write(const struct answer *answer, const struct vx_layout *layout, cons
   zip_begin(&zip, out, answer->stop);
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(layout->tensors & VX_TENSOR_BIT(tensor))) continue;
-    zip_open(&zip, vx_tensor_name((enum vx_tensor)tensor), ".npy");
+    zip_open(&zip, vx_tensors[tensor].name, ".npy");
     put_npy_header(out, &layout->shape[tensor]);
     bytes_append(out, answer->stop, tensors ? tensors + layout->offset[tensor] : NULL, layout->shape[tensor].bytes);
     zip_close(&zip);

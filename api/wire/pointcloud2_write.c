@@ -51,7 +51,7 @@ enum { FIELD_INT32 = 5, FIELD_FLOAT32 = 7, FIELD_BYTES = 4 };
 static bool has(vx_tensor_set tensors, enum vx_tensor tensor) { return tensors & VX_TENSOR_BIT(tensor); }
 
 vx_tensor_set pointcloud2_tensors(const struct job_request *request) {
-  vx_tensor_set computed = operation_of(request->job.op)->tensors(request), needed = 0;
+  vx_tensor_set computed = operations[request->job.op]->tensors(request), needed = 0;
   for (int i = 0; i < TOPICS; i++)
     needed |= computed & (VX_TENSOR_BIT(topics[i].points) | VX_TENSOR_BIT(topics[i].number));
   return has(needed, VX_VOXEL_FEATURES) ? needed : needed | (computed & VX_TENSOR_BIT(VX_VOXEL_COORDS));

@@ -30,7 +30,7 @@ static void write_header(const struct answer *answer, const struct vx_layout *la
       json_printf(out, "_padding_%d:", paddings++);
       write_tensor(out, &padding, end);
     }
-    json_printf(out, "%s:", vx_tensor_name((enum vx_tensor)tensor));
+    json_printf(out, "%s:", vx_tensors[tensor].name);
     write_tensor(out, &layout->shape[tensor], layout->offset[tensor]);
     end = layout->offset[tensor] + layout->shape[tensor].bytes;
   }

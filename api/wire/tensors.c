@@ -8,7 +8,7 @@
 
 static bool take_tensor(const char *name, const json_t *entry, const struct tensor_file *file,
                         struct job_request *request, struct error *error) {
-  const struct vx_operation *operation = vx_operation_of(request->job.op);
+  const struct vx_operation *operation = &vx_operations[request->job.op];
   int number = input_find(operation, name);
   if (number < 0) return input_refuse(operation, name, NULL, error);
   const struct vx_input_row row = input_row(operation, number);
@@ -42,7 +42,7 @@ static bool align(struct tensor_file *file, struct job_request *request, struct 
   for (int i = 0; i < VX_MAX_INPUTS; i++)
     if (inputs[i].rank) inputs[i].data = (const char *)inputs[i].data - beyond;
   if (are_aligned(request, &number)) return true;
-  const struct vx_input_row *rows = vx_operation_of(request->job.op)->inputs;
+  const struct vx_input_row *rows = vx_operations[request->job.op].inputs;
   return error_refuse(error, ERROR_BAD_BODY, NULL,
                       "tensor %s does not begin at a multiple of %zu bytes after tensor %s", rows[number].name,
                       vx_dtype_size(inputs[number].dtype), rows[0].name);

@@ -18,7 +18,7 @@ static bool nearly_all(int64_t part, int64_t all) { return all > 0 && part >= al
 static bool is_empty(const struct vx_job *job, const struct body_sniff *sniffed) {
   const struct join_report *joined = sniffed->joined;
   int64_t sent = 0;
-  if (!joined) return vx_operation_of(job->op)->items == VX_POINT_ITEMS && job->counts.received == 0;
+  if (!joined) return vx_operations[job->op].items == VX_POINT_ITEMS && job->counts.received == 0;
   for (int32_t i = 0; i < joined->count; i++)
     if (joined->sweeps[i].sent) sent += joined->sweeps[i].points.received;
   return sent == 0;
@@ -61,7 +61,7 @@ uint32_t warnings_of(const struct vx_job *job, const struct body_sniff *sniffed)
   const struct cloud_loss *loss = sniffed->loss;
   const struct deskew_report *deskewed = sniffed->deskewed;
   const struct join_report *joined = sniffed->joined;
-  bool of_points = vx_operation_of(job->op)->items == VX_POINT_ITEMS;
+  bool of_points = vx_operations[job->op].items == VX_POINT_ITEMS;
   int64_t finite = job->chain ? job->report->left : counts->received - counts->not_finite;
   const bool holds[WARNING_KINDS] = {
       [WARNING_EMPTY] = is_empty(job, sniffed),

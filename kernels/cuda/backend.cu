@@ -161,12 +161,12 @@ static cuda_operation *operation_of(enum vx_op op) {
 }
 
 static bool runs(const struct vx_job *job) {
-  return vx_operation_of(job->op)->needs_detector ? cuda_detects(job) : operation_of(job->op) != NULL;
+  return vx_operations[job->op].needs_detector ? cuda_detects(job) : operation_of(job->op) != NULL;
 }
 
 static enum vx_status run_operation(struct vx_lane *lane, struct vx_job *job, struct error *error) {
-  return vx_operation_of(job->op)->needs_detector ? cuda_detect(lane, job, error)
-                                                  : cuda_run_job(lane, job, operation_of(job->op), NULL, error);
+  return vx_operations[job->op].needs_detector ? cuda_detect(lane, job, error)
+                                               : cuda_run_job(lane, job, operation_of(job->op), NULL, error);
 }
 
 static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct error *error) {

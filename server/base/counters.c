@@ -84,7 +84,7 @@ static void count_steps(struct counters *counters, const struct vx_job *job) {
 
 void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer) {
   add(&counters->samples, counts->sampled);
-  enum vx_items items = vx_operation_of(answer->job->op)->items;
+  enum vx_items items = vx_operations[answer->job->op].items;
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) add(&counters->fates[items][fate], counts->fates[fate]);
   count_steps(counters, answer->job);
   for (int i = 0; i < VX_VOXEL_FATES; i++) add(&counters->voxels[i], counts->voxels[i]);

@@ -122,7 +122,7 @@ bool job_acquire_decoder(struct job *job, enum coding coding) { return acquire(j
 bool job_acquire_scratch(struct job *job, size_t bytes) { return acquire(job, bytes, try_scratch); }
 
 void job_acquire_detector(struct job *job) {
-  if (!vx_operation_of(job->asked.job.op)->needs_detector) return;
+  if (!vx_operations[job->asked.job.op].needs_detector) return;
   job->held.detector = detector_of(&job->asked);
   detector_hold(job->held.detector);
 }

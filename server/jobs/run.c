@@ -31,7 +31,7 @@ static void look(void *ctx) {
   struct body_sniff *sniffed = &job->result.answer.sniffed;
   if (job->looked) return;
   job->looked = true;
-  if (vx_operation_of(job->work.op)->items == VX_POINT_ITEMS) {
+  if (vx_operations[job->work.op].items == VX_POINT_ITEMS) {
     if (job->asked.format == FORMAT_RAW) *sniffed = body_sniff(&view, job->spec.form);
     sniffed->seen = points_look(&view, &job->asked.expected);
   }
@@ -199,7 +199,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
     if (gpu_status == VX_FAILED) give_up_session(job, lanes, gpu_error.text);
     if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
-  if (vx_operation_of(job->work.op)->needs_detector) job->work.params.detect.session = NULL;
+  if (vx_operations[job->work.op].needs_detector) job->work.params.detect.session = NULL;
   if (!lanes->alone) job->work.helpers = helpers_idle(job->services->helpers);
   job->result.error.kind = ERROR_NONE;  // the CPU may not need the memory that the GPU could not get
   bool reachable = !source_rows(job) || bring_points(job);
@@ -215,7 +215,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
 // The parameter that the error names, or NULL. A backend refuses a sampling only for too many samples.
 static const char *parameter_at_fault(const struct job *job, enum vx_status status) {
   bool sampled = vx_sampling_of(&job->work) != NULL;
-  return status == VX_REFUSED && !job->output_refused && sampled ? operation_of(job->work.op)->samples : NULL;
+  return status == VX_REFUSED && !job->output_refused && sampled ? operations[job->work.op]->samples : NULL;
 }
 
 // Whether the job was stopped. If so, replaces its error: a pass that was stopped may have failed for a false reason.

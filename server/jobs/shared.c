@@ -104,7 +104,7 @@ static size_t bytes_of(const struct job *job, const struct sink *sink) {
 bool sinks_reserve(struct job *job) {
   for (int i = 0; i < job->shared->sinks; i++) {
     const struct sink *sink = &job->shared->sink[i];
-    const char *what = sink->tensor == WHOLE_ANSWER ? "the answer" : vx_tensor_name((enum vx_tensor)sink->tensor);
+    const char *what = sink->tensor == WHOLE_ANSWER ? "the answer" : vx_tensors[sink->tensor].name;
     size_t bytes = bytes_of(job, sink), room = sink->part.bytes;
     if (bytes > room)
       return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, sink->part.parameter,

@@ -257,7 +257,7 @@ _Static_assert((int)JOINED_SWEEPS_MAX <= (int)VX_MAX_SECTIONS, "each joined swee
 void sweeps_count(struct job *job) {
   struct job_stream *stream = job->stream;
   const struct join_report *joined = &stream->joined;
-  if (!vx_operation_of(job->work.op)->sectioned && !job->work.chain) return;
+  if (!vx_operations[job->work.op].sectioned && !job->work.chain) return;
   for (int32_t i = 0; i < joined->count; i++) stream->points[i] = (int32_t)joined->sweeps[i].points.joined;
   job->work.sections = (struct vx_sections){joined->count, stream->points, stream->counts};
 }

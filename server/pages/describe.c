@@ -21,7 +21,7 @@ static void describe_problems(struct text *out) {
 
 static void describe_tensors(struct text *out) {
   json_printf(out, "[");
-  for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) json_put_string(out, vx_tensor_name(tensor));
+  for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) json_put_string(out, vx_tensors[tensor].name);
   json_printf(out, "]");
 }
 

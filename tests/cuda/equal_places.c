@@ -24,7 +24,7 @@ void places_close(struct side *side) {
 }
 
 static bool may_give(const struct side *side, const struct vx_layout *layout) {
-  return side->places_at != NULL && side->placing && !vx_operation_of(side->job.op)->needs_detector &&
+  return side->places_at != NULL && side->placing && !vx_operations[side->job.op].needs_detector &&
          side->job.counts.received > 0 && layout->bytes + VX_TENSOR_COUNT * MOST_BETWEEN + GUARD <= ROOM;
 }
 

@@ -58,7 +58,7 @@ static const struct vx_caller caller = {.output = give_output, .stopped = is_sto
 
 static void set_sections(struct side *side, const struct scan *scan) {
   int64_t points = side->job.inputs[VX_POINTS].dims[0], begin = 0;
-  if (!vx_operation_of(side->job.op)->sectioned || scan->num_clouds != 1 || scan->num_sections == 0) return;
+  if (!vx_operations[side->job.op].sectioned || scan->num_clouds != 1 || scan->num_sections == 0) return;
   for (int32_t i = 0; i < scan->num_sections; i++) {
     int64_t end = points * scan->section_ends[i] / SECTION_PARTS;
     side->section_points[i] = (int32_t)(end - begin);
@@ -188,7 +188,7 @@ static bool same(const struct side *a, const struct side *b, int32_t num_clouds,
     if (bytes != 0 && memcmp(x, y, bytes) != 0) {
       size_t at = 0;
       while (x[at] == y[at]) at++;
-      snprintf(text, size, "%s at byte %zu of %zu", vx_tensor_name((enum vx_tensor)t), at, bytes);
+      snprintf(text, size, "%s at byte %zu of %zu", vx_tensors[t].name, at, bytes);
       return false;
     }
   }
@@ -199,7 +199,7 @@ static bool same(const struct side *a, const struct side *b, int32_t num_clouds,
 static void describe_job(const struct vx_job *job, char *text, size_t size) {
   const struct vx_voxelize *params = &job->params.voxelize;
   const struct vx_sampling *sampling = vx_sampling_of(job);
-  int length = snprintf(text, size, "%s C %d in %d tensors %llx", vx_operation_of(job->op)->name, job_columns(job),
+  int length = snprintf(text, size, "%s C %d in %d tensors %llx", vx_operations[job->op].name, job_columns(job),
                         (int)job->inputs[VX_POINTS].dtype, (unsigned long long)job->tensors);
   if (sampling != NULL) length += snprintf(text + length, size - (size_t)length, " start %d", sampling->start);
   if (job->op != VX_VOXELIZE) return;

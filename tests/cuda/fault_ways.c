@@ -252,7 +252,7 @@ struct vx_job way_job(const struct way *way) {
   if (way->op == VX_POINTS_OP || way->with == CHAINED) set_transform(way, &asked);
   if (has_maps(way)) set_maps(way, &asked);
   if (way->op == VX_SCATTER) set_scatter(way, &asked);
-  if (vx_operation_of(way->op)->needs_detector) set_detector(way, &asked);
+  if (vx_operations[way->op].needs_detector) set_detector(way, &asked);
   if (way->with == SAMPLED)
     *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = INT64_MAX};
   if (way->with == SECTIONED) asked.sections = (struct vx_sections){.count = WAY_SECTIONS, .points = section_points};

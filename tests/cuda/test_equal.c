@@ -136,7 +136,7 @@ static void parse(int argc, char **argv, struct options *options) {
 static bool takes_its_jobs(void) {
   bool good = true;
   for (enum vx_op op = 0; op < VX_OPS; op++) {
-    const struct vx_job job = {.op = op, .tensors = vx_operation_of(op)->tensors};
+    const struct vx_job job = {.op = op, .tensors = vx_operations[op].tensors};
     good = good && vx_cuda_backend.runs(&job) == (op != VX_DETECT);
   }
   if (!good) printf("the CUDA backend takes a job without kernels, or declines a job with kernels\n");

@@ -48,7 +48,7 @@ static void choose_model(uint8_t choice, struct infer *infer, struct job_request
   enum vx_op op = choice & 64 ? VX_NMS : choice & 32 ? VX_DECODE : ops[choice % 3];
   struct error error;
   job_request_init(request, op);
-  *infer = (struct infer){.model = vx_operation_of(op)->name, .version = "1", .preset = choice & 16, .head_bytes = -1};
+  *infer = (struct infer){.model = vx_operations[op].name, .version = "1", .preset = choice & 16, .head_bytes = -1};
   bool good = !infer->preset || op != VX_TRANSFORM || job_request_finish(request, &error);
   assert(good);
 }

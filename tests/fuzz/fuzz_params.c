@@ -206,14 +206,14 @@ static void check_stream(const struct job_request *request) {
 }
 
 static void check_request(const struct job_request *request) {
-  bool points = vx_operation_of(request->job.op)->items == VX_POINT_ITEMS;
+  bool points = vx_operations[request->job.op].items == VX_POINT_ITEMS;
   assert(!points || (request->num_features >= VX_MIN_FEATURES && request->num_features <= VX_MAX_FEATURES));
   assert(request->num_clouds >= 0 && request->num_clouds <= VX_MAX_CLOUDS);
   assert(request->timeout_ms >= 0);
   assert(request->num_fields == 0 || request->num_fields == request->num_features);
   assert(request->format == FORMAT_RAW || request->dtype == VX_FLOAT32);
   vx_tensor_set tensors = request->job.tensors;
-  assert(tensors && !(tensors & ~vx_operation_of(request->job.op)->tensors));
+  assert(tensors && !(tensors & ~vx_operations[request->job.op].tensors));
   check_sampling(request);
   if (request->stream.name[0]) check_stream(request);
   if (request->job.op == VX_VOXELIZE) check_voxelize(request);
@@ -227,7 +227,7 @@ static void check_request(const struct job_request *request) {
 
 // The clouds have all rows. In a request for points, each cloud has at most as many samples as points.
 static void check_split(const struct job_request *request, int64_t rows) {
-  if (vx_operation_of(request->job.op)->rows_carry_cloud_index) return;  // no cloud has its own stretch of rows
+  if (vx_operations[request->job.op].rows_carry_cloud_index) return;  // no cloud has its own stretch of rows
   for (int32_t i = 0; i < request->num_clouds; i++) {
     rows -= request->point_counts[i];
     if (request->job.op == VX_FPS) assert(request->sample_counts[i] <= request->point_counts[i]);

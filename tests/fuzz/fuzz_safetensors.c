@@ -39,8 +39,8 @@ static void check_metadata(const json_t *header, const struct answer *answer) {
   assert(json_is_object(metadata));
   const json_t *batch = json_object_get(metadata, "batch");
   assert(json_integer_value(json_object_get(batch, "size")) == answer->job->num_clouds);
-  const struct vx_operation *operation = vx_operation_of(answer->job->op);
-  const json_t *counts = json_object_get(batch, vx_item_name(operation->items));
+  const struct vx_operation *operation = &vx_operations[answer->job->op];
+  const json_t *counts = json_object_get(batch, vx_item_names[operation->items]);
   assert(json_array_size(counts) == (operation->rows_carry_cloud_index ? 0 : (size_t)answer->job->num_clouds));
   assert(json_is_object(json_object_get(metadata, "parameters")));
   json_decref(metadata);

@@ -43,7 +43,7 @@ static void read_body(enum vx_op op, char *body, size_t size) {
   begin(&request, op);
   bool good = tensors_read(body, size, &request, &error);
   if (good) {
-    bool points = vx_operation_of(op)->items == VX_POINT_ITEMS;
+    bool points = vx_operations[op].items == VX_POINT_ITEMS;
     for (int i = 0; i < VX_MAX_INPUTS; i++) {
       const struct vx_input *input = &request.job.inputs[i];
       check_input(input, body, size, i == 0 && points ? VX_TENSOR_ALIGNMENT : vx_dtype_size(input->dtype));

@@ -67,7 +67,7 @@ enum vx_status cpu_fps_prepare(struct cpu_fps *fps, const float *rows, const int
     sample += job->sample_counts[number];
     candidates += found;
   }
-  if (status == VX_OK && !vx_operation_of(job->op)->makes_voxels) {
+  if (status == VX_OK && !vx_operations[job->op].makes_voxels) {
     job->counts.kept = candidates;
     job->counts.not_finite = job->counts.received - candidates;
   }

@@ -308,7 +308,7 @@ struct cuda_run cuda_read_job(struct vx_lane *lane, struct vx_job *job) {
   struct cuda_run run = {};
   run.lane = lane;
   run.job = job;
-  run.operation = vx_operation_of(job->op);
+  run.operation = &vx_operations[job->op];
   run.params = job->op == VX_VOXELIZE ? &job->params.voxelize : NULL;
   run.sampling = vx_sampling_of(job);
   run.stream = lane->stream;

@@ -159,7 +159,7 @@ static __global__ void __launch_bounds__(BLOCK)
 static bool numbers_rows(const struct vx_job *job) {
   vx_tensor_set readers =
       VX_TENSOR_BIT(VX_LEFT_POINTS) | VX_TENSOR_BIT(VX_POINT_INDICES) | VX_TENSOR_BIT(VX_POINT_ROWS);
-  bool alone = (vx_operation_of(job->op)->tensors & ~VX_CHAIN_TENSORS) == 0;
+  bool alone = (vx_operations[job->op].tensors & ~VX_CHAIN_TENSORS) == 0;
   bool ranked = vx_starts_at_rank(job) && job->params.fps.sampling.start > 0;
   return (job->tensors & readers) != 0 || (alone && job->num_clouds > 1) || ranked;
 }

@@ -179,7 +179,7 @@ static bool same_tensor(const struct bench_backend *backend, const struct bench_
   const char *got = (const char *)backend->out + backend->layout.offset[tensor];
   if (memcmp(got, expected, backend->layout.shape[tensor].bytes) == 0) return true;
   fprintf(stderr, "voxel-bench: %s: %s of backend %s differs from the plain voxelizer's\n", scan->name,
-          vx_tensor_name(tensor), backend->table->name);
+          vx_tensors[tensor].name, backend->table->name);
   return false;
 }
 

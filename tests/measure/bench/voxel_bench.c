@@ -291,8 +291,7 @@ static void print_row(const struct bench *bench, const char *first, const struct
 static void print_stages(const struct bench *bench, const struct row *row) {
   for (int b = 0; b < bench->num_open; b++) {
     printf("  %s stages, ms:", bench->open[b].table->name);
-    for (int s = 0; s < VX_STAGE_COUNT; s++)
-      printf(" %s %.3f", vx_stage_name((enum vx_stage)s), row->backend[b].stage_ms[s]);
+    for (int s = 0; s < VX_STAGE_COUNT; s++) printf(" %s %.3f", vx_stage_names[s], row->backend[b].stage_ms[s]);
     putchar('\n');
   }
 }

@@ -225,9 +225,9 @@ static const struct vx_caller checked_caller = {
 
 static bool runs(const struct vx_job *job) {
   const char *lacking = getenv("VOXELD_STANDIN_LACKS");
-  bool lacks = lacking != NULL && strcmp(lacking, vx_operation_of(job->op)->name) == 0;
+  bool lacks = lacking != NULL && strcmp(lacking, vx_operations[job->op].name) == 0;
   for (enum vx_tensor tensor = 0; lacking != NULL && tensor < VX_TENSOR_COUNT; tensor++)
-    lacks |= (job->tensors & VX_TENSOR_BIT(tensor)) != 0 && strcmp(lacking, vx_tensor_name(tensor)) == 0;
+    lacks |= (job->tensors & VX_TENSOR_BIT(tensor)) != 0 && strcmp(lacking, vx_tensors[tensor].name) == 0;
   return !lacks && (job->op != VX_DETECT || job->params.detect.session != NULL);
 }
 

@@ -248,7 +248,7 @@ static json_t *metadata_of_sweeps(enum vx_op op) {
   job.num_clouds = 1;
   job.point_counts = &all;
   job.row_counts = &rows;
-  if (vx_operation_of(op)->sectioned) job.sections = (struct vx_sections){2, points, counts};
+  if (vx_operations[op].sectioned) job.sections = (struct vx_sections){2, points, counts};
   struct answer answer = {.request_id = "id",
                           .backend = "cpu",
                           .device = "d",

@@ -48,7 +48,7 @@ static bool read_by(const struct infer *by, const char *json, const void *tensor
 // A request to the model of the operation.
 static bool read_to(enum vx_op op, const char *json, const void *tensors, size_t size) {
   job_request_init(&request, op);
-  return read_by(&(struct infer){.model = vx_operation_of(op)->name, .version = "1", .head_bytes = -1}, json, tensors,
+  return read_by(&(struct infer){.model = vx_operations[op].name, .version = "1", .head_bytes = -1}, json, tensors,
                  size);
 }
 

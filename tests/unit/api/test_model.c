@@ -130,8 +130,8 @@ static void each_operation_can_be_told(void **state) {
   const struct named named = {presets, NULL};
   for (enum vx_op op = 0; op < VX_OPS; op++) {
     struct model model;
-    if (vx_operation_of(op)->needs_detector) continue;
-    assert_true(model_find(&named, vx_operation_of(op)->name, "", &request, &model, &error));
+    if (vx_operations[op].needs_detector) continue;
+    assert_true(model_find(&named, vx_operations[op].name, "", &request, &model, &error));
     assert_false(model.preset);
     json_decref(written(&model, model_write_metadata));
     json_decref(written(&model, model_write_config));
@@ -237,7 +237,7 @@ static void every_name_fits(void **state) {
   (void)state;
   enum { LONGEST_PRESET = 63 };
   for (enum vx_op op = 0; op < VX_OPS; op++)
-    assert_true(LONGEST_PRESET + 1 + strlen(vx_operation_of(op)->name) < MODEL_NAME_SIZE);
+    assert_true(LONGEST_PRESET + 1 + strlen(vx_operations[op].name) < MODEL_NAME_SIZE);
   assert_true((int)MODEL_NAME_SIZE <= (int)ROUTE_NAME_SIZE);
 }
 

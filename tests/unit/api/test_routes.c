@@ -145,12 +145,12 @@ static void each_operation_has_its_endpoint(void **state) {
     if (route->op == VX_OPS || route->op == OP_OF_MODEL) continue;
     assert_string_equal(route->method, "POST");
     assert_int_equal(strncmp(route->path, "/v1/", 4), 0);
-    assert_string_equal(route->path + 4, vx_operation_of(route->op)->name);
+    assert_string_equal(route->path + 4, vx_operations[route->op].name);
     endpoints[route->op]++;
   }
   for (enum vx_op op = 0; op < VX_OPS; op++) {
-    const char *head = operation_of(op)->head;
-    assert_int_equal(endpoints[op], head && strcmp(head, operation_of(VX_DECODE)->head) != 0 ? 0 : 1);
+    const char *head = operations[op]->head;
+    assert_int_equal(endpoints[op], head && strcmp(head, operations[VX_DECODE]->head) != 0 ? 0 : 1);
   }
 }
 

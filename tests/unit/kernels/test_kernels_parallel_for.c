@@ -116,7 +116,7 @@ static void dismiss(struct crew *crew) {
 // Sections of a lone cloud, one of them empty, if the operation has sections.
 static void cut_sections(struct crew *crew, struct vx_job *job) {
   int32_t left = job->point_counts[0];
-  if (!vx_operation_of(job->op)->sectioned || job->num_clouds != 1) return;
+  if (!vx_operations[job->op].sectioned || job->num_clouds != 1) return;
   for (int i = 0; i < SECTIONS; i++) {
     crew->section_points[i] = i == SECTIONS - 1 ? left : i == 2 ? 0 : left / 3;
     left -= crew->section_points[i];

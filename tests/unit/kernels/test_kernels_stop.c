@@ -230,8 +230,7 @@ static void run(enum kind kind, int most, struct asker *asker) {
   job.caller = &caller;
   job.ctx = asker;
   job.row_counts = asker->outcome.row_counts;
-  if (vx_operation_of(job.op)->sectioned)
-    job.sections = (struct vx_sections){SECTIONS, sections, asker->section_counts};
+  if (vx_operations[job.op].sectioned) job.sections = (struct vx_sections){SECTIONS, sections, asker->section_counts};
   asker->outcome.status = backend->run(lane, &job, &asker->outcome.error);
   asker->outcome.counts = job.counts;
 }
