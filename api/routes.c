@@ -5,37 +5,18 @@
 
 #include "api/base/json_write.h"
 
-static const struct route routes[ENDPOINT_COUNT] = {
+const struct route routes[ENDPOINT_COUNT] = {
 #define X(endpoint, method, path, op, doc) {method, path, op, doc},
     ENDPOINTS(X)
 #undef X
-        {"", "unknown", VX_OPS, "any other path"},
+        {"", "unknown", ROUTE_PLAIN, "any other path"},
 };
-
-const struct route *route_of(enum endpoint endpoint) { return &routes[endpoint]; }
 
 enum problem_style route_style(const char *path) {
   static const char root[] = "/v2";
   size_t length = sizeof root - 1;
   bool kserve = strncmp(path, root, length) == 0 && (path[length] == '\0' || path[length] == '/');
   return kserve ? PROBLEM_STYLE_KSERVE : PROBLEM_STYLE_HTTP;
-}
-
-bool route_is_probe(enum endpoint endpoint) {
-  return endpoint == ENDPOINT_HEALTHZ || endpoint == ENDPOINT_READYZ || endpoint == ENDPOINT_KSERVE_LIVE ||
-         endpoint == ENDPOINT_KSERVE_READY;
-}
-
-bool route_is_public(enum endpoint endpoint) {
-  return route_is_probe(endpoint) || endpoint == ENDPOINT_VIEWER || endpoint == ENDPOINT_DASHBOARD ||
-         endpoint == ENDPOINT_REFERENCE || endpoint == ENDPOINT_WEB;
-}
-
-bool route_has_state(enum endpoint endpoint) {
-  static const char *const roots[] = {"/v1/streams", "/v1/events", "/v2/systemsharedmemory"};
-  for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
-    if (strncmp(routes[endpoint].path, roots[i], strlen(roots[i])) == 0) return true;
-  return false;
 }
 
 // Copies the part before the next slash to `out`. Returns the rest of the path; NULL if the part is empty or too long.

@@ -7,10 +7,17 @@
 #include "api/base/text.h"
 #include "kernels/kernels.h"
 
-enum { OP_OF_MODEL = VX_OPS + 1 };  // the path of the endpoint names a model, which has the operation
+// What an endpoint does, if the row names no operation.
+enum {
+  OP_OF_MODEL = VX_OPS,  // it computes: the path names a model, which has the operation
+  ROUTE_PLAIN,           // it shows or changes something of the service
+  ROUTE_STATE,           // it shows or changes what the service keeps for a client: streams, regions of shared memory
+  ROUTE_PUBLIC,          // a page for browsers: needs no credentials, since it reveals nothing about the service
+  ROUTE_PROBE            // a health check: needs no credentials
+};
 
-// X(endpoint, method, path, operation, doc). The operation is VX_OPS if the endpoint computes nothing. A * in a path
-// matches any one name. /versions/ and a version may follow the name of a model of KServe's protocol.
+// X(endpoint, method, path, operation or ROUTE_, doc). A * in a path matches any one name. /versions/ and a version may
+// follow the name of a model of KServe's protocol.
 #define ENDPOINTS(X)                                                                                                   \
   X(VOXELIZE, "POST", "/v1/voxelize", VX_VOXELIZE, "points in, voxels out")                                            \
   X(FPS, "POST", "/v1/fps", VX_FPS, "points in, farthest point samples out")                                           \
@@ -21,52 +28,57 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the path of the endpoint names a model, w
   X(SCATTER, "POST", "/v1/scatter", VX_SCATTER, "voxels' features in, a dense map out")                                \
   X(DETECT, "POST", "/v1/detect", VX_DETECT, "points in; boxes detected by a model out")                               \
   X(BACKBONE, "POST", "/v1/backbone", VX_BACKBONE, "points in; features of a model's backbone out")                    \
-  X(DETECTORS, "GET", "/v1/models", VX_OPS, "the detection models, as JSON")                                           \
-  X(DETECTOR, "GET", "/v1/models/*", VX_OPS, "one detection model, as JSON")                                           \
-  X(PRESETS, "GET", "/v1/presets", VX_OPS, "the named parameter sets, as JSON")                                        \
-  X(PRESET, "GET", "/v1/presets/*", VX_OPS, "one named parameter set, as JSON")                                        \
-  X(STREAMS, "GET", "/v1/streams", VX_OPS, "the client's streams, as JSON")                                            \
-  X(STREAM, "GET", "/v1/streams/*", VX_OPS, "one stream, as JSON")                                                     \
-  X(STREAM_DELETE, "DELETE", "/v1/streams/*", VX_OPS, "drops the sweeps of a stream")                                  \
-  X(STREAM_LAST, "GET", "/v1/streams/*/last", VX_OPS, "the points that the stream's last request joined")              \
-  X(STREAM_EVENTS, "GET", "/v1/streams/*/events", VX_OPS, "events of the stream, as server-sent events")               \
-  X(EVENTS, "GET", "/v1/events", VX_OPS, "events of all streams of the client, as server-sent events")                 \
-  X(STATUS, "GET", "/v1/status", VX_OPS, "backend, device, workers, queue, memory, version and uptime, as JSON")       \
-  X(HEALTHZ, "GET", "/healthz", VX_OPS, "liveness: 200 while the process serves")                                      \
-  X(READYZ, "GET", "/readyz", VX_OPS, "readiness: 503 while starting or draining")                                     \
-  X(METRICS, "GET", "/metrics", VX_OPS, "Prometheus text format")                                                      \
-  X(OPENAPI, "GET", "/openapi.yaml", VX_OPS, "the OpenAPI description of this API")                                    \
-  X(DESCRIBE, "GET", "/v1/describe", VX_OPS, "the tables of `voxeld --describe`, such as the parameters, as JSON")     \
-  X(VIEWER, "GET", "/", VX_OPS, "a page that shows scans and their voxels, in a browser")                              \
-  X(DASHBOARD, "GET", "/status", VX_OPS, "a page that shows the state of the service, in a browser")                   \
-  X(REFERENCE, "GET", "/docs", VX_OPS, "a page that shows the OpenAPI description, in a browser")                      \
-  X(WEB, "GET", "/ui/*", VX_OPS, "the files of the pages")                                                             \
-  X(KSERVE, "GET", "/v2", VX_OPS, "KServe v2: the server's name, version and extensions")                              \
-  X(KSERVE_LIVE, "GET", "/v2/health/live", VX_OPS, "KServe v2: liveness")                                              \
-  X(KSERVE_READY, "GET", "/v2/health/ready", VX_OPS, "KServe v2: readiness; 503 while starting or draining")           \
-  X(MODELS, "GET", "/v2/models", VX_OPS, "KServe v2: the names of the models")                                         \
-  X(MODELS_STATS, "GET", "/v2/models/stats", VX_OPS, "KServe v2: the statistics of all models")                        \
-  X(MODEL, "GET", "/v2/models/*", VX_OPS, "KServe v2: a model's inputs and default outputs")                           \
-  X(MODEL_CONFIG, "GET", "/v2/models/*/config", VX_OPS, "KServe v2: a model's config, in Triton's form")               \
-  X(MODEL_STATS, "GET", "/v2/models/*/stats", VX_OPS, "KServe v2: a model's requests so far, and their times")         \
-  X(MODEL_READY, "GET", "/v2/models/*/ready", VX_OPS, "KServe v2: whether a model takes requests")                     \
+  X(DETECTORS, "GET", "/v1/models", ROUTE_PLAIN, "the detection models, as JSON")                                      \
+  X(DETECTOR, "GET", "/v1/models/*", ROUTE_PLAIN, "one detection model, as JSON")                                      \
+  X(PRESETS, "GET", "/v1/presets", ROUTE_PLAIN, "the named parameter sets, as JSON")                                   \
+  X(PRESET, "GET", "/v1/presets/*", ROUTE_PLAIN, "one named parameter set, as JSON")                                   \
+  X(STREAMS, "GET", "/v1/streams", ROUTE_STATE, "the client's streams, as JSON")                                       \
+  X(STREAM, "GET", "/v1/streams/*", ROUTE_STATE, "one stream, as JSON")                                                \
+  X(STREAM_DELETE, "DELETE", "/v1/streams/*", ROUTE_STATE, "drops the sweeps of a stream")                             \
+  X(STREAM_LAST, "GET", "/v1/streams/*/last", ROUTE_STATE, "the points that the stream's last request joined")         \
+  X(STREAM_EVENTS, "GET", "/v1/streams/*/events", ROUTE_STATE, "events of the stream, as server-sent events")          \
+  X(EVENTS, "GET", "/v1/events", ROUTE_STATE, "events of all streams of the client, as server-sent events")            \
+  X(STATUS, "GET", "/v1/status", ROUTE_PLAIN, "backend, device, workers, queue, memory, version and uptime, as JSON")  \
+  X(HEALTHZ, "GET", "/healthz", ROUTE_PROBE, "liveness: 200 while the process serves")                                 \
+  X(READYZ, "GET", "/readyz", ROUTE_PROBE, "readiness: 503 while starting or draining")                                \
+  X(METRICS, "GET", "/metrics", ROUTE_PLAIN, "Prometheus text format")                                                 \
+  X(OPENAPI, "GET", "/openapi.yaml", ROUTE_PLAIN, "the OpenAPI description of this API")                               \
+  X(DESCRIBE, "GET", "/v1/describe", ROUTE_PLAIN,                                                                      \
+    "the tables of `voxeld --describe`, such as the parameters, as JSON")                                              \
+  X(VIEWER, "GET", "/", ROUTE_PUBLIC, "a page that shows scans and their voxels, in a browser")                        \
+  X(DASHBOARD, "GET", "/status", ROUTE_PUBLIC, "a page that shows the state of the service, in a browser")             \
+  X(REFERENCE, "GET", "/docs", ROUTE_PUBLIC, "a page that shows the OpenAPI description, in a browser")                \
+  X(WEB, "GET", "/ui/*", ROUTE_PUBLIC, "the files of the pages")                                                       \
+  X(KSERVE, "GET", "/v2", ROUTE_PLAIN, "KServe v2: the server's name, version and extensions")                         \
+  X(KSERVE_LIVE, "GET", "/v2/health/live", ROUTE_PROBE, "KServe v2: liveness")                                         \
+  X(KSERVE_READY, "GET", "/v2/health/ready", ROUTE_PROBE, "KServe v2: readiness; 503 while starting or draining")      \
+  X(MODELS, "GET", "/v2/models", ROUTE_PLAIN, "KServe v2: the names of the models")                                    \
+  X(MODELS_STATS, "GET", "/v2/models/stats", ROUTE_PLAIN, "KServe v2: the statistics of all models")                   \
+  X(MODEL, "GET", "/v2/models/*", ROUTE_PLAIN, "KServe v2: a model's inputs and default outputs")                      \
+  X(MODEL_CONFIG, "GET", "/v2/models/*/config", ROUTE_PLAIN, "KServe v2: a model's config, in Triton's form")          \
+  X(MODEL_STATS, "GET", "/v2/models/*/stats", ROUTE_PLAIN, "KServe v2: a model's requests so far, and their times")    \
+  X(MODEL_READY, "GET", "/v2/models/*/ready", ROUTE_PLAIN, "KServe v2: whether a model takes requests")                \
   X(INFER, "POST", "/v2/models/*/infer", OP_OF_MODEL, "KServe v2: tensors in, tensors out")                            \
-  X(MODEL_INDEX, "POST", "/v2/repository/index", VX_OPS, "KServe v2: the models, each with its state")                 \
-  X(MODEL_LOAD, "POST", "/v2/repository/models/*/load", VX_OPS, "KServe v2: always refused")                           \
-  X(MODEL_UNLOAD, "POST", "/v2/repository/models/*/unload", VX_OPS, "KServe v2: always refused")                       \
-  X(REGIONS, "GET", "/v2/systemsharedmemory/status", VX_OPS, "KServe v2: the shared-memory regions of the client")     \
-  X(REGION, "GET", "/v2/systemsharedmemory/region/*/status", VX_OPS,                                                   \
+  X(MODEL_INDEX, "POST", "/v2/repository/index", ROUTE_PLAIN, "KServe v2: the models, each with its state")            \
+  X(MODEL_LOAD, "POST", "/v2/repository/models/*/load", ROUTE_PLAIN, "KServe v2: always refused")                      \
+  X(MODEL_UNLOAD, "POST", "/v2/repository/models/*/unload", ROUTE_PLAIN, "KServe v2: always refused")                  \
+  X(REGIONS, "GET", "/v2/systemsharedmemory/status", ROUTE_STATE,                                                      \
+    "KServe v2: the shared-memory regions of the client")                                                              \
+  X(REGION, "GET", "/v2/systemsharedmemory/region/*/status", ROUTE_STATE,                                              \
     "KServe v2: one shared-memory region of the client")                                                               \
-  X(REGION_REGISTER, "POST", "/v2/systemsharedmemory/region/*/register", VX_OPS,                                       \
+  X(REGION_REGISTER, "POST", "/v2/systemsharedmemory/region/*/register", ROUTE_STATE,                                  \
     "KServe v2: opens POSIX shared memory as a region of the client")                                                  \
-  X(REGION_UNREGISTER, "POST", "/v2/systemsharedmemory/region/*/unregister", VX_OPS, "KServe v2: closes a region")     \
-  X(REGIONS_UNREGISTER, "POST", "/v2/systemsharedmemory/unregister", VX_OPS,                                           \
+  X(REGION_UNREGISTER, "POST", "/v2/systemsharedmemory/region/*/unregister", ROUTE_STATE,                              \
+    "KServe v2: closes a region")                                                                                      \
+  X(REGIONS_UNREGISTER, "POST", "/v2/systemsharedmemory/unregister", ROUTE_STATE,                                      \
     "KServe v2: closes all regions of the client")                                                                     \
-  X(CUDA_REGIONS, "GET", "/v2/cudasharedmemory/status", VX_OPS, "KServe v2: an empty list: no CUDA memory is shared")  \
-  X(CUDA_REGION, "GET", "/v2/cudasharedmemory/region/*/status", VX_OPS, "KServe v2: an empty list")                    \
-  X(CUDA_REGION_REGISTER, "POST", "/v2/cudasharedmemory/region/*/register", VX_OPS, "KServe v2: always refused")       \
-  X(CUDA_REGION_UNREGISTER, "POST", "/v2/cudasharedmemory/region/*/unregister", VX_OPS, "KServe v2: does nothing")     \
-  X(CUDA_REGIONS_UNREGISTER, "POST", "/v2/cudasharedmemory/unregister", VX_OPS, "KServe v2: does nothing")
+  X(CUDA_REGIONS, "GET", "/v2/cudasharedmemory/status", ROUTE_PLAIN,                                                   \
+    "KServe v2: an empty list: no CUDA memory is shared")                                                              \
+  X(CUDA_REGION, "GET", "/v2/cudasharedmemory/region/*/status", ROUTE_PLAIN, "KServe v2: an empty list")               \
+  X(CUDA_REGION_REGISTER, "POST", "/v2/cudasharedmemory/region/*/register", ROUTE_PLAIN, "KServe v2: always refused")  \
+  X(CUDA_REGION_UNREGISTER, "POST", "/v2/cudasharedmemory/region/*/unregister", ROUTE_PLAIN,                           \
+    "KServe v2: does nothing")                                                                                         \
+  X(CUDA_REGIONS_UNREGISTER, "POST", "/v2/cudasharedmemory/unregister", ROUTE_PLAIN, "KServe v2: does nothing")
 
 enum endpoint {
 #define X(endpoint, method, path, op, doc) ENDPOINT_##endpoint,
@@ -78,11 +90,11 @@ enum endpoint {
 
 struct route {
   const char *method, *path;
-  int op;  // an enum vx_op; VX_OPS if the endpoint computes nothing; or OP_OF_MODEL
+  int op;  // an enum vx_op, OP_OF_MODEL, or a ROUTE_
   const char *doc;
 };
 
-const struct route *route_of(enum endpoint endpoint);  // also of ENDPOINT_UNKNOWN, whose path is "unknown"
+extern const struct route routes[ENDPOINT_COUNT];  // the path of ENDPOINT_UNKNOWN is "unknown"
 
 enum { ROUTE_NAME_SIZE = 128, ROUTE_VERSION_SIZE = 64 };
 
@@ -104,16 +116,6 @@ enum endpoint route_counted(enum endpoint endpoint);
 // The form of problems for clients of that path, which need not have an endpoint.
 enum problem_style route_style(const char *path);
 
-// Whether the endpoint is a health check.
-bool route_is_probe(enum endpoint endpoint);
-
-// Whether the endpoint needs no credentials: health checks, and the browser pages, which by themselves reveal nothing
-// about the service.
-bool route_is_public(enum endpoint endpoint);
-
-// Whether the endpoint shows or changes what the service keeps for a client: streams, and regions of shared memory.
-bool route_has_state(enum endpoint endpoint);
-
 // Refuses a path without an endpoint. The error names the path, and either lists the existing paths or says where they
 // are listed. Returns false.
 bool route_missing(const char *path, struct error *error);
@@ -123,7 +125,10 @@ bool route_missing(const char *path, struct error *error);
 VX_WARN_UNUSED bool route_takes(enum endpoint endpoint, const char *method, struct error *error);
 
 // Whether a request to the endpoint is a job.
-static inline bool route_computes(enum endpoint endpoint) { return route_of(endpoint)->op != VX_OPS; }
+static inline bool route_computes(enum endpoint endpoint) { return routes[endpoint].op <= OP_OF_MODEL; }
+static inline bool route_is_probe(enum endpoint endpoint) { return routes[endpoint].op == ROUTE_PROBE; }
+static inline bool route_is_public(enum endpoint endpoint) { return routes[endpoint].op >= ROUTE_PUBLIC; }
+static inline bool route_has_state(enum endpoint endpoint) { return routes[endpoint].op == ROUTE_STATE; }
 
 const char *route_allow(enum endpoint endpoint);  // the value of the Allow header
 

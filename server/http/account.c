@@ -63,8 +63,8 @@ static void log_request(const struct request *request, bool aborted, int64_t now
   if (strcmp(request->address, request->peer->address) != 0) log_string(&line, "proxy", request->peer->address);
   if (request->user[0]) log_string(&line, "user", request->user);
   log_string(&line, "method", request->method);
-  log_string(&line, "endpoint", route_of(request->endpoint)->path);
-  if (strcmp(request->path, route_of(request->endpoint)->path) != 0) log_string(&line, "path", request->path);
+  log_string(&line, "endpoint", routes[request->endpoint].path);
+  if (strcmp(request->path, routes[request->endpoint].path) != 0) log_string(&line, "path", request->path);
   log_outcome(&line, request, aborted);
   log_integer(&line, "received_bytes", atomic_load(&request->peer->upload.bytes));
   log_integer(&line, "sent_bytes", request->sent_bytes);

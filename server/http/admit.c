@@ -145,8 +145,7 @@ static bool read_query(struct request *request) {
   struct service *service = request->service;
   struct job_request *asked = &request->job.asked;
   const struct named *named = catalog_acquire(service->catalog);
-  bool good =
-      job_request_from_query(asked, (enum vx_op)route_of(request->endpoint)->op, &query, named, &request->error);
+  bool good = job_request_from_query(asked, (enum vx_op)routes[request->endpoint].op, &query, named, &request->error);
   if (good) job_acquire_detector(&request->job);
   catalog_release(service->catalog);
   if (!good) return false;

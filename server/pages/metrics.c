@@ -41,7 +41,7 @@ static void write_requests(const struct view *view, const char *name, struct tex
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) {
     if (!is_counted(endpoint)) continue;
     const atomic_uint_fast64_t *outcomes = view->counters->requests[endpoint];
-    const char *path = route_of((enum endpoint)endpoint)->path;
+    const char *path = routes[endpoint].path;
     enum problem_style style = route_style(path);
     for (int kind = 0; kind < ERROR_COUNT; kind++) {
       int status = problem_status((enum error_kind)kind, style);
@@ -62,8 +62,7 @@ static void write_requests(const struct view *view, const char *name, struct tex
 static void write_durations(const struct view *view, const char *name, struct text *out) {
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
     if (is_counted(endpoint))
-      write_histogram(out, name, "endpoint", route_of((enum endpoint)endpoint)->path,
-                      &view->counters->durations[endpoint]);
+      write_histogram(out, name, "endpoint", routes[endpoint].path, &view->counters->durations[endpoint]);
 }
 
 static void write_refusals(const struct view *view, const char *name, struct text *out) {
