@@ -1,9 +1,10 @@
-// What every job on a CPU lane uses: the lane, its scratch, the clock, sorting.
+// What every job on a CPU lane uses: the lane, its scratch, sorting.
 //
 // A lane, and everything in it, belongs to one thread at a time.
 #ifndef VOXELD_CPU_BASE_H
 #define VOXELD_CPU_BASE_H
 
+#include "kernels/clock.h"
 #include "kernels/cpu/base/cell_index.h"
 #include "kernels/kernels.h"
 
@@ -45,8 +46,6 @@ struct vx_lane {
   struct cpu_arena levels;   // the cells of a sparse convolution's levels
   struct cpu_arena sparse;   // its lists of neighbours and its features
 };
-
-int64_t cpu_now_ns(void);
 
 // Gives an index its seed and its base. Then raises the base for the next index by `most`, the maximum number of keys
 // of this index.

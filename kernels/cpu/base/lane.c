@@ -3,13 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-
-int64_t cpu_now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *index) {
   memcpy(index->seed, lane->seed, sizeof index->seed);

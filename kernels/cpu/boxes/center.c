@@ -116,7 +116,7 @@ static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_
 
 static enum vx_status decode_task(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end,
                                   struct error *error) {
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   add_boxes(center, cloud, task, begin, end);
   center->nms.radius = center->params->radii[center->params->num_radii > 1 ? task : 0];
   return cpu_found_suppress(&center->found, cloud, began, error);
@@ -126,12 +126,12 @@ static enum vx_status decode_cloud(struct center *center, int32_t cloud, struct 
   struct vx_job *job = center->job;
   struct cpu_listing *listing = &center->listing;
   const int32_t *first = center->groups.first, *ends = listing->ends;
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   cpu_listing_clear(listing);
   find_candidates(center, cloud);
   cpu_listing_sort(listing);
   job->counts.below_threshold += job->point_counts[cloud] - listing->count;
-  job->stage_ns[VX_STAGE_DECODE] += cpu_now_ns() - began;
+  job->stage_ns[VX_STAGE_DECODE] += clock_ns() - began;
   enum vx_status status = VX_OK;
   for (int32_t task = 0; task < center->tasks && status == VX_OK; task++)
     status = decode_task(center, cloud, task, ends[first[task]], ends[first[task + 1]], error);

@@ -180,7 +180,7 @@ static void mark_over_pre_max(struct decode *decode, int32_t begin, int32_t end)
 
 static enum vx_status decode_group(struct decode *decode, int32_t cloud, int32_t group, struct error *error) {
   int32_t begin = decode->listing.ends[group], end = decode->listing.ends[group + 1];
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   if (end - begin > decode->params.nms.pre_max) mark_over_pre_max(decode, begin, end);
   VX_EACH_ROW(decode->job->stop, i, begin, end) {
     const struct cpu_candidate *best = &decode->listing.listed[i];
@@ -192,12 +192,12 @@ static enum vx_status decode_group(struct decode *decode, int32_t cloud, int32_t
 }
 
 static enum vx_status decode_cloud(struct decode *decode, int32_t cloud, struct error *error) {
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   enum vx_status status = VX_OK;
   cpu_listing_clear(&decode->listing);
   find_candidates(decode, cloud);
   cpu_listing_sort(&decode->listing);
-  decode->job->stage_ns[VX_STAGE_DECODE] += cpu_now_ns() - began;
+  decode->job->stage_ns[VX_STAGE_DECODE] += clock_ns() - began;
   for (int32_t group = 0; group < decode->groups.count && status == VX_OK; group++)
     status = decode_group(decode, cloud, group, error);
   return status;

@@ -94,13 +94,13 @@ static void choose(struct cpu_found *found, int32_t number) {
 
 enum vx_status cpu_found_suppress(struct cpu_found *found, int32_t cloud, int64_t began, struct error *error) {
   struct vx_job *job = found->job;
-  int64_t decoded = cpu_now_ns();
+  int64_t decoded = clock_ns();
   int32_t kept = cpu_suppress(&found->suppressor, found->count, found->kept, &job->counts);
   found->count = 0;
   for (int32_t i = 0; i < kept; i++) choose(found, found->kept[i]);
   job->row_counts[cloud] += kept;
   job->stage_ns[VX_STAGE_DECODE] += decoded - began;
-  job->stage_ns[VX_STAGE_NMS] += cpu_now_ns() - decoded;
+  job->stage_ns[VX_STAGE_NMS] += clock_ns() - decoded;
   return vx_stop_status(job->stop, error);
 }
 

@@ -65,12 +65,12 @@ enum vx_status cpu_nms(struct vx_lane *lane, struct vx_job *job, struct error *e
                                    .boxes = job->inputs[VX_BOXES].data,
                                    .labels = params->class_agnostic ? NULL : job->inputs[VX_LABELS].data}};
   struct cpu_arena measured = {0};
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   lay_out(&nms, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
   if (status != VX_OK) return status;
   lay_out(&nms, &lane->scratch);
   status = suppress(&nms, error);
-  job->stage_ns[VX_STAGE_NMS] = cpu_now_ns() - began;
+  job->stage_ns[VX_STAGE_NMS] = clock_ns() - began;
   return status != VX_OK || job->tensors == 0 ? status : write_output(&nms, error);
 }

@@ -54,14 +54,14 @@ static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detect
 static enum vx_status run_backbone(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   struct vx_job *job = detection->job;
   struct vx_sparse_rows rows = vx_detection_rows(detection);
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   enum vx_status status = vx_detection_check_time(detection, "the backbone ran", error);
   detection->sparse.map = detection->features_at;
   if (status == VX_OK)
     status =
         cpu_sparse(lane, job, &detection->detector->backbone, &rows, cpu_convolve_here(), &detection->sparse, error);
   memcpy(job->counts.level_rows, detection->sparse.level_rows, sizeof job->counts.level_rows);
-  job->stage_ns[VX_STAGE_BACKBONE] = cpu_now_ns() - began;
+  job->stage_ns[VX_STAGE_BACKBONE] = clock_ns() - began;
   return status;
 }
 
@@ -90,7 +90,7 @@ static void move_channels(const struct vx_detector_map *map, struct vx_stop *sto
 }
 
 static enum vx_status compute_maps(struct vx_detection *detection, struct error *error) {
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   enum vx_status status = vx_detection_network(detection, error);
   for (int i = 0; i < VX_MAX_INPUTS && status == VX_OK; i++) {
     if (vx_detection_moves(detection, i)) {
@@ -98,7 +98,7 @@ static enum vx_status compute_maps(struct vx_detection *detection, struct error 
                     detection->written[i], detection->last[i]);
     }
   }
-  detection->job->stage_ns[VX_STAGE_NETWORK] = cpu_now_ns() - began;
+  detection->job->stage_ns[VX_STAGE_NETWORK] = clock_ns() - began;
   return status == VX_OK ? vx_stop_status(detection->job->stop, error) : status;
 }
 
@@ -117,7 +117,7 @@ static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detectio
 // Copies the requested tensors of the stages to the job's output.
 static enum vx_status show_stages(struct vx_detection *detection, struct error *error) {
   struct vx_shown shown[VX_SHOWN_TENSORS];
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   enum vx_status status = vx_detection_settle(detection, error);
   int count = vx_detection_shown(detection, shown);
   for (int i = 0; i < count && status == VX_OK; i++) {
@@ -127,7 +127,7 @@ static enum vx_status show_stages(struct vx_detection *detection, struct error *
               shape->bytes);
     }
   }
-  detection->job->stage_ns[VX_STAGE_COPY_OUT] = cpu_now_ns() - began;
+  detection->job->stage_ns[VX_STAGE_COPY_OUT] = clock_ns() - began;
   return status == VX_OK ? vx_stop_status(detection->job->stop, error) : status;
 }
 

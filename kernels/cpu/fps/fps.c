@@ -49,7 +49,7 @@ static int32_t find_candidates(struct vx_stop *stop, const float *rows, int32_t 
 }
 
 enum vx_status cpu_fps_prepare(struct cpu_fps *fps, const float *rows, const int32_t *counts, struct error *error) {
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   struct vx_job *job = fps->job;
   fps->columns = (int32_t)job->inputs[VX_POINTS].dims[1];
   fps->rows = rows;
@@ -71,7 +71,7 @@ enum vx_status cpu_fps_prepare(struct cpu_fps *fps, const float *rows, const int
     job->counts.kept = candidates;
     job->counts.not_finite = job->counts.received - candidates;
   }
-  job->stage_ns[VX_STAGE_SAMPLE] += cpu_now_ns() - began;
+  job->stage_ns[VX_STAGE_SAMPLE] += clock_ns() - began;
   return status;
 }
 
@@ -142,11 +142,11 @@ static enum vx_status sample_cloud(void *ctx, const struct vx_worker *worker, in
 enum vx_status cpu_fps(struct cpu_fps *fps, struct vx_lane *lane, const struct vx_layout *layout, void *output,
                        struct error *error) {
   struct vx_job *job = fps->job;
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   struct sampling sampling = {fps, lane, layout, output};
   const struct vx_tasks clouds = {job->num_clouds, sample_cloud, &sampling};
   enum vx_status status = vx_parallel_for(job, lane, &clouds, error);
-  job->stage_ns[VX_STAGE_SAMPLE] += cpu_now_ns() - began;
+  job->stage_ns[VX_STAGE_SAMPLE] += clock_ns() - began;
   return status;
 }
 
@@ -181,10 +181,10 @@ enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struc
   enum vx_status status = vx_begin_samples(job, job->point_counts, error);
   if (status == VX_OK) status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
   if (status != VX_OK) return status;
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   float *widened = lay_out(&fps, &lane->scratch, job, &lane->points, largest);
   const float *points = cpu_float_points(lane, job->stop, job->counts.received * lane->points.dims[1], widened);
-  job->stage_ns[VX_STAGE_SAMPLE] = cpu_now_ns() - began;
+  job->stage_ns[VX_STAGE_SAMPLE] = clock_ns() - began;
   status = cpu_fps_prepare(&fps, points, job->point_counts, error);
   return status == VX_OK && job->tensors != 0 ? write_output(&fps, lane, error) : status;
 }

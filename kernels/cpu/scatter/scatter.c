@@ -117,13 +117,13 @@ static enum vx_status write_output(const struct scatter *scatter, struct error *
 
 enum vx_status cpu_scatter(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   struct scatter scatter = {.job = job, .coords = job->inputs[VX_COORDS].data, .rows = (int32_t)job->counts.received};
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   enum vx_status status = prepare(&scatter, lane, error);
   if (status != VX_OK) return status;
   judge(&scatter);
   place(&scatter);
   status = vx_stop_status(job->stop, error);
   if (status == VX_OK && job->tensors != 0) status = write_output(&scatter, error);
-  job->stage_ns[VX_STAGE_SCATTER] = cpu_now_ns() - began;
+  job->stage_ns[VX_STAGE_SCATTER] = clock_ns() - began;
   return status;
 }

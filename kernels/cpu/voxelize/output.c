@@ -98,13 +98,13 @@ static int32_t step_of(const struct writing *writing) {
 }
 
 static enum vx_status write_all(struct writing *writing, struct error *error) {
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   if (writing->count == 0) return VX_OK;
   writing->step = step_of(writing);
   const struct vx_tasks tasks = {(int32_t)(((int64_t)writing->items + writing->step - 1) / writing->step), write_task,
                                  writing};
   enum vx_status status = vx_parallel_for(writing->run->job, writing->run->lane, &tasks, error);
-  writing->run->job->stage_ns[writing->stage] += cpu_now_ns() - began;
+  writing->run->job->stage_ns[writing->stage] += clock_ns() - began;
   return status;
 }
 

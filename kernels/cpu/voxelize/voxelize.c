@@ -154,13 +154,13 @@ static enum vx_status write_output(struct cpu_run *run, struct error *error) {
 }
 
 enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct error *error) {
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   struct cpu_run run = {
       .job = job, .lane = lane, .stop = job->stop, .params = &job->params.voxelize, .sampling = vx_sampling_of(job)};
   enum vx_status status = prepare(&run, error);
   if (status == VX_OK) {
     status = group_clouds(&run, error);
-    job->stage_ns[VX_STAGE_VOXELIZE] = cpu_now_ns() - began;
+    job->stage_ns[VX_STAGE_VOXELIZE] = clock_ns() - began;
   }
   if (status == VX_OK && run.sampling) status = vx_begin_samples(job, job->row_counts, error);
   if (status == VX_OK && job->tensors != 0) status = write_output(&run, error);

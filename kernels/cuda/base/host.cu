@@ -4,8 +4,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "kernels/clock.h"
 #include "kernels/cuda/base/chain.cuh"
 #include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/transfer.cuh"
@@ -122,20 +122,6 @@ enum vx_status cuda_copy_inputs(struct cuda_run *run, struct error *error) {
 
 // ---- waiting --------------------------------------------------------------------------------------------------------
 
-static int64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static void pause_briefly(void) {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 // Sampling and suppression can take long. The host sleeps between its checks and asks the caller whether to stop.
 static enum vx_status await_long(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                                  bool *stopped, struct error *error) {
@@ -165,11 +151,11 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
   enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };
   const struct vx_caller *caller = run->job->caller;
   if (caller && caller->waiting) caller->waiting(run->job->ctx);
-  int64_t began = now_ns(), waited = 0;
+  int64_t began = clock_ns(), waited = 0;
   bool stopped = false;
   while (*word != sequence && waited < POLL_NS) {
-    for (int i = 0; i < SPINS && *word != sequence; i++) pause_briefly();
-    waited = now_ns() - began;
+    for (int i = 0; i < SPINS && *word != sequence; i++) clock_pause();
+    waited = clock_ns() - began;
     if (waited > TIGHT_NS) sched_yield();
   }
   if (*word != sequence && word == run->long_word) CUDA_TRY(await_long(run, word, sequence, &stopped, error));
