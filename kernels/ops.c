@@ -167,9 +167,6 @@ static int64_t center_pairs(const struct vx_job *job, int64_t rows) {
   return tasks * pairs_of(&params->nms, rows < params->max_objects ? rows : params->max_objects);
 }
 
-static const struct vx_sampling *voxelize_sampling(const struct vx_job *job) { return &job->params.voxelize.sampling; }
-static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return &job->params.fps.sampling; }
-
 // ---- the tables -----------------------------------------------------------------------------------------------------
 
 #define POINTS                                                                                                         \
@@ -230,13 +227,13 @@ const struct vx_operation vx_operations[VX_OPS] = {
                      .rows = "voxels",
                      .add_sizes = add_voxelize_sizes,
                      .check = check_voxelize,
-                     .sampling = voxelize_sampling},
+                     .sampling = offsetof(struct vx_job, params.voxelize.sampling)},
     [VX_FPS] = {.name = "fps",
                 .inputs = {POINTS},
                 .tensors = VX_SAMPLED_TENSORS | VX_CHAIN_TENSORS,
                 .stages = STAGES,
                 .fates = FINITE,
-                .sampling = fps_sampling},
+                .sampling = offsetof(struct vx_job, params.fps.sampling)},
     [VX_POINTS_OP] = {.name = "points",
                       .inputs = {POINTS},
                       .tensors = VX_CHAIN_TENSORS,
@@ -372,9 +369,9 @@ enum vx_op vx_op_find(const char *name) {
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
 const struct vx_sampling *vx_sampling_of(const struct vx_job *job) {
-  const struct vx_operation *operation = &vx_operations[job->op];
-  const struct vx_sampling *sampling = operation->sampling ? operation->sampling(job) : NULL;
-  return !sampling || !sampling->enabled ? NULL : sampling;
+  size_t offset = vx_operations[job->op].sampling;
+  const struct vx_sampling *sampling = (const void *)((const char *)job + offset);
+  return offset && sampling->enabled ? sampling : NULL;
 }
 
 enum vx_lane_use vx_lane_use_of(const struct vx_job *job, const int32_t *point_counts) {

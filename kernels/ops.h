@@ -43,8 +43,7 @@ struct vx_operation {
   void (*add_sizes)(const struct vx_job *job, struct vx_sizes *sizes);
   // Refuses a job whose parameters do not fit its inputs or tensors. May be NULL.
   enum vx_status (*check)(const struct vx_job *job, struct error *error);
-  // The job's sampling, enabled or not; NULL if the operation never samples.
-  const struct vx_sampling *(*sampling)(const struct vx_job *job);
+  size_t sampling;  // offset of the sampling in struct vx_job; 0: the operation never samples
   // The maximum number of pairs of boxes that are compared in a cloud with this many rows. NULL if the operation
   // compares no boxes.
   int64_t (*pairs)(const struct vx_job *job, int64_t rows);
