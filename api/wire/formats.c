@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/wire/wire.h"
+
 // tensors.c reads these.
 static bool looks_like_safetensors(const char *bytes, size_t size) {
   // Read as two floats, the length of the header is an x that no point has, and a y of 0.
@@ -148,8 +150,10 @@ const char *format_hint(enum body_format sent_as, const char *bytes, size_t size
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     if (size >= others[i].length && memcmp(bytes, others[i].magic, others[i].length) == 0) return others[i].hint;
   for (enum body_format format = FORMAT_PCD; format < FORMATS; format++)
-    if (format != sent_as && formats[format]->looks(bytes, size)) return formats[format]->hint;
-  if (format_ros1.looks(bytes, size)) return format_ros1.hint;
+    if (format != sent_as && formats[format]->looks && formats[format]->looks(bytes, size))
+      return formats[format]->hint;
+  const char *hint = pointcloud2_hint(sent_as, bytes, size);
+  if (hint) return hint;
   if (is_file_name(bytes, size))
     return "the body looks like the name of a file: curl sends the file if @ stands before its name, as in "
            "--data-binary @scan.bin";

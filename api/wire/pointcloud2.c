@@ -10,6 +10,7 @@
 #include "api/wire/cloudini.h"
 #include "api/wire/formats.h"
 #include "api/wire/lines.h"
+#include "api/wire/wire.h"
 
 static const char hint_ros1[] =
     "the body looks like a PointCloud2 of ROS 1, which is not read: send it as ROS 2 serializes it (CDR)";
@@ -293,34 +294,25 @@ static bool begins(const struct cdr *cdr, const char *bytes, size_t count) {
   return cdr->size - cdr->at >= count && memcmp(cdr->bytes + cdr->at, bytes, count) == 0;
 }
 
-static bool looks_compressed(const char *bytes, size_t size) {
-  struct error error;
-  struct cloud_file file;  // large, so only its used parts are set
-  file.num_fields = 0;
-  struct head head;
-  struct cdr cdr = {.bytes = bytes, .size = size, .error = &error};
-  if (!take_head(&cdr, &head, &file) || file.num_fields == 0) return false;
-  return begins(&cdr, gzip, sizeof gzip) || begins(&cdr, zstd, sizeof zstd) ||
-         cloudini_looks(bytes + cdr.at, size - cdr.at);
-}
-
 // ---- what a body looks like -----------------------------------------------------------------------------------------
 
-static bool looks_like(struct cdr cdr) {
+const char *pointcloud2_hint(enum body_format sent_as, const char *bytes, size_t size) {
   struct error error;
-  struct cloud_file file;  // large, so only its used parts are set
-  file.num_fields = 0;
   struct head head;
-  cdr.error = &error;
-  return take_head(&cdr, &head, &file) && file.num_fields > 0 && check_head(&head, &error);
+  struct cloud_file file;  // large, so only its used parts are set
+  for (int ros1 = 0; ros1 < 2; ros1++) {
+    struct cdr cdr = {.bytes = bytes, .size = size, .ros1 = ros1, .error = &error};
+    file.num_fields = 0;
+    if (!take_head(&cdr, &head, &file) || file.num_fields == 0) continue;
+    bool packed = begins(&cdr, gzip, sizeof gzip) || begins(&cdr, zstd, sizeof zstd) ||
+                  cloudini_looks(bytes + cdr.at, size - cdr.at);
+    bool whole = check_head(&head, &error);
+    if (ros1 && whole) return hint_ros1;
+    if (!ros1 && sent_as != FORMAT_POINTCLOUD2 && whole) return hint;
+    if (!ros1 && sent_as != FORMAT_COMPRESSEDPOINTCLOUD2 && packed) return hint_compressed;
+  }
+  return NULL;
 }
 
-static bool looks(const char *bytes, size_t size) { return looks_like((struct cdr){.bytes = bytes, .size = size}); }
-
-static bool looks_ros1(const char *bytes, size_t size) {
-  return looks_like((struct cdr){.bytes = bytes, .size = size, .ros1 = true});
-}
-
-const struct format format_pointcloud2 = {hint, looks, open};
-const struct format format_compressedpointcloud2 = {hint_compressed, looks_compressed, open_compressed};
-const struct format format_ros1 = {.hint = hint_ros1, .looks = looks_ros1};
+const struct format format_pointcloud2 = {.open = open};
+const struct format format_compressedpointcloud2 = {.open = open_compressed};

@@ -1,5 +1,5 @@
-// The small modules of the room: a body that is a safetensors file, the files npz and MCAP as answers, and the JSON of
-// inference requests.
+// The small modules of the room: a body that is a safetensors file, how a PointCloud2 looks, the files npz and MCAP as
+// answers, and the JSON of inference requests.
 //
 // Everything pointed to is the caller's. Any thread. Nothing here allocates, except tensors_read, which reads JSON.
 #ifndef VOXELD_WIRE_H
@@ -8,11 +8,10 @@
 #include <jansson.h>
 
 #include "api/base/text.h"
-#include "kernels/kernels.h"
+#include "api/ops/ops.h"
 
 struct answer;
 struct cloud_loss;
-struct job_request;
 
 // ---- tensors.c ------------------------------------------------------------------------------------------------------
 
@@ -20,6 +19,12 @@ struct job_request;
 // are aligned to 64. If the tensors are not aligned as kernels.h requires, the function moves them over the header.
 // False with an error.
 VX_WARN_UNUSED bool tensors_read(char *bytes, size_t size, struct job_request *request, struct error *error);
+
+// ---- pointcloud2.c --------------------------------------------------------------------------------------------------
+
+// The hint for a body that begins like a PointCloud2 of ROS 1, which is not read, or of ROS 2, compressed or not. NULL:
+// it does not, or it was sent as that.
+const char *pointcloud2_hint(enum body_format sent_as, const char *bytes, size_t size);
 
 // ---- npz.c ----------------------------------------------------------------------------------------------------------
 
