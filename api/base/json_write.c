@@ -91,8 +91,6 @@ void json_put_string(struct text *out, const char *string) {
   if (quoted) put_quote(out);
 }
 
-void json_put_integer(struct text *out, int64_t value) { json_put_fixed(out, value, 0); }
-
 void json_put_integers(struct text *out, const int64_t *values, int count) {
   begin_list(out, '[', ']');
   for (int i = 0; i < count; i++) json_put_integer(out, values[i]);

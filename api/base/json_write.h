@@ -20,10 +20,10 @@ __attribute__((format(printf, 2, 3))) void json_printf(struct text *out, const c
 
 // One part at a time, for loops and variable names.
 void json_member(struct text *out, const char *name);
-void json_put_string(struct text *out, const char *string);  // NULL: null
-void json_put_integer(struct text *out, int64_t value);
+void json_put_string(struct text *out, const char *string);                  // NULL: null
 void json_put_integers(struct text *out, const int64_t *values, int count);  // an array
 void json_put_fixed(struct text *out, int64_t units, int decimals);          // units / 10^decimals
+static inline void json_put_integer(struct text *out, int64_t value) { json_put_fixed(out, value, 0); }
 void json_put_double(struct text *out, double value);
 // Writes null for a number that is not finite, since JSON has no such numbers. -0.0 is written as
 // -0.0: readers would take -0 for an integer and lose the sign.

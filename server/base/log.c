@@ -248,19 +248,11 @@ void log_string(struct log_line *line, const char *key, const char *value) {
   settle(line, &before);
 }
 
-void log_integer(struct log_line *line, const char *key, int64_t value) {
+void log_fixed(struct log_line *line, const char *key, int64_t units, int decimals) {
   if (!line->wanted) return;
   const struct text before = line->text;
   put_key(&line->text, key);
-  json_put_integer(&line->text, value);
-  settle(line, &before);
-}
-
-void log_milliseconds(struct log_line *line, const char *key, int64_t nanoseconds) {
-  if (!line->wanted) return;
-  const struct text before = line->text;
-  put_key(&line->text, key);
-  json_put_fixed(&line->text, (nanoseconds + NS_PER_US / 2) / NS_PER_US, 3);
+  json_put_fixed(&line->text, units, decimals);
   settle(line, &before);
 }
 

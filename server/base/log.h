@@ -40,8 +40,13 @@ void log_stop(void);
 
 void log_begin(struct log_line *line, enum log_level level, const char *message);
 void log_string(struct log_line *line, const char *key, const char *value);
-void log_integer(struct log_line *line, const char *key, int64_t value);
-void log_milliseconds(struct log_line *line, const char *key, int64_t nanoseconds);
+void log_fixed(struct log_line *line, const char *key, int64_t units, int decimals);  // units / 10^decimals
+static inline void log_integer(struct log_line *line, const char *key, int64_t value) {
+  log_fixed(line, key, value, 0);
+}
+static inline void log_milliseconds(struct log_line *line, const char *key, int64_t ns) {
+  log_fixed(line, key, (ns + 500) / 1000, 3);
+}
 void log_end(struct log_line *line);
 
 // A whole line with one field.
