@@ -77,9 +77,10 @@ static void write_parameters(const struct answer *answer, bool widest, struct te
     json_printf(out, "request_id:%s backend:%s device:%s", answer->request_id, answer->backend, answer->device);
   write_counts(answer->job, out);
   for (int timing = 0; timing < TIMING_COUNT; timing++) {
-    if (stable || !answer_has_timing(answer, timing)) continue;
+    int64_t ns = answer_timing_ns(answer, timing);
+    if (stable || ns < 0) continue;
     json_printf(out, "%s_us:", answer_timing_name(timing));
-    json_put_fixed(out, (widest ? INT64_MAX : answer_timing_ns(answer, timing)) / 100, 1);
+    json_put_fixed(out, (widest ? INT64_MAX : ns) / 100, 1);
   }
   json_printf(out, "metadata:");
   json_begin_string(out);

@@ -12,8 +12,6 @@
 
 // ---- timing ---------------------------------------------------------------------------------------------------------
 
-static bool is_stage(int timing) { return timing >= TIMING_STAGES && timing < TIMING_TOTAL; }
-
 const char *answer_timing_name(int timing) {
   if (timing == TIMING_RECEIVE) return "receive";
   if (timing == TIMING_QUEUE) return "queue";
@@ -21,18 +19,14 @@ const char *answer_timing_name(int timing) {
   return vx_stage_names[timing - TIMING_STAGES];
 }
 
-bool answer_has_timing(const struct answer *answer, int timing) {
-  if (!is_stage(timing)) return true;
-  if (!answer->job) return false;
-  uint32_t steps = answer->job->chain ? VX_STAGE_BIT(VX_STAGE_STEPS) : 0;
-  return (vx_operations[answer->job->op].stages | steps) & VX_STAGE_BIT(timing - TIMING_STAGES);
-}
-
 int64_t answer_timing_ns(const struct answer *answer, int timing) {
   if (timing == TIMING_RECEIVE) return answer->receive_ns;
   if (timing == TIMING_QUEUE) return answer->queue_ns;
   if (timing == TIMING_TOTAL) return answer->total_ns;
-  return answer->job->stage_ns[timing - TIMING_STAGES];
+  if (!answer->job) return -1;
+  uint32_t steps = answer->job->chain ? VX_STAGE_BIT(VX_STAGE_STEPS) : 0;
+  bool has = (vx_operations[answer->job->op].stages | steps) & VX_STAGE_BIT(timing - TIMING_STAGES);
+  return has ? answer->job->stage_ns[timing - TIMING_STAGES] : -1;
 }
 
 // Writes a time in milliseconds, as the header Server-Timing has it.
@@ -65,9 +59,10 @@ static void write_step_durations(const struct answer *answer, struct text *out) 
 void answer_server_timing(const struct answer *answer, struct text *out) {
   const char *comma = "";
   for (int timing = 0; timing < TIMING_COUNT; timing++) {
-    if (!answer_has_timing(answer, timing)) continue;
+    int64_t ns = answer_timing_ns(answer, timing);
+    if (ns < 0) continue;
     if (timing == TIMING_TOTAL && answer->encode_ns > 0) write_duration(out, comma, "encode", answer->encode_ns);
-    write_duration(out, comma, answer_timing_name(timing), answer_timing_ns(answer, timing));
+    write_duration(out, comma, answer_timing_name(timing), ns);
     comma = ", ";
     if (timing == TIMING_STAGES + VX_STAGE_STEPS) write_step_durations(answer, out);
   }
@@ -80,9 +75,10 @@ static void write_time(struct text *out, const char *name, int64_t nanoseconds) 
 
 static void write_timing(const struct answer *answer, bool widest, struct text *out) {
   json_printf(out, "timing_us:{");
-  for (int timing = 0; timing < TIMING_COUNT; timing++)
-    if (answer_has_timing(answer, timing))
-      write_time(out, answer_timing_name(timing), widest ? INT64_MAX : answer_timing_ns(answer, timing));
+  for (int timing = 0; timing < TIMING_COUNT; timing++) {
+    int64_t ns = answer_timing_ns(answer, timing);
+    if (ns >= 0) write_time(out, answer_timing_name(timing), widest ? INT64_MAX : ns);
+  }
   for (int32_t i = 0; i < count_steps(answer); i++) {
     char name[STEP_TIMING_SIZE];
     name_step(answer, i, name);

@@ -42,9 +42,8 @@ static inline bool answer_is_stable(const struct answer *answer) {
   return answer->request->metadata == METADATA_STABLE;
 }
 
-const char *answer_timing_name(int timing);                       // receive, queue, the stages, total
-bool answer_has_timing(const struct answer *answer, int timing);  // false for stages that the operation does not have
-int64_t answer_timing_ns(const struct answer *answer, int timing);
+const char *answer_timing_name(int timing);                         // receive, queue, the stages, total
+int64_t answer_timing_ns(const struct answer *answer, int timing);  // -1: a stage that the operation does not have
 
 // Writes the metadata as one JSON object. `widest` writes the longest possible times, to measure the text.
 void answer_metadata(const struct answer *answer, bool widest, struct text *out);

@@ -51,9 +51,10 @@ void counters_unparsed(struct counters *counters, int status) {
   add(&counters->unparsed[i], 1);
 }
 
-void counters_bytes(struct counters *counters, int64_t received, int64_t sent) {
+void counters_transfer(struct counters *counters, int64_t received, int64_t sent, int64_t send_ns) {
   add(&counters->received_bytes, received);
   add(&counters->sent_bytes, sent);
+  if (send_ns >= 0) observe(&counters->stages[STAGE_SEND], send_ns);
 }
 
 const char *failure_name(enum vx_status status) {
@@ -90,11 +91,11 @@ void counters_job(struct counters *counters, const struct vx_counts *counts, con
   for (int i = 0; i < VX_VOXEL_FATES; i++) add(&counters->voxels[i], counts->voxels[i]);
   uint32_t warnings = warnings_of(answer->job, &answer->sniffed);
   for (enum warning i = 0; i < WARNING_KINDS; i++) add(&counters->warnings[i], warnings >> i & 1);
-  for (int i = 0; i < TIMING_COUNT; i++)
-    if (answer_has_timing(answer, i)) observe(&counters->stages[i], answer_timing_ns(answer, i));
+  for (int i = 0; i < TIMING_COUNT; i++) {
+    int64_t ns = answer_timing_ns(answer, i);
+    if (ns >= 0) observe(&counters->stages[i], ns);
+  }
 }
-
-void counters_sent(struct counters *counters, int64_t ns) { observe(&counters->stages[STAGE_SEND], ns); }
 
 unsigned long long counters_of_outcome(const struct counters *counters, enum error_kind outcome) {
   unsigned long long sum = 0;
@@ -153,8 +154,10 @@ static enum model_part part_of(int timing) {
 }
 
 static void add_parts(struct model_counts *counts, const struct answer *answer) {
-  for (int timing = TIMING_QUEUE; timing < TIMING_TOTAL; timing++)
-    if (answer_has_timing(answer, timing)) add(&counts->part_ns[part_of(timing)], answer_timing_ns(answer, timing));
+  for (int timing = TIMING_QUEUE; timing < TIMING_TOTAL; timing++) {
+    int64_t ns = answer_timing_ns(answer, timing);
+    if (ns >= 0) add(&counts->part_ns[part_of(timing)], ns);
+  }
   add(&counts->part_ns[MODEL_COMPUTE_OUTPUT], answer->encode_ns);
 }
 

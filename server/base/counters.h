@@ -72,11 +72,10 @@ void counters_abort(struct counters *counters, enum abort_stage stage);
 const char *abort_name(enum abort_stage stage);
 // Counts an answer that the HTTP library made by itself.
 void counters_unparsed(struct counters *counters, int status);
-void counters_bytes(struct counters *counters, int64_t received, int64_t sent);
+// Counts the bytes of a request's body and answer. `send_ns`: the time to send a job's answer whole; -1: it was not.
+void counters_transfer(struct counters *counters, int64_t received, int64_t sent, int64_t send_ns);
 // Counts a job that succeeded; `answer` has its times and warnings.
 void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer);
-// Counts a job's answer that was sent whole, in `ns` nanoseconds.
-void counters_sent(struct counters *counters, int64_t ns);
 // Counts a job that failed on a GPU with this status and ran on the CPU instead.
 void counters_rerun(struct counters *counters, enum vx_status status);
 const char *failure_name(enum vx_status status);

@@ -86,7 +86,8 @@ void request_account(struct request *request, bool aborted) {
     counters_unchanged(counters, endpoint, now_ns - request->started_ns);
   else
     counters_request(counters, endpoint, request->error.kind, now_ns - request->started_ns);
-  if (!aborted && request->job.result.answered) counters_sent(counters, now_ns - request->reply_ns);
-  counters_bytes(counters, atomic_load(&request->peer->upload.bytes), request->sent_bytes);
+  bool sent = !aborted && request->job.result.answered;
+  counters_transfer(counters, atomic_load(&request->peer->upload.bytes), request->sent_bytes,
+                    sent ? now_ns - request->reply_ns : -1);
   log_request(request, aborted, now_ns);
 }

@@ -56,7 +56,7 @@ static void a_histogram_has_buckets_sum_and_count(void **state) {
 
 static void the_time_to_send_is_a_stage(void **state) {
   (void)state;
-  counters_sent(&counters, 2500000);
+  counters_transfer(&counters, 0, 0, 2500000);
   write_page();
   has("voxeld_stage_duration_seconds_sum{stage=\"send\"} 0.0025");
   has("voxeld_stage_duration_seconds_count{stage=\"send\"} 1");
@@ -65,8 +65,8 @@ static void the_time_to_send_is_a_stage(void **state) {
 
 static void bytes_are_counted_each_way(void **state) {
   (void)state;
-  counters_bytes(&counters, 1600, 24);
-  counters_bytes(&counters, 16, 2400);
+  counters_transfer(&counters, 1600, 24, -1);
+  counters_transfer(&counters, 16, 2400, -1);
   write_page();
   has("voxeld_received_bytes_total 1616");
   has("voxeld_sent_bytes_total 2424");
