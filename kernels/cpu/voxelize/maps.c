@@ -12,23 +12,6 @@
 
 // ---- gathering ------------------------------------------------------------------------------------------------------
 
-void cpu_maps_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
-  uint64_t points = (uint64_t)run->num_points;
-  if ((run->job->tensors & VX_CELL_MAPS) != 0) run->filled = cpu_arena_take(arena, points, sizeof *run->filled);
-  if ((run->job->tensors & VX_PILLAR_MAPS) != 0) run->pillars = cpu_arena_take(arena, points, sizeof *run->pillars);
-}
-
-void cpu_maps_lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena) {
-  uint64_t most = (uint64_t)run->largest_cloud;
-  if ((run->job->tensors & VX_PILLAR_MAPS) != 0) {
-    struct cpu_cell_index *index = &run->pillar_index;
-    int key_bits = run->map.key.bits - run->map.key.z_bits;
-    index->table = cpu_arena_take(arena, cpu_cell_index_slots(run->largest_cloud, key_bits), sizeof *index->table);
-    index->entries = cpu_arena_take(arena, most, sizeof *index->entries);
-    run->pillar_of = cpu_arena_take(arena, most, sizeof *run->pillar_of);
-  }
-}
-
 // The number of a line of cells along x, over all clouds.
 static int64_t line_of(const struct cpu_run *run, int32_t cloud, int32_t z, int32_t y) {
   return ((int64_t)cloud * run->grid.cells[2] + z) * run->grid.cells[1] + y;

@@ -45,7 +45,10 @@ static void lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena) {
   }
   if ((run->job->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0)
     run->placed = cpu_arena_take(arena, rows, sizeof *run->placed);
-  cpu_maps_lay_out_cloud(run, arena);
+  if ((run->job->tensors & VX_PILLAR_MAPS) != 0) {
+    take_index(&run->pillar_index, arena, run->largest_cloud, run->map.key.bits - run->map.key.z_bits);
+    run->pillar_of = cpu_arena_take(arena, (uint64_t)run->largest_cloud, sizeof *run->pillar_of);
+  }
 }
 
 // Takes the arrays of the current pillar.
@@ -78,7 +81,8 @@ void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
     cpu_fps_lay_out(&run->fps, arena, run->job, run->largest_rows);
   }
   if (cpu_run_hides_features(run)) run->features = cpu_arena_take(arena, rows, cpu_run_feature_bytes(run));
-  cpu_maps_lay_out(run, arena);
+  if ((run->job->tensors & VX_CELL_MAPS) != 0) run->filled = cpu_arena_take(arena, points, sizeof *run->filled);
+  if ((run->job->tensors & VX_PILLAR_MAPS) != 0) run->pillars = cpu_arena_take(arena, points, sizeof *run->pillars);
   if (run->cut.count > 0) cpu_segments_lay_out(run, arena);
 }
 

@@ -116,10 +116,6 @@ void cpu_count_sections(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // ---- from the points in range to maps: maps.h of kernels/ defines them ----------------------------------------------
 
-// Take the scratch of the requested maps: for all clouds, and for the current cloud.
-void cpu_maps_lay_out(struct cpu_run *run, struct cpu_arena *arena);
-void cpu_maps_lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena);
-
 // Appends the cells and pillars of the cloud's points, from run.cells, run.inside and run.voxel_of.
 void cpu_gather_maps(struct cpu_run *run, const struct cpu_cloud *cloud);
 
