@@ -240,7 +240,7 @@ static bool check_rows(struct request *request) {
   const struct region_ref *points = &request->job.asked.points_region;
   int64_t bytes = (int64_t)points->bytes;
   if (points->name[0]) return !body_is_whole(&request->job, bytes) || body_check(request, bytes);
-  return !body_is_measured(request) || body_check(request, request->body_bytes);
+  return request->body_bytes < 0 || request->job.spec.coding || body_check(request, request->body_bytes);
 }
 
 // Counts the request for its user or, behind a proxy, for the forwarded address. Without either, the request counts for

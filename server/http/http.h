@@ -76,8 +76,6 @@ VX_WARN_UNUSED bool request_admit(struct request *request, const char *method, c
 enum MHD_Result body_receive(struct request *request, const char *data, size_t *size);  // of a job
 enum MHD_Result body_keep(struct request *request, const char *data, size_t *size);     // of a page
 enum MHD_Result body_discard(struct request *request, const char *data, size_t *size);
-// Whether the headers tell how many bytes of rows come: the body is neither chunked nor coded.
-bool body_is_measured(const struct request *request);
 // Checks a whole body of `bytes` bytes: it must consist of whole rows, which the parameters split among the clouds.
 // Sets the shape of the job's input. Leaves a body of another format than raw to the worker.
 VX_WARN_UNUSED bool body_check(struct request *request, int64_t bytes);
