@@ -99,19 +99,20 @@ static void hold(struct clients *clients, struct client *client, enum share shar
   clients->held[share] += amount;
 }
 
+// Whether a lone request may exceed the share's limit: yes for the shares that are parts of SHARE_BYTES, since the
+// limit of SHARE_BYTES still holds.
+static bool is_part(enum share share) {
+  return share >= SHARE_QUICK_BYTES && share < SHARE_QUICK_BYTES + (int)VX_LANE_USES;
+}
+
 bool share_is_memory(enum share share) {
-  return share == SHARE_BYTES || share == SHARE_LONG_BYTES || share == SHARE_DETECTION_BYTES || share == SHARE_PINNED ||
-         share == SHARE_STREAM_BYTES;
+  return share == SHARE_BYTES || is_part(share) || share == SHARE_PINNED || share == SHARE_STREAM_BYTES;
 }
 
 // A client gets a part of the last sixteenth only if it then holds at most this much.
 static int64_t few(const struct clients *clients, enum share share) {
   return share_is_memory(share) ? clients->limits[share] / 64 : 1;
 }
-
-// Whether a lone request may exceed the share's limit: yes for the shares that are parts of SHARE_BYTES, since the
-// limit of SHARE_BYTES still holds.
-static bool is_part(enum share share) { return share == SHARE_LONG_BYTES || share == SHARE_DETECTION_BYTES; }
 
 static enum grant judge(const struct clients *clients, const struct client *client, enum share share, int64_t amount,
                         int64_t mine) HOLDS(clients->lock) {

@@ -32,13 +32,14 @@ enum share {
   SHARE_LONG_JOBS = SHARE_JOBS + VX_LANE_LONG,         // the same, for long jobs
   SHARE_DETECTION_JOBS = SHARE_JOBS + VX_LANE_DETECT,  // the same, for detections
   SHARE_BYTES,                                         // memory of bodies and answers
-  SHARE_LONG_BYTES,       // part of SHARE_BYTES: bodies of long jobs; a lone request may exceed this limit
-  SHARE_DETECTION_BYTES,  // part of SHARE_BYTES: bodies of detections; a lone request may exceed this limit
-  SHARE_REGIONS,          // registered shared memory
-  SHARE_PINNED,           // bytes of regions that are pinned for GPUs
-  SHARE_STREAMS,          // streams with kept sweeps
-  SHARE_STREAM_BYTES,     // memory of kept sweeps, which also counts towards SHARE_BYTES
-  SHARE_SUBSCRIBERS,      // to events of streams
+  SHARE_QUICK_BYTES,  // part of SHARE_BYTES: bodies of quick jobs; a lone request may exceed this limit
+  SHARE_LONG_BYTES = SHARE_QUICK_BYTES + VX_LANE_LONG,         // the same, for long jobs
+  SHARE_DETECTION_BYTES = SHARE_QUICK_BYTES + VX_LANE_DETECT,  // the same, for detections
+  SHARE_REGIONS,                                               // registered shared memory
+  SHARE_PINNED,                                                // bytes of regions that are pinned for GPUs
+  SHARE_STREAMS,                                               // streams with kept sweeps
+  SHARE_STREAM_BYTES,  // memory of kept sweeps, which also counts towards SHARE_BYTES
+  SHARE_SUBSCRIBERS,   // to events of streams
   SHARES
 };
 

@@ -85,6 +85,7 @@ static bool start_clients(struct server *server, struct error *error) {
                                   [SHARE_LONG_JOBS] = options->queue_depth,
                                   [SHARE_DETECTION_JOBS] = options->queue_depth,
                                   [SHARE_BYTES] = options->memory_budget_bytes,
+                                  [SHARE_QUICK_BYTES] = options->memory_budget_bytes / 4 * 3,
                                   [SHARE_LONG_BYTES] = options->memory_budget_bytes / 2,
                                   [SHARE_DETECTION_BYTES] = options->memory_budget_bytes / 2,
                                   [SHARE_REGIONS] = REGIONS_MAX,

@@ -192,11 +192,9 @@ VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct error *error);
 
 // The share of a slot in the queue of these lanes.
 static inline enum share share_of_queue_slot(enum vx_lane_use use) { return SHARE_JOBS + use; }
-// The share that a body counts towards in addition to SHARE_BYTES. Bodies of long jobs and detections may wait long, so
-// they get only a part of the memory.
-static inline enum share share_of_body(enum vx_lane_use use) {
-  return use == VX_LANE_LONG ? SHARE_LONG_BYTES : use == VX_LANE_DETECT ? SHARE_DETECTION_BYTES : SHARE_BYTES;
-}
+// The share that a body counts towards in addition to SHARE_BYTES. Bodies get only a part of the memory: waiting bodies
+// must leave room for the answers of running jobs.
+static inline enum share share_of_body(enum vx_lane_use use) { return SHARE_QUICK_BYTES + use; }
 // Acquires a queue slot for the client. False with the shortage and an error.
 VX_WARN_UNUSED bool queue_slot_acquire(struct clients *clients, struct client *client, enum vx_lane_use use,
                                        struct shortage *shortage, struct error *error);

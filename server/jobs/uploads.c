@@ -34,11 +34,6 @@ static bool is_over_share(const struct need *need) { return need->shortage.grant
 // Seconds that the bytes take at the rate.
 static double seconds(double bytes, double rate) { return bytes / (rate > 1 ? rate : 1); }
 
-// If the server is late in reading, the rate says nothing about the upload.
-static bool moves(const struct peer *peer, int64_t now_ns) {
-  return peer_rate(peer, now_ns) >= PACE_SLOW || peer_has_unread(peer);
-}
-
 // Seconds for the whole body or, if its length is unknown, for as many bytes as its memory holds.
 static double slowness(const struct peer *peer, int64_t now_ns) {
   int64_t expected = atomic_load(&peer->upload.expected);
@@ -63,7 +58,8 @@ static int phase_to_preempt(const struct peer *peer) {
 // The slowest upload that holds some of the short share and is slower than `slower_than`. NULL: there is none.
 //
 // Clients that hold little are safe from a flood. A request of a client over its share preempts no upload of a client
-// that holds less. No request preempts a moving upload whose client holds less than the request wants.
+// that holds less. No request preempts a moving upload whose client holds less than the request wants. An upload with
+// unread bytes is not slow: the server is late in reading.
 static struct peer *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->services->clients;
   struct watcher *watcher = need->services->uploads->watcher;
@@ -78,7 +74,8 @@ static struct peer *slowest(const struct need *need, int64_t now_ns) {
     if (!has(upload, share) || phase_to_preempt(peer) == PEER_PREEMPTED) continue;
     double own = slowness(peer, now_ns);
     int64_t held = client_held(clients, atomic_load(&upload->client), share);
-    if (own <= most || own <= need->slower_than || held < fewest || (held < wanted && moves(peer, now_ns))) continue;
+    if (own <= most || own <= need->slower_than || held < fewest) continue;
+    if ((held < wanted && peer_rate(peer, now_ns) >= PACE_SLOW) || peer_has_unread(peer)) continue;
     found = peer;
     most = own;
   }

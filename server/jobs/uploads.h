@@ -1,10 +1,10 @@
 // Uploads: the queue slot and the memory that the server reserves for a body while it arrives.
 //
 // If slots or memory run short, another request may preempt the slowest upload, and takes over its reservation. The
-// slowest upload is the one whose whole body takes longest at its present rate. Four kinds are never preempted:
+// slowest upload is the one whose whole body takes longest at its present rate. Five kinds are never preempted:
 // - an upload whose whole body takes at most 2 s,
-// - an upload at 128 KiB/s or more, or with bytes that the server has not read yet, if its client holds less than the
-//   other request wants,
+// - an upload at 128 KiB/s or more, if its client holds less than the other request wants,
+// - an upload with bytes that the server has not read yet: the server is slow, not the client,
 // - an upload that began in the last half second, if the other request is an upload of the same client: the rate is not
 //   known yet,
 // - an upload that its I/O thread writes to or has paused.

@@ -23,6 +23,7 @@ static void open_job_room(struct options *options) {
   const int64_t limits[SHARES] = {[SHARE_JOBS] = options->queue_depth,
                                   [SHARE_LONG_JOBS] = options->queue_depth,
                                   [SHARE_BYTES] = options->memory_budget_bytes,
+                                  [SHARE_QUICK_BYTES] = options->memory_budget_bytes,
                                   [SHARE_LONG_BYTES] = options->memory_budget_bytes / 2};
   options->backend = BACKEND_CPU;
   strcpy(options->devices, "all");

@@ -46,7 +46,7 @@ static int open_rooms(void **state) {
                                   [SHARE_JOBS] = 64,
                                   [SHARE_LONG_JOBS] = 65,
                                   [SHARE_DETECTION_JOBS] = 66,
-                                  [SHARE_BYTES] = 16 << 20};
+                                  [SHARE_BYTES] = 16 << 20, [SHARE_QUICK_BYTES] = 16 << 20};
   http_init(&http);
   return catalog_open(&catalog, "", "", "", 1, 0, &error) && clients_init(&clients, 4, limits) &&
                  jobs_start(&jobs, &options, &clients, &counters, &watcher, on_gpu_lost, NULL, &error)

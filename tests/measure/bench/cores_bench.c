@@ -155,8 +155,11 @@ static void on_gpu_lost(void *ctx) { (void)ctx; }
 
 static bool open_room(struct room *room, int64_t workers) {
   struct error error;
-  const int64_t limits[SHARES] = {
-      [SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = MEMORY, [SHARE_LONG_BYTES] = MEMORY};
+  const int64_t limits[SHARES] = {[SHARE_JOBS] = 64,
+                                  [SHARE_LONG_JOBS] = 64,
+                                  [SHARE_BYTES] = MEMORY,
+                                  [SHARE_QUICK_BYTES] = MEMORY,
+                                  [SHARE_LONG_BYTES] = MEMORY};
   room->workers = workers;
   room->options = (struct options){.backend = BACKEND_CPU,
                                    .devices = "all",

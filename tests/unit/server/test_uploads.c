@@ -221,6 +221,18 @@ static void an_upload_that_slows_down_is_preempted(void **state) {
   assert_preempted(1);
 }
 
+// A busy server reads late. All four uploads seem slow, but three have bytes that the server has not read.
+static void an_upload_that_waits_for_the_server_is_not_preempted(void **state) {
+  (void)state;
+  fill(0, 3, 100000);
+  for (int i = 0; i < 3; i++) assert_int_equal(write(ends[i], "unread", 6), 6);
+  pass_ms(5000);
+  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
+  assert_preempted(1);
+  assert_true(is_preempted(3));
+  assert_false(announce(5, 4 * MB));
+}
+
 static void a_slower_upload_preempts_no_faster_one(void **state) {
   (void)state;
   fill(0, 3, 100000);
@@ -474,6 +486,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(one_that_was_preempted_cannot_commit, open_room, close_room),
       cmocka_unit_test_setup_teardown(fast_paused_and_whole_are_not_preempted, open_room, close_room),
       cmocka_unit_test_setup_teardown(an_upload_that_slows_down_is_preempted, open_room, close_room),
+      cmocka_unit_test_setup_teardown(an_upload_that_waits_for_the_server_is_not_preempted, open_room, close_room),
       cmocka_unit_test_setup_teardown(a_slower_upload_preempts_no_faster_one, open_room, close_room),
       cmocka_unit_test_setup_teardown(a_flood_preempts_no_slow_upload_of_a_client_that_holds_less, open_room,
                                       close_room),
