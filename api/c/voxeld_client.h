@@ -134,13 +134,13 @@ struct voxeld_packed {
 };
 
 // Packs rows of little-endian float32. The query must have num_features, and no dtype, scale or filter. With the
-// resolution 0 nothing is lost: a column goes as integers if they restore every bit in units of 1, 0.1, ... or
-// 0.000001, else as float32. The column of times goes as float32 too, since the service reads times of integers as
-// double: if the request has time_field, even from its preset or model, the query must have time_field and fields. Any
-// other resolution rounds, also times, unless a coarser of these units restores every bit. -0.0 then becomes 0.0, and a
-// column with a number that is not finite goes as float32. No point is dropped. False if the query lacks a parameter or
-// has one too many, if the rows are not whole, if int32 cannot hold a number in units of the resolution, or if there is
-// no memory.
+// resolution 0 nothing is lost: a column goes in whole units of 1, 0.1, ... or 0.000001 if these restore every bit,
+// else as it is. The column of times goes as it is too, since the service reads times of integers as double: if the
+// request has time_field, even from its preset or model, the query must have time_field and fields. Any other
+// resolution rounds, also times, unless a coarser of these units restores every number; -0.0 becomes 0.0. Units are
+// int32, but float32 in a column with a number that is not finite or, with the resolution 0, with -0.0. No point is
+// dropped. False if the query lacks a parameter or has one too many, if the rows are not whole, if int32 cannot hold a
+// number in units of the resolution, or if there is no memory.
 bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, double resolution,
                         struct voxeld_packed *packed);
 void voxeld_packed_free(struct voxeld_packed *packed);
@@ -576,13 +576,13 @@ size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file
 // ---- small points ---------------------------------------------------------------------------------------------------
 
 #define VOXELD__MAX_COLUMNS 64
-#define VOXELD__NOT_FINITE (-1.0)  // returned in place of an error
 
 // A column of the rows, and how it is sent.
 struct voxeld__column {
   const unsigned char *first;  // its first number
   size_t count, step;          // numbers; bytes from one to the next
-  double unit;                 // of its integers; 0 = float32
+  bool integers;               // whether its whole units are int32, not float32
+  double unit;                 // 0 = it is sent as it is
 };
 
 static float voxeld__float(const struct voxeld__column *column, size_t i) {
@@ -597,41 +597,50 @@ static uint32_t voxeld__bits(float value) {
   return bits;
 }
 
-// The nearest integer to the number in units. False if int32 cannot hold it, or if the number is not finite.
-static bool voxeld__round(float value, double unit, int32_t *integer) {
-  double units = (double)value / unit, nearest = units < 0 ? units - 0.5 : units + 0.5;
-  bool fits = nearest > -2147483648.0 && nearest < 2147483648.0;
-  if (fits) *integer = (int32_t)nearest;
-  return fits;
-}
-
-// The number as the service restores it.
-static float voxeld__restored(int32_t integer, double unit) { return (float)((double)integer * unit); }
-
-static bool voxeld__is_exact(const struct voxeld__column *column, double unit) {
-  int32_t integer;
+// Whether integers can be all numbers of the column. They have no -0.0, which counts if `signs` do.
+static bool voxeld__are_integers(const struct voxeld__column *column, bool signs) {
   for (size_t i = 0; i < column->count; i++) {
     float value = voxeld__float(column, i);
-    if (!voxeld__round(value, unit, &integer) || voxeld__bits(voxeld__restored(integer, unit)) != voxeld__bits(value))
-      return false;
+    if (!isfinite(value) || (signs && value == 0 && signbit(value))) return false;
   }
   return true;
 }
 
-// The largest error of the column's integers. Infinity if one of them or the number restored from it does not fit;
-// VOXELD__NOT_FINITE if a number is not finite.
-static double voxeld__largest_error(const struct voxeld__column *column, double unit) {
-  const double infinity = (double)INFINITY;
-  double largest = 0;
-  int32_t integer;
+// The nearest whole number of units, as it is sent. False if int32 cannot hold it. A number that is not finite stays.
+static bool voxeld__round(const struct voxeld__column *column, float value, double unit, double *whole) {
+  double units = (double)value / unit, nearest = units < 0 ? units - 0.5 : units + 0.5;
+  bool fits = nearest > -2147483648.0 && nearest < 2147483648.0;
+  *whole = (double)value;
+  if (!isfinite(value)) return true;
+  if (!fits) return false;
+  *whole = (double)(int32_t)nearest;
+  if (column->integers) return true;
+  *whole = *whole == 0 && signbit(value) ? -0.0 : (double)(float)*whole;
+  return true;
+}
+
+// The number as the service restores it.
+static float voxeld__restored(double whole, double unit) { return (float)(whole * unit); }
+
+static bool voxeld__is_exact(const struct voxeld__column *column, double unit) {
+  double whole;
   for (size_t i = 0; i < column->count; i++) {
     float value = voxeld__float(column, i);
-    if (!isfinite(value)) return VOXELD__NOT_FINITE;
-    if (!voxeld__round(value, unit, &integer)) {
-      largest = infinity;
-      continue;
-    }
-    double error = (double)voxeld__restored(integer, unit) - (double)value;
+    if (column->integers) value += 0.0F;  // which is 0.0 for -0.0
+    if (!voxeld__round(column, value, unit, &whole)) return false;
+    uint32_t restored = isnan(value) ? voxeld__bits(NAN) : voxeld__bits(voxeld__restored(whole, unit));
+    if (restored != voxeld__bits(value)) return false;  // a service may change other bits of a NaN
+  }
+  return true;
+}
+
+// The largest error of the column's units. Infinity if one of them or the number restored from it does not fit.
+static double voxeld__largest_error(const struct voxeld__column *column, double unit) {
+  double largest = 0, whole;
+  for (size_t i = 0; i < column->count; i++) {
+    float value = voxeld__float(column, i);
+    if (!voxeld__round(column, value, unit, &whole)) return (double)INFINITY;
+    double error = isfinite(value) ? (double)voxeld__restored(whole, unit) - (double)value : 0;
     if (error < 0) error = -error;
     if (error > largest) largest = error;
   }
@@ -641,27 +650,32 @@ static double voxeld__largest_error(const struct voxeld__column *column, double 
 // Chooses how the column is sent. False if a number does not fit.
 static bool voxeld__choose(struct voxeld__column *column, double resolution, double *largest_error) {
   static const double units[] = {1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6};
-  column->unit = 0;
+  column->integers = voxeld__are_integers(column, !(resolution > 0));
   for (size_t i = 0; i < sizeof units / sizeof *units && units[i] >= resolution; i++) {
     if (!voxeld__is_exact(column, units[i])) continue;
     column->unit = units[i];
     return true;
   }
-  double error = resolution > 0 ? voxeld__largest_error(column, resolution) : VOXELD__NOT_FINITE;
-  if (error < 0) return true;
+  column->integers = column->integers && resolution > 0;
+  if (!(resolution > 0)) return true;
+  double error = voxeld__largest_error(column, resolution);
   column->unit = resolution;
   if (error > *largest_error) *largest_error = error;
   return isfinite(error);
+}
+
+// The bits of a number as it is sent.
+static uint32_t voxeld__sent(const struct voxeld__column *column, float value) {
+  double whole;
+  if (!(column->unit > 0) || !voxeld__round(column, value, column->unit, &whole)) return voxeld__bits(value);
+  return column->integers ? (uint32_t)(int32_t)whole : voxeld__bits((float)whole);
 }
 
 // Writes the four planes of a column: byte k of row i stands at k * count + i.
 static void voxeld__shuffle(const struct voxeld__column *column, bool deltas, unsigned char *planes) {
   uint32_t before = 0;
   for (size_t i = 0; i < column->count; i++) {
-    float value = voxeld__float(column, i);
-    uint32_t bits = voxeld__bits(value);
-    int32_t integer = 0;
-    if (column->unit > 0 && voxeld__round(value, column->unit, &integer)) bits = (uint32_t)integer;
+    uint32_t bits = voxeld__sent(column, voxeld__float(column, i));
     if (deltas) {
       uint32_t difference = bits - before;
       before = bits;
@@ -671,17 +685,20 @@ static void voxeld__shuffle(const struct voxeld__column *column, bool deltas, un
   }
 }
 
-static void voxeld__describe(const char *query, const struct voxeld__column *columns, size_t count, bool integers,
-                             bool floats, char *text) {
+static void voxeld__describe(const char *query, const struct voxeld__column *columns, size_t count, bool deltas,
+                             bool scaled, char *text) {
+  size_t types = 1;
   while (*query) *text++ = *query++;
-  for (size_t i = 0; i < (integers && floats ? count : 1); i++) {
-    const char *type = columns[i].unit > 0 ? "int32" : "float32";
+  for (size_t i = 1; i < count; i++)
+    if (columns[i].integers != columns[0].integers) types = count;
+  for (size_t i = 0; i < types; i++) {
+    const char *type = columns[i].integers ? "int32" : "float32";
     for (const char *c = i ? "," : "&dtype="; *c;) *text++ = *c++;
     while (*type) *text++ = *type++;
   }
-  for (const char *c = floats ? "&filter=shuffle" : "&filter=delta,shuffle"; *c;) *text++ = *c++;
+  for (const char *c = deltas ? "&filter=delta,shuffle" : "&filter=shuffle"; *c;) *text++ = *c++;
   *text = 0;
-  for (size_t i = 0; integers && i < count; i++)
+  for (size_t i = 0; scaled && i < count; i++)
     text = voxeld__number(text, i ? "," : "&scale=", columns[i].unit > 0 ? columns[i].unit : 1.0);
 }
 
@@ -784,7 +801,7 @@ bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, doubl
                         struct voxeld_packed *packed) {
   struct voxeld__column columns[VOXELD__MAX_COLUMNS];
   size_t count = voxeld__columns_of(query), times;
-  bool integers = false, floats = false;
+  bool deltas = true, scaled = false;
   packed->largest_error = 0;
   packed->bytes = 0;
   *packed->error = 0;
@@ -796,18 +813,18 @@ bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, doubl
   unsigned char *planes = voxeld__make_room(packed, bytes, strlen(query) + 64 * (count + 1));
   if (!planes) return voxeld__cannot_pack(packed, "out of memory");
   for (size_t i = 0; i < count; i++) {
-    struct voxeld__column column = {(const unsigned char *)rows + 4 * i, bytes / (count * 4), count * 4, 0};
+    struct voxeld__column column = {(const unsigned char *)rows + 4 * i, bytes / (count * 4), count * 4, false, 0};
     bool stays = i == times && !(resolution > 0);
     if (!stays && !voxeld__choose(&column, resolution, &packed->largest_error))
       return voxeld__cannot_pack(packed, "column %zu has a number that int32 cannot hold in units of %g", i,
                                  resolution);
-    integers = integers || column.unit > 0;
-    floats = floats || !(column.unit > 0);
+    deltas = deltas && column.integers;
+    scaled = scaled || column.unit > 0;
     columns[i] = column;
   }
   // The service takes deltas of integers only.
-  for (size_t i = 0; i < count; i++) voxeld__shuffle(&columns[i], !floats, planes + 4 * i * columns[i].count);
-  voxeld__describe(query, columns, count, integers, floats, packed->query);
+  for (size_t i = 0; i < count; i++) voxeld__shuffle(&columns[i], deltas, planes + 4 * i * columns[i].count);
+  voxeld__describe(query, columns, count, deltas, scaled, packed->query);
   return voxeld__deflate(packed, planes, bytes) || voxeld__cannot_pack(packed, "out of memory");
 }
 

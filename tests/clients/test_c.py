@@ -677,6 +677,7 @@ class Packing(CCase):
             "any": rng.normal(0, 30, 3000),
             "bits": rng.integers(0, 2**32, 3000, dtype=np.uint64).astype(np.uint32).view(np.float32),
             "negative zeros": rng.choice([-0.0, 0.0, 0.5], 3000),
+            "holes": rng.choice([np.nan, np.inf, -0.0, 0.25], 3000),
         }
         for _ in range(12):
             names = rng.choice(list(columns), 4)
@@ -687,15 +688,30 @@ class Packing(CCase):
                 whole = [name in ("millimetres", "whole", "largest") for name in names]
                 self.assertEqual(types, tuple("int32" if integer else "float32" for integer in whole))
 
+    def test_other_bits_of_nan_stay(self):
+        points = np.zeros((300, 4), np.float32)
+        points[7:9, 1] = np.array([0xFFC00000, 0x7F800001], np.uint32).view(np.float32)
+        rows, _ = self.restored(points)
+        np.testing.assert_array_equal(rows.view(np.uint32), points.view(np.uint32))
+
     def test_the_bytes_are_those_of_the_python_client(self):
         rng = np.random.default_rng(3)
         points = np.column_stack(
             [(rng.integers(-80000, 80000, 3000) / unit).astype(np.float32) for unit in (1000, 100, 1, 10)]
         )
-        _, packed = self.pack(points.tobytes())
-        other = voxeld.pack(points)
-        self.assertEqual(packed.body[0], uplink_rows.decoded(other))
-        self.assertEqual((packed.query["scale"], packed.query["filter"]), (other.query["scale"], "delta,shuffle"))
+        for filters, resolution, hole in (
+            ("delta,shuffle", 0, 0.0),
+            ("shuffle", 0, -0.0),
+            ("delta,shuffle", 0.001, -0.0),
+            ("shuffle", 0, np.nan),
+            ("shuffle", 0.0001, -np.inf),
+        ):
+            with self.subTest(hole, resolution=resolution):
+                points[:9, 1] = hole
+                _, packed = self.pack(points.tobytes(), resolution)
+                other = voxeld.pack(points, resolution or "auto")
+                self.assertEqual(packed.body[0], uplink_rows.decoded(other))
+                self.assertEqual((packed.query["scale"], packed.query["filter"]), (other.query["scale"], filters))
 
     def test_resolutions(self):
         rng = np.random.default_rng(2)
@@ -709,7 +725,8 @@ class Packing(CCase):
         points[7, 2] = -0.0
         rows, types = self.restored(points, 0.01)
         self.assertEqual(types, ("int32", "float32", "int32", "int32"))
-        np.testing.assert_array_equal(rows[:, 1], points[:, 1])
+        self.assertTrue(np.isnan(rows[7, 1]))
+        self.assertLessEqual(np.nanmax(np.abs(rows - points)), 0.005 + 4e-6)
         self.assertFalse(np.signbit(rows[7, 2]))
 
     def test_the_service_restores_them(self):

@@ -73,6 +73,35 @@ class Exact(unittest.TestCase):
                 self.assert_same(points, packed)
                 self.assertEqual(packed.report.dtype, ("int32", "float32", "int32", "int32"))
                 self.assertEqual(packed.query["filter"], "shuffle")  # the service takes deltas of integers only
+                whole = 0.001 if not np.isfinite(value) or value == 0 else 1.0  # multiples, or the column as it is
+                self.assertEqual(packed.report.scale, (0.001, whole, 0.001, 0.001))
+
+    def test_floats_that_are_multiples_are_small(self):
+        """KITTI's scans have a few -0.0, and organised clouds have NaN, among whole millimetres."""
+        rng = np.random.default_rng(14)
+        good = [decimals(rng, 9000, 3) for _ in range(4)]
+        for value in (-0.0, np.nan, np.inf):
+            points = table(*good)
+            points[5, :2] = value
+            packed = voxeld.pack(points)
+            self.assert_same(points, packed)
+            points[0, :2] = 1e-9  # no multiple
+            self.assertLess(packed.report.ratio, 0.9 * voxeld.pack(points).report.ratio)
+
+    def test_other_bits_of_nan_stay(self):
+        points = np.zeros((300, 4), np.float32)
+        points[7:9, 1] = np.array([0xFFC00000, 0x7F800001], np.uint32).view(np.float32)
+        self.assert_same(points, voxeld.pack(points))
+        self.assertEqual(restored(voxeld.pack(points, 0.01))[:, 0].tolist(), points[:, 0].tolist())
+
+    def test_multiples_that_float32_cannot_hold(self):
+        """2^24 + 1 units of 0.001 are an integer, but no float32."""
+        points = np.zeros((300, 3), np.float32)
+        points[3, 0] = 16777.217
+        self.assertEqual(voxeld.pack(points).report.dtype, ("int32",) * 3)
+        points[4, 0] = -0.0
+        packed = voxeld.pack(points)
+        self.assert_same(points, packed)
 
     def test_the_largest_integers(self):
         """float32 holds 2^31 - 128 and -(2^31 - 128), and no number between them and 2^31."""
@@ -194,17 +223,26 @@ class Rounded(unittest.TestCase):
 
     def test_negative_zero_becomes_zero(self):
         packed = voxeld.pack(table([-0.0, 0.5], [1, 2], [3, 4]), 0.001)
-        self.assertEqual(packed.report.largest_error, 0)
+        self.assertEqual((packed.report.largest_error, packed.report.scale), (0, (0.1, 1.0, 1.0)))
+        self.assertEqual(packed.report.dtype, ("int32",) * 3)
         self.assertFalse(np.signbit(restored(packed)).any())
 
-    def test_a_column_that_is_not_finite_stays_floats(self):
-        for value in (np.nan, np.inf):
+    def test_a_column_that_is_not_finite_is_rounded_as_floats(self):
+        for value in (np.nan, np.inf, -np.inf):
             points = np.random.default_rng(12).uniform(0, 1, (50, 4)).astype(np.float32)
             points[3, 2] = value
             packed = voxeld.pack(points, 0.001)
             self.assertEqual(packed.report.dtype, ("int32", "int32", "float32", "int32"))
-            np.testing.assert_array_equal(restored(packed)[:, 2], points[:, 2])
-            self.assertEqual(len(restored(packed)), 50)
+            self.assertEqual(packed.report.scale, (0.001,) * 4)
+            rows = restored(packed)
+            np.testing.assert_array_equal(rows[3, 2], points[3, 2])
+            with np.errstate(invalid="ignore"):
+                self.assertEqual(packed.report.largest_error, np.nanmax(np.abs(rows.astype(np.float64) - points)))
+            self.assertLess(packed.report.largest_error, 0.00051)
+            points[9, 2] = 2147484
+            with self.assertRaisesRegex(ValueError, "column 2 reaches 2.14748e.06, which int32 cannot hold"):
+                voxeld.pack(points, 0.001)
+        self.assertEqual(voxeld.pack(np.full((9, 4), np.nan, np.float32), 0.001).report.largest_error, 0)
 
     def test_a_number_that_does_not_fit_raises(self):
         points = np.zeros((9, 4), np.float32)

@@ -51,5 +51,6 @@ def restored(packed):
                 total = (total + ((value >> 1) ^ -(value & 1))) & 0xFFFFFFFF
                 numbers.append(total)
             raw = np.array(numbers, np.uint32).view(np.int32)
-        out[:, column] = raw if dtype != "int32" else (raw.astype(np.float64) * scale[column]).astype(np.float32)
+        # Without a scale the bits of floats are not touched.
+        out[:, column] = raw if scale[column] == 1 else (raw.astype(np.float64) * scale[column]).astype(np.float32)
     return out

@@ -1,7 +1,9 @@
 """Makes the points of a request small, for slow links. A column of numbers that are whole multiples of a scale goes as
-integers, another column as float32. The bytes are shuffled, and compressed with zstd or gzip.
+these multiples, another column as float32. The bytes are shuffled, and compressed with zstd or gzip.
 
-"auto" loses nothing: it sends a column as integers only if they restore every number bit for bit. A resolution rounds,
+The multiples are integers. Only a column with a number that no integer can be, such as NaN, has them as float32.
+
+"auto" loses nothing: it sends a column as multiples only if they restore every number bit for bit. A resolution rounds,
 and the report has the largest error. No point is dropped."""
 
 from __future__ import annotations
@@ -27,12 +29,14 @@ COLUMNS = 4  # the service's default of num_features
 RAW = "raw"
 DESCRIBED = ("format", "scale", "filter")  # parameters of a body that the caller has packed
 ROWS = ("num_features", "dtype", "fields", "time_field", *DESCRIBED)  # parameters that say what a row is
-SAMPLE = 4096  # rows that show whether integers make the body larger
+SAMPLE = 4096  # rows that show whether multiples make the body larger
 BLOCK = 1 << 14  # rows that are rounded at a time, so that they stay in a processor's cache
 
 Uplink = Union[str, float, Sequence[float]]
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
+INTEGER, FLOAT = np.dtype("<i4"), DTYPES["float32"]
+NEGATIVE_ZERO = np.float32(-0.0).view(np.int32)
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Sent:
 
     dtype          the type of each column; empty if the body was only compressed, such as a PCD file, or rows of a
                    preset that the service does not show; also empty for the sum of several requests
-    scale          the factor of each column; 1 for floats; empty if all columns are floats
+    scale          the factor of each column; 1 for a column that is sent as it is; empty if all are
     encoding       zstd or gzip; "" if the body is empty
     plain_bytes    the size of the points as the caller gave them
     sent_bytes     the size of the body
@@ -73,7 +77,7 @@ class Packed(NamedTuple):
 
 
 class _Column(NamedTuple):
-    integers: Integers
+    multiples: NDArray[Any]  # int32 or float32
     scale: float
     error: float
 
@@ -132,16 +136,17 @@ class Packer:
         return self._planes(floats, plain, columns)
 
     def _planes(self, floats: NDArray[Any], plain: int, columns: Sequence[Optional[_Column]]) -> Packed:
-        """The request for shuffled columns; `floats` [C, N] has those that are not integers."""
-        dtype = tuple("int32" if column else floats.dtype.name for column in columns)
+        """The request for shuffled columns; `floats` [C, N] has those that are sent as they are."""
+        kinds = [column.multiples.dtype if column else floats.dtype for column in columns]
+        dtype = tuple(kind.name for kind in kinds)
         scale = tuple(column.scale if column else 1.0 for column in columns) if any(columns) else ()
         error = max(column.error if column else 0.0 for column in columns)
         # The service takes deltas of integers only.
-        query: Dict[str, Any] = {"filter": "delta,shuffle" if all(columns) else "shuffle"}
+        query: Dict[str, Any] = {"filter": "delta,shuffle" if set(kinds) == {INTEGER} else "shuffle"}
         query["dtype"] = dtype if len(set(dtype)) > 1 else dtype[0]
         if scale:
             query["scale"] = scale
-        planes = _shuffled(floats, [column and column.integers for column in columns])
+        planes = _shuffled(floats, [column and column.multiples for column in columns])
         return self._packed([planes], query, Sent(dtype, scale, self.encoding, plain, 0, error))
 
     def _packed(self, body: List[memoryview], query: Dict[str, Any], sent: Sent) -> Packed:
@@ -159,13 +164,13 @@ class Packer:
         return self._resolutions
 
     def _pays(self, floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
-        """Whether the integers of a sample are smaller than its floats."""
+        """Whether the multiples of a sample are smaller than its floats."""
         start = max(0, (floats.shape[1] - SAMPLE) // 2)
         part = slice(start, start + SAMPLE)
-        integers = [column and column.integers[part] for column in columns]
+        multiples = [column and column.multiples[part] for column in columns]
         sizes = [
             sum(piece.nbytes for piece in self._encode([_shuffled(floats[:, part], numbers)]))
-            for numbers in (integers, [None] * len(columns))
+            for numbers in (multiples, [None] * len(columns))
         ]
         return sizes[0] < sizes[1]
 
@@ -204,48 +209,64 @@ def _names(given: Mapping[str, Any]) -> List[str]:
 
 
 def _column(number: int, values: Floats, resolution: Optional[float]) -> Optional[_Column]:
-    """The integers of a column; None if it goes as floats."""
+    """The multiples of a column; None if it goes as it is."""
+    kind = _kind(values, resolution is None)
     for scale in SCALES:
         if resolution is None or scale > resolution:
-            if column := _rounded(values, scale, True):
+            if column := _rounded(values, scale, kind, True):
                 return column
-    if resolution is None or not np.isfinite(values).all():
+    if resolution is None:
         return None
-    column = _rounded(values, resolution, False)
+    column = _rounded(values, resolution, kind, False)
     if column is None:
-        worst = float(np.abs(values).max())
+        worst = float(np.abs(values[np.isfinite(values)]).max())
         raise ValueError(f"column {number} reaches {worst:g}, which int32 cannot hold in units of {resolution:g}")
     return column
 
 
-def _rounded(values: Floats, scale: float, exact: bool) -> Optional[_Column]:
-    """The integers nearest to the numbers in units of the scale. None if int32 or, after the service's multiplication,
-    float32 cannot hold a number; and if the integers must be `exact` but do not restore every bit."""
-    integers = np.empty(len(values), "<i4")
+def _kind(values: Floats, signs: bool) -> np.dtype[Any]:
+    """The type of multiples. Integers cannot be NaN or infinite, and have no -0.0, which counts if `signs` do."""
+    negative_zeros = signs and (values.view(np.int32) == NEGATIVE_ZERO).any()
+    return INTEGER if np.isfinite(values).all() and not negative_zeros else FLOAT
+
+
+def _rounded(values: Floats, scale: float, kind: np.dtype[Any], exact: bool) -> Optional[_Column]:
+    """The multiples of the scale that are nearest to the numbers. None if int32 or, after the service's multiplication,
+    float32 cannot hold a finite number; and if the multiples must be `exact` but do not restore every bit, except that
+    integers may restore -0.0 as 0.0."""
+    multiples = np.empty(len(values), kind)
     error = 0.0
     for start in range(0, len(values), BLOCK):
-        given = values[start : start + BLOCK]
+        given, part = values[start : start + BLOCK], multiples[start : start + BLOCK]
         with np.errstate(over="ignore", invalid="ignore"):
-            units = np.rint(np.divide(given, scale, dtype=np.float64)) + 0.0  # integers have no -0.0
-            if not np.abs(units).max() <= LARGEST:  # also if a number is not finite
+            units = np.rint(np.divide(given, scale, dtype=np.float64))
+            if kind == INTEGER:
+                units += 0.0  # integers have no -0.0
+            finite: Any = slice(None) if kind == INTEGER else np.isfinite(given)
+            if not np.abs(units[finite]).max(initial=0) <= LARGEST:
                 return None
-            restored = (units * scale).astype(np.float32)
-        if exact:
+            part[:] = units
+            restored = np.multiply(part, scale, dtype=np.float64).astype(np.float32)
+        if exact and kind == INTEGER:
+            if not np.array_equal(restored, given):
+                return None
+        elif exact:
+            restored[np.isnan(restored)] = np.nan  # a service may change other bits of a NaN
             if not np.array_equal(restored.view(np.int32), given.view(np.int32)):
                 return None
         else:
-            error = max(error, float(np.abs(np.subtract(restored, given, dtype=np.float64)).max()))
-        integers[start : start + BLOCK] = units
-    return _Column(integers, scale, error) if error < math.inf else None
+            differences = np.abs(np.subtract(restored[finite], given[finite], dtype=np.float64))
+            error = max(error, float(differences.max(initial=0)))
+    return _Column(multiples, scale, error) if error < math.inf else None
 
 
-def _shuffled(floats: NDArray[Any], integers: Sequence[Optional[Integers]]) -> memoryview:
-    """The bytes of columns [C, N] as planes: first the lowest byte of all numbers of the first column. The integers of
+def _shuffled(floats: NDArray[Any], multiples: Sequence[Optional[NDArray[Any]]]) -> memoryview:
+    """The bytes of columns [C, N] as planes: first the lowest byte of all numbers of the first column. The multiples of
     a column, if there are any, take the place of its floats. If all columns are integers, they become deltas."""
     width = floats.dtype.itemsize
     planes = np.empty((len(floats), width, floats.shape[1]), np.uint8)
-    deltas = all(numbers is not None for numbers in integers)
-    for place, values, numbers in zip(planes, floats, integers):
+    deltas = all(numbers is not None and numbers.dtype == INTEGER for numbers in multiples)
+    for place, values, numbers in zip(planes, floats, multiples):
         chosen = values if numbers is None else _zigzag(numbers) if deltas else numbers
         place[:] = chosen.view(np.uint8).reshape(-1, width).T
     return planes.reshape(-1).data
