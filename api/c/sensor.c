@@ -291,10 +291,9 @@ static bool post(struct sensor *sensor, const char *name, const struct scan *sca
     sensor->counts.sent++;
     if (sensor->stream && !keep_sweep(sensor, name, scan, result)) return false;
     print_line(name, result, now() - begin);
-    if (sensor->resolution >= 0)
+    if (sensor->resolution >= 0 && scan->bytes)
       printf("%s: packed into %.1f %%, largest error %g\n", name,
-             100.0 * (double)sensor->packed.bytes / (double)(scan->bytes ? scan->bytes : 1),
-             sensor->packed.largest_error);
+             100.0 * (double)sensor->packed.bytes / (double)scan->bytes, sensor->packed.largest_error);
     return true;
   }
   if (sensor->interval > 0 && result->temporary) {

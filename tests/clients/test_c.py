@@ -494,6 +494,8 @@ class Sensor(CCase):
             self.assertEqual(counts, [line.rpartition(";")[0] for line in plain[:-1]])
             for n, line in enumerate(lines[1::2]):
                 self.assertRegex(line, rf"scan{n}\.bin: packed into [\d.]+ %, largest error 0$")
+            status, lines, _ = self.end(self.start(url_of(daemon), "-q", query, "-z", "0"), struct.pack("<I", 0))
+            self.assertEqual((status, len(lines), lines[-1]), (0, 2, "1 scans sent, 0 dropped"))  # no part of no bytes
             frame = struct.pack("<I8f", 32, 1e-4, 0, 0, 0, 3e6, 0, 0, 0)
             status, lines, errors = self.end(self.start(url_of(daemon), "-q", query, "-z", "0.001"), frame)
             self.assertEqual((status, lines), (1, ["0 scans sent, 0 dropped"]))

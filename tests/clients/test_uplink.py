@@ -404,6 +404,14 @@ class Served(unittest.TestCase):
             self.assert_same(self.plain.points(body, **named), self.exact.points(body, **named))
         self.assert_same(self.plain.points(b""), self.exact.points(b""))
 
+    def test_the_service_refuses_a_number_of_columns(self):
+        points = self.clouds()["decimal"].tobytes()
+        for wrong in (0, -1, 2, 65, "x", "", 4.5, 10**30):
+            for client in (self.plain, self.exact, self.rounded):
+                with self.subTest(wrong), self.assertRaises(voxeld.Problem) as caught:
+                    client.points(points[: 65 * 16], num_features=wrong)
+                self.assertEqual((caught.exception.status, caught.exception.parameter), (400, "num_features"))
+
     def test_bytes_have_the_columns_of_the_preset(self):
         points = np.tile(self.clouds()["decimal"], 2)[:, :5]
         for _ in range(2):

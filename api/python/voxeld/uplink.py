@@ -106,11 +106,10 @@ class Packer:
         plain = sum(piece.nbytes for piece in body)
         if not plain:
             return Packed([], {}, {}, Sent((), (), "", 0, 0))
-        if given is None or (dtype := _dtype_of(given)) is None:
+        if given is None or (dtype := _dtype_of(given)) is None or not (columns := _columns_of(given)):
             return self._packed(body, {}, Sent((), (), self.encoding, plain, 0))
         rows = np.frombuffer(body[0] if len(body) == 1 else b"".join(body), np.uint8)
         names = _names(given)
-        columns = len(names) or int(given.get("num_features", COLUMNS))
         if plain % (columns * DTYPES[dtype].itemsize):
             raise ValueError(f"the points have {plain} bytes, which are not rows of {columns} columns of {dtype}")
         values = np.ascontiguousarray(rows.view(DTYPES[dtype]).reshape(-1, columns).T)
@@ -200,6 +199,12 @@ def _dtype_of(given: Mapping[str, Any]) -> Optional[str]:
     dtype = str(given.get("dtype", "float32"))
     described = any(given.get(name, RAW) != RAW for name in DESCRIBED)
     return None if described or dtype not in DTYPES else dtype
+
+
+def _columns_of(given: Mapping[str, Any]) -> int:
+    """The number of columns; 0 if it is none, which the service says better."""
+    count = text_of(given.get("num_features", COLUMNS))
+    return len(_names(given)) or (int(count) if re.fullmatch("[0-9]{1,4}", count) else 0)
 
 
 def _names(given: Mapping[str, Any]) -> List[str]:
