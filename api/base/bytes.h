@@ -25,6 +25,14 @@ static inline void bytes_append(struct text *out, struct vx_stop *stop, const ch
     text_append(out, bytes, more);
 }
 
+// Appends room for the caller to fill. NULL while `out` only measures, or if it has no room.
+static inline char *bytes_reserve(struct text *out, size_t bytes) {
+  char *room = out->length + bytes < out->capacity ? out->data + out->length : NULL;
+  out->length += bytes;
+  if (room) room[bytes] = '\0';
+  return room;
+}
+
 // Overwrites bytes that were appended earlier, from `at` on. Does nothing while `out` only measures.
 static inline void bytes_patch(const struct text *out, size_t at, uint64_t value, int bytes) {
   if (at + (size_t)bytes <= out->length && out->length <= out->capacity) bytes_encode(out->data + at, value, bytes);

@@ -61,6 +61,12 @@ static const struct answer_kind kinds[] = {
         .write = npz_write,
     },
     {
+        .media_type = SHUFFLED_MEDIA_TYPE,
+        .doc = "safetensors whose bytes are shuffled, for compressed answers on slow links",
+        .tensors = as_asked,
+        .write = shuffled_write,
+    },
+    {
         .media_type = MCAP_MEDIA_TYPE,
         .doc = "an MCAP file with PointCloud2 messages and the metadata, for Foxglove, Lichtblick, Rerun and ROS 2",
         .tensors = pointcloud2_tensors,

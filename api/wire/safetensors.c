@@ -3,9 +3,10 @@
 
 #include <string.h>
 
+#include "api/base/bytes.h"
 #include "api/base/json_write.h"
 
-enum { LENGTH_PREFIX = 8, ALIGNMENT = VX_TENSOR_ALIGNMENT };
+enum { LENGTH_PREFIX = 8, ALIGNMENT = VX_TENSOR_ALIGNMENT, BLOCK = 256 };
 
 // Writes the entry of a tensor after its name.
 static void write_tensor(struct text *out, const struct vx_shape *shape, size_t offset) {
@@ -14,8 +15,11 @@ static void write_tensor(struct text *out, const struct vx_shape *shape, size_t 
   json_printf(out, "data_offsets:[%zu %zu]}", offset, offset + shape->bytes);
 }
 
-static void write_header(const struct answer *answer, const struct vx_layout *layout, bool widest, struct text *out) {
-  json_printf(out, "{__metadata__:{voxeld:");
+static void write_header(const struct answer *answer, const struct vx_layout *layout, bool shuffled, bool widest,
+                         struct text *out) {
+  json_printf(out, "{__metadata__:{");
+  if (shuffled) json_printf(out, "filter:%s", "shuffle");
+  json_printf(out, "voxeld:");
   json_begin_string(out);
   answer_metadata(answer, widest, out);
   json_end(out);
@@ -37,19 +41,23 @@ static void write_header(const struct answer *answer, const struct vx_layout *la
   json_printf(out, "}");
 }
 
-size_t answer_header_reserve(const struct answer *answer, const struct vx_layout *layout) {
+static size_t room_of(const struct answer *answer, const struct vx_layout *layout, bool shuffled, bool widest) {
   struct text measure = text_over(NULL, 0);
-  write_header(answer, layout, true, &measure);
+  write_header(answer, layout, shuffled, widest, &measure);
   size_t needed = LENGTH_PREFIX + measure.length + 1;  // the builder ends its text with a NUL
   return (needed + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+size_t answer_header_reserve(const struct answer *answer, const struct vx_layout *layout) {
+  return room_of(answer, layout, false, true);
 }
 
 bool answer_frame_write(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
                         char *tensors) {
   uint64_t length = reserve - LENGTH_PREFIX;
-  for (int i = 0; i < LENGTH_PREFIX; i++) block[i] = (char)(length >> (8 * i) & 0xff);
+  bytes_encode(block, length, LENGTH_PREFIX);
   struct text header = text_over(block + LENGTH_PREFIX, length);
-  write_header(answer, layout, false, &header);
+  write_header(answer, layout, false, false, &header);
   if (!text_complete(&header)) return false;
   memset(block + LENGTH_PREFIX + header.length, ' ', length - header.length);
   // Zeros the padding: the memory may hold data of an earlier request.
@@ -58,6 +66,36 @@ bool answer_frame_write(const struct answer *answer, const struct vx_layout *lay
     if (!(layout->tensors & VX_TENSOR_BIT(tensor))) continue;
     memset(tensors + end, 0, layout->offset[tensor] - end);
     end = layout->offset[tensor] + layout->shape[tensor].bytes;
+  }
+  return true;
+}
+
+// ---- shuffled -------------------------------------------------------------------------------------------------------
+
+static void put_planes(struct text *out, struct vx_stop *stop, const char *tensor, const struct vx_shape *shape) {
+  size_t width = vx_dtype_size(shape->dtype);
+  char *planes = bytes_reserve(out, shape->bytes);
+  if (!planes || !tensor || !shape->bytes) return;
+  if (shape->rank > 1) width *= (size_t)shape->dims[shape->rank - 1];
+  size_t rows = shape->bytes / width;
+  for (size_t begin = 0, end; begin < rows && !vx_stopped(stop, BLOCK); begin = end) {
+    end = rows - begin < BLOCK ? rows : begin + BLOCK;
+    for (size_t k = 0; k < width; k++)
+      for (size_t i = begin; i < end; i++) planes[k * rows + i] = tensor[i * width + k];
+  }
+}
+
+bool shuffled_write(const struct answer *answer, const struct vx_layout *layout, const char *tensors, struct text *out,
+                    struct error *error) {
+  size_t begin = out->length, header = room_of(answer, layout, true, false);
+  (void)error;
+  bytes_put(out, header - LENGTH_PREFIX, LENGTH_PREFIX);
+  write_header(answer, layout, true, false, out);
+  while (out->length - begin < header) text_put(out, " ");
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if (!(layout->tensors & VX_TENSOR_BIT(tensor))) continue;
+    bytes_zero(out, layout->offset[tensor] - (out->length - begin - header));
+    put_planes(out, answer->stop, tensors ? tensors + layout->offset[tensor] : NULL, &layout->shape[tensor]);
   }
   return true;
 }

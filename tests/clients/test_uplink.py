@@ -18,7 +18,7 @@ from daemon import ROOT, Daemon
 from rude_server import GRID, RudeServer, answer, status_document, url_of
 from test_python_rude import DAMAGED
 from uplink_rows import decoded, restored
-from voxeld import connection, encodings, uplink
+from voxeld import connection, encodings, reading, tensors, uplink
 
 CASES = int(os.environ.get("VOXELD_TEST_CASES", 60))
 SEED = int(os.environ.get("VOXELD_TEST_SEED", 1))
@@ -378,6 +378,34 @@ class Served(unittest.TestCase):
             result = client.points(points)
         self.assert_same(self.plain.points(points), result)
         self.assertEqual(result.uplink.encoding, "gzip")
+
+    def test_answers_come_shuffled(self):
+        points = self.clouds()["any"]
+        more = ("voxels", "voxel_point_mask", "point_voxel_ids")  # three dimensions and one, also of one byte
+        for dtype in ("float32", "float16"):
+            given = {**GRID, "feature": ("points", "mean"), "outputs": more, "feature_dtype": dtype}
+            with mock.patch.object(reading, "tensors", side_effect=reading.tensors) as read:
+                self.assert_same(self.plain.voxelize(points, **given), self.exact.voxelize(points, **given))
+                self.assert_same(self.plain.voxelize(b"", **given), self.exact.voxelize(b"", **given))
+            kinds = [call.args[0].headers["Content-Type"] for call in read.call_args_list]
+            self.assertEqual(kinds, [reading.TENSORS, reading.SHUFFLED] * 2)
+
+    def test_another_filter_of_an_answer(self):
+        file = bytearray(self.plain.file_bytes("voxelize", self.clouds()["any"], reading.SHUFFLED, **GRID))
+        place = file.index(b'"shuffle"')
+        room = tensors.buffer(len(file))
+        for filters in (b'"shufflf"', b"[1,2,345]", b"123456789", b"     null"):
+            file[place : place + 9] = filters
+            room[:] = np.frombuffer(file, np.uint8)
+            with self.subTest(filters), self.assertRaisesRegex(voxeld.BadAnswer, "it has the filter"):
+                tensors.parse(room)
+
+    def test_answers_of_a_service_that_does_not_shuffle(self):
+        sound = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["none"])
+        with RudeServer(sound) as server, voxeld.Client(url_of(server), uplink="auto") as client:
+            self.assertTrue(client.voxelize(self.clouds()["any"], **GRID))
+            accept = next(line for line in server.heads[0].splitlines() if line.startswith("Accept: "))
+        self.assertEqual(accept, "Accept: application/x-shuffled-safetensors, application/vnd.safetensors;q=0.9")
 
     def test_answers_come_compressed(self):
         points = self.clouds()["any"]

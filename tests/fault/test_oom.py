@@ -73,6 +73,7 @@ REQUESTS = (
     ("voxelize_fps", post(BODY, VOXELIZE + "&fps=50")),
     ("metadata", post(BODY, VOXELIZE, "Accept: application/json")),
     ("npz", post(BODY, VOXELIZE, "Accept: application/x-npz")),
+    ("shuffled", post(BODY, VOXELIZE, "Accept: application/x-shuffled-safetensors")),
     ("mcap", post(BODY, VOXELIZE + "&point_counts=100,0,400", "Accept: application/x-mcap")),
     ("gzip", post(codings.CODERS["gzip"](BODY), VOXELIZE, "Content-Encoding: gzip", "Accept-Encoding: gzip")),
     (

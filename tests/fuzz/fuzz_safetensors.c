@@ -163,6 +163,7 @@ static void check_answer(const struct figures *figures, const char *id, const st
   check_copy("application/json", &answer, &sizes);
   check_copy("application/x-npz", &answer, &sizes);
   check_copy("application/x-mcap", &answer, &sizes);
+  check_copy("application/x-shuffled-safetensors", &answer, &sizes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -26,7 +26,13 @@ REQUESTS = (
     (f"/v1/decode?head=center&{AREA}&voxel_size=1,1,1&feature_map_stride=1", CENTER),
     ("/v1/scatter?grid_size=2,2,1", FEATURES),
 )
-KINDS = ("application/vnd.safetensors", "application/json", "application/x-npz", "application/x-mcap")
+KINDS = (
+    "application/vnd.safetensors",
+    "application/json",
+    "application/x-npz",
+    "application/x-mcap",
+    "application/x-shuffled-safetensors",
+)
 UNSTABLE = (b"request_id", b"trace_id", b"backend", b"device", b"timing_us", b'_us"')
 TRACE = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -15,7 +15,7 @@ SCAN = scan("--points", "5000")
 ONE = floats(1.5, 2.5, 3.5, 0.25)
 SAME = "X-Request-Id: same"
 MCAP, NPZ, SAFETENSORS = "application/x-mcap", "application/x-npz", "application/vnd.safetensors"
-DOCUMENT = "application/json"
+DOCUMENT, SHUFFLED = "application/json", "application/x-shuffled-safetensors"
 # The type of the answer, and the Accept that asks for it.
 ACCEPT = (
     (DOCUMENT, "application/json, */*;q=0.5"),
@@ -23,6 +23,7 @@ ACCEPT = (
     (DOCUMENT, "application/json;q=0.2, application/octet-stream;q=0.1"),
     (DOCUMENT, "application/vnd.safetensors;q=0, application/octet-stream;q=0, */*"),
     (NPZ, "application/x-npz"),
+    (SHUFFLED, "application/x-shuffled-safetensors, application/vnd.safetensors;q=0.9"),
     (NPZ, "application/json;q=0.2, Application/X-NPZ;q=0.3, application/x-mcap;q=0.1"),
     (MCAP, "application/x-mcap, */*;q=0.9"),
     (SAFETENSORS, "application/x-mcap, application/x-npz, */*"),

@@ -1,5 +1,5 @@
-"""Answers as files (npz, MCAP), read by numpy and by MCAP's own library, hold the tensors of the safetensors answer to
-the same request, byte for byte."""
+"""Answers as files (npz, MCAP, shuffled safetensors), read by numpy and by MCAP's own library, hold the tensors of the
+safetensors answer to the same request, byte for byte."""
 
 import io
 import json
@@ -16,6 +16,7 @@ import check
 from daemon import Daemon
 
 NPZ, MCAP, JSON = "application/x-npz", "application/x-mcap", "application/json"
+SHUFFLED = "application/x-shuffled-safetensors"
 GRID = {"point_cloud_range": "-10,-10,-2,10,10,2", "voxel_size": "0.5,0.5,0.5"}
 MATRIX = "0,-1,0,5,1,0,0,0,0,0,1,0,0,0,0,1"
 TYPES = {5: "<i4", 7: "<f4"}  # of a PointField
@@ -109,6 +110,19 @@ class Files(unittest.TestCase):
 
     def tensors(self, operation, query, body):
         return check.parse_by_hand(self.ask(operation, query, body, None))
+
+    # ---- shuffled ----
+
+    @of_each_request
+    def test_shuffled(self, operation, query, body):
+        expected, metadata = self.tensors(operation, query, body)
+        file = self.ask(operation, query, body, SHUFFLED)
+        tensors, told = check.parse_by_hand(file)
+        self.assertEqual(list(tensors), list(expected))
+        for name, tensor in expected.items():
+            self.assertEqual((tensors[name].dtype, tensors[name].shape), (tensor.dtype, tensor.shape))
+            self.assertEqual(tensors[name].tobytes(), tensor.tobytes(), name)
+        self.assertEqual(without_chance(told), without_chance(metadata))
 
     # ---- npz ----
 

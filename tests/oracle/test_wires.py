@@ -131,6 +131,7 @@ ANSWERS = {
     "application/vnd.safetensors": check.parse_by_hand,
     "application/json": json_alone,
     "application/x-npz": npz,
+    "application/x-shuffled-safetensors": check.parse_by_hand,
     "application/x-mcap": mcap,
 }
 

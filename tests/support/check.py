@@ -32,6 +32,7 @@ def parse_by_hand(file):
     assert text[:1] == b"{", f"the header begins with {text[:10]!r}"
     header = json.loads(text.decode("utf-8"), object_pairs_hook=_no_duplicates)
     extra = header.pop("__metadata__")
+    assert set(extra) <= {"voxeld", "filter"} and extra.get("filter", "shuffle") == "shuffle", extra
     assert all(isinstance(v, str) for v in extra.values()), f"__metadata__ holds something else than strings: {extra}"
     tensors, end = {}, 0
     for name, info in sorted(header.items(), key=lambda item: (item[1]["data_offsets"][0], item[1]["data_offsets"][1])):
@@ -46,6 +47,10 @@ def parse_by_hand(file):
             continue
         assert (8 + length + first) % ALIGNMENT == 0, f"{name} begins at byte {8 + length + first} of the file"
         tensors[name] = np.frombuffer(file, dtype, count, 8 + length + first).reshape(info["shape"])
+        if extra.get("filter") == "shuffle" and count:  # the first bytes of all rows, then all second bytes, ...
+            width = dtype.itemsize * (info["shape"][-1] if len(info["shape"]) > 1 else 1)
+            planes = np.frombuffer(file, np.uint8, last - first, 8 + length + first).reshape(width, -1)
+            tensors[name] = np.ascontiguousarray(planes.T).view(dtype).reshape(info["shape"])
     assert 8 + length + end == len(file), f"the tensors end at byte {8 + length + end} of {len(file)}"
     return tensors, json.loads(extra["voxeld"], object_pairs_hook=_no_duplicates)
 

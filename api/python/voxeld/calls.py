@@ -19,7 +19,7 @@ from .errors import BadAnswer, Error, Problem, SharedMemoryWarning, TransportErr
 from .operations import PARAMETERS
 from .parameters import text_of, text_of_boxes
 from .points import body_of
-from .reading import JSON, TENSORS
+from .reading import JSON, SHUFFLED, TENSORS
 from .result import Result
 from .shared import REGIONS, Slots, Unavailable
 from .transport import Transport
@@ -125,7 +125,8 @@ class Calls:
             request = self._request(operation, body, given, JSON, headers)
             result = self._deliver(request, lambda answer: kind({}, reading.document(answer)), None)
         else:
-            request = self._request(operation, body, given, TENSORS, headers)
+            accept = f"{SHUFFLED}, {TENSORS};q=0.9" if self._packer else TENSORS  # an older service does not shuffle
+            request = self._request(operation, body, given, accept, headers)
             result = self._deliver(
                 request, lambda answer: reading.tensors(answer, kind), lambda file: kind(*tensors.parse(file))
             )

@@ -13,12 +13,13 @@ from .shared import ANSWER_ROOM
 
 R = TypeVar("R", bound=Result)
 TENSORS = "application/vnd.safetensors"
+SHUFFLED = "application/x-shuffled-safetensors"
 JSON = "application/json"
 PLAIN = "text/plain"
 
 
 def tensors(answer: Answer, kind: Type[R]) -> R:
-    expect(answer, TENSORS)
+    expect(answer, TENSORS, SHUFFLED)
     return kind(*files.parse(answer.body))
 
 
@@ -31,9 +32,9 @@ def length(answer: Answer) -> int:
     return size
 
 
-def expect(answer: Answer, kind: str) -> None:
-    if answer.headers.get_content_type() != kind:
-        raise BadAnswer(f"the answer is {answer.headers.get_content_type()}, not {kind}")
+def expect(answer: Answer, *kinds: str) -> None:
+    if answer.headers.get_content_type() not in kinds:
+        raise BadAnswer(f"the answer is {answer.headers.get_content_type()}, not {kinds[0]}")
 
 
 def plain(answer: Answer) -> str:

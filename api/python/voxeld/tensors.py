@@ -1,7 +1,7 @@
 """Safetensors files in memory. A file that was read is one aligned buffer, and the tensors are writable views of it.
 
 The views are writable because numpy exports only writable arrays through DLPack. The buffer is aligned because voxeld
-starts each tensor on a multiple of 64 bytes of the file. Nothing is copied.
+starts each tensor on a multiple of 64 bytes of the file. Nothing is copied, except from a shuffled file.
 """
 
 from __future__ import annotations
@@ -78,6 +78,8 @@ def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, 
     header = _object(file[8 : 8 + length].tobytes(), "its header")
     extra = header.pop("__metadata__", None)
     _require(isinstance(extra, dict) and isinstance(extra.get("voxeld"), str), "it has no metadata of voxeld")
+    shuffled = "filter" in extra
+    _require(not shuffled or extra["filter"] == "shuffle", f"it has the filter {extra.get('filter')!r}")
 
     tensors = {}
     end = 0  # end of the previous tensor: the next must begin there, so there are no overlaps and no holes
@@ -88,9 +90,19 @@ def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, 
         end = last
         if not name.startswith(PADDING):
             _require((8 + length + first) % ALIGNMENT == 0, f"{name} does not start on {ALIGNMENT} bytes")
-            tensors[name] = data[first:last].view(dtype).reshape(shape)
+            place = _rows(data[first:last], dtype, shape) if shuffled else data[first:last]
+            tensors[name] = place.view(dtype).reshape(shape)
     _require(end == len(data), f"its tensors end at {end} of {len(data)} bytes")
     return tensors, _object(extra["voxeld"], "its metadata")
+
+
+def _rows(planes: NDArray[np.uint8], dtype: np.dtype[Any], shape: List[int]) -> NDArray[np.uint8]:
+    """The bytes of a tensor, from planes: byte k of all rows of the last dimension stands together."""
+    rows = buffer(len(planes))
+    if len(planes):
+        width = dtype.itemsize * (shape[-1] if len(shape) > 1 else 1)
+        rows.reshape(-1, width)[:] = planes.reshape(width, -1).T
+    return rows
 
 
 def _entries(header: Dict[str, Any]) -> List[Tuple[str, Tuple[np.dtype[Any], List[int], int, int]]]:

@@ -237,6 +237,7 @@ TENSORS = "application/vnd.safetensors"
 # The kinds of answer: each gives a hash of its tensors and the counts.
 FINGERPRINTS = {
     TENSORS: fingerprint_safetensors,
+    "application/x-shuffled-safetensors": fingerprint_safetensors,
     "application/json": fingerprint_json,
     "application/x-npz": fingerprint_npz,
     "application/x-mcap": fingerprint_mcap,

@@ -159,7 +159,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
     def ask_good(self, send=None, opened=None):
         """`send(connection, pieces)` sends in its own way. `opened`, a separate connection, is closed afterwards."""
         request = self.random.choice(self.shared.good)
-        (kind,) = self.random.choices(list(cases.FINGERPRINTS), (7, 2, 1, 1))
+        (kind,) = self.random.choices(list(cases.FINGERPRINTS), (7, 1, 2, 1, 1))
         lines = [f"Accept-Encoding: {self.random.choice(answers())}"] if self.random.random() < 0.1 else []
         pieces = self.framed(request, f"Accept: {kind}", *lines)
         for _ in range(RETRIES):

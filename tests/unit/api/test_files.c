@@ -13,7 +13,8 @@
 static void accept_chooses(void **state) {
   (void)state;
   static const char safetensors[] = "application/vnd.safetensors", json[] = "application/json",
-                    npz[] = "application/x-npz", mcap[] = "application/x-mcap";
+                    npz[] = "application/x-npz", mcap[] = "application/x-mcap",
+                    shuffled[] = "application/x-shuffled-safetensors";
   const char *const rows[][2] = {
       {NULL, safetensors},
       {"", safetensors},
@@ -22,6 +23,9 @@ static void accept_chooses(void **state) {
       {"application/*", safetensors},
       {npz, npz},
       {mcap, mcap},
+      {shuffled, shuffled},
+      {"application/x-shuffled-safetensors, application/vnd.safetensors;q=0.9", shuffled},
+      {"application/x-shuffled-safetensors, application/vnd.safetensors", safetensors},
       {"application/x-npz, */*;q=0.9", npz},
       {"application/x-mcap, application/x-npz;q=0.9", mcap},
       {"application/x-mcap;q=0.8, application/x-npz;q=0.9", npz},
