@@ -807,13 +807,14 @@ bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, doubl
   *packed->error = 0;
   if (!voxeld__can_pack(query, packed)) return false;
   if (bytes % (count * 4) || (bytes && !rows)) return voxeld__cannot_pack(packed, "these are not rows of float32");
-  if (!(resolution >= 0) || !isfinite(resolution)) return voxeld__cannot_pack(packed, "the resolution is below 0");
+  if (!(resolution >= 0) || !isfinite(resolution)) return voxeld__cannot_pack(packed, "the resolution is not a number from 0 on");
   if (!voxeld__find_times(query, &times) && !(resolution > 0))
     return voxeld__cannot_pack(packed, "the query has time_field, but its fields do not have this name");
   unsigned char *planes = voxeld__make_room(packed, bytes, strlen(query) + 64 * (count + 1));
   if (!planes) return voxeld__cannot_pack(packed, "out of memory");
   for (size_t i = 0; i < count; i++) {
-    struct voxeld__column column = {(const unsigned char *)rows + 4 * i, bytes / (count * 4), count * 4, false, 0};
+    const unsigned char *first = bytes ? (const unsigned char *)rows + 4 * i : NULL;
+    struct voxeld__column column = {first, bytes / (count * 4), count * 4, false, 0};
     bool stays = i == times && !(resolution > 0);
     if (!stays && !voxeld__choose(&column, resolution, &packed->largest_error))
       return voxeld__cannot_pack(packed, "column %zu has a number that int32 cannot hold in units of %g", i,

@@ -157,7 +157,7 @@ static char *sweeps_query(const char *query, const struct voxeld_sent_sweep *swe
 static bool pack_points(const char *query, const unsigned char *rows, size_t bytes, double resolution,
                         struct voxeld_packed *packed) {
   if (voxeld_pack_points(query, rows, bytes / 2 / 64 * 64, resolution, packed)) setlocale(LC_NUMERIC, "");
-  bool fine = voxeld_pack_points(query, rows, bytes, resolution, packed);
+  bool fine = voxeld_pack_points(query, bytes ? rows : NULL, bytes, resolution, packed);
   setlocale(LC_NUMERIC, "C");
   json_t *line =
       json_pack("{s:b, s:s, s:f, s:I, s:s}", "packed", fine, "query", fine ? packed->query : "", "error",
