@@ -74,14 +74,17 @@ class Stable(HttpCase):
     def test_shared_memory_gives_the_file_of_the_socket(self):
         self.start("--allow-shared-memory", "yes")
         path = f"{KITTI}&metadata=stable"
-        plain = self.ok(self.post(path, FEW)).body
+        kinds = [f"Accept: {kind}" for kind in ("*/*", "application/x-shuffled-safetensors")]
+        plain = [self.ok(self.post(path, FEW, kind)).body for kind in kinds]
+        self.assertNotEqual(*plain)
         with Memory(1 << 20) as memory:
             memory.write(FEW)
             self.assertEqual(memory.register(self.daemon, "any").status, 200)
             path += f"&points_region=any,0,{len(FEW)}&output_region=any,4096,{(1 << 20) - 4096}"
-            told = self.json(self.post(path, b""))
-            self.assertEqual(memory.read(told["output_region"]["bytes"], 4096), plain)
-            self.assertNotIn("request_id", told["metadata"])
+            for kind, file in zip(kinds, plain):
+                told = self.json(self.post(path, b"", kind))
+                self.assertEqual(memory.read(told["output_region"]["bytes"], 4096), file)
+                self.assertNotIn("request_id", told["metadata"])
 
     def test_without_it_files_have_their_own_ids(self):
         self.start()
