@@ -16,12 +16,11 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import errors, tensors
+from .. import errors, ros, tensors
 from ..errors import BadAnswer, RequestWarning
 
 Body = NDArray[np.uint8]
 PART = ".part"
-MCAP_MAGIC = b"\x89MCAP0\r\n"
 MCAP_METADATA = 0x0C
 
 
@@ -50,16 +49,9 @@ def _npz(body: Body) -> Dict[str, Any]:
 
 def _mcap(body: Body) -> Dict[str, Any]:
     """The entry `metadata` of the metadata record, which is the last record of the data section."""
-    view = body.data
-    if bytes(view[:8]) != MCAP_MAGIC or bytes(view[-8:]) != MCAP_MAGIC:
-        raise ValueError("it does not begin and end as one")
-    place = len(MCAP_MAGIC)
-    while place < len(view):
-        code, length = struct.unpack_from("<BQ", view, place)
-        place += 9
+    for code, record in ros.records(ros.content_of(body.data)):
         if code == MCAP_METADATA:
-            return _entry(view[place : place + length], b"metadata")
-        place += length
+            return _entry(record, b"metadata")
     raise ValueError("it has no metadata")
 
 

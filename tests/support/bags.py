@@ -1,0 +1,120 @@
+"""Messages of robots, and bags of them, as rosbags serializes and writes them. Needs rosbags."""
+
+import numpy as np
+from rosbags.rosbag1 import Writer as Writer1
+from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import Writer as Writer2
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+from files import ROS_TYPES
+
+LIVOX_POINT = np.dtype(
+    [("offset_time", "<u4"), ("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflectivity", "u1"), ("tag", "u1"), ("line", "u1")]
+)  # fmt: skip
+POINT_CLOUD, ODOMETRY, TF = "sensor_msgs/msg/PointCloud2", "nav_msgs/msg/Odometry", "tf2_msgs/msg/TFMessage"
+COMPRESSED, LIVOX = "point_cloud_interfaces/msg/CompressedPointCloud2", "livox_ros_driver2/msg/CustomMsg"
+DETECTIONS = "vision_msgs/msg/Detection3DArray"
+CLOUD_TEXT = "std_msgs/Header header\nuint32 height\nuint32 width\nsensor_msgs/PointField[] fields\nbool is_bigendian\n"
+CLOUD_TEXT += "uint32 point_step\nuint32 row_step\nuint8[] compressed_data\nbool is_dense\nstring format\n"
+LIVOX_TEXT = "std_msgs/Header header\nuint64 timebase\nuint32 point_num\nuint8 lidar_id\nuint8[3] rsvd\n"
+LIVOX_TEXT += "CustomPoint[] points\n"
+TEXTS = {
+    "livox_ros_driver2/msg/CustomPoint": "uint32 offset_time\nfloat32 x\nfloat32 y\nfloat32 z\nuint8 reflectivity\n"
+    "uint8 tag\nuint8 line\n",
+    LIVOX: LIVOX_TEXT,
+    COMPRESSED: CLOUD_TEXT,
+    "vision_msgs/msg/ObjectHypothesis": "string class_id\nfloat64 score\n",
+    "vision_msgs/msg/ObjectHypothesisWithPose": "ObjectHypothesis hypothesis\ngeometry_msgs/PoseWithCovariance pose\n",
+    "vision_msgs/msg/BoundingBox3D": "geometry_msgs/Pose center\ngeometry_msgs/Vector3 size\n",
+    "vision_msgs/msg/Detection3D": "std_msgs/Header header\nObjectHypothesisWithPose[] results\n"
+    "BoundingBox3D bbox\nstring id\n",
+    DETECTIONS: "std_msgs/Header header\nDetection3D[] detections\n",
+}
+# tf2_msgs is not in rosbags' types of ROS 1.
+TF_TEXT = "geometry_msgs/TransformStamped[] transforms\n"
+
+
+class Robot:
+    """Makes messages as one version of ROS does."""
+
+    def __init__(self, ros1=False):
+        self.ros1 = ros1
+        self.store = get_typestore(Stores.ROS1_NOETIC if ros1 else Stores.ROS2_HUMBLE)
+        for name, text in {**TEXTS, **({TF: TF_TEXT} if ros1 else {})}.items():
+            if name not in self.store.types:
+                self.store.register(get_types_from_msg(text, name))
+
+    def make(self, kind, *members):
+        return self.store.types[kind](*members)
+
+    def bytes_of(self, message):
+        serialize = self.store.serialize_ros1 if self.ros1 else self.store.serialize_cdr
+        return bytes(serialize(message, message.__msgtype__))
+
+    def read(self, message, kind):
+        """A message of ROS 2."""
+        return self.store.deserialize_cdr(message, kind)
+
+    def header(self, stamp, frame):
+        """`stamp` in nanoseconds."""
+        time = self.make("builtin_interfaces/msg/Time", *divmod(stamp, 10**9))
+        return self.make("std_msgs/msg/Header", *((7,) if self.ros1 else ()), time, frame)
+
+    def _fields(self, points):
+        for name in points.dtype.names:
+            kind, offset = points.dtype.fields[name]
+            yield self.make("sensor_msgs/msg/PointField", name, offset, ROS_TYPES[kind.str[1:]], 1)
+
+    def cloud(self, points, stamp, frame="lidar", compress=None):
+        """A structured array as a PointCloud2 or, with a format and its function, as a CompressedPointCloud2."""
+        step, data = points.dtype.itemsize, points.tobytes()
+        members = [self.header(stamp, frame), 1, len(points), list(self._fields(points)), False, step, len(data)]
+        if compress:
+            data = np.frombuffer(compress[1](data), np.uint8)
+            return self.make(COMPRESSED, *members, data, True, compress[0])
+        return self.make(POINT_CLOUD, *members, np.frombuffer(data, np.uint8), True)
+
+    def livox(self, points, stamp, frame="lidar"):
+        """An array of LIVOX_POINT."""
+        rows = [self.make("livox_ros_driver2/msg/CustomPoint", *row.tolist()) for row in points]
+        return self.make(LIVOX, self.header(stamp, frame), stamp, len(rows), 1, np.zeros(3, np.uint8), rows)
+
+    def _vector(self, kind, values):
+        return self.make(f"geometry_msgs/msg/{kind}", *map(float, values))
+
+    def odometry(self, stamp, pose, frame="odom", child="base_link"):
+        """`pose` is x, y, z, qw, qx, qy, qz."""
+        x, y, z, qw, qx, qy, qz = pose
+        nothing = np.zeros(36)
+        place = self.make(
+            "geometry_msgs/msg/Pose", self._vector("Point", (x, y, z)), self._vector("Quaternion", (qx, qy, qz, qw))
+        )
+        still = self.make("geometry_msgs/msg/Twist", *[self._vector("Vector3", (0, 0, 0))] * 2)
+        return self.make(
+            ODOMETRY,
+            self.header(stamp, frame),
+            child,
+            self.make("geometry_msgs/msg/PoseWithCovariance", place, nothing),
+            self.make("geometry_msgs/msg/TwistWithCovariance", still, nothing),
+        )
+
+    def tf(self, *transforms):
+        """Transforms: (stamp, pose, frame, child)."""
+        made = []
+        for stamp, (x, y, z, qw, qx, qy, qz), frame, child in transforms:
+            moves = self._vector("Vector3", (x, y, z)), self._vector("Quaternion", (qx, qy, qz, qw))
+            moved = self.make("geometry_msgs/msg/Transform", *moves)
+            made.append(self.make("geometry_msgs/msg/TransformStamped", self.header(stamp, frame), child, moved))
+        return self.make(TF, made)
+
+    def write(self, path, messages, storage="sqlite3"):
+        """Writes (topic, nanoseconds, message) in their order: as a .bag file or, of ROS 2, as a folder with `storage`,
+        which is sqlite3 or mcap."""
+        plugin = StoragePlugin[storage.upper()]
+        with Writer1(path) if self.ros1 else Writer2(path, version=9, storage_plugin=plugin) as bag:
+            topics = {}
+            for topic, time, message in messages:
+                kind = message.__msgtype__
+                if topic not in topics:
+                    topics[topic] = bag.add_connection(topic, kind, typestore=self.store)
+                bag.write(topics[topic], time, self.bytes_of(message))
