@@ -1,5 +1,5 @@
 """The training of the sample model, in a tiny form: it runs, its pillars equal voxeld's, and the converted model
-computes the same as the training. Skipped where there is no torch. """
+computes the same as the training. Skipped where there is no torch."""
 
 import contextlib
 import io

@@ -1,6 +1,8 @@
 """Messages of robots, and bags of them, as rosbags serializes and writes them. Needs rosbags."""
 
 import numpy as np
+from mcap.reader import make_reader
+from mcap.writer import Writer
 from rosbags.rosbag1 import Writer as Writer1
 from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer as Writer2
@@ -118,3 +120,16 @@ class Robot:
                 if topic not in topics:
                     topics[topic] = bag.add_connection(topic, kind, typestore=self.store)
                 bag.write(topics[topic], time, self.bytes_of(message))
+
+
+def rechunk(source, target, chunk_bytes):
+    """Copies an MCAP file, with chunks of this size."""
+    with open(source, "rb") as file, open(target, "wb") as out:
+        writer, channels = Writer(out, chunk_bytes), {}
+        writer.start("ros2", "test")
+        for schema, channel, message in make_reader(file).iter_messages():
+            if channel.topic not in channels:
+                kind = writer.register_schema(schema.name, schema.encoding, schema.data)
+                channels[channel.topic] = writer.register_channel(channel.topic, channel.message_encoding, kind)
+            writer.add_message(channels[channel.topic], message.log_time, message.data, message.publish_time)
+        writer.finish()

@@ -130,8 +130,11 @@ def _headed(header: Header) -> Writer:
 
 def detections(result: Result, header: Header) -> bytes:
     """The boxes of an answer of detect as a vision_msgs/msg/Detection3DArray, in the answer's order. The class's name,
-    or else its number, is the class_id. The message has no place for velocities."""
-    boxes, scores, labels = result["boxes"], result["scores"], result["labels"]
+    or else its number, is the class_id. The message has no place for velocities. BadAnswer if there are no boxes."""
+    try:
+        boxes, scores, labels = result["boxes"], result["scores"], result["labels"]
+    except KeyError:
+        raise BadAnswer("the answer has no boxes") from None
     names = result.metadata.get("class_names")
     named = names if isinstance(names, list) else []
     writer = _headed(header).numbers("I", len(boxes))

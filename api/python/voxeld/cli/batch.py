@@ -46,14 +46,7 @@ class Job:
     def run(self, scan: Scan) -> List[RequestWarning]:
         """Writes the answer to one scan and returns the warnings. Raises Stop if all other scans would fail as well."""
         before = stamp(scan.path)
-        points, told = scan.read(self._parameters)
-        try:
-            media_type = KINDS[self._kind].media_type
-            body = self._file(self._operation, points, media_type, **self._parameters, **told)
-        except Problem as problem:
-            if is_final(problem, scan):
-                raise Stop(str(problem)) from None
-            raise
+        body = self.ask(scan)
         warnings = warnings_of(self._kind, body)
         try:
             # So any later change of the scan is newer than the answer, and the next run sees the change.
@@ -61,6 +54,17 @@ class Job:
         except OSError as reason:
             raise Stop(f"cannot write {scan.answer}: {reason.strerror or reason}") from None
         return warnings
+
+    def ask(self, scan: Scan) -> Body:
+        """The answer to one scan. Raises Stop as run() does."""
+        points, told = scan.read(self._parameters)
+        try:
+            media_type = KINDS[self._kind].media_type
+            return self._file(self._operation, points, media_type, **self._parameters, **told)
+        except Problem as problem:
+            if is_final(problem, scan):
+                raise Stop(str(problem)) from None
+            raise
 
     def is_served(self) -> bool:
         try:
@@ -81,7 +85,7 @@ class Report:
 
     def __init__(self, on_done: Callable[[Scan], None], on_error: Callable[[Scan, str], None]) -> None:
         self.done = 0
-        self.errors: Dict[Scan, str] = {}
+        self.errors: Dict[str, str] = {}  # by the names of scans
         self.warnings: Dict[str, Tuple[int, str]] = {}  # by kind: the number of answers with it, and the first detail
         self.stopped: Optional[str] = None
         self._on_done, self._on_error = on_done, on_error
@@ -99,7 +103,7 @@ class Report:
             if self._closed:
                 return
             self.done += 1
-            self.errors.pop(scan, None)
+            self.errors.pop(scan.name, None)
             for warning in warnings:
                 times, detail = self.warnings.get(warning.kind, (0, warning.detail))
                 self.warnings[warning.kind] = times + 1, detail
@@ -109,8 +113,8 @@ class Report:
         with self._lock:
             if self._closed:
                 return
-            repeated = self.errors.get(scan) == reason
-            self.errors[scan] = reason
+            repeated = self.errors.get(scan.name) == reason
+            self.errors[scan.name] = reason
             if not repeated:
                 self._on_error(scan, reason)
 
@@ -159,6 +163,10 @@ class Workers:
     def put(self, scan: Scan) -> None:
         self._queue.put(scan)
 
+    def waiting(self) -> int:
+        """How many scans no worker has taken yet."""
+        return self._queue.qsize()
+
     def unanswered(self) -> Iterator[Scan]:
         """The scans that failed with a temporary error since the last call."""
         while not self._again.empty():
@@ -206,14 +214,14 @@ class Workers:
             except (OSError, ValueError, TypeError, MemoryError) as reason:
                 self._report.fail(scan, str(getattr(reason, "strerror", None) or reason or type(reason).__name__))
             except Exception as reason:  # a bug in this program; the other threads must not wait for this thread
-                self._stop(f"{scan.path}: {type(reason).__name__}: {reason}")
+                self._stop(f"{scan.name}: {type(reason).__name__}: {reason}")
 
     def _fail(self, scan: Scan, error: Error) -> None:
         if error.temporary and not self._persistent and not self._over.is_set() and not self._job.is_served():
             self._stop(f"the service does not answer any more: {error}")
         else:
             self._report.fail(scan, str(error))
-            if error.temporary:
+            if error.temporary and self._persistent:
                 self._again.put(scan)
 
     def _stop(self, reason: str) -> None:

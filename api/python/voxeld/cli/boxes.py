@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from .. import tensors
 from ..client import Client
-from ..errors import BadAnswer, Problem, RequestWarning
+from ..errors import BadAnswer, RequestWarning
 from ..operations import DetectResult
 from ..result import Result
-from .batch import Job, Stop, is_final, printable
+from .batch import Job, Stop, printable
 from .parameters import DETECT
 from .scans import Scan
 
@@ -31,14 +31,8 @@ class Printer(Job):
         self._as_json = as_json
 
     def run(self, scan: Scan) -> List[RequestWarning]:
-        points, told = scan.read(self._parameters)
-        try:
-            result = DetectResult(*tensors.parse(self._file(DETECT, points, **self._parameters, **told)))
-        except Problem as problem:
-            if is_final(problem, scan):
-                raise Stop(str(problem)) from None
-            raise
-        text = line(str(scan.path), result) if self._as_json else table(str(scan.path), result)
+        result = DetectResult(*tensors.parse(self.ask(scan)))
+        text = line(scan.told, result) if self._as_json else table(scan.name, result)
         try:
             print(text, flush=True)
         except OSError as reason:
@@ -61,7 +55,7 @@ def _rows(result: Result) -> NDArray[np.float32]:
     return np.column_stack((scores, boxes))
 
 
-def table(path: str, result: Result) -> str:
+def table(name: str, result: Result) -> str:
     rows = _rows(result)
     rows[:, 1 + HEADING] = np.remainder(np.degrees(rows[:, 1 + HEADING]) + 180, 360) - 180
     names = [_name(result, int(label)) for label in result["labels"]]
@@ -69,7 +63,7 @@ def table(path: str, result: Result) -> str:
     digits = (2,) * (1 + HEADING) + (1, 2, 2)
     timing = result.timing  # None with --metadata stable
     took = "" if timing is None else f" in {timing.get('total', math.nan) / 1000:.1f} ms"
-    lines = [f"{path}: {len(rows)} boxes{took}"]
+    lines = [f"{name}: {len(rows)} boxes{took}"]
     if names:
         lines.append("  ".join(("class".ljust(first), *(name.rjust(WIDTH) for name in COLUMNS[: rows.shape[1]]))))
     for name, row in zip(names, rows):
@@ -77,7 +71,7 @@ def table(path: str, result: Result) -> str:
     return "\n".join(map(printable, lines))
 
 
-def line(path: str, result: Result) -> str:
+def line(scan: Dict[str, Any], result: Result) -> str:
     boxes: List[Dict[str, Any]] = []
     for (score, *values), label in zip(_rows(result), result["labels"]):
         numbers = [float(str(value)) for value in values]  # the shortest text that reads back as the same float32
@@ -85,4 +79,4 @@ def line(path: str, result: Result) -> str:
         box.update(center=numbers[CENTRE], size=numbers[SIZE], heading=numbers[HEADING])
         boxes.append({**box, "velocity": numbers[VELOCITY]} if len(numbers) > HEADING + 1 else box)
     timing = {} if result.timing is None else {"timing_us": result.timing}
-    return json.dumps({"scan": path, "boxes": boxes, **timing})
+    return json.dumps({**scan, "boxes": boxes, **timing})

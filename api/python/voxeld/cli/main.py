@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import os
 import re
 import sys
@@ -16,20 +15,15 @@ from numpy.typing import NDArray
 
 from ..client import Client
 from ..errors import Error, Problem, RequestWarning, SharedMemoryWarning, TransportError
-from ..uplink import AUTO
-from . import options, pages
+from . import bag_run, bags, options, pages
 from .answers import Writer
 from .batch import Job, Report, Signals, Stop, Workers, say
 from .boxes import Printer
 from .parameters import OPERATIONS, STREAM, SWEEP
 from .poses import stamped
+from .run import DONE, FAILED, GOES_ON, INTERRUPTED, USAGE, Bar, asked, close, end, record
 from .scans import NPY, ROWS, Layout, NoScans, Path, Scan, UsageError, find
 from .watch import Watch
-
-DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-RECORD = "voxeld.json"  # in the folder of answers: the request, since a later run must make the same request
-GOES_ON = "; the same command goes on from here"
-NOT_RECORDED = ("timeout_ms", *SWEEP)  # timeout_ms changes no answer; the others differ from sweep to sweep
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -39,15 +33,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         with _client(told) as client:
             return COMMANDS[told.command](client, told)
     except UsageError as reason:
-        return _end(USAGE, str(reason))
+        return end(USAGE, str(reason))
     except NoScans as reason:
-        return _end(FAILED, str(reason))
+        return end(FAILED, str(reason))
     except Problem as problem:
-        return _end(USAGE if problem.kind == "bad-parameter" else FAILED, str(problem))
+        return end(USAGE if problem.kind == "bad-parameter" else FAILED, str(problem))
     except TransportError as reason:  # the text names the server
-        return _end(FAILED, f"no answer from {reason}")
+        return end(FAILED, f"no answer from {reason}")
     except Error as reason:
-        return _end(FAILED, f"no answer from {told.server}: {reason}")
+        return end(FAILED, f"no answer from {told.server}: {reason}")
     except BrokenPipeError:  # the reader has closed the output
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
@@ -63,11 +57,6 @@ def _complete() -> None:
         except ImportError:
             return
         argcomplete.autocomplete(options.parser())
-
-
-def _end(status: int, reason: str) -> int:
-    say(f"{options.PROGRAM}: {reason}")
-    return status
 
 
 def _client(told: argparse.Namespace) -> Client:
@@ -111,6 +100,10 @@ def _parameters(told: argparse.Namespace) -> Dict[str, str]:
 
 def _compute(client: Client, told: argparse.Namespace) -> int:
     parameters = _parameters(told)
+    if any(bags.is_bag(Path(name)) for name in told.scans):
+        return bag_run.compute(client, told, parameters)
+    if given := [option for option in ("topic", "fixed_frame") if getattr(told, option) is not None]:
+        raise UsageError(f"{options.option_of(given[0])} needs a bag: {', '.join(bags.ENDINGS)}")
     if told.output is None:
         return _print_boxes(client, told, parameters)
     layout = Layout(told.output, f".{told.to}", told.root)
@@ -120,10 +113,10 @@ def _compute(client: Client, told: argparse.Namespace) -> int:
     job = Job(client, told.operation, told.to, parameters)
     if todo and not streams:
         job.check()
-    _record(told, parameters)
+    record(told, asked(told, parameters))
     _begin(client, told, parameters)
 
-    bar = _Bar(len(todo))
+    bar = Bar(len(todo))
     report = Report(lambda _: bar.step(), lambda *_: bar.step(failed=True))
     with Signals() as signals:
         workers = Workers(job, report, 1 if streams else min(told.jobs, max(1, len(todo))))
@@ -131,7 +124,7 @@ def _compute(client: Client, told: argparse.Namespace) -> int:
             workers.put(scan)
         workers.finish(signals)
     bar.close()
-    return _close(client, report, signals, len(scans) - len(todo), len(scans), "" if streams else GOES_ON)
+    return close(client, report, signals, len(scans) - len(todo), len(scans), "" if streams else GOES_ON)
 
 
 def _print_boxes(client: Client, told: argparse.Namespace, parameters: Dict[str, str]) -> int:
@@ -148,7 +141,7 @@ def _print_boxes(client: Client, told: argparse.Namespace, parameters: Dict[str,
         for scan in scans:
             workers.put(scan)
         workers.finish(signals)
-    return _close(client, report, signals, 0, len(scans), "")
+    return close(client, report, signals, 0, len(scans), "")
 
 
 def _sweeps(told: argparse.Namespace, parameters: Dict[str, str], scans: List[Scan]) -> List[Scan]:
@@ -179,7 +172,7 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
     layout = Layout(told.output, f".{told.to}", told.folder)
     job = Job(client, told.operation, told.to, parameters)
     job.check()
-    _record(told, parameters)
+    record(told, asked(told, parameters))
 
     watch, skipped = Watch(told.folder, told.settle), 0
     answered: Dict[Path, Path] = {}  # by answer: two scans of one name must not replace each other's answers
@@ -200,7 +193,7 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
                 watch.again(scan.path)
             signals.came.wait(told.interval)
         workers.end()
-    _close(client, report, signals, skipped, None)
+    close(client, report, signals, skipped, None)
     return FAILED if report.errors or report.stopped else DONE  # a signal is the normal way to end a watch
 
 
@@ -226,7 +219,7 @@ def _streams(client: Client, told: argparse.Namespace) -> int:
         raise UsageError("--last and --delete need the NAME of a stream")
     if told.delete:
         there = client.stream(told.name, 1).delete()
-        return DONE if there else _end(FAILED, f"there is no stream {told.name}")
+        return DONE if there else end(FAILED, f"there is no stream {told.name}")
     if told.last is None:
         pages.streams(client, told.name, told.json)
         return DONE
@@ -244,7 +237,7 @@ def _save(points: NDArray[Any], path: Path) -> int:
     try:
         Writer().write(path, file.getbuffer())
     except OSError as reason:
-        return _end(FAILED, f"cannot write {path}: {reason.strerror or reason}")
+        return end(FAILED, f"cannot write {path}: {reason.strerror or reason}")
     return DONE
 
 
@@ -261,60 +254,3 @@ COMMANDS: Dict[str, Callable[[Client, argparse.Namespace], int]] = {
     "streams": _streams,
     "status": _status,
 }
-
-
-def _record(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
-    """Records the request. UsageError if the answers in the folder belong to other requests."""
-    asked = {
-        "operation": told.operation,
-        "parameters": {name: value for name, value in parameters.items() if name not in NOT_RECORDED},
-    }
-    if told.uplink not in (None, AUTO):  # these answers are those of rounded points
-        asked["uplink"] = told.uplink
-    path = told.output / RECORD
-    try:
-        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-        if before == asked:
-            return
-        if before is not None and not told.force:
-            raise UsageError(
-                f"{told.output} has answers of other parameters, which {path} shows; choose another folder"
-            )
-        Writer().write(path, (json.dumps(asked, indent=2) + "\n").encode())
-    except (OSError, ValueError) as reason:
-        raise UsageError(f"cannot use {path}: {getattr(reason, 'strerror', None) or reason}") from None
-
-
-def _close(
-    client: Client, report: Report, signals: Signals, skipped: int, total: Optional[int], hint: str = GOES_ON
-) -> int:
-    pages.summary(report, skipped, total, client.sent)
-    if report.stopped:
-        return _end(FAILED, f"stopped: {report.stopped}{hint}")
-    if signals.number:
-        return _end(128 + signals.number, f"stopped by a signal{hint}") if total else DONE
-    return FAILED if report.errors else DONE
-
-
-class _Bar:
-    """Progress, rate and remaining time, if standard error is a terminal."""
-
-    def __init__(self, total: int) -> None:
-        self._bar: Any = None
-        self._failed = 0
-        if total and sys.stderr.isatty():
-            from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
-
-            self._bar = tqdm(total=total, unit=" scans", smoothing=0.05, dynamic_ncols=True)
-
-    def step(self, failed: bool = False) -> None:
-        if self._bar is None:
-            return
-        if failed:
-            self._failed += 1
-            self._bar.set_postfix(failed=self._failed, refresh=False)
-        self._bar.update()
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()

@@ -55,6 +55,7 @@ examples:
   voxeld-client detect scan.bin --model kitti
   voxeld-client detect velodyne/ --model kitti --json
   voxeld-client detect velodyne/ --model kitti --output boxes/
+  voxeld-client detect drive.mcap --topic /lidar_top --model kitti --output boxes.mcap
 """,
     "backbone": """\
 examples:
@@ -96,6 +97,11 @@ serialized PointCloud2 (.cdr). A folder means all scans in the folder and its su
 An answer has the name of its scan. It appears complete or not at all. The next run skips it unless the scan is
 newer. The exit status is 0 if every scan has its answer, 1 if not, 2 for wrong usage, and 130 or 143 after a signal.
 """
+BAGS = """\
+A bag is an MCAP file, a folder or a .db3 file of rosbag2, or a .bag file of ROS 1. Its messages with points are scans:
+PointCloud2, CompressedPointCloud2 and Livox's CustomMsg. --output FILE.mcap writes the answers as messages into one
+file. --pose TOPIC, of odometry or /tf, gives the pose of each sweep of a --stream, and those for --deskew poses.
+"""
 SWEEPS = """\
 With --stream the scans are sweeps, which the service joins. They are sent in order, one at a time, and all of
 them, even if they have answers. --poses names the file with their times and poses; the stream begins anew. Without it
@@ -118,10 +124,12 @@ def parser() -> argparse.ArgumentParser:
 
     for operation, doc in OPERATIONS.items():
         prints = operation == DETECT
-        text = f"{doc.capitalize()}.\n\n{PRINTED if prints else ''}\n{SCANS}\n{SWEEPS}".replace("\n\n\n", "\n\n")
+        text = f"{doc.capitalize()}.\n\n{PRINTED if prints else ''}\n{SCANS}\n{BAGS}\n{SWEEPS}".replace(
+            "\n\n\n", "\n\n"
+        )
         command = _add_command(commands, operation, doc, text)
         command.set_defaults(operation=operation, json=False)
-        command.add_argument("scans", nargs="+", metavar="SCAN", help="a file or a folder")
+        command.add_argument("scans", nargs="+", metavar="SCAN", help="a file, a folder or a bag")
         _add_answers(command, prints)
         command.add_argument("--root", type=FOLDER, metavar="DIR", help="keep the folders of the scans below DIR")
         command.add_argument("--force", action="store_true", help="replace the answers that there are")
@@ -130,6 +138,12 @@ def parser() -> argparse.ArgumentParser:
             type=FOLDER,
             metavar="FILE",
             help="with --stream: a line for each scan, as TUM writes it: time x y z qx qy qz qw",
+        )
+        command.add_argument("--topic", metavar="NAME", help="of a bag: the topic of the points, if it has several")
+        command.add_argument(
+            "--fixed-frame",
+            metavar="NAME",
+            help="of a bag: the frame that the poses lead to; default: that of the odometry, or the topmost of /tf",
         )
         _add_parameters(command, parameters_of(operation))
 
@@ -291,7 +305,9 @@ def _add_server(command: argparse.ArgumentParser) -> None:
 def _add_answers(command: argparse.ArgumentParser, may_print: bool = False) -> None:
     option = command.add_argument
     either = command.add_mutually_exclusive_group(required=not may_print)
-    either.add_argument("--output", "-o", type=FOLDER, metavar="DIR", help="the folder for the answers")
+    either.add_argument(
+        "--output", "-o", type=FOLDER, metavar="DIR", help="the folder for the answers, or FILE.mcap for those of bags"
+    )
     if may_print:
         either.add_argument("--json", action="store_true", help="print the boxes as JSON")
     option("--to", choices=list(KINDS), default="safetensors", help="kind of the answers; default: %(default)s")

@@ -67,9 +67,9 @@ def summary(report: Report, skipped: int, total: Optional[int], sent: Optional[S
     for kind, (times, detail) in sorted(report.warnings.items()):
         say(f"warning {kind} for {times} of {report.done} scans, such as: {detail}")
     if total is not None:  # otherwise each error was printed when it came
-        errors = sorted((str(scan.path), reason) for scan, reason in report.errors.items())
-        for path, reason in errors[:MOST_ERRORS]:
-            say(f"failed {path}: {reason}")
+        errors = sorted(report.errors.items())
+        for name, reason in errors[:MOST_ERRORS]:
+            say(f"failed {name}: {reason}")
         if len(errors) > MOST_ERRORS:
             say(f"failed: {len(errors) - MOST_ERRORS} more")
     if sent and sent.plain_bytes:

@@ -10,6 +10,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cdr import Bytes
+
 NPY, ROWS = ".npy", ".bin"
 # The parameter `format` for each extension; None for rows, which need none.
 FORMATS: Dict[str, Optional[str]] = {ROWS: None, NPY: None, ".pcd": "pcd", ".ply": "ply", ".cdr": "pointcloud2"}
@@ -32,6 +34,16 @@ class Scan:
     answer: Path
     own: Own = ()  # its time and pose, if it is one of many sweeps
 
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return str(self.path)
+
+    @property
+    def told(self) -> Dict[str, Any]:
+        """What JSON calls it."""
+        return {"scan": self.name}
+
     def is_answered(self) -> bool:
         """Whether there is an answer that is not older than the scan. An empty file does not count: a crash of the
         system may leave one."""
@@ -50,7 +62,7 @@ class Scan:
         if not same:
             raise ValueError("it changed before its answer was written")
 
-    def read(self, given: Dict[str, Any]) -> Tuple[Union[bytes, NDArray[Any]], Dict[str, Any]]:
+    def read(self, given: Dict[str, Any]) -> Tuple[Union[Bytes, NDArray[Any]], Dict[str, Any]]:
         """The points and the scan's own parameters, such as the format of the points. OSError or ValueError if the
         points cannot be read."""
         kind, own = self.path.suffix.lower(), dict(self.own)

@@ -1,0 +1,148 @@
+"""The run over bags: sends their messages with points, in the order in which they were recorded."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import Any, Dict, List, Optional
+
+from ..client import Client
+from . import options
+from .bags import MCAP, Bag, BagScan, decimal, open_all, scans_of, topic_of
+from .batch import Job, Report, Signals, Workers
+from .boxes import Printer
+from .parameters import STREAM
+from .poses import POSE, Motion, is_topic
+from .recording import MESSAGES, Recorder, Recording
+from .run import GOES_ON, Bar, asked, close, record
+from .scans import Path, UsageError
+
+PAUSE = 0.01  # seconds between checks for room
+MOST_BEHIND = 4  # times --jobs: scans that were begun and wait for an earlier answer
+
+
+def compute(client: Client, told: argparse.Namespace, parameters: Dict[str, str]) -> int:
+    _refuse(told, parameters)
+    bags = open_all(told.scans)
+    try:
+        run = _Run(client, told, parameters, bags)
+        with Signals() as signals:
+            run.send(signals)
+        return run.end(signals)
+    finally:
+        for bag in bags:
+            bag.close()
+
+
+def _refuse(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
+    """UsageError for options that only files have."""
+    for name in ("format", "time"):
+        if name in parameters:
+            raise UsageError(f"{options.option_of(name)} is for files; a bag says it itself")
+    for name in ("root", "poses"):
+        if getattr(told, name) is not None:
+            raise UsageError(
+                f"--{name} is for files" + ("; --pose names a topic of the bag" if name == "poses" else "")
+            )
+    if not is_topic(parameters.get(POSE, "/")):
+        raise UsageError("--pose of a bag is the name of a topic")
+    if told.output is None or told.output.suffix == MCAP:
+        if "outputs" in parameters:
+            raise UsageError("outputs needs a folder as --output; tables and messages have only boxes or points")
+        if told.output is not None and told.operation not in MESSAGES:
+            raise UsageError(f"no message has what {told.operation} makes; --output needs a folder")
+
+
+class _Run:
+    def __init__(self, client: Client, told: argparse.Namespace, parameters: Dict[str, str], bags: List[Bag]) -> None:
+        """Checks the request. UsageError if it is wrong."""
+        self._client, self._told, self._bags = client, told, bags
+        self._topic, pose = topic_of(bags, told.topic), parameters.pop(POSE, None)
+        self._motion = Motion(bags, pose, told.fixed_frame, parameters)
+        self._streams = STREAM in parameters
+        self._recording: Optional[Recording] = None
+        request = asked(told, parameters)
+        request.update(topic=self._topic, pose=pose, fixed_frame=told.fixed_frame)
+        self._job = self._job_of(parameters, request)
+        if not self._streams and pose is None:
+            self._job.check()
+        if told.output is not None and not self._recording:
+            record(told, request)
+        if self._streams:  # times must rise, so the service would refuse new sweeps
+            client.stream(parameters[STREAM], 1).delete()
+        self._total = sum(topic.count for bag in bags for topic in bag.topics if topic.name == self._topic)
+        self._bar = Bar(self._total if told.output is not None else 0, " messages")
+        self._report = Report(lambda _: self._bar.step(), lambda *_: self._bar.step(failed=True))
+        self._skipped, self._answers = 0, set[Path]()
+
+    def _job_of(self, parameters: Dict[str, str], request: Dict[str, Any]) -> Job:
+        client, told = self._client, self._told
+        if told.output is None:
+            return Printer(client, parameters, told.json)
+        if told.output.suffix != MCAP:
+            return Job(client, told.operation, told.to, parameters)
+        newest = max(bag.file.stat().st_mtime_ns for bag in self._bags)
+        self._recording = Recording(told.output, request, newest, told.force, self._streams)
+        return Recorder(client, told.operation, parameters, self._recording)
+
+    def send(self, signals: Signals) -> None:
+        """Sends the scans that have no answer, until all are done, or a signal comes."""
+        jobs = 1 if self._streams or self._told.output is None else self._told.jobs
+        workers = Workers(self._job, self._report, jobs)
+        first, last = self._bags[0].start, max(bag.end for bag in self._bags)
+        scans = scans_of(self._bags, self._topic, self._told.output or Path(), f".{self._told.to}", self._report.fail)
+        try:
+            for scan in scans:
+                if not self._has_room(workers, signals, jobs):
+                    break
+                self._bar.at((scan.time - first) / 1e9, (last - first) / 1e9)
+                if self._is_answered(scan):
+                    self._skipped += 1
+                    self._bar.step()
+                elif ready := self._ready(scan):
+                    workers.put(ready)
+        except OSError as reason:
+            self._report.stop(f"cannot write {self._told.output}: {reason.strerror or reason}")
+        workers.finish(signals)
+
+    def _has_room(self, workers: Workers, signals: Signals, jobs: int) -> bool:
+        """Waits until few scans are in hand, so that the memory has room for them. False if the run is to end."""
+        while not (workers.is_over() or signals.came.is_set()):
+            behind = self._recording.behind() if self._recording else 0
+            if workers.waiting() < jobs and behind < MOST_BEHIND * jobs:
+                return True
+            signals.came.wait(PAUSE)
+        return False
+
+    def _is_answered(self, scan: BagScan) -> bool:
+        if self._recording:
+            return scan.number in self._recording.answered
+        return self._told.output is not None and not (self._told.force or self._streams) and scan.is_answered()
+
+    def _ready(self, scan: BagScan) -> Optional[BagScan]:
+        """The scan with its time and poses. None if it fails before it is sent."""
+        if scan.answer in self._answers:
+            reason = f"its stamp, {decimal(scan.header.stamp)}, is that of an earlier message"
+            self._report.fail(dataclasses.replace(scan, cloud=None), reason)
+            return None
+        try:
+            scan = dataclasses.replace(scan, own=self._motion.own(scan))
+        except ValueError as reason:
+            self._report.fail(scan, str(reason))
+            return None
+        if self._told.output is not None and not self._recording:  # there is a file for each stamp
+            self._answers.add(scan.answer)
+        if self._recording:
+            self._recording.expect(scan)
+        return scan
+
+    def end(self, signals: Signals) -> int:
+        self._bar.close()
+        if self._recording:
+            try:
+                self._recording.end(whole=not (self._report.stopped or signals.number))
+            except OSError as reason:
+                self._report.stop(f"cannot write {self._told.output}: {reason.strerror or reason}")
+        resumes = self._told.output is not None and not self._streams
+        total = max(self._total, self._skipped + self._report.done + len(self._report.errors))
+        return close(self._client, self._report, signals, self._skipped, total, GOES_ON if resumes else "")

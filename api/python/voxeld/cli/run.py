@@ -1,0 +1,93 @@
+"""What the runs of all commands share: the record of the request, the bar, the summary and the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any, Dict, Optional
+
+from ..client import Client
+from ..uplink import AUTO
+from . import options, pages
+from .answers import Writer
+from .batch import Report, Signals, say
+from .parameters import SWEEP
+from .scans import UsageError
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+RECORD = "voxeld.json"  # in the folder of answers: the request, since a later run must make the same request
+GOES_ON = "; the same command goes on from here"
+NOT_RECORDED = ("timeout_ms", *SWEEP)  # timeout_ms changes no answer; the others differ from sweep to sweep
+
+
+def end(status: int, reason: str) -> int:
+    say(f"{options.PROGRAM}: {reason}")
+    return status
+
+
+def asked(told: argparse.Namespace, parameters: Dict[str, str]) -> Dict[str, Any]:
+    """What the answers depend on."""
+    request: Dict[str, Any] = {
+        "operation": told.operation,
+        "parameters": {name: value for name, value in parameters.items() if name not in NOT_RECORDED},
+    }
+    if told.uplink not in (None, AUTO):  # these answers are those of rounded points
+        request["uplink"] = told.uplink
+    return request
+
+
+def record(told: argparse.Namespace, request: Dict[str, Any]) -> None:
+    """Records the request. UsageError if the answers in the folder belong to other requests."""
+    path = told.output / RECORD
+    try:
+        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        if before == request:
+            return
+        if before is not None and not told.force:
+            raise UsageError(
+                f"{told.output} has answers of other parameters, which {path} shows; choose another folder"
+            )
+        Writer().write(path, (json.dumps(request, indent=2) + "\n").encode())
+    except (OSError, ValueError) as reason:
+        raise UsageError(f"cannot use {path}: {getattr(reason, 'strerror', None) or reason}") from None
+
+
+def close(
+    client: Client, report: Report, signals: Signals, skipped: int, total: Optional[int], hint: str = GOES_ON
+) -> int:
+    pages.summary(report, skipped, total, client.sent)
+    if report.stopped:
+        return end(FAILED, f"stopped: {report.stopped}{hint}")
+    if signals.number:
+        return end(128 + signals.number, f"stopped by a signal{hint}") if total else DONE
+    return FAILED if report.errors else DONE
+
+
+class Bar:
+    """Progress, rate and remaining time, if standard error is a terminal."""
+
+    def __init__(self, total: int, unit: str = " scans") -> None:
+        self._bar: Any = None
+        self._failed = 0
+        if total and sys.stderr.isatty():
+            from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
+
+            self._bar = tqdm(total=total, unit=unit, smoothing=0.05, dynamic_ncols=True)
+
+    def step(self, failed: bool = False) -> None:
+        if self._bar is None:
+            return
+        if failed:
+            self._failed += 1
+            self._bar.set_postfix(failed=self._failed, refresh=False)
+        self._bar.update()
+
+    def at(self, seconds: float, end: float) -> None:
+        """Shows the place in a bag."""
+        if self._bar is not None:
+            self._bar.set_description(f"{seconds:.1f} of {end:.1f} s", refresh=False)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
