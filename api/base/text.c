@@ -40,10 +40,10 @@ static size_t utf8_sequence(const unsigned char *bytes, size_t length) {
 
 static bool is_plain(unsigned char byte) { return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\'; }
 
-// Writes text inside `quotes` nested JSON strings. Bytes that are not UTF-8 become U+FFFD.
-static void put_quoted(struct text *text, int quotes, const char *bytes, size_t length) {
+// Escapes in the innermost string, and the escape in the string around it. Bytes that are not UTF-8 become U+FFFD.
+void text_append(struct text *text, const char *bytes, size_t length) {
   const unsigned char *input = (const unsigned char *)bytes;
-  size_t start = 0, i = 0;
+  size_t start = 0, i = text->json.quotes ? 0 : length;
   for (;;) {
     while (i < length && is_plain(input[i])) i++;
     if (i == length) break;
@@ -56,20 +56,12 @@ static void put_quoted(struct text *text, int quotes, const char *bytes, size_t 
     else if (bytes[i] != '"' && bytes[i] != '\\')
       snprintf(escape, sizeof escape, "\\u%04x", input[i]);
     text_append_plain(text, bytes + start, i - start);
-    if (quotes > 1)
-      put_quoted(text, quotes - 1, escape, strlen(escape));
-    else
-      text_append_plain(text, escape, strlen(escape));
+    text->json.quotes--;
+    text_append(text, escape, strlen(escape));
+    text->json.quotes++;
     start = ++i;
   }
   text_append_plain(text, bytes + start, length - start);
-}
-
-void text_append(struct text *text, const char *bytes, size_t length) {
-  if (text->json.quotes)
-    put_quoted(text, text->json.quotes, bytes, length);
-  else
-    text_append_plain(text, bytes, length);
 }
 
 void text_put(struct text *text, const char *string) { text_append(text, string, strlen(string)); }
@@ -105,11 +97,12 @@ void text_fixed(struct text *text, int64_t units, int decimals) {
   text_append_plain(text, digits + first, sizeof digits - first);
 }
 
-// Writes a float that is a short decimal: up to six digits in all, up to four of them after the point. Such a decimal
-// is the shortest that reads back as the same float, since a float32 preserves six digits.
-static bool put_short(struct text *text, float value) {
-  double units = rint((double)value * 1e4);
-  if (!(fabs(units) < 1e10) || (float)(units / 1e4) != value || (value == 0 && signbit(value))) return false;
+// Writes a number that is a short decimal: up to six digits in all, up to four of them after the point. Such a decimal
+// is the shortest that reads back as the same number, since a float32 preserves six digits.
+static bool put_short(struct text *text, double value, bool single) {
+  double units = rint(value * 1e4), read = units / 1e4;
+  if (!(fabs(units) < 1e10) || (single ? (double)(float)read : read) != value || (value == 0 && signbit(value)))
+    return false;
   int64_t left = (int64_t)units;
   int decimals = 4;
   for (; decimals > 0 && left % 10 == 0; decimals--) left /= 10;
@@ -118,10 +111,10 @@ static bool put_short(struct text *text, float value) {
   return true;
 }
 
-// Writes the fewest digits, at least `digits`, that read back as the same value or, if `single`, as the same float32.
-static void put_shortest(struct text *text, double value, int digits, bool single) {
+void text_number(struct text *text, double value, bool single) {
   char memory[40];
-  for (; digits <= 17; digits++) {
+  if (put_short(text, value, single)) return;
+  for (int digits = single ? 6 : 15; digits <= 17; digits++) {
     snprintf(memory, sizeof memory, "%.*g", digits, value);
     double read = strtod(memory, NULL);
     if ((single ? (double)(float)read : read) == value) break;
@@ -133,9 +126,3 @@ static void put_shortest(struct text *text, double value, int digits, bool singl
   }
   text_put(text, memory);
 }
-
-void text_float(struct text *text, float value) {
-  if (!put_short(text, value)) put_shortest(text, value, 6, true);
-}
-
-void text_double(struct text *text, double value) { put_shortest(text, value, 15, false); }

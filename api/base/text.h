@@ -46,10 +46,11 @@ __attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const 
 // Appends units / 10^decimals with `decimals` decimals.
 void text_fixed(struct text *text, int64_t units, int decimals);
 
-// Appends a number in the fewest digits that read back as the same float32 or double. Exponents have no '+', such as
-// 1e20, since a '+' means a space in a query.
-void text_float(struct text *text, float value);
-void text_double(struct text *text, double value);
+// Appends a number in the fewest digits that read back as the same double or, if `single`, as the same float32.
+// Exponents have no '+', such as 1e20, since a '+' means a space in a query.
+void text_number(struct text *text, double value, bool single);
+static inline void text_float(struct text *text, float value) { text_number(text, (double)value, true); }
+static inline void text_double(struct text *text, double value) { text_number(text, value, false); }
 
 // Append bytes that need no escape, or one such byte. Faster than text_append.
 void text_append_plain(struct text *text, const char *bytes, size_t length);
