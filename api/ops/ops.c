@@ -298,13 +298,13 @@ static bool split_rows(struct job_request *request, int64_t rows, struct error *
   return add_up(request, request->point_counts, request->num_clouds, rows, error);
 }
 
-// Checks that inputs that were sent as tensors have the shapes that their rows in the table give.
+// Checks that an input, which may have been sent as a tensor, has the shape that its row in the table gives.
 static bool check_input(const struct job_request *request, int number, struct error *error) {
   const struct vx_input *input = &request->job.inputs[number];
   const struct vx_input_row *row = &vx_operations[request->job.op].inputs[number];
   struct vx_sizes sizes = vx_sizes_of(&request->job);
   char given[96], expected[96];
-  if (input->rank == 0 || vx_input_fits(input, row, &sizes)) return true;
+  if (vx_input_fits(input, row, &sizes)) return true;
   struct text is = text_over(given, sizeof given), should = text_over(expected, sizeof expected);
   for (int d = 0; d < input->rank; d++) text_printf(&is, "%s%lld", d ? "," : "", (long long)input->dims[d]);
   for (int d = 0; d < VX_MAX_RANK && row->extents[d] != VX_EXTENT_NONE; d++)
@@ -337,7 +337,7 @@ bool job_request_split(struct job_request *request, int64_t rows, struct error *
   request->job.num_clouds = request->num_clouds;
   if (vx_operations[request->job.op].items == VX_POINT_ITEMS) request->job.inputs[VX_POINTS].dims[0] = rows;
   for (int i = 0; i < VX_MAX_INPUTS; i++)
-    if (!check_input(request, i, error)) return false;
+    if (request->job.inputs[i].rank > 0 && !check_input(request, i, error)) return false;
   const struct sent_sweeps *sent = &request->sent;
   if (request->stream.name[0]) return sent->count == 0 || add_up(request, sent->points, sent->count, rows, error);
   return split_job(request, error);
