@@ -114,7 +114,7 @@ int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use) {
 
 int64_t jobs_memory_wanted(struct jobs *jobs) {
   struct buffers_use use = buffers_use(&jobs->buffers);
-  bool short_of_it = uploads_were_refused(&jobs->uploads) || use.in_use > use.budget / 4 * 3;
+  bool short_of_it = atomic_exchange(&jobs->uploads.refused, false) || use.in_use > use.budget / 4 * 3;
   return short_of_it && use.in_use > use.budget / 2 ? (int64_t)(use.in_use - use.budget / 2) : 0;
 }
 

@@ -15,8 +15,6 @@ void uploads_init(struct uploads *uploads, struct watcher *watcher) {
   atomic_init(&uploads->preempted, 0);
 }
 
-bool uploads_were_refused(struct uploads *uploads) { return atomic_exchange(&uploads->refused, false); }
-
 // ---- who is preempted; with the lock held ---------------------------------------------------------------------------
 
 // The room that a request needs.

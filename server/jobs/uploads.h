@@ -28,13 +28,11 @@
 
 struct uploads {
   struct watcher *watcher;         // has the peers
-  atomic_bool refused;             // a request was refused for lack of memory since the last uploads_were_refused
+  atomic_bool refused;             // a request was refused for lack of memory since jobs_memory_wanted last asked
   atomic_uint_fast64_t preempted;  // uploads refused in favour of others, since the start
 };
 
 void uploads_init(struct uploads *uploads, struct watcher *watcher);
-// Whether a request was refused for lack of memory since the last call.
-bool uploads_were_refused(struct uploads *uploads);
 // Makes room for a job with a whole body: evicts a sweep of a stream, or preempts an upload. False: nothing can be
 // evicted or preempted.
 VX_WARN_UNUSED bool uploads_make_room(struct job_services *services, struct client *client,
