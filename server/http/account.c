@@ -28,14 +28,13 @@ static enum log_level level_of(const struct request *request, bool aborted) {
 }
 
 static void log_outcome(struct log_line *line, const struct request *request, bool aborted) {
-  const struct problem_info *info = problem_info(request->error.kind);
   if (aborted) {
     log_string(line, "aborted", abort_name(abort_stage(request)));
     return;
   }
   log_integer(line, "status", request_status(request));
   if (!request->error.kind) return;
-  log_string(line, "reason", info->name);
+  log_string(line, "reason", problem_info(request->error.kind)->name);
   log_string(line, "detail", request->error.text);
 }
 

@@ -171,22 +171,27 @@ static bool add_job_headers(struct MHD_Response *response, const struct request 
          add_header(response, "Inference-Header-Content-Length", head ? head_bytes : NULL);
 }
 
-static bool add_headers(struct MHD_Response *response, const struct request *request, const char *media_type) {
+static bool add_error_headers(struct MHD_Response *response, const struct request *request) {
   enum error_kind kind = request->error.kind;
+  char seconds[16];
   int retry_after = problem_info(kind)->retry_after;
+  snprintf(seconds, sizeof seconds, "%d", retry_after);
+  return add_header(response, "Retry-After", retry_after ? seconds : NULL) &&
+         add_header(response, "Accept-Encoding", request->job.spec.coding == CODINGS ? CODINGS_OF_BODIES : NULL) &&
+         add_header(response, "WWW-Authenticate", access_challenge(kind)) &&
+         add_header(response, "Allow", kind == ERROR_METHOD_NOT_ALLOWED ? route_allow(request->endpoint) : NULL);
+}
+
+static bool add_headers(struct MHD_Response *response, const struct request *request, const char *media_type) {
   // From the stop signal on, connections are closed after an answer. Clients then move to other servers while this one
   // still takes requests.
   bool leaving = atomic_load(request->service->phase) >= PHASE_LEAVING;
-  char traceparent[TRACEPARENT_LENGTH + 1], seconds[16];
+  char traceparent[TRACEPARENT_LENGTH + 1];
   trace_write(&request->trace, traceparent);
-  snprintf(seconds, sizeof seconds, "%d", retry_after);
   return add_header(response, "X-Request-Id", request->id) && add_header(response, "traceparent", traceparent) &&
          add_header(response, "Content-Type", request->unchanged ? NULL : media_type) &&
          (!request->job.result.answered || add_job_headers(response, request)) &&
-         add_header(response, "Retry-After", retry_after ? seconds : NULL) &&
-         add_header(response, "Accept-Encoding", request->job.spec.coding == CODINGS ? CODINGS_OF_BODIES : NULL) &&
-         add_header(response, "WWW-Authenticate", access_challenge(kind)) &&
-         add_header(response, "Allow", kind == ERROR_METHOD_NOT_ALLOWED ? route_allow(request->endpoint) : NULL) &&
+         (!request->error.kind || add_error_headers(response, request)) &&
          add_header(response, "Connection", leaving ? "close" : NULL);
 }
 
@@ -215,7 +220,7 @@ static void count_model(const struct request *request) {
 
 enum MHD_Result request_reply(struct request *request) {
   const struct page *page = &request->service->pages[request->endpoint];
-  const char *media_type = problem_media_type(request->style);
+  const char *media_type;
   struct MHD_Response *response = NULL;
   int64_t memory = 0;
   if (request->job.result.answered) {
