@@ -53,7 +53,7 @@ static enum MHD_Result discard(struct request *request, const char *data, size_t
 }
 
 enum MHD_Result body_discard(struct request *request, const char *data, size_t *size) {
-  peer_upload_progress(request->peer, *size);
+  atomic_fetch_add(&request->peer->upload.bytes, (long long)*size);
   return discard(request, data, size);
 }
 
@@ -67,7 +67,7 @@ static bool copy(struct request *request, const char *data, size_t size) {
 }
 
 enum MHD_Result body_receive(struct request *request, const char *data, size_t *size) {
-  peer_upload_progress(request->peer, *size);
+  atomic_fetch_add(&request->peer->upload.bytes, (long long)*size);
   if (!copy(request, data, *size)) {
     begin_discard(request);
     return discard(request, data, size);

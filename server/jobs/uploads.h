@@ -43,7 +43,7 @@ void upload_init(struct peer *peer);
 // Reserves for a body of `bytes` (0: no body, or an unknown length), once the headers are complete. False with an
 // error: there is no room, even if other uploads were preempted.
 VX_WARN_UNUSED bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error);
-// Appends bytes to the body. peer_upload_progress has counted them. False with an error.
+// Appends bytes to the body. The caller has counted them. False with an error.
 VX_WARN_UNUSED bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size,
                                  struct error *error);
 // The body is whole: the job gets the reserved queue slot and input. False with an error.

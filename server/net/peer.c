@@ -32,8 +32,6 @@ bool peer_upload_begin(struct peer *peer, const char *request_id, enum problem_s
 
 void peer_upload_hold(struct peer *peer) { (void)peer_move(peer, PEER_UPLOAD, PEER_HELD); }
 
-void peer_upload_progress(struct peer *peer, size_t bytes) { atomic_fetch_add(&peer->upload.bytes, (long long)bytes); }
-
 bool peer_upload_end(struct peer *peer) { return peer_move(peer, PEER_UPLOAD, PEER_JOB); }
 
 // Moves from JOB to `to`. First waits for the end of a probe of the watcher, which is one system call: during a probe

@@ -93,7 +93,7 @@ struct tls_session;
 
 // A body on its way, and what is reserved for it. Any thread may read the atomic fields.
 struct upload {
-  atomic_llong bytes;               // of the body so far, as they came
+  atomic_llong bytes;               // of the body so far, as they came; for the minimum rate
   atomic_llong expected;            // of the whole body; 0: unknown
   _Atomic(struct client *) client;  // whose shares the reservation counts towards
   atomic_int use;                   // enum vx_lane_use: the lanes of its job, by its headers
@@ -149,8 +149,6 @@ VX_WARN_UNUSED bool peer_upload_begin(struct peer *peer, const char *request_id,
                                       const struct trace *trace, bool takes_interim, int64_t now_ns);
 // From now on the body is not read and its time limits do not hold, until connection_go_on.
 void peer_upload_hold(struct peer *peer);
-// `bytes` more of the body have arrived, which count for the minimum rate.
-void peer_upload_progress(struct peer *peer, size_t bytes);
 // The body is whole or was discarded, and the upload holds nothing. False if the upload was failed: nothing may be
 // answered.
 VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);

@@ -94,7 +94,7 @@ static bool announce_op(int index, enum vx_op op, size_t bytes) {
 static bool announce(int index, size_t bytes) { return announce_op(index, VX_VOXELIZE, bytes); }
 
 static bool receive_text(int index, const char *data, size_t bytes) {
-  peer_upload_progress(&peers[index], bytes);
+  atomic_fetch_add(&peers[index].upload.bytes, bytes);
   return upload_write(&peers[index], &owns[index], data, bytes, &error);
 }
 
