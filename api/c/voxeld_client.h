@@ -807,7 +807,8 @@ bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, doubl
   *packed->error = 0;
   if (!voxeld__can_pack(query, packed)) return false;
   if (bytes % (count * 4) || (bytes && !rows)) return voxeld__cannot_pack(packed, "these are not rows of float32");
-  if (!(resolution >= 0) || !isfinite(resolution)) return voxeld__cannot_pack(packed, "the resolution is not a number from 0 on");
+  if (!(resolution >= 0) || !isfinite(resolution))
+    return voxeld__cannot_pack(packed, "the resolution is not a number from 0 on");
   if (!voxeld__find_times(query, &times) && !(resolution > 0))
     return voxeld__cannot_pack(packed, "the query has time_field, but its fields do not have this name");
   unsigned char *planes = voxeld__make_room(packed, bytes, strlen(query) + 64 * (count + 1));

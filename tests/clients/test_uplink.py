@@ -169,6 +169,23 @@ class Exact(unittest.TestCase):
         self.assertEqual(packed.query["point_counts"], [40, 0, 7])
         self.assert_same(np.concatenate(clouds), packed)
 
+    def test_a_packer_keeps_no_numbers(self):
+        """It keeps memory, but what it packs does not depend on the points before, and does not change later."""
+        rng = np.random.default_rng(15)
+        packers = [uplink.Packer(each) for each in ("auto", 0.01)]
+        packed = []
+        with mock.patch.object(uplink, "KEPT", 4 * 4 * 900):
+            for count in (900, 20, 1000, 900, 1):
+                for columns, dtype in ((4, "float32"), (3, "float32"), (5, "float16")):
+                    points = rng.uniform(-9, 9, (count, columns)).astype(dtype)
+                    points[:, 0] = np.rint(points[:, 0])
+                    for packer in packers:
+                        given = {"num_features": columns, "dtype": dtype}
+                        packed.append((packer, points, given, packer.pack([memoryview(points).cast("B")], given)))
+        for packer, points, given, found in packed:
+            expected = voxeld.pack(points.tobytes(), "auto" if packer is packers[0] else 0.01, **given)
+            self.assertEqual((decoded(found), found.report), (decoded(expected), expected.report))
+
     def test_no_points(self):
         for points in (np.empty((0, 4), np.float32), b"", [np.empty((0, 3), np.float32)]):
             packed = voxeld.pack(points)

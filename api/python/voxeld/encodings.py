@@ -59,8 +59,10 @@ def decode(answer: Answer) -> Answer:
         raise BadAnswer(f"the answer cannot be decoded as {name}: {reason}") from None
     if not decoder.eof:
         raise BadAnswer(f"the answer ends before its {name} data do")
-    body = tensors.buffer(total)
-    body[:] = np.frombuffer(b"".join(pieces), np.uint8)
+    body, end = tensors.buffer(total), 0
+    for piece in pieces:
+        body[end : end + len(piece)] = np.frombuffer(piece, np.uint8)
+        end += len(piece)
     return replace(answer, body=body)
 
 

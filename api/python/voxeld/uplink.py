@@ -30,6 +30,7 @@ RAW = "raw"
 DESCRIBED = ("format", "scale", "filter")  # parameters of a body that the caller has packed
 ROWS = ("num_features", "dtype", "fields", "time_field", *DESCRIBED)  # parameters that say what a row is
 SAMPLE = 4096  # rows that show whether multiples make the body larger
+KEPT = 1 << 25  # bytes of memory of each kind that a thread keeps
 BLOCK = 1 << 14  # rows that are rounded at a time, so that they stay in a processor's cache
 
 Uplink = Union[str, float, Sequence[float]]
@@ -82,6 +83,24 @@ class _Column(NamedTuple):
     error: float
 
 
+class _Rooms(threading.local):
+    """Memory that a thread keeps for its next points. Fresh memory takes longer than to write the numbers into it."""
+
+    def __init__(self) -> None:
+        self._kept: Dict[str, NDArray[np.uint8]] = {}
+
+    def take(self, name: str, shape: Tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        """An uninitialized array, in the memory of the last one of this name if it fits."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        room = self._kept.get(name)
+        if room is None or room.nbytes < size:
+            room = np.empty(size, np.uint8)
+            if size <= KEPT:
+                self._kept[name] = room
+        array: NDArray[Any] = room[:size].view(dtype).reshape(shape)
+        return array
+
+
 class Packer:
     """Threads may share a packer. ValueError if `uplink` or `encoding` is not allowed.
 
@@ -97,6 +116,7 @@ class Packer:
         self._encode = encoder
         self.total = Sent((), (), self.encoding, 0, 0)
         self._lock = threading.Lock()
+        self._rooms = _Rooms()
 
     def pack(self, body: List[memoryview], given: Optional[Mapping[str, Any]]) -> Packed:
         """The request for points and the parameters that describe them. If the caller does not know all of these
@@ -112,7 +132,9 @@ class Packer:
         names = _names(given)
         if plain % (columns * DTYPES[dtype].itemsize):
             raise ValueError(f"the points have {plain} bytes, which are not rows of {columns} columns of {dtype}")
-        values = np.ascontiguousarray(rows.view(DTYPES[dtype]).reshape(-1, columns).T)
+        table = rows.view(DTYPES[dtype]).reshape(-1, columns).T
+        values = self._rooms.take("values", table.shape, table.dtype)
+        values[:] = table
         if dtype == "float16" and self._resolutions is None:
             packed = self._planes(values, plain, [None] * columns)
         else:
@@ -126,9 +148,10 @@ class Packer:
         """`times` is the number of the column of times. "auto" sends it as floats: the service reads times of float32
         rows as float32, but times of integers as double."""
         resolutions = self._of_columns(len(floats))
+        rooms = self._rooms.take("multiples", floats.shape, INTEGER)
         columns = [
-            None if number == times and resolution is None else _column(number, values, resolution)
-            for number, (values, resolution) in enumerate(zip(floats, resolutions))
+            None if number == times and resolution is None else _column(number, values, resolution, room)
+            for number, (values, resolution, room) in enumerate(zip(floats, resolutions, rooms))
         ]
         if self._resolutions is None and any(columns) and not self._pays(floats, columns):
             columns = [None] * len(columns)
@@ -145,8 +168,9 @@ class Packer:
         query["dtype"] = dtype if len(set(dtype)) > 1 else dtype[0]
         if scale:
             query["scale"] = scale
-        planes = _shuffled(floats, [column and column.multiples for column in columns])
-        return self._packed([planes], query, Sent(dtype, scale, self.encoding, plain, 0, error))
+        planes = self._rooms.take("planes", (len(floats), floats.dtype.itemsize, floats.shape[1]), np.uint8)
+        body = _shuffled(floats, [column and column.multiples for column in columns], planes)
+        return self._packed([body], query, Sent(dtype, scale, self.encoding, plain, 0, error))
 
     def _packed(self, body: List[memoryview], query: Dict[str, Any], sent: Sent) -> Packed:
         coded = self._encode(body)
@@ -167,8 +191,9 @@ class Packer:
         start = max(0, (floats.shape[1] - SAMPLE) // 2)
         part = slice(start, start + SAMPLE)
         multiples = [column and column.multiples[part] for column in columns]
+        planes = np.empty((len(floats), floats.dtype.itemsize, floats[:, part].shape[1]), np.uint8)
         sizes = [
-            sum(piece.nbytes for piece in self._encode([_shuffled(floats[:, part], numbers)]))
+            sum(piece.nbytes for piece in self._encode([_shuffled(floats[:, part], numbers, planes)]))
             for numbers in (multiples, [None] * len(columns))
         ]
         return sizes[0] < sizes[1]
@@ -213,16 +238,16 @@ def _names(given: Mapping[str, Any]) -> List[str]:
     return re.split(", *", fields) if fields else []
 
 
-def _column(number: int, values: Floats, resolution: Optional[float]) -> Optional[_Column]:
-    """The multiples of a column; None if it goes as it is."""
+def _column(number: int, values: Floats, resolution: Optional[float], room: Integers) -> Optional[_Column]:
+    """The multiples of a column, written into `room`; None if it goes as it is."""
     kind = _kind(values, resolution is None)
     for scale in SCALES:
         if resolution is None or scale > resolution:
-            if column := _rounded(values, scale, kind, True):
+            if column := _rounded(values, scale, room.view(kind), True):
                 return column
     if resolution is None:
         return None
-    column = _rounded(values, resolution, kind, False)
+    column = _rounded(values, resolution, room.view(kind), False)
     if column is None:
         worst = float(np.abs(values[np.isfinite(values)]).max())
         raise ValueError(f"column {number} reaches {worst:g}, which int32 cannot hold in units of {resolution:g}")
@@ -235,12 +260,11 @@ def _kind(values: Floats, signs: bool) -> np.dtype[Any]:
     return INTEGER if np.isfinite(values).all() and not negative_zeros else FLOAT
 
 
-def _rounded(values: Floats, scale: float, kind: np.dtype[Any], exact: bool) -> Optional[_Column]:
-    """The multiples of the scale that are nearest to the numbers. None if int32 or, after the service's multiplication,
-    float32 cannot hold a finite number; and if the multiples must be `exact` but do not restore every bit, except that
-    integers may restore -0.0 as 0.0."""
-    multiples = np.empty(len(values), kind)
-    error = 0.0
+def _rounded(values: Floats, scale: float, multiples: NDArray[Any], exact: bool) -> Optional[_Column]:
+    """Writes the multiples of the scale that are nearest to the numbers. None if int32 or, after the service's
+    multiplication, float32 cannot hold a finite number; and if the multiples must be `exact` but do not restore every
+    bit, except that integers may restore -0.0 as 0.0."""
+    kind, error = multiples.dtype, 0.0
     for start in range(0, len(values), BLOCK):
         given, part = values[start : start + BLOCK], multiples[start : start + BLOCK]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -265,11 +289,13 @@ def _rounded(values: Floats, scale: float, kind: np.dtype[Any], exact: bool) -> 
     return _Column(multiples, scale, error) if error < math.inf else None
 
 
-def _shuffled(floats: NDArray[Any], multiples: Sequence[Optional[NDArray[Any]]]) -> memoryview:
-    """The bytes of columns [C, N] as planes: first the lowest byte of all numbers of the first column. The multiples of
-    a column, if there are any, take the place of its floats. If all columns are integers, they become deltas."""
+def _shuffled(
+    floats: NDArray[Any], multiples: Sequence[Optional[NDArray[Any]]], planes: NDArray[np.uint8]
+) -> memoryview:
+    """Writes the bytes of columns [C, N] as planes [C, width, N]: first the lowest byte of all numbers of the first
+    column. The multiples of a column, if there are any, take the place of its floats. If all columns are integers, they
+    become deltas."""
     width = floats.dtype.itemsize
-    planes = np.empty((len(floats), width, floats.shape[1]), np.uint8)
     deltas = all(numbers is not None and numbers.dtype == INTEGER for numbers in multiples)
     for place, values, numbers in zip(planes, floats, multiples):
         chosen = values if numbers is None else _zigzag(numbers) if deltas else numbers
