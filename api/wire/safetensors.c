@@ -72,17 +72,21 @@ bool answer_frame_write(const struct answer *answer, const struct vx_layout *lay
 
 // ---- shuffled -------------------------------------------------------------------------------------------------------
 
-static void put_planes(struct text *out, struct vx_stop *stop, const char *tensor, const struct vx_shape *shape) {
-  size_t width = vx_dtype_size(shape->dtype);
-  char *planes = bytes_reserve(out, shape->bytes);
-  if (!planes || !tensor || !shape->bytes) return;
-  if (shape->rank > 1) width *= (size_t)shape->dims[shape->rank - 1];
-  size_t rows = shape->bytes / width;
+static void put_planes(struct text *out, struct vx_stop *stop, const char *tensor, size_t rows, size_t width) {
+  char *planes = bytes_reserve(out, rows * width);
+  if (!planes || !tensor) return;
   for (size_t begin = 0, end; begin < rows && !vx_stopped(stop, BLOCK); begin = end) {
     end = rows - begin < BLOCK ? rows : begin + BLOCK;
     for (size_t k = 0; k < width; k++)
       for (size_t i = begin; i < end; i++) planes[k * rows + i] = tensor[i * width + k];
   }
+}
+
+static void put_tensor(struct text *out, struct vx_stop *stop, const char *tensor, const struct vx_shape *shape) {
+  if (shape->rank > 2)
+    bytes_append(out, stop, tensor, shape->bytes);
+  else if (shape->bytes)
+    put_planes(out, stop, tensor, (size_t)shape->dims[0], shape->bytes / (size_t)shape->dims[0]);
 }
 
 bool shuffled_write(const struct answer *answer, const struct vx_layout *layout, const char *tensors, struct text *out,
@@ -95,7 +99,7 @@ bool shuffled_write(const struct answer *answer, const struct vx_layout *layout,
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(layout->tensors & VX_TENSOR_BIT(tensor))) continue;
     bytes_zero(out, layout->offset[tensor] - (out->length - begin - header));
-    put_planes(out, answer->stop, tensors ? tensors + layout->offset[tensor] : NULL, &layout->shape[tensor]);
+    put_tensor(out, answer->stop, tensors ? tensors + layout->offset[tensor] : NULL, &layout->shape[tensor]);
   }
   return true;
 }

@@ -5,9 +5,9 @@
 // room is reserved first and filled last; the format allows spaces to fill the rest. Each tensor starts on a multiple
 // of 64 bytes. If needed, a U8 tensor `_padding_N` precedes it. Any thread; nothing here allocates.
 //
-// In a shuffled file the bytes of a tensor are planes, which compress better: first the first bytes of all rows of its
-// last dimension, then all second bytes, and so on. Each number of a tensor of one dimension is a row. The metadata
-// beside "voxeld" then has "filter": "shuffle".
+// In a shuffled file the bytes of a tensor of one or two dimensions are planes, which compress better: first the first
+// bytes of all rows, then all second bytes, and so on. Padded points would compress worse, so tensors of three
+// dimensions and more are unchanged. The metadata beside "voxeld" has "filter": "shuffle".
 #ifndef VOXELD_SAFETENSORS_H
 #define VOXELD_SAFETENSORS_H
 

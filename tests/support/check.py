@@ -47,8 +47,8 @@ def parse_by_hand(file):
             continue
         assert (8 + length + first) % ALIGNMENT == 0, f"{name} begins at byte {8 + length + first} of the file"
         tensors[name] = np.frombuffer(file, dtype, count, 8 + length + first).reshape(info["shape"])
-        if extra.get("filter") == "shuffle" and count:  # the first bytes of all rows, then all second bytes, ...
-            width = dtype.itemsize * (info["shape"][-1] if len(info["shape"]) > 1 else 1)
+        if "filter" in extra and count and len(info["shape"]) < 3:  # the first bytes of all rows, then all second, ...
+            width = dtype.itemsize * (info["shape"][1] if len(info["shape"]) > 1 else 1)
             planes = np.frombuffer(file, np.uint8, last - first, 8 + length + first).reshape(width, -1)
             tensors[name] = np.ascontiguousarray(planes.T).view(dtype).reshape(info["shape"])
     assert 8 + length + end == len(file), f"the tensors end at byte {8 + length + end} of {len(file)}"

@@ -90,18 +90,17 @@ def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, 
         end = last
         if not name.startswith(PADDING):
             _require((8 + length + first) % ALIGNMENT == 0, f"{name} does not start on {ALIGNMENT} bytes")
-            place = _rows(data[first:last], dtype, shape) if shuffled else data[first:last]
+            place = _rows(data[first:last], shape) if shuffled and len(shape) <= 2 else data[first:last]
             tensors[name] = place.view(dtype).reshape(shape)
     _require(end == len(data), f"its tensors end at {end} of {len(data)} bytes")
     return tensors, _object(extra["voxeld"], "its metadata")
 
 
-def _rows(planes: NDArray[np.uint8], dtype: np.dtype[Any], shape: List[int]) -> NDArray[np.uint8]:
-    """The bytes of a tensor, from planes: byte k of all rows of the last dimension stands together."""
+def _rows(planes: NDArray[np.uint8], shape: List[int]) -> NDArray[np.uint8]:
+    """The bytes of a tensor, from planes: byte k of all rows stands together."""
     rows = buffer(len(planes))
-    if len(planes):
-        width = dtype.itemsize * (shape[-1] if len(shape) > 1 else 1)
-        rows.reshape(-1, width)[:] = planes.reshape(width, -1).T
+    if shape and len(planes):
+        rows.reshape(shape[0], -1)[:] = planes.reshape(-1, shape[0]).T
     return rows
 
 
