@@ -1,13 +1,20 @@
 """voxeld-client with bags that rosbags writes: their messages as scans, poses from odometry and /tf, answers as tensors
 and as MCAP, interrupted runs, and what is wrong with bags."""
 
+import contextlib
+import fcntl
 import importlib.util
 import json
+import os
 import pathlib
+import pty
 import shutil
 import signal
+import struct
+import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 import zlib
 
@@ -16,20 +23,23 @@ import numpy as np
 import models
 import voxeld
 from check import parse_by_hand, same_tensors
-from command_line import ENVIRONMENT, Running, run
+from command_line import ENVIRONMENT, PROGRAM, Running, run
 from daemon import Daemon, wait_until
 from rude_server import GRID, url_of
 from test_python_detect import scan
 from test_python_streams import text
 
 if not importlib.util.find_spec("rosbags"):
-    raise unittest.SkipTest("there is no rosbags here")
+    print("skipped: there is no rosbags here")
+    sys.exit(77)
 
 from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
+from rosbags.typesys import get_types_from_msg
 
-from bags import DETECTIONS, POINT_CLOUD, Robot, rechunk
-from test_ros import ROWS, livox, rows
+from bags import DETECTIONS, POINT_CLOUD, Robot, rechunk, write_ros1_mcap
+from test_ros import livox, rows
+from voxeld.cli import recording, transforms
 
 BEGIN = 1_700_000_000 * 10**9
 SWEEPS, PERIOD, STEP = 6, 100_000_000, 10_000_000  # nanoseconds between sweeps and between poses
@@ -81,13 +91,91 @@ def drive(robot, sweeps=SWEEPS):
     last = stamp(sweeps - 1) + 3 * PERIOD
     for time in range(BEGIN, last, STEP):
         yield "/odom", time, robot.odometry(time, pose(time))
-        yield "/tf", time, robot.tf((time, pose(time), "odom", "base_link"))
+        sign = -1 if time // STEP % 2 else 1  # a quaternion and its negative are the same rotation
+        yield "/tf", time, robot.tf(
+            (time, (*pose(time)[:3], *(sign * part for part in pose(time)[3:])), "odom", "base_link")
+        )
         for number in range(sweeps):
             if time < stamp(number) <= time + STEP:
                 now = stamp(number)
                 yield "/lidar_top", now, robot.cloud(timed(number), now)
                 yield "/packed", now, robot.cloud(timed(number), now, "lidar", ("zlib", zlib.compress))
                 yield "/livox", now, robot.livox(livox(400, number), now)
+
+
+class Transforms(unittest.TestCase):
+    """Poses between others, and the way from a frame to another."""
+
+    def track(self, *poses):
+        track = transforms.Track()
+        for time, pose in poses:
+            track.add(time, pose)
+        return track
+
+    def turned(self, degrees, sign=1):
+        half = np.radians(degrees) / 2
+        return (0.0, 0.0, 0.0, sign * np.cos(half), 0.0, 0.0, sign * np.sin(half))
+
+    def test_between(self):
+        for first, last in ((0, 170), (0, 1), (0, 0.1), (100, 20), (-170, 170)):
+            for sign in (1, -1):
+                track = self.track((1000, self.turned(first)), (2000, self.turned(last, sign)))
+                for share in (0, 0.25, 0.5, 1):
+                    way = (last - first + 180) % 360 - 180  # the shorter one
+                    wanted = matrix(self.turned(first + share * way))
+                    got = matrix(track.at(1000 + int(1000 * share)))
+                    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-9, err_msg=f"{first} {last} {share}")
+
+    def test_times(self):
+        track = self.track(*((time, (time, 0, 0, 1, 0, 0, 0)) for time in (30, 10, 20, 20)))
+        self.assertEqual([track.at(time)[0] for time in (10, 14, 20, 25, 30)], [10, 14, 20, 25, 30])
+        for time in (9, 31):
+            with self.assertRaisesRegex(transforms.Unknown, "poses are known from 0.000 to 0.000, not at 0.000"):
+                track.at(time)
+        for apart, known in ((10**9, True), (10**9 + 1, False)):
+            track = self.track((0, self.turned(0)), (apart, self.turned(10)))
+            with (
+                contextlib.nullcontext() if known else self.assertRaisesRegex(transforms.Unknown, "no pose for 1.000 s")
+            ):
+                track.at(5)
+        none = self.track((1, (0,) * 7), (2, (np.nan, 0, 0, 1, 0, 0, 0)), (3, (0, 0, 0, np.inf, 0, 0, 0)))
+        with self.assertRaisesRegex(transforms.Unknown, "at no time"):
+            none.at(2)
+        self.assertEqual(self.track((5, (1, 2, 3, 2, 0, 0, 0)), (6, self.turned(0))).at(5), (1, 2, 3, 1, 0, 0, 0))
+
+    def test_ways(self):
+        robot, tree = Robot(), transforms.Tree()
+        there = {
+            "a": (1, 0, 0, *self.turned(90)[3:]),
+            "b": (0, 2, 0, *self.turned(0)[3:]),
+            "c": (0, 0, 3, *self.turned(0)[3:]),
+        }
+
+        def add(message, topic="/tf"):
+            tree.add(topic, message.__msgtype__, robot.bytes_of(message), False)
+
+        add(robot.tf((5, there["a"], "map", "a"), (5, there["b"], "/a", "b")))
+        add(robot.tf((0, there["c"], "b", "/c")), "/tf_static")
+        wanted = matrix(there["a"]) @ matrix(there["b"]) @ matrix(there["c"])
+        for fixed in (None, "map", "/map"):
+            np.testing.assert_allclose(matrix(transforms.at(tree.chain("c", fixed, False), 5)), wanted, atol=1e-12)
+        np.testing.assert_allclose(
+            matrix(transforms.at(tree.chain("/c", "b", False), 99)), matrix(there["c"]), atol=1e-12
+        )
+        for frame, fixed in (("c", "earth"), ("lidar", None), ("map", "c")):
+            with self.assertRaises(transforms.Unknown):
+                tree.chain(frame, fixed, False)
+        add(robot.tf((5, there["a"], "c", "map")))  # a circle
+        with self.assertRaises(transforms.Unknown):
+            tree.chain("c", "earth", False)
+
+        for message in (robot.odometry(5, there["a"], "odom", ""), robot.posed(5, there["a"], "odom")):  # of the sensor
+            tree = transforms.Tree()
+            add(message)
+            self.assertEqual(
+                transforms.at(tree.chain("lidar", None, False), 5), transforms.at(tree.chain("", None, True), 5)
+            )
+            np.testing.assert_allclose(matrix(transforms.at(tree.chain("lidar", None, False), 5)), matrix(there["a"]))
 
 
 class Bags(unittest.TestCase):
@@ -142,9 +230,11 @@ class Bags(unittest.TestCase):
             other = livox(400, number)
             wanted.append({"/lidar_top": plain, "/packed": plain})
             wanted[-1]["/livox"] = np.stack([other[name].astype("<f4") for name in ("x", "y", "z", "reflectivity")], -1)
-        for bag in ("drive.mcap", "many", "two", "drive.db3", "drive.bag"):
+        old = [m for m in drive(self.old) if m[0] in wanted[0]]
+        write_ros1_mcap(self.output / "old.mcap", self.old, old)
+        for bag in ("drive.mcap", "many", "two", "drive.db3", "drive.bag", self.output / "old.mcap"):
             for topic in wanted[0]:
-                output = self.output / f"{bag}_" / topic[1:]
+                output = self.output / f"{pathlib.Path(bag).name}_" / topic[1:]
                 self.check_done(self.voxelize(bag, "--topic", topic, "-o", output), SWEEPS)
                 for number, points in enumerate(wanted):
                     file = output / pathlib.Path(bag).stem / f"1700000000.{stamp(number) % 10**9:09d}.safetensors"
@@ -212,6 +302,14 @@ class Bags(unittest.TestCase):
         self.assertEqual(file.read_bytes(), first)
         self.assertEqual([path.name for path in self.output.iterdir()], ["voxels.mcap"])
 
+    def test_definitions(self):
+        """The definitions of messages in a file are those of ROS."""
+        for kind in (POINT_CLOUD, DETECTIONS):
+            found = get_types_from_msg(recording.definition(kind), kind)
+            self.assertIn(kind, found)
+            for name, (_, fields) in found.items():
+                self.assertEqual(fields, self.robot.store.get_msgdef(name).fields, name)
+
     def test_folders_are_resumed(self):
         asked = ("two", "--topic", "/packed", "-o", self.output)
         self.check_done(self.voxelize(*asked), SWEEPS)
@@ -226,8 +324,9 @@ class Bags(unittest.TestCase):
         self.robot.write(self.output / "a_later", later)
         file = self.output / "both.mcap"
         self.check_done(self.voxelize(self.output / "a_later", "two", "--topic", "/livox", "-o", file), SWEEPS + 2)
-        times = [message.log_time for _, _, message, _ in self.recorded(file)]
-        self.assertEqual(times, [*map(stamp, range(SWEEPS)), *(stamp(number) + 10**10 for number in range(2))])
+        found = [(message.sequence, message.log_time) for _, _, message, _ in self.recorded(file)]
+        times = [*map(stamp, range(SWEEPS)), *(stamp(number) + 10**10 for number in range(2))]
+        self.assertEqual(found, [*enumerate(times, 1)])
 
     def test_an_interrupted_run_goes_on(self):
         file, asked = self.output / "voxels.mcap", ("drive.mcap", "--topic", "/lidar_top", "-o")
@@ -297,6 +396,21 @@ class Bags(unittest.TestCase):
         bag.write_bytes(b"")
         self.check_refused(f"cannot read {bag}: ", bag, "-o", self.output / "out")
 
+    def test_progress(self):
+        """A terminal shows the messages, and the place in the bag."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 120, 0, 0))
+        command = [*PROGRAM, "voxelize", *OPTIONS, "two", "--topic", "/livox", "-o", self.output, *self.server]
+        with subprocess.Popen(list(map(str, command)), env=ENVIRONMENT, cwd=self.folder, stderr=theirs) as process:
+            os.close(theirs)
+            shown = b""
+            with contextlib.suppress(OSError):  # EIO: the program has ended
+                while more := os.read(ours, 4096):
+                    shown += more
+            os.close(ours)
+        self.assertEqual(process.returncode, 0, shown)
+        self.assertRegex(shown.decode(), r"\r0\.5 of 0\.8 s: 100%.* 6/6 \[.* messages/s\]")
+
     # --- poses ---
 
     def joined(self, poses, deskew=None):
@@ -324,7 +438,8 @@ class Bags(unittest.TestCase):
             ("two", ("--pose", "/tf"), lidar),
         ):
             output = self.output / f"{len(list(self.output.iterdir()))}"
-            ended = self.run_here("points", bag, "--topic", "/lidar_top", *asked, "--stream", "s", "--sweeps", 3, "-o", output)  # fmt: skip
+            told = ("--topic", "/lidar_top", *asked, "--stream", "s", "--sweeps", 3, "-o", output)
+            ended = self.run_here("points", bag, *told)
             self.check_done(ended, SWEEPS)
             for number, result in enumerate(self.joined(wanted)):
                 file = output / pathlib.Path(bag).stem / f"1700000000.{stamp(number) % 10**9:09d}.safetensors"
@@ -368,24 +483,26 @@ class Bags(unittest.TestCase):
 
     def test_wrong_usage(self):
         out = ("-o", self.output / "out")
-        topic = ("--topic", "/livox")
+        topic, stream = ("--topic", "/livox"), ("--stream", "s")
+        mount, mcap = ("--mount", text(MOUNT)), ("-o", self.output / "a.mcap")
         for reason, *asked in (
             ("several topics of points; choose one with --topic: /", "two", *out),
             ("two has no points in /odom; it has them in /", "two", "--topic", "/odom", *out),
-            ("two has no poses in /livox; it has them in /odom, /tf, /tf_static", "two", *topic, "--pose", "/livox", "--stream", "s", *out),
+            ("has no poses in /livox; it has them in /odom, /tf, ", "two", *topic, *stream, "--pose", "/livox", *out),
             ("--pose TOPIC needs --stream, or --deskew poses", "two", *topic, "--pose", "/odom", *out),
             ("--pose of a bag is the name of a topic", "two", *topic, "--pose", "0,0,0,1,0,0,0", "--stream", "s", *out),
+            ("max_voxels is '0'", "two", *topic, "--max-voxels", "0", *out),
             ("--fixed-frame needs --pose TOPIC", "two", *topic, "--fixed-frame", "map", *out),
-            ("the poses of the sensor itself", "two", *topic, "--pose", "/tf", "--mount", text(MOUNT), "--stream", "s", *out),
+            ("the poses of the sensor itself", "two", *topic, "--pose", "/tf", *stream, *mount, *out),
             ("--format is for files", "two", *topic, "--format", "pcd", *out),
             ("--poses is for files; --pose names a topic", "two", *topic, "--poses", "p.txt", "--stream", "s", *out),
-            ("outputs needs a folder as --output", "two", *topic, "--outputs", "voxel_coords", "-o", self.output / "a.mcap"),
+            ("outputs needs a folder as --output", "two", *topic, "--outputs", "voxel_coords", *mcap),
             ("is not a bag, but others of the scans are", "two", "drive.txt", *topic, *out),
             ("there is no missing.bag", "missing.bag", *topic, *out),
             ("--topic needs a bag: .mcap, .db3, .bag, a folder of rosbag2", "x.bin", *topic, *out),
         ):  # fmt: skip
             self.check_refused(reason, *asked)
-        ended = self.run_here("backbone", "two", *topic, "--model", MODEL, "-o", self.output / "a.mcap")
+        ended = self.run_here("backbone", "two", *topic, "--model", MODEL, *mcap)
         self.assertEqual(ended.status, 2, ended)
         self.assertIn("no message has what backbone makes", ended.errors)
         self.robot.write(self.output / "none", [("/odom", BEGIN, self.robot.odometry(BEGIN, pose(BEGIN)))])
@@ -416,8 +533,6 @@ class Bags(unittest.TestCase):
             self.assertIn(reason, ended.stderr)
 
     def run_program(self, program, *arguments):
-        import subprocess
-
         command = [sys.executable, "-c", program, *map(str, arguments)]
         return subprocess.run(command, env=ENVIRONMENT, cwd=self.folder, text=True, capture_output=True)
 

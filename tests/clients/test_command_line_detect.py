@@ -130,7 +130,7 @@ class Text(unittest.TestCase):
         title, head, row = boxes.table("a.bin", self.result(9, class_names=["Car", "Bus"])).splitlines()
         self.assertEqual((title, head.split()[-3:]), ("a.bin: 1 boxes in 1.5 ms", ["heading", "vx", "vy"]))
         self.assertEqual(row.split(), "Bus 0.70 0.00 0.25 0.50 0.75 1.00 1.25 85.9 1.75 2.00".split())
-        (box,) = json.loads(boxes.line("a.bin", self.result(9)))["boxes"]
+        (box,) = json.loads(boxes.line({"scan": "a.bin"}, self.result(9)))["boxes"]
         self.assertEqual((box["velocity"], box["heading"], box["score"]), ([1.75, 2], 1.5, 0.7))
 
     def test_a_label_without_a_name_is_its_number(self):
@@ -139,13 +139,13 @@ class Text(unittest.TestCase):
 
     def test_no_boxes_are_a_line(self):
         self.assertEqual(boxes.table("a.bin", self.result(7, ())), "a.bin: 0 boxes in 1.5 ms")
-        self.assertEqual(json.loads(boxes.line("a.bin", self.result(7, ())))["boxes"], [])
+        self.assertEqual(json.loads(boxes.line({"scan": "a.bin"}, self.result(7, ())))["boxes"], [])
 
     def test_stable_metadata_has_no_time(self):
         stable = self.result(7)
         del stable.metadata["timing_us"]
         self.assertEqual(boxes.table("a.bin", stable).splitlines()[0], "a.bin: 1 boxes")
-        self.assertNotIn("timing_us", json.loads(boxes.line("a.bin", stable)))
+        self.assertNotIn("timing_us", json.loads(boxes.line({"scan": "a.bin"}, stable)))
 
     def test_an_answer_without_boxes_is_refused(self):
         for columns in (6, 8):
@@ -154,7 +154,7 @@ class Text(unittest.TestCase):
         odd = self.result(7)
         odd.tensors["scores"] = np.zeros(2, "<f4")
         with self.assertRaisesRegex(voxeld.BadAnswer, "not the same in number"):
-            boxes.line("a.bin", odd)
+            boxes.line({"scan": "a.bin"}, odd)
 
 
 @unittest.skipUnless(models.library(), "there is no onnxruntime for this Python")

@@ -98,6 +98,24 @@ def write_checkpoint(folder):
     save_new(folder / "pointpillar.pth", {"model_state": state_of(convert.pcdet_state())})
 
 
+def write_drive(folder):
+    """A bag with a simulated street, and odometry."""
+    import numpy as np
+
+    from bags import Robot
+
+    robot, begin = Robot(), 1_700_000_000 * 10**9
+    row = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])
+    messages = []
+    for number in range(3):
+        subprocess.run([SCAN, "--traffic", "--seed", str(number), "--output", folder / "street.bin"], check=True)
+        time = begin + number * 10**8
+        messages.append(("/odom", time, robot.odometry(time, (number, 0, 0, 1, 0, 0, 0), "odom", "lidar")))
+        messages.append(("/lidar_top", time, robot.cloud(np.fromfile(folder / "street.bin", row), time)))
+    robot.write(folder / "drive", messages, "mcap")
+    shutil.move(folder / "drive" / "drive.mcap", folder / "drive.mcap")
+
+
 def free_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -194,6 +212,10 @@ class Examples(unittest.TestCase):
             subprocess.run([SCAN, "--output", folder / "scan.bin"], check=True)
             if "pointpillar.pth" in text:
                 write_checkpoint(folder)
+            if "drive.mcap" in text:
+                if not importlib.util.find_spec("rosbags"):
+                    self.skipTest("there is no rosbags here")
+                write_drive(folder)
         for index, step in enumerate(found):
             with self.subTest(f"{page.name}: {step.text}"):
                 if source := re.match(r'cc .*"\$VOXELD/(\S+\.c)"', step.text):

@@ -11,8 +11,11 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from files import ROS_TYPES
 
 LIVOX_POINT = np.dtype(
-    [("offset_time", "<u4"), ("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("reflectivity", "u1"), ("tag", "u1"), ("line", "u1")]
-)  # fmt: skip
+    {
+        "names": ["offset_time", "x", "y", "z", "reflectivity", "tag", "line"],
+        "formats": ["<u4", "<f4", "<f4", "<f4", "u1", "u1", "u1"],
+    }
+)
 POINT_CLOUD, ODOMETRY, TF = "sensor_msgs/msg/PointCloud2", "nav_msgs/msg/Odometry", "tf2_msgs/msg/TFMessage"
 COMPRESSED, LIVOX = "point_cloud_interfaces/msg/CompressedPointCloud2", "livox_ros_driver2/msg/CustomMsg"
 DETECTIONS = "vision_msgs/msg/Detection3DArray"
@@ -84,19 +87,24 @@ class Robot:
     def _vector(self, kind, values):
         return self.make(f"geometry_msgs/msg/{kind}", *map(float, values))
 
-    def odometry(self, stamp, pose, frame="odom", child="base_link"):
-        """`pose` is x, y, z, qw, qx, qy, qz."""
+    def _pose(self, pose):
         x, y, z, qw, qx, qy, qz = pose
+        members = self._vector("Point", (x, y, z)), self._vector("Quaternion", (qx, qy, qz, qw))
+        return self.make("geometry_msgs/msg/Pose", *members)
+
+    def posed(self, stamp, pose, frame):
+        """A PoseWithCovarianceStamped. `pose` is x, y, z, qw, qx, qy, qz, as everywhere here."""
+        kind = "geometry_msgs/msg/PoseWithCovariance"
+        return self.make(f"{kind}Stamped", self.header(stamp, frame), self.make(kind, self._pose(pose), np.zeros(36)))
+
+    def odometry(self, stamp, pose, frame="odom", child="base_link"):
         nothing = np.zeros(36)
-        place = self.make(
-            "geometry_msgs/msg/Pose", self._vector("Point", (x, y, z)), self._vector("Quaternion", (qx, qy, qz, qw))
-        )
         still = self.make("geometry_msgs/msg/Twist", *[self._vector("Vector3", (0, 0, 0))] * 2)
         return self.make(
             ODOMETRY,
             self.header(stamp, frame),
             child,
-            self.make("geometry_msgs/msg/PoseWithCovariance", place, nothing),
+            self.make("geometry_msgs/msg/PoseWithCovariance", self._pose(pose), nothing),
             self.make("geometry_msgs/msg/TwistWithCovariance", still, nothing),
         )
 
@@ -132,4 +140,17 @@ def rechunk(source, target, chunk_bytes):
                 kind = writer.register_schema(schema.name, schema.encoding, schema.data)
                 channels[channel.topic] = writer.register_channel(channel.topic, channel.message_encoding, kind)
             writer.add_message(channels[channel.topic], message.log_time, message.data, message.publish_time)
+        writer.finish()
+
+
+def write_ros1_mcap(path, robot, messages):
+    """An MCAP file of ROS 1, without an index, as a recorder leaves it that has not ended."""
+    with open(path, "wb") as out:
+        writer, channels = Writer(out, use_chunking=False, repeat_channels=False, use_statistics=False), {}
+        writer.start("ros1", "test")
+        for topic, time, message in messages:
+            if topic not in channels:
+                kind = writer.register_schema(message.__msgtype__.replace("/msg/", "/"), "ros1msg", b"")
+                channels[topic] = writer.register_channel(topic, "ros1", kind)
+            writer.add_message(channels[topic], time, robot.bytes_of(message), time)
         writer.finish()

@@ -91,7 +91,7 @@ def cloud_of(kind: str, message: Bytes, ros1: bool = False) -> Cloud:
 
 def _ros2(kind: str, reader: Reader, header: Header) -> bytes:
     """A message of ROS 1 as ROS 2 serializes it. The reader has read the header."""
-    writer = _headed(header).numbers("I", reader.number("I"), reader.number("I"))  # height and width
+    writer = _head(Writer(), header).numbers("I", reader.number("I"), reader.number("I"))  # height and width
     fields = reader.number("I")
     writer.numbers("I", fields)
     for _ in range(fields):
@@ -113,16 +113,16 @@ def _livox(reader: Reader, header: Header) -> bytes:
     count = reader.number("I")
     step = LIVOX_BYTES if reader.ros1 else LIVOX_STEP
     points = reader.take(max(0, (count - 1) * step + LIVOX_BYTES))
-    writer = _headed(header).numbers("I", 1, count, len(LIVOX_FIELDS))
+    writer = _head(Writer(), header).numbers("I", 1, count, len(LIVOX_FIELDS))
     for name, kind, offset in LIVOX_FIELDS:
         writer.text(name).numbers("I", offset).numbers("B", kind).numbers("I", 1)
     writer.numbers("B", 0).numbers("I", step, count * step, count * step).rest(points)
     return writer.rest(bytes(count * step - len(points))).numbers("B", 1).message()
 
 
-def _headed(header: Header) -> Writer:
+def _head(writer: Writer, header: Header) -> Writer:
     seconds, rest = divmod(header.stamp, 10**9)
-    return Writer().numbers("i", seconds).numbers("I", rest).text(header.frame)
+    return writer.numbers("I", seconds & 0xFFFFFFFF, rest).text(header.frame)  # only ROS 2 has a sign
 
 
 # --- answers ---
@@ -137,10 +137,9 @@ def detections(result: Result, header: Header) -> bytes:
         raise BadAnswer("the answer has no boxes") from None
     names = result.metadata.get("class_names")
     named = names if isinstance(names, list) else []
-    writer = _headed(header).numbers("I", len(boxes))
+    writer = _head(Writer(), header).numbers("I", len(boxes))
     for box, score, label in zip(boxes.tolist(), scores.tolist(), labels.tolist()):
-        seconds, rest = divmod(header.stamp, 10**9)
-        writer.numbers("i", seconds).numbers("I", rest).text(header.frame).numbers("I", 1)
+        _head(writer, header).numbers("I", 1)
         writer.text(str(named[label]) if 0 <= label < len(named) else str(label)).numbers("d", score)
         pose = (*box[:3], 0.0, 0.0, math.sin(box[6] / 2), math.cos(box[6] / 2))
         writer.numbers("d", *pose, *[0.0] * 36)  # the hypothesis' pose and its covariance
@@ -193,4 +192,4 @@ def _reheaded(message: memoryview, header: Header) -> bytes:
     reader = Reader(message)
     header_of(reader)
     reader.align(4)
-    return _headed(header).align(4).rest(message[reader.at :]).message()
+    return _head(Writer(), header).align(4).rest(message[reader.at :]).message()

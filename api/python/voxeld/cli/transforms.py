@@ -21,7 +21,7 @@ KINDS = (ODOMETRY, *POSES, *TF_KINDS)
 STATIC = "_static"  # at the end of a topic of transforms that hold at all times
 LONGEST_GAP = 1_000_000_000  # nanoseconds between two poses of which others are interpolated
 DEGREES_OF_FREEDOM = 7
-NEARLY_PARALLEL = 0.9995  # the cosine from which on slerp's quotient is replaced by a sum
+NEARLY_PARALLEL = 0.999999  # the cosine from which on slerp's quotient is replaced by a sum
 
 
 class Unknown(Exception):
@@ -36,9 +36,9 @@ class Track:
         self._times, self._poses, self._sorted = array("q"), array("d"), True
 
     def add(self, time: int, pose: Pose) -> None:
-        """A pose without a rotation, which some drivers send at first, is left out."""
+        """A pose that is none, such as the zeros that some drivers send at first, is left out."""
         norm = math.sqrt(sum(part * part for part in pose[3:]))
-        if not (math.isfinite(math.fsum(pose)) and norm > 1e-6):
+        if not (all(map(math.isfinite, pose)) and 1e-6 < norm < 1e6):
             return
         self._sorted = self._sorted and not (self._times and time < self._times[-1])
         self._times.append(time)
