@@ -3,6 +3,7 @@
 #ifndef VOXELD_BASE_H
 #define VOXELD_BASE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { ADDRESS_SIZE = 64 };  // bytes of a client's address as text (an IP address or unix:UID), with its NUL
@@ -36,6 +37,9 @@ void notify_stopping(void);
 int64_t limits_processors(const char *root);
 // Bytes of memory that the process may have; INT64_MAX if there is no limit.
 int64_t limits_memory_bytes(const char *root);
+
+// Whether the list, separated by commas, has the item, in upper or lower case.
+bool list_has(const char *list, const char *item);
 
 // ---- process.c: the process_... metrics of Prometheus, 0 if unknown -------------------------------------------------
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 // Reads the number at the beginning of a file into `first`, and the next number (0 if there is none) into `second`,
@@ -26,51 +27,34 @@ static bool read_numbers(const char *directory, const char *name, double *first,
 
 // ---- the limit of one group; INFINITY if it has none ----------------------------------------------------------------
 
-static double processors(double quota, double period) { return quota > 0 && period > 0 ? quota / period : INFINITY; }
-
-static double processors_v2(const char *directory) {
-  double quota, period;
-  return read_numbers(directory, "cpu.max", &quota, &period) ? processors(quota, period) : INFINITY;
-}
-
-static double processors_v1(const char *directory) {
-  double quota, period;
-  return read_numbers(directory, "cpu.cfs_quota_us", &quota, NULL) &&
-                 read_numbers(directory, "cpu.cfs_period_us", &period, NULL)
-             ? processors(quota, period)
-             : INFINITY;
-}
-
-static double memory_v2(const char *directory) {
-  double bytes;
-  return read_numbers(directory, "memory.max", &bytes, NULL) ? bytes : INFINITY;
-}
-
-static double memory_v1(const char *directory) {
-  double bytes;
-  return read_numbers(directory, "memory.limit_in_bytes", &bytes, NULL) ? bytes : INFINITY;
-}
-
 // Where each version of cgroup keeps a limit. A machine may use either version for each controller. In
-// /proc/self/cgroup, the line of version 2 has an empty list of controllers.
+// /proc/self/cgroup, the line of version 2 has an empty list of controllers. A quota of processors is divided by its
+// period, which follows in the same file (has_period), or is in `period`.
 struct source {
-  const char *controller, *mount;
-  double (*read)(const char *directory);
+  const char *controller, *mount, *limit, *period;
+  bool has_period;
 };
-static const struct source processor_sources[] = {{"", "/sys/fs/cgroup", processors_v2},
-                                                  {"cpu", "/sys/fs/cgroup/cpu", processors_v1}};
-static const struct source memory_sources[] = {{"", "/sys/fs/cgroup", memory_v2},
-                                               {"memory", "/sys/fs/cgroup/memory", memory_v1}};
+static const struct source processor_sources[] = {
+    {"", "/sys/fs/cgroup", "cpu.max", NULL, true},
+    {"cpu", "/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us", false}};
+static const struct source memory_sources[] = {
+    {"", "/sys/fs/cgroup", "memory.max", NULL, false},
+    {"memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", NULL, false}};
+
+static double limit_of(const struct source *source, const char *directory) {
+  double limit, period = 1;
+  bool found = read_numbers(directory, source->limit, &limit, source->has_period ? &period : NULL) &&
+               (!source->period || read_numbers(directory, source->period, &period, NULL));
+  return found && limit > 0 && period > 0 ? limit / period : INFINITY;
+}
 
 // ---- this process's group and those above ---------------------------------------------------------------------------
 
-static bool is_listed(const char *controllers, const char *controller) {
-  size_t length = strlen(controller);
-  for (const char *next = controllers;; next++) {
-    size_t own = strcspn(next, ",");
-    if (own == length && strncmp(next, controller, length) == 0) return true;
-    next += own;
-    if (!*next) return false;
+bool list_has(const char *list, const char *item) {
+  for (size_t length;; list += length + 1) {
+    length = strcspn(list, ",");
+    if (length == strlen(item) && strncasecmp(list, item, length) == 0) return true;
+    if (!list[length]) return false;
   }
 }
 
@@ -85,7 +69,7 @@ static void find_group(const char *root, const char *controller, char group[PATH
     if (!path) continue;
     *path++ = '\0';
     path[strcspn(path, "\n")] = '\0';
-    if (is_listed(controllers + 1, controller)) snprintf(group, PATH_MAX, "%s", path);
+    if (list_has(controllers + 1, controller)) snprintf(group, PATH_MAX, "%s", path);
   }
   if (file) (void)fclose(file);
 }
@@ -98,10 +82,10 @@ static double least_limit(const char *root, const struct source *source) {
   int top = snprintf(directory, sizeof directory, "%s%s", root, source->mount);
   if (top < 0 || top + strlen(group) >= sizeof directory) return INFINITY;
   strcpy(directory + top, group);
-  double least = source->read(directory);
+  double least = limit_of(source, directory);
   for (char *end; (end = strrchr(directory + top, '/'));) {
     *end = '\0';
-    least = fmin(least, source->read(directory));
+    least = fmin(least, limit_of(source, directory));
   }
   return least;
 }

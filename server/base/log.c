@@ -160,8 +160,7 @@ bool log_start(struct error *error) {
     lock_release(&ring.lock);
     return true;
   }
-  error_set(error, "log: pthread_create: %s", strerror(code));
-  return false;
+  return error_set(error, "log: pthread_create: %s", strerror(code));
 }
 
 void log_stop(void) {

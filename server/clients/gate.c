@@ -88,24 +88,21 @@ void gate_leave(struct gate *gate, struct gate_entry *entry) {
   resume(gate, next);
 }
 
-void gate_tick(struct gate *gate) {
+static void let_in(struct gate *gate, int64_t most, bool open) {
   lock_acquire(&gate->lock);
-  struct gate_entry *list = take_all(gate, gate->each);
+  gate->open |= open;
+  struct gate_entry *list = take_all(gate, most);
   lock_release(&gate->lock);
   resume(gate, list);
 }
+
+void gate_tick(struct gate *gate) { let_in(gate, gate->each, false); }
+
+void gate_open(struct gate *gate) { let_in(gate, INT64_MAX, true); }
 
 int64_t gate_waiting(struct gate *gate) {
   lock_acquire(&gate->lock);
   int64_t waiting = gate->waiting;
   lock_release(&gate->lock);
   return waiting;
-}
-
-void gate_open(struct gate *gate) {
-  lock_acquire(&gate->lock);
-  gate->open = true;
-  struct gate_entry *list = take_all(gate, INT64_MAX);
-  lock_release(&gate->lock);
-  resume(gate, list);
 }

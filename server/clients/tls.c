@@ -49,8 +49,7 @@ static struct credentials *take_current(struct tls *tls) {
 }
 
 static bool fail(struct error *error, const char *what, const char *path, const char *why) {
-  error_set(error, "%s %s: %s", what, path, why);
-  return false;
+  return error_set(error, "%s %s: %s", what, path, why);
 }
 
 enum { CERT, KEY, CLIENT_CA, FILES };

@@ -6,6 +6,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "server/base/base.h"
+
 enum { HOST_SIZE = 256 };  // of a name, its NUL included: DNS allows 253 bytes
 
 bool hosts_are_sound(const char *list) {
@@ -71,11 +73,5 @@ bool page_is_foreign(const char *origin, const char *site, const char *host) {
 
 bool hosts_have(const char *list, const char *host) {
   char name[HOST_SIZE];
-  if (!read_name(host, false, name)) return false;
-  for (const char *next = list; *next; next += *next == ',') {
-    size_t length = strcspn(next, ",");
-    if (length == strlen(name) && strncasecmp(next, name, length) == 0) return true;
-    next += length;
-  }
-  return false;
+  return list[0] && read_name(host, false, name) && list_has(list, name);
 }

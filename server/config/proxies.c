@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/params/values.h"
+
 static const unsigned char wrapped_ipv4[12] = {[10] = 0xff, [11] = 0xff};  // ::ffff:0:0/96
 
 // Reads an address. An IPv4-mapped IPv6 address becomes the IPv4 address. False if the text is not an address.
@@ -40,20 +42,14 @@ static bool read_network(const char *text, struct network *network) {
 
 bool proxies_read(const char *text, struct proxies *proxies) {
   *proxies = (struct proxies){0};
-  for (const char *next = text; *next;) {
-    char item[ADDRESS_SIZE + 4];
-    size_t length = strcspn(next, ",");
-    if (length >= sizeof item || proxies->count == PROXIES_MAX) return false;
-    memcpy(item, next, length);
-    item[length] = '\0';
+  const char *end = text + strlen(text);
+  bool none = text == end;
+  for (char item[ADDRESS_SIZE + 4]; value_next(&text, end, item, sizeof item);)
     if (strcmp(item, "unix") == 0)
       proxies->unix_sockets = true;
-    else if (!read_network(item, &proxies->networks[proxies->count++]))
+    else if (proxies->count == PROXIES_MAX || !read_network(item, &proxies->networks[proxies->count++]))
       return false;
-    next += length;
-    if (*next == ',' && !*++next) return false;
-  }
-  return true;
+  return none || value_ended(text, end);
 }
 
 static bool is_within(const struct network *address, const struct network *network) {

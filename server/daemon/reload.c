@@ -35,17 +35,12 @@ static bool reload_models(struct server *server, struct error *error) {
   return true;
 }
 
-// A subscriber may have lost its access: subscriptions end, and clients must show their credentials again.
 static bool reload_tokens(struct server *server, struct error *error) {
-  if (!access_reload_tokens(&server->access, &server->options, error)) return false;
-  events_end(&server->jobs.streams.events, "reload", false);
-  return true;
+  return access_reload_tokens(&server->access, &server->options, error);
 }
 
 static bool reload_certificates(struct server *server, struct error *error) {
-  if (!tls_reload(&server->access.tls, &server->options, error)) return false;
-  events_end(&server->jobs.streams.events, "reload", false);
-  return true;
+  return tls_reload(&server->access.tls, &server->options, error);
 }
 
 static void reload(struct server *server) {
@@ -53,16 +48,18 @@ static void reload(struct server *server) {
   const struct {
     const char *name, *source;
     bool (*reload)(struct server *server, struct error *error);
-  } parts[] = {{"presets", options->presets_dir, reload_presets},
-               {"models", options->models_dir, reload_models},
-               {"tokens", options->token_file, reload_tokens},
-               {"certificates", options->tls_cert, reload_certificates}};
+    bool is_access;  // a subscriber may have lost it: subscriptions end, and clients show their credentials again
+  } parts[] = {{"presets", options->presets_dir, reload_presets, false},
+               {"models", options->models_dir, reload_models, false},
+               {"tokens", options->token_file, reload_tokens, true},
+               {"certificates", options->tls_cert, reload_certificates, true}};
   notify_supervisor("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(clock_ns() / NS_PER_US));
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     if (!parts[i].source[0]) continue;
     struct error error;
     struct log_line line;
     bool good = parts[i].reload(server, &error);
+    if (good && parts[i].is_access) events_end(&server->jobs.streams.events, "reload", false);
     log_begin(&line, good ? LOG_INFO : LOG_ERROR, good ? "reloaded" : "not reloaded");
     log_string(&line, "what", parts[i].name);
     if (!good) log_string(&line, "reason", error.text);

@@ -66,15 +66,11 @@ static bool raise_file_limit(const struct options *options, struct error *error)
   rlim_t wanted = (rlim_t)options->max_connections + LINGER_SLOTS + REFUSED_PEERS + OWN_FILES + REGIONS_MAX +
                   2 * (rlim_t)options->io_threads * LISTENERS_MAX + for_pages;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return true;
-  if (files.rlim_max != RLIM_INFINITY && files.rlim_max < wanted) {
-    error_set(error, "max_connections needs %llu open files; the system allows %llu (ulimit -n)",
-              (unsigned long long)wanted, (unsigned long long)files.rlim_max);
-    return false;
-  }
+  if (files.rlim_max != RLIM_INFINITY && files.rlim_max < wanted)
+    return error_set(error, "max_connections needs %llu open files; the system allows %llu (ulimit -n)",
+                     (unsigned long long)wanted, (unsigned long long)files.rlim_max);
   files.rlim_cur = wanted;
-  if (setrlimit(RLIMIT_NOFILE, &files) == 0) return true;
-  error_set(error, "setrlimit: %s", strerror(errno));
-  return false;
+  return setrlimit(RLIMIT_NOFILE, &files) == 0 || error_set(error, "setrlimit: %s", strerror(errno));
 }
 
 static bool start_clients(struct server *server, struct error *error) {
@@ -95,11 +91,10 @@ static bool start_clients(struct server *server, struct error *error) {
                                   [SHARE_SUBSCRIBERS] = SUBSCRIBERS_MAX};
   static const int64_t page_limits[SHARES] = {
       [SHARE_CONNECTIONS] = PAGES_CONNECTIONS, [SHARE_LINGERING] = PAGES_CONNECTIONS};
-  if (clients_init(&server->clients, options->max_connections + REFUSED_PEERS + REGIONS_MAX + STREAMS_MAX, limits) &&
-      clients_init(&server->page_clients, PAGES_CONNECTIONS + REFUSED_PEERS, page_limits))
-    return true;
-  error_set(error, "clients: out of memory");
-  return false;
+  int64_t connections = options->max_connections + REFUSED_PEERS + REGIONS_MAX + STREAMS_MAX;
+  return (clients_init(&server->clients, connections, limits) &&
+          clients_init(&server->page_clients, PAGES_CONNECTIONS + REFUSED_PEERS, page_limits)) ||
+         error_set(error, "clients: out of memory");
 }
 
 static void on_tick(void *cls, int64_t now_ns) {

@@ -243,20 +243,24 @@ static bool check_rows(struct request *request) {
   return request->body_bytes < 0 || request->job.spec.coding || body_check(request, request->body_bytes);
 }
 
+static bool join(struct request *request) {
+  if (!request->joined) request->joined = clients_join(request->service->clients, request->user, request->address);
+  return request->joined ||
+         error_refuse(&request->error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
+}
+
 // Counts the request for its user or, behind a proxy, for the forwarded address. Without either, the request counts for
 // the connection's client.
-static bool join(struct request *request) {
+static bool count_for_client(struct request *request) {
   if (!request->user[0] && strcmp(request->address, request->peer->address) == 0) return true;
-  request->joined = clients_join(request->service->clients, request->user, request->address);
-  if (!request->joined)
-    return error_refuse(&request->error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
+  if (!join(request)) return false;
   request->job.client = request->joined;
   return true;
 }
 
 static bool reserve(struct request *request) {
   struct job *job = &request->job;
-  if (!join(request)) return false;
+  if (!count_for_client(request)) return false;
   // The body of a page is not kept in the job's memory.
   size_t bytes = route_computes(request->endpoint) && request->body_bytes > 0 ? (size_t)request->body_bytes : 0;
   request->has_job = upload_begin(request->peer, job, bytes, &request->error);
@@ -340,9 +344,8 @@ static bool check_listener(struct request *request, const char *path) {
     return error_refuse(&request->error, ERROR_NOT_FOUND, NULL,
                         "this listener serves only pages (--pages-listen); ask for %.200s at an address of --listen",
                         path);
-  if (request->body_bytes == 0) return true;
-  return error_refuse(&request->error, ERROR_BODY_TOO_LARGE, NULL,
-                      "this listener serves only pages (--pages-listen) and takes no body");
+  return request->body_bytes == 0 || error_refuse(&request->error, ERROR_BODY_TOO_LARGE, NULL,
+                                                  "this listener serves only pages (--pages-listen) and takes no body");
 }
 
 static bool check_page_body(struct request *request) {
@@ -385,7 +388,8 @@ static bool decide(struct request *request, const struct heads *heads, const cha
   if (!check_listener(request, path)) return false;
   if (!route_takes(request->endpoint, method, &request->error)) return false;
   if (!route_computes(request->endpoint))
-    return check_state(request) && check_page_body(request) && admit_page(request);
+    return check_state(request) && (!route_has_state(request->endpoint) || join(request)) && check_page_body(request) &&
+           admit_page(request);
   if (!takes_jobs(request)) return false;
   request->job.spec.kind = answer_kind_of(heads->value[HEAD_ACCEPT]);
   bool inference = request->endpoint == ENDPOINT_INFER;

@@ -11,6 +11,7 @@
 #include "api/base/text.h"
 
 struct view;  // what pages show; defined in pages/
+struct client;
 struct job;
 struct subscriber;
 
@@ -19,12 +20,13 @@ enum { PAGE_BODY_MAX = 16384 };  // bytes of a POST's body
 
 // Who asks for a page, and for what.
 struct page_asked {
-  const char *name;     // the part of the path that matches the route's *, or ""
-  const char *version;  // of a model, if the path names one, or ""
-  const char *user;     // by token or certificate; "": known by address only
-  const char *address;  // of the client
-  bool local;           // the client is on this machine, and not behind a proxy
-  const char *body;     // [body_size], then a NUL
+  const char *name;       // the part of the path that matches the route's *, or ""
+  const char *version;    // of a model, if the path names one, or ""
+  const char *user;       // by token or certificate; "": known by address only
+  const char *address;    // of the client
+  struct client *client;  // for an endpoint that has a client's state (route_has_state)
+  bool local;             // the client is on this machine, and not behind a proxy
+  const char *body;       // [body_size], then a NUL
   size_t body_size;
 };
 

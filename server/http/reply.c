@@ -42,6 +42,7 @@ static struct page_asked asked_of(const struct request *request, const struct pa
                              .version = request->names.version,
                              .user = request->user,
                              .address = request->address,
+                             .client = request->joined,
                              .local = request_is_local(request),
                              .body = body ? body->bytes : "",
                              .body_size = body ? body->size : 0};

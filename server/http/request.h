@@ -94,7 +94,7 @@ struct request {
   struct MHD_Connection *connection;
   struct peer *peer;
   struct gate_entry entry;  // at the gate
-  struct client *joined;    // its client, if it differs from the connection's; else NULL
+  struct client *joined;    // its client, if it differs from the connection's or owns what a page shows; else NULL
 
   // From the headers.
   bool takes_interim;  // the request is HTTP/1.1, which has 100 Continue and chunks, and needs a Host

@@ -26,13 +26,22 @@ static bool refuse_size(struct job *job, size_t bytes, size_t left, const char *
 
 // ---- attempts -------------------------------------------------------------------------------------------------------
 
-static bool try_rows(struct job *job, size_t bytes, struct shortage *shortage) {
+// NULL with the shortage and an error. `needs` begins the error of a job that is too large, `what` that of a shortage.
+static struct buffer *try_buffer(struct job *job, enum share share, size_t bytes, const char *needs, const char *what,
+                                 struct shortage *shortage) {
   struct buffers *buffers = job->services->buffers;
-  struct job_held *held = &job->held;
   size_t mine = bytes_held(job), left = buffers->budget - mine;
-  if (buffer_capacity(bytes) > left) return refuse_size(job, bytes, left, "the body's points need", shortage);
-  struct buffer *larger = buffer_acquire(buffers, job->client, share_of_body(job_lane_use(job)), bytes, mine, shortage);
-  if (!larger) return shortage_refuse(shortage, "the body's points", &job->result.error);
+  if (buffer_capacity(bytes) > left) return (void)refuse_size(job, bytes, left, needs, shortage), NULL;
+  struct buffer *buffer = buffer_acquire(buffers, job->client, share, bytes, mine, shortage);
+  if (!buffer) (void)shortage_refuse(shortage, what, &job->result.error);
+  return buffer;
+}
+
+static bool try_rows(struct job *job, size_t bytes, struct shortage *shortage) {
+  struct job_held *held = &job->held;
+  struct buffer *larger =
+      try_buffer(job, share_of_body(job_lane_use(job)), bytes, "the body's points need", "the body's points", shortage);
+  if (!larger) return false;
   if (held->rows) memcpy(larger->data, held->rows->data, held->rows_bytes);
   job_release_buffer(&held->rows);
   held->rows = larger;
@@ -40,19 +49,14 @@ static bool try_rows(struct job *job, size_t bytes, struct shortage *shortage) {
 }
 
 static bool try_times(struct job *job, size_t bytes, struct shortage *shortage) {
-  struct buffers *buffers = job->services->buffers;
-  size_t mine = bytes_held(job), left = buffers->budget - mine;
-  if (buffer_capacity(bytes) > left) return refuse_size(job, bytes, left, "the points' times need", shortage);
-  job->held.times = buffer_acquire(buffers, job->client, share_of_body(job_lane_use(job)), bytes, mine, shortage);
-  return job->held.times || shortage_refuse(shortage, "the points' times", &job->result.error);
+  enum share share = share_of_body(job_lane_use(job));
+  job->held.times = try_buffer(job, share, bytes, "the points' times need", "the points' times", shortage);
+  return job->held.times;
 }
 
 static bool try_output(struct job *job, size_t bytes, struct shortage *shortage) {
-  struct buffers *buffers = job->services->buffers;
-  size_t mine = bytes_held(job), left = buffers->budget - mine;
-  if (buffer_capacity(bytes) > left) return refuse_size(job, bytes, left, "the answer needs", shortage);
-  job->held.output = buffer_acquire(buffers, job->client, SHARE_BYTES, bytes, mine, shortage);
-  return job->held.output || shortage_refuse(shortage, "an answer", &job->result.error);
+  job->held.output = try_buffer(job, SHARE_BYTES, bytes, "the answer needs", "an answer", shortage);
+  return job->held.output;
 }
 
 static bool try_scratch(struct job *job, size_t bytes, struct shortage *shortage) {

@@ -35,45 +35,34 @@ struct helpers_use helpers_use(struct helpers *helpers) {
 
 // ---- spinning -------------------------------------------------------------------------------------------------------
 
-struct await_helper {
-  const struct shared_tasks *shared;
+// A counter that may change, or a queue (NULL: none) that may get a job.
+struct await {
+  const atomic_int *counter;
   int before;
-};
-
-static bool has_helper_changed(const void *ctx) {
-  const struct await_helper *await = ctx;
-  return atomic_load(&await->shared->helpers) != await->before;
-}
-
-// Spins without the lock. Returns whether a helper has joined or left.
-static bool await_helper(struct helpers *helpers, struct shared_tasks *shared) HOLDS(helpers->lock) {
-  struct await_helper await = {shared, atomic_load(&shared->helpers)};
-  lock_release(&helpers->lock);
-  awake_until(clock_ns() + AWAKE_NS, has_helper_changed, &await);
-  lock_acquire_awake(&helpers->lock);
-  return has_helper_changed(&await);
-}
-
-struct await_tasks {
-  const struct helpers *helpers;
   const struct queue *queue;
-  unsigned before;
 };
 
-static bool has_work_come(const void *ctx) {
-  const struct await_tasks *await = ctx;
-  return atomic_load(&await->helpers->publications) != await->before || queue_depth(await->queue) > 0;
+static bool has_changed(const void *ctx) {
+  const struct await *await = ctx;
+  return atomic_load(await->counter) != await->before || (await->queue && queue_depth(await->queue) > 0);
 }
 
-// Spins without the lock. Returns whether tasks were published meanwhile.
-static bool await_tasks(struct helpers *helpers, const struct queue *queue) HOLDS(helpers->lock) {
-  struct await_tasks await = {helpers, queue, atomic_load(&helpers->publications)};
-  helpers->awake++;
+// Spins without the lock. Returns whether the counter has changed.
+static bool await_change(struct helpers *helpers, const atomic_int *counter, const struct queue *queue)
+    HOLDS(helpers->lock) {
+  struct await await = {counter, atomic_load(counter), queue};
   lock_release(&helpers->lock);
-  awake_until(clock_ns() + AWAKE_NS, has_work_come, &await);
+  awake_until(clock_ns() + AWAKE_NS, has_changed, &await);
   lock_acquire_awake(&helpers->lock);
+  return atomic_load(counter) != await.before;
+}
+
+// Waits for published tasks.
+static bool await_tasks(struct helpers *helpers, const struct queue *queue) HOLDS(helpers->lock) {
+  helpers->awake++;
+  bool published = await_change(helpers, &helpers->publications, queue);
   helpers->awake--;
-  return atomic_load(&helpers->publications) != await.before;
+  return published;
 }
 
 // ---- tasks and helpers ----------------------------------------------------------------------------------------------
@@ -108,7 +97,7 @@ static bool take_as_owner(struct helpers *helpers, struct shared_tasks *shared, 
   bool taken;
   for (bool changes = true; !(taken = take(shared, task)) && shared->helpers > 0;)
     if (changes)
-      changes = await_helper(helpers, shared);
+      changes = await_change(helpers, &shared->helpers, NULL);
     else
       lock_wait(&helpers->lock, &shared->changed);
   return taken;

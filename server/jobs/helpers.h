@@ -36,9 +36,9 @@ struct helpers {
   struct lock lock;
   struct shared_tasks *first;  // published tasks, by job, the oldest job first
   struct helpers_use use;
-  int64_t awake;             // helpers that spin
-  atomic_int shared;         // jobs with published tasks
-  atomic_uint publications;  // since the start
+  int64_t awake;            // helpers that spin
+  atomic_int shared;        // jobs with published tasks
+  atomic_int publications;  // since the start; may wrap
   const struct devices *devices;
   struct queue *queues;         // [VX_LANE_USES]: where workers sleep
   const atomic_llong *running;  // [VX_LANE_USES]: jobs

@@ -223,10 +223,7 @@ bool workers_start(struct workers *workers, const struct options *options, struc
   workers->placement = placement;
   workers->helpers = helpers;
   workers->worker = calloc((size_t)wanted, sizeof *workers->worker);
-  if (!workers->worker) {
-    error_set(error, "workers: out of memory");
-    return false;
-  }
+  if (!workers->worker) return error_set(error, "workers: out of memory");
   for (int use = 0; use < VX_LANE_USES; use++)
     if (!start_workers(workers, use, &counts[use], options->backend == BACKEND_CUDA, error)) return false;
   return true;

@@ -143,32 +143,25 @@ static void write_gpus(const struct view *view, const char *name, struct text *o
 }
 
 static void write_each_gpu(const struct view *view, const char *name, struct text *out,
-                           long long (*value)(const struct device *gpu)) {
+                           long long (*value)(const struct view *view, const struct device *gpu)) {
   for (int i = 0; i < view->jobs->devices.count; i++) {
     const struct device *gpu = &view->jobs->devices.gpu[i];
-    text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, gpu->index, value(gpu));
+    text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, gpu->index, value(view, gpu));
   }
 }
 
-static long long memory_of(const struct device *gpu) { return gpu->description.memory_bytes; }
-static long long running_of(const struct device *gpu) { return atomic_load(&gpu->running); }
-static long long answered_of(const struct device *gpu) { return atomic_load(&gpu->answered); }
-
-// The memory of each GPU that networks may take. ONNX Runtime does not report how much the networks use.
-static void write_sessions(const struct view *view, const char *name, struct text *out, long long each) {
-  const struct detectors *detectors = catalog_acquire(view->catalog)->detectors;
-  for (int i = 0; i < view->jobs->devices.count; i++) {
-    int index = view->jobs->devices.gpu[i].index;
-    text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, index, detectors_sessions(detectors, index) * each);
-  }
-  catalog_release(view->catalog);
+static long long memory_of(const struct view *view, const struct device *gpu) {
+  return (void)view, gpu->description.memory_bytes;
 }
-
-static void write_network_sessions(const struct view *view, const char *name, struct text *out) {
-  write_sessions(view, name, out, 1);
+static long long running_of(const struct view *view, const struct device *gpu) {
+  return (void)view, atomic_load(&gpu->running);
 }
-static void write_network_memory(const struct view *view, const char *name, struct text *out) {
-  write_sessions(view, name, out, (long long)view->options->network_memory_bytes);
+static long long answered_of(const struct view *view, const struct device *gpu) {
+  return (void)view, atomic_load(&gpu->answered);
+}
+// ONNX Runtime does not report how much memory the networks use, only how much they may take.
+static long long network_memory_of(const struct view *view, const struct device *gpu) {
+  return view_sessions(view, gpu) * view->options->network_memory_bytes;
 }
 
 static void write_models(const struct view *view, const char *name, struct text *out) {
@@ -199,23 +192,23 @@ static void write_reruns(const struct view *view, const char *name, struct text 
                      counter_value(&view->counters->reruns[status]));
 }
 
-static void write_depth(const struct view *view, const char *name, struct text *out) {
-  for (int use = 0; use < VX_LANE_USES; use++)
-    write_labelled(out, name, "lanes", lane_names[use].label,
-                   (unsigned long long)queue_depth(&view->jobs->queues[use]));
+// Writes a sample for each kind of lanes.
+static void write_each_lanes(const struct view *view, const char *name, struct text *out,
+                             long long (*value)(const struct view *view, enum vx_lane_use use)) {
+  for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++)
+    write_labelled(out, name, "lanes", lane_names[use].label, (unsigned long long)value(view, use));
 }
 
-static void write_running(const struct view *view, const char *name, struct text *out) {
-  for (int use = 0; use < VX_LANE_USES; use++)
-    write_labelled(out, name, "lanes", lane_names[use].label,
-                   (unsigned long long)atomic_load(&view->jobs->workers.running[use]));
+static long long depth_of(const struct view *view, enum vx_lane_use use) {
+  return queue_depth(&view->jobs->queues[use]);
 }
-
-static void write_workers(const struct view *view, const char *name, struct text *out) {
-  for (int use = 0; use < VX_LANE_USES; use++)
-    write_labelled(out, name, "lanes", lane_names[use].label,
-                   (unsigned long long)jobs_workers(view->jobs, (enum vx_lane_use)use));
+static long long slots_of(const struct view *view, enum vx_lane_use use) {
+  return clients_use(view->clients).held[SHARE_JOBS + use];
 }
+static long long jobs_of(const struct view *view, enum vx_lane_use use) {
+  return atomic_load(&view->jobs->workers.running[use]);
+}
+static long long workers_of(const struct view *view, enum vx_lane_use use) { return jobs_workers(view->jobs, use); }
 
 static double helping(const struct view *view) { return (double)helpers_use(&view->jobs->helpers).at_work; }
 static void write_tasks(const struct view *view, const char *name, struct text *out) {
@@ -242,11 +235,6 @@ static double sent(const struct view *view) { return (double)counter_value(&view
 static double samples(const struct view *view) { return (double)counter_value(&view->counters->samples); }
 static double clients_present(const struct view *view) { return (double)clients_use(view->clients).present; }
 static double gate_depth(const struct view *view) { return (double)gate_waiting(&view->http->service.gate); }
-static void write_places(const struct view *view, const char *name, struct text *out) {
-  struct clients_use use = clients_use(view->clients);
-  for (int lanes = 0; lanes < VX_LANE_USES; lanes++)
-    write_labelled(out, name, "lanes", lane_names[lanes].label, (unsigned long long)use.held[SHARE_JOBS + lanes]);
-}
 static double queue_limit(const struct view *view) { return (double)view->options->queue_depth; }
 static double active(const struct view *view) { return (double)atomic_load(&view->http->service.requests.active); }
 static double connections(const struct view *view) { return (double)atomic_load(&view->watcher->places.open); }
@@ -295,12 +283,13 @@ static double start_time(const struct view *view) { return (double)*view->starte
 // ---- the table ------------------------------------------------------------------------------------------------------
 
 // A row has one of: `write`, for samples with labels; `value`, for one sample without; `of_gpu`, for a sample of each
-// GPU; `items`, for a sample of each fate of these items.
+// GPU; `of_lanes`, for a sample of each kind of lanes; `items`, for a sample of each fate of these items.
 static const struct family {
   const char *name, *type, *help;
   void (*write)(const struct view *view, const char *name, struct text *out);
   double (*value)(const struct view *view);
-  long long (*of_gpu)(const struct device *gpu);
+  long long (*of_gpu)(const struct view *view, const struct device *gpu);
+  long long (*of_lanes)(const struct view *view, enum vx_lane_use use);
   enum vx_items items;
 } families[] = {
     {"voxeld_build_info", "gauge", "Version, backend and device; always 1.", .write = write_build},
@@ -321,10 +310,10 @@ static const struct family {
     {"voxeld_gpu_jobs_running", "gauge", "Jobs that run on each GPU now.", .of_gpu = running_of},
     {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", .of_gpu = answered_of},
     {"voxeld_gpu_network_sessions", "gauge", "Networks of models that run on each GPU, times the streams.",
-     .write = write_network_sessions},
+     .of_gpu = view_sessions},
     {"voxeld_gpu_network_memory_limit_bytes", "gauge",
      "Memory of each GPU that ONNX Runtime may take for networks of models; 0 if there is no limit.",
-     .write = write_network_memory},
+     .of_gpu = network_memory_of},
     {"voxeld_models", "gauge", "Models that detect: ready, outdated because newer files are broken, or failed.",
      .write = write_models},
     {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", .write = write_jobs},
@@ -347,14 +336,14 @@ static const struct family {
      .write = write_steps},
     {"voxeld_step_duration_seconds", "histogram", "Time of steps of answered jobs, by type of step.",
      .write = write_step_durations},
-    {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by kind of lanes.", .write = write_depth},
+    {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by kind of lanes.", .of_lanes = depth_of},
     {"voxeld_queue_slots", "gauge", "Queue slots taken by uploads and waiting jobs, by kind of lanes.",
-     .write = write_places},
+     .of_lanes = slots_of},
     {"voxeld_queue_limit", "gauge", "Queue slots that each kind of lanes has.", .value = queue_limit},
     {"voxeld_gate_waiting", "gauge", "Requests that wait for other requests of the same client.", .value = gate_depth},
     {"voxeld_clients", "gauge", "Clients that have a connection or a request.", .value = clients_present},
-    {"voxeld_workers", "gauge", "Workers that take jobs, by kind of lanes.", .write = write_workers},
-    {"voxeld_jobs_running", "gauge", "Jobs that run now, by kind of lanes.", .write = write_running},
+    {"voxeld_workers", "gauge", "Workers that take jobs, by kind of lanes.", .of_lanes = workers_of},
+    {"voxeld_jobs_running", "gauge", "Jobs that run now, by kind of lanes.", .of_lanes = jobs_of},
     {"voxeld_workers_helping", "gauge", "Workers without a job that help with other workers' jobs.", .value = helping},
     {"voxeld_tasks_total", "counter", "Tasks of jobs on the CPU, by who did them: the job's worker or a helper.",
      .write = write_tasks},
@@ -412,6 +401,8 @@ void metrics_write(const struct view *view, struct text *out) {
       text_printf(out, "%s %.15g\n", family->name, family->value(view));
     else if (family->of_gpu)
       write_each_gpu(view, family->name, out, family->of_gpu);
+    else if (family->of_lanes)
+      write_each_lanes(view, family->name, out, family->of_lanes);
     else
       write_fates(view, family->items, family->name, out);
   }

@@ -29,12 +29,6 @@ bool view_is_ready(const struct view *view, struct error *error) {
   }
 }
 
-struct client *view_join(const struct view *view, const struct page_asked *asked, struct error *error) {
-  struct client *client = clients_join(view->clients, asked->user, asked->address);
-  if (!client) error_refuse(error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
-  return client;
-}
-
 static bool write_presets(const struct view *view, const struct page_asked *asked, struct text *out,
                           struct error *error) {
   (void)asked, (void)error;
@@ -77,6 +71,12 @@ static const char *phase_name(const struct view *view) {
   return phase == PHASE_READY && degraded ? "degraded" : names[phase];
 }
 
+long long view_sessions(const struct view *view, const struct device *gpu) {
+  long long sessions = detectors_sessions(catalog_acquire(view->catalog)->detectors, gpu->index);
+  catalog_release(view->catalog);
+  return sessions;
+}
+
 static void write_device(const struct view *view, const struct device *device, struct text *out) {
   struct devices *devices = &view->jobs->devices;
   const struct vx_description *description = &device->description;
@@ -86,8 +86,7 @@ static void write_device(const struct view *view, const struct device *device, s
   json_printf(out, "state:%s running:%lld answered:%lld", device_states[health.state], atomic_load(&device->running),
               atomic_load(&device->answered));
   if (device != &devices->cpu) {
-    long long sessions = detectors_sessions(catalog_acquire(view->catalog)->detectors, device->index);
-    catalog_release(view->catalog);
+    long long sessions = view_sessions(view, device);
     json_printf(out, "network_sessions:%lld network_memory_limit_bytes:%lld", sessions,
                 sessions * view->options->network_memory_bytes);
   }
@@ -252,6 +251,9 @@ static bool write_nothing(const struct view *view, const struct page_asked *aske
   return true;
 }
 
+#define ACTION(function)                                                                                               \
+  { .media_type = "application/json", .write = write_nothing, .act = (function) }
+
 const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_PRESETS] = {.media_type = "application/json", .write = write_presets},
     [ENDPOINT_PRESET] = {.media_type = "application/json", .write = write_preset},
@@ -281,7 +283,7 @@ const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_MODEL_UNLOAD] = {.media_type = "application/json", .write = kserve_refuse_load},
     [ENDPOINT_STREAMS] = {.media_type = "application/json", .write = streams_write_status},
     [ENDPOINT_STREAM] = {.media_type = "application/json", .write = streams_write_status},
-    [ENDPOINT_STREAM_DELETE] = {.media_type = "application/json", .write = write_nothing, .act = streams_act_drop},
+    [ENDPOINT_STREAM_DELETE] = ACTION(streams_act_drop),
     [ENDPOINT_STREAM_LAST] = {.media_type = "application/vnd.safetensors",
                               .fill = streams_fill_last,
                               .measure = streams_measure_last},
@@ -289,20 +291,12 @@ const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_EVENTS] = STREAMS_EVENTS,
     [ENDPOINT_REGIONS] = {.media_type = "application/json", .write = regions_write_status},
     [ENDPOINT_REGION] = {.media_type = "application/json", .write = regions_write_status},
-    [ENDPOINT_REGION_REGISTER] = {.media_type = "application/json",
-                                  .write = write_nothing,
-                                  .act = regions_act_register},
-    [ENDPOINT_REGION_UNREGISTER] = {.media_type = "application/json",
-                                    .write = write_nothing,
-                                    .act = regions_act_unregister},
-    [ENDPOINT_REGIONS_UNREGISTER] = {.media_type = "application/json",
-                                     .write = write_nothing,
-                                     .act = regions_act_unregister},
+    [ENDPOINT_REGION_REGISTER] = ACTION(regions_act_register),
+    [ENDPOINT_REGION_UNREGISTER] = ACTION(regions_act_unregister),
+    [ENDPOINT_REGIONS_UNREGISTER] = ACTION(regions_act_unregister),
     [ENDPOINT_CUDA_REGIONS] = {.media_type = "application/json", .write = regions_write_none},
     [ENDPOINT_CUDA_REGION] = {.media_type = "application/json", .write = regions_write_none},
-    [ENDPOINT_CUDA_REGION_REGISTER] = {.media_type = "application/json",
-                                       .write = write_nothing,
-                                       .act = regions_act_refuse},
+    [ENDPOINT_CUDA_REGION_REGISTER] = ACTION(regions_act_refuse),
     [ENDPOINT_CUDA_REGION_UNREGISTER] = {.media_type = "application/json", .write = write_nothing},
     [ENDPOINT_CUDA_REGIONS_UNREGISTER] = {.media_type = "application/json", .write = write_nothing},
 };

@@ -20,10 +20,10 @@ static const struct lane_names {
     [VX_LANE_DETECT] = {"detect", "detection_workers", "detection_queue"},
 };
 
+// How many networks run on the GPU.
+long long view_sessions(const struct view *view, const struct device *gpu);
 // Whether the service takes requests. False with an error.
 VX_WARN_UNUSED bool view_is_ready(const struct view *view, struct error *error);
-// Joins the client of the request, which exists at least until clients_leave. NULL with an error.
-struct client *view_join(const struct view *view, const struct page_asked *asked, struct error *error);
 
 // ---- /v1/status, /metrics and --describe ----------------------------------------------------------------------------
 

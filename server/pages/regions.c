@@ -6,12 +6,7 @@ static const char *name_of(const struct page_asked *asked) { return asked->name[
 // A request that may come from another machine sees no regions, even if its client has some.
 bool regions_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
                           struct error *error) {
-  if (!asked->local) return regions_write(&view->jobs->regions, NULL, name_of(asked), out, error);
-  struct client *client = view_join(view, asked, error);
-  if (!client) return false;
-  bool good = regions_write(&view->jobs->regions, client, name_of(asked), out, error);
-  clients_leave(view->clients, client);
-  return good;
+  return regions_write(&view->jobs->regions, asked->local ? asked->client : NULL, name_of(asked), out, error);
 }
 
 bool regions_act_register(const struct view *view, const struct page_asked *asked, struct error *error) {
@@ -20,21 +15,12 @@ bool regions_act_register(const struct view *view, const struct page_asked *aske
   if (!regions_allow(regions, asked->local, error) ||
       !region_terms_read(asked->name, asked->body, asked->body_size, &terms, error))
     return false;
-  struct client *client = view_join(view, asked, error);
-  if (!client) return false;
   const struct object_asker asker = {asked->user, asked->address};
-  bool good = regions_register(regions, client, &asker, &terms, error);
-  clients_leave(view->clients, client);
-  return good;
+  return regions_register(regions, asked->client, &asker, &terms, error);
 }
 
 bool regions_act_unregister(const struct view *view, const struct page_asked *asked, struct error *error) {
-  if (!asked->local) return true;
-  struct client *client = view_join(view, asked, error);
-  if (!client) return false;
-  bool good = regions_unregister(&view->jobs->regions, client, name_of(asked), error);
-  clients_leave(view->clients, client);
-  return good;
+  return !asked->local || regions_unregister(&view->jobs->regions, asked->client, name_of(asked), error);
 }
 
 bool regions_write_none(const struct view *view, const struct page_asked *asked, struct text *out,

@@ -11,28 +11,16 @@ const struct page_header streams_headers[] = {
 
 bool streams_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
                           struct error *error) {
-  struct client *client = view_join(view, asked, error);
-  if (!client) return false;
-  bool good = streams_write(&view->jobs->streams, client, asked->name[0] ? asked->name : NULL, out, error);
-  clients_leave(view->clients, client);
-  return good;
+  return streams_write(&view->jobs->streams, asked->client, asked->name[0] ? asked->name : NULL, out, error);
 }
 
 bool streams_act_drop(const struct view *view, const struct page_asked *asked, struct error *error) {
-  struct client *client = view_join(view, asked, error);
-  if (!client) return false;
-  bool good = streams_drop(&view->jobs->streams, client, asked->name, error);
-  clients_leave(view->clients, client);
-  return good;
+  return streams_drop(&view->jobs->streams, asked->client, asked->name, error);
 }
 
 bool streams_follow(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
                     struct error *error) {
-  struct client *client = view_join(view, asked, error);
-  if (!client) return false;
-  bool good = streams_subscribe(&view->jobs->streams, client, asked->name, subscriber, error);
-  clients_leave(view->clients, client);
-  return good;
+  return streams_subscribe(&view->jobs->streams, asked->client, asked->name, subscriber, error);
 }
 
 // ---- the last points ------------------------------------------------------------------------------------------------
@@ -97,13 +85,8 @@ bool streams_measure_last(const struct view *view, const struct page_asked *aske
   struct gathered gathered;
   struct stream_terms terms;
   struct sweep_shape shape;
-  struct client *client = view_join(view, asked, error);
-  if (!client) return false;
-  bool there = gather_last(streams, client, asked->name, &gathered, &terms, &shape, error);
-  if (there) {
-    *length = terms.remove_close > 0 ? -1 : (int64_t)last_bytes(&gathered, &terms, &shape);
-    gathered_release(streams, &gathered);
-  }
-  clients_leave(view->clients, client);
-  return there;
+  if (!gather_last(streams, asked->client, asked->name, &gathered, &terms, &shape, error)) return false;
+  *length = terms.remove_close > 0 ? -1 : (int64_t)last_bytes(&gathered, &terms, &shape);
+  gathered_release(streams, &gathered);
+  return true;
 }
