@@ -108,6 +108,9 @@ void voxeld_close(struct voxeld_client *client);  // client may be NULL
 // POST /v1/voxelize, /v1/fps, /v1/points, /v1/transform, /v1/detect and /v1/backbone. `query` has the parameters,
 // URL-encoded; a '+' means a space, so write 1e20 or 1e%2B20 for 1e+20. `rows` has the points, little-endian, row by
 // row. With options.encoding, `rows` has those bytes compressed, for example by ZSTD_compress at level 1.
+//
+// With latest=NAME in the query, a newer call of another thread may supersede a call that waits: its problem then has
+// the kind superseded. The client does not repeat calls with latest, since they would supersede newer ones.
 enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                    struct voxeld_result *result);
 enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
@@ -1029,7 +1032,7 @@ static enum voxeld_status voxeld__ask(struct voxeld_client *client, const char *
   for (int attempts = 1;; attempts++) {
     enum voxeld_status status = voxeld__attempt(client, result, until);
     result->attempts = attempts;
-    if (!result->temporary || attempts > client->retries) return status;
+    if (!result->temporary || attempts > client->retries || voxeld__value_of(query, "latest")) return status;
     double next = voxeld__now() + voxeld__pause(client, result);
     if (next >= until) return status;
     if (!voxeld__sleep(client, next)) return voxeld__fail(result, VOXELD_STOPPED, "stopped");

@@ -63,6 +63,7 @@ struct job_request {
   int32_t num_bottoms;              // of anchors, as given
   int32_t num_class_names;          // as given; 0 = not given
   int32_t timeout_ms;               // 0 = none
+  char latest[STREAM_NAME_SIZE];    // requests with this name supersede older ones; "" = none
   enum metadata_form metadata;      // of the answer
   struct points_expected expected;  // by the preset or the model
   int64_t max_sampling_work;        // the server's limit, copied to vx_sampling.max_work

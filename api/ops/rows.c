@@ -128,6 +128,14 @@ const struct param param_metadata = {
         "stable leaves out ids, times, devices and regions, so that equal requests give equal files; without it full",
 };
 
+const struct param param_latest = {
+    .name = "latest",
+    .type = &value_stream,
+    .offset = FIELD(latest),
+    .allowed = STREAM_ALLOWED,
+    .doc = "of the client's requests with this name, only the newest waits",
+};
+
 const struct param param_timeout_ms = {
     .name = "timeout_ms",
     .type = &value_int,

@@ -5,6 +5,7 @@
 #include "api/ops/ops.h"
 #include "api/params/values.h"
 
+#define STREAM_ALLOWED "1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'"
 #define FIELD(member) offsetof(struct job_request, member)
 
 extern const char *const format_words[];     // enum body_format
@@ -13,7 +14,7 @@ extern const char *const points_by_words[];  // enum vx_points_by
 
 extern const struct param param_preset, param_num_features, param_dtype, param_scale, param_filter, param_format,
     param_fields, param_intensity_scale, param_point_counts, param_steps, param_points_region, param_output_region,
-    param_metadata, param_timeout_ms;
+    param_metadata, param_latest, param_timeout_ms;
 
 // The body's points: rows that all operations on points have. Needs stream.h and deskew.h.
 #define PARAMS_OF_POINTS                                                                                               \

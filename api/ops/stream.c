@@ -9,7 +9,6 @@
 static const char *const flag_words[] = {"no", "yes", NULL};
 _Static_assert((int)STREAM_NAMES_SIZE == (int)VALUE_NAMES_SIZE, "streams is read as a list of names");
 
-#define STREAM_ALLOWED "1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'"
 #define TIME_MOST 1e12  // seconds; keeps ages finite as float32, and refuses times in ms, us or ns since 1970
 #define TIME_ALLOWED "seconds from -1e12 to 1e12"
 #define POSE_ALLOWED "16 numbers, row by row, or x,y,z,qw,qx,qy,qz"

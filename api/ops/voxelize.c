@@ -198,6 +198,7 @@ static const struct param *const rows[] = {&param_preset,
                                            &param_points_region,
                                            &param_output_region,
                                            &param_metadata,
+                                           &param_latest,
                                            &param_timeout_ms,
                                            NULL};
 PARAM_ROWS_FIT(rows);

@@ -5,7 +5,7 @@ import { parseSteps, textOfSteps } from "./steps.js";
 // The page asks for the outputs that it shows; a frame is one cloud, and no sweep of a stream.
 const POSES = ["pose", "poses", "mount", "time", "times", "time_column"];
 const STREAMS = ["stream", "streams", "sweeps", ...POSES, "remove_close"];
-const OWN = ["outputs", "point_counts", "timeout_ms", "points_region", "output_region", ...STREAMS];
+const OWN = ["outputs", "point_counts", "latest", "timeout_ms", "points_region", "output_region", ...STREAMS];
 const GRID = ["point_cloud_range", "voxel_size", "max_points_per_voxel", "max_voxels"];
 const FIRST = ["preset", ...GRID, "fps", "steps"];
 

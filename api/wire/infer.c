@@ -113,6 +113,7 @@ static const struct {
     {"model", NULL, "model is a parameter; the path names the model"},
     {"format", NULL, "format and dtype are given by the inputs, not by parameters"},
     {"dtype", NULL, "format and dtype are given by the inputs, not by parameters"},
+    {"latest", NULL, "latest is given in the query, not by parameters"},
     {"filter", NULL, "filter goes with raw rows, not with tensors"},
     {"points_region", NULL, "regions are given by inputs and outputs (shared_memory_region), not by parameters"},
     {"output_region", NULL, "regions are given by inputs and outputs (shared_memory_region), not by parameters"},

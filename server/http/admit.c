@@ -135,13 +135,16 @@ static enum MHD_Result collect_query(void *cls, enum MHD_ValueKind kind, const c
   return MHD_YES;
 }
 
+static bool collect(struct request *request, struct query *query) {
+  query->count = 0;  // its items are written before they are read
+  MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, collect_query, query);
+  return query->count <= QUERY_MAX_ITEMS || error_refuse(&request->error, ERROR_BAD_PARAMETER, NULL,
+                                                         "the query has more than %d parameters", QUERY_MAX_ITEMS);
+}
+
 static bool read_query(struct request *request) {
   struct query query;
-  query.count = 0;  // its items are written before they are read
-  MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, collect_query, &query);
-  if (query.count > QUERY_MAX_ITEMS)
-    return error_refuse(&request->error, ERROR_BAD_PARAMETER, NULL, "the query has more than %d parameters",
-                        QUERY_MAX_ITEMS);
+  if (!collect(request, &query)) return false;
   struct service *service = request->service;
   struct job_request *asked = &request->job.asked;
   const struct named *named = catalog_acquire(service->catalog);
@@ -193,10 +196,13 @@ static bool read_inference_head(struct request *request, const struct heads *hea
 }
 
 static bool read_inference(struct request *request, const struct heads *heads) {
-  if (!start_from_model(request) || !read_inference_head(request, heads)) return false;
-  if (MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, NULL, NULL) == 0) return true;
-  return error_refuse(&request->error, ERROR_BAD_PARAMETER, NULL,
-                      "there is a query; allowed: parameters in the body's JSON");
+  struct query query;
+  if (!start_from_model(request) || !read_inference_head(request, heads) || !collect(request, &query)) return false;
+  const struct query_item *latest = query_find(&query, "latest");
+  if (query.count > (latest != NULL))
+    return error_refuse(&request->error, ERROR_BAD_PARAMETER, NULL,
+                        "there is a query; allowed: parameters in the body's JSON, only latest in the query");
+  return !latest || query_set(&request->job.asked, latest, &request->error);
 }
 
 // ---- body -----------------------------------------------------------------------------------------------------------

@@ -270,7 +270,9 @@ static bool read_inference(const struct body *body) {
               job_request_split(body->asked, vx_sizes_of(&body->asked->job).rows, body->error);
   infer_end(&inference);
   job_release_scratch(job);
-  return good;
+  if (!good || !body->asked->stream.name[0] || !body->asked->latest[0]) return good;
+  return error_refuse(body->error, ERROR_BAD_PARAMETER, "latest",
+                      "latest is given for a sweep of a stream; allowed under /v1, which keeps a superseded sweep");
 }
 
 static bool open_inference(struct body *body) {

@@ -33,7 +33,11 @@ bool job_is_stopped(void *ctx) {
 
 bool job_refuse_stopped(struct job *job, const char *what) {
   if (atomic_load(&job->services->hurry)) return error_refuse(&job->result.error, ERROR_DRAINING, NULL, DRAIN_IS_OVER);
-  return error_refuse(&job->result.error, ERROR_DEADLINE, NULL, "%s, after %lld ms", what,
+  return job_refuse_after(job, ERROR_DEADLINE, what);
+}
+
+bool job_refuse_after(struct job *job, enum error_kind kind, const char *what) {
+  return error_refuse(&job->result.error, kind, NULL, "%s, after %lld ms", what,
                       (long long)((clock_ns() - job->queued_ns) / NS_PER_MS));
 }
 

@@ -47,11 +47,13 @@ struct job_services {
   size_t max_body_bytes, max_response_bytes;
   atomic_bool hurry;  // true: running jobs stop
   // Called with `owner`. A worker calls gpu_lost when its GPU is lost, and gpu_changed when its GPU is paused or works
-  // again. Any thread calls turn_came when a job that waited in its stream may run.
+  // again. Any thread calls requeue when a job that waited in its stream may run, or when a job needs other lanes, and
+  // supersede when a job with a whole body needs the queue slot of an older job. False: no such job waits.
   void *owner;
   void (*gpu_lost)(void *owner);
   void (*gpu_changed)(void *owner);
-  void (*turn_came)(void *owner, struct job *job);
+  void (*requeue)(void *owner, struct job *job);
+  bool (*supersede)(void *owner, const struct job *job);
 };
 
 // Facts about a job that its maker sets in addition to the request. They do not change.
@@ -150,6 +152,7 @@ struct job {
   struct vx_stop stop;     // for passes of the worker itself
   struct cloud_loss loss;  // of points in a file or in JSON
   struct deskew_report deskewed;
+  bool superseded;      // it only gives its sweep to its stream; set with the lock held while it waits
   bool looked;          // at the values of the points, for warnings
   bool output_refused;  // the answer is too large or there is no memory: another lane would fail too
   size_t head_bytes;    // of the output, in front of tensors that stay where they are
@@ -161,6 +164,18 @@ struct job {
 };
 
 _Static_assert(offsetof(struct job, work) <= 4096, "what is cleared for each job is small");
+
+// Chooses jobs that wait, to take them out of a queue or of streams.
+struct job_choice {
+  // Called with the lock of the queue or the streams held. NULL: all.
+  bool (*takes)(struct job *job, struct job_choice *choice);
+  int64_t now_ns;
+  // For jobs that a newer one supersedes. The client is never dereferenced.
+  const struct client *client;
+  char latest[STREAM_NAME_SIZE];
+  int64_t before_ns, newest_ns;  // takes the jobs submitted before `before_ns`; when the newest of all was submitted
+  int64_t count;                 // superseded jobs, also those that stay for their sweep
+};
 
 // Makes a job that holds nothing and has no result. The memory of a new job must be zeros.
 void job_init(struct job *job, struct job_services *services);
@@ -180,6 +195,8 @@ bool job_is_stale(const struct job *job, int64_t now_ns);
 bool job_is_stopped(void *job);
 // Sets the error of a job that has stopped; `what` says where. Returns false.
 bool job_refuse_stopped(struct job *job, const char *what);
+// Sets an error that says `what` happened, and how long after the job was submitted. Returns false.
+bool job_refuse_after(struct job *job, enum error_kind kind, const char *what);
 
 // The layout of its tensors, given the number of rows that only a run would show: voxels, or points that are kept.
 VX_WARN_UNUSED enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout,

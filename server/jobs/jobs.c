@@ -1,30 +1,85 @@
 // See jobs.h.
 #include "server/jobs/jobs.h"
 
+#include <string.h>
+
 #include "server/base/base.h"
 #include "server/base/clock.h"
+#include "server/jobs/held.h"
 #include "server/jobs/run.h"
 #include "server/jobs/sweeps.h"
 
 static const char too_late[] = "the deadline passed before the job began";
 
 // Refuses jobs that were taken out of a queue or out of streams.
-static void refuse(struct job *list, enum error_kind kind, const char *detail) {
+static void refuse(struct job *list, enum error_kind kind, const char *what) {
   while (list) {
     struct job *next = list->next;
-    (void)error_refuse(&list->result.error, kind, NULL, "%s", detail);
+    (void)job_refuse_after(list, kind, what);
     job_release(list);
     list->spec.done(list);
     list = next;
   }
 }
 
-// A job that waited in its stream has its turn.
-static void on_turn(void *owner, struct job *job) {
-  struct jobs *jobs = owner;
-  job->next = NULL;
-  if (!queue_push(&jobs->queues[job_lane_use(job)], job)) refuse(job, ERROR_DRAINING, DRAIN_IS_OVER);
+static void refuse_waiting(struct jobs *jobs, struct job_choice *choice, enum error_kind kind, const char *what) {
+  refuse(sweeps_take_waiting(&jobs->streams, choice), kind, what);
+  for (int use = 0; use < VX_LANE_USES; use++) refuse(queue_take(&jobs->queues[use], choice), kind, what);
 }
+
+static bool is_stale(struct job *job, struct job_choice *choice) { return job_is_stale(job, choice->now_ns); }
+
+// ---- the newest of a name -------------------------------------------------------------------------------------------
+
+// A superseded job with a stream stays where it waits, without a queue slot, until a worker gives its sweep to the
+// stream.
+static bool is_superseded(struct job *job, struct job_choice *choice) {
+  if (job->superseded || job->client != choice->client || strcmp(job->asked.latest, choice->latest) != 0) return false;
+  if (job->queued_ns > choice->newest_ns) choice->newest_ns = job->queued_ns;
+  if (job->queued_ns >= choice->before_ns) return false;
+  choice->count++;
+  job->superseded = sweeps_are_joined(job);
+  if (job->superseded) job_release_queue_slot(job);
+  return !job->superseded;
+}
+
+static struct job_choice choice_of(const struct job *job, int64_t before_ns) {
+  struct job_choice choice = {.takes = is_superseded, .client = job->client, .before_ns = before_ns};
+  memcpy(choice.latest, job->asked.latest, sizeof choice.latest);
+  return choice;
+}
+
+// Refuses the waiting jobs of that name but the newest. Each thread calls this after its own job has begun to wait, so
+// of two jobs that come at once, the second call sees both. A job that a worker has taken is not superseded.
+static bool supersede(struct jobs *jobs, struct job_choice *choice) {
+  bool missed = choice->latest[0];
+  while (missed) {
+    refuse_waiting(jobs, choice, ERROR_SUPERSEDED, "a newer request with the same latest came");
+    missed = choice->newest_ns > choice->before_ns;
+    choice->before_ns = choice->newest_ns;
+  }
+  return choice->count > 0;
+}
+
+static bool on_supersede(void *owner, const struct job *job) {
+  struct job_choice choice = choice_of(job, clock_ns());
+  return supersede(owner, &choice);
+}
+
+// The job may end as soon as it is in the queue.
+static bool push(struct jobs *jobs, struct job *job) {
+  struct job_choice choice = choice_of(job, job->queued_ns);
+  bool pushed = queue_push(&jobs->queues[job_lane_use(job)], job);
+  if (pushed) (void)supersede(jobs, &choice);
+  return pushed;
+}
+
+static void on_requeue(void *owner, struct job *job) {
+  job->next = NULL;
+  if (!push(owner, job)) refuse(job, ERROR_DRAINING, DRAIN_IS_OVER);
+}
+
+// ---- the start ------------------------------------------------------------------------------------------------------
 
 // Tells the daemon, and wakes the workers that stand by for the lost GPU.
 static void on_gpu_lost(void *owner) {
@@ -57,7 +112,8 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                          .owner = jobs,
                                          .gpu_lost = on_gpu_lost,
                                          .gpu_changed = on_gpu_changed,
-                                         .turn_came = on_turn};
+                                         .requeue = on_requeue,
+                                         .supersede = on_supersede};
   uploads_init(&jobs->uploads, watcher);
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
@@ -78,9 +134,10 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
 
 // A job of a stream waits for its turn there. If the stream refuses it, the worker that runs it will refuse it again.
 bool jobs_submit(struct jobs *jobs, struct job *job) {
-  if (sweeps_are_joined(job) && sweeps_begin(job, true) == STREAM_WAITS) return true;
+  struct job_choice choice = choice_of(job, job->queued_ns);
+  if (sweeps_are_joined(job) && sweeps_begin(job, true) == STREAM_WAITS) return (void)supersede(jobs, &choice), true;
   job->result.error.kind = ERROR_NONE;
-  if (queue_push(&jobs->queues[job_lane_use(job)], job)) return true;
+  if (push(jobs, job)) return true;
   if (job->stream) sweeps_end(job);
   return false;
 }
@@ -96,14 +153,11 @@ static void end_pauses(struct jobs *jobs, int64_t now_ns) {
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   regions_tick(&jobs->regions, now_ns);
   streams_tick(&jobs->streams, now_ns);
-  refuse(sweeps_take_waiting(&jobs->streams, now_ns), ERROR_DEADLINE, too_late);
+  refuse_waiting(jobs, &(struct job_choice){.takes = is_stale, .now_ns = now_ns}, ERROR_DEADLINE, too_late);
   end_pauses(jobs, now_ns);
   workers_tick(&jobs->workers, now_ns);
-  for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++) {
-    struct queue *queue = &jobs->queues[use];
-    refuse(queue_take(queue, now_ns), ERROR_DEADLINE, too_late);
-    queue_tick(queue, workers_steady(&jobs->workers, use), now_ns);
-  }
+  for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++)
+    queue_tick(&jobs->queues[use], workers_steady(&jobs->workers, use), now_ns);
 }
 
 int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use) {
@@ -119,9 +173,7 @@ int64_t jobs_memory_wanted(struct jobs *jobs) {
 }
 
 void jobs_hurry(struct jobs *jobs) {
-  refuse(sweeps_take_waiting(&jobs->streams, INT64_MAX), ERROR_DRAINING, DRAIN_IS_OVER);
-  for (int use = 0; use < VX_LANE_USES; use++)
-    refuse(queue_take(&jobs->queues[use], INT64_MAX), ERROR_DRAINING, DRAIN_IS_OVER);
+  refuse_waiting(jobs, &(struct job_choice){.takes = NULL}, ERROR_DRAINING, DRAIN_IS_OVER);
   atomic_store(&jobs->services.hurry, true);
 }
 

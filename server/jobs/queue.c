@@ -278,13 +278,13 @@ int64_t queue_call(struct queue *queue, int64_t most) {
   return called;
 }
 
-// Moves a client's stale jobs (all if now_ns is INT64_MAX) to the end of a list. Returns the list's new end.
-static struct job **take_of(struct queue *queue, struct client_jobs *jobs, int64_t now_ns, struct job **end)
+// Moves a client's chosen jobs to the end of a list. Returns the list's new end.
+static struct job **take_of(struct queue *queue, struct client_jobs *jobs, struct job_choice *choice, struct job **end)
     HOLDS(queue->lock) {
   struct job **link = &jobs->head;
   while (*link) {
     struct job *job = *link;
-    if (now_ns == INT64_MAX || job_is_stale(job, now_ns)) {
+    if (!choice->takes || choice->takes(job, choice)) {
       *link = job->next;
       job->next = NULL;
       *end = job;
@@ -299,7 +299,7 @@ static struct job **take_of(struct queue *queue, struct client_jobs *jobs, int64
 }
 
 // Clients with jobs left keep their turns.
-struct job *queue_take(struct queue *queue, int64_t now_ns) {
+struct job *queue_take(struct queue *queue, struct job_choice *choice) {
   struct job *taken = NULL, **end = &taken;
   lock_acquire(&queue->lock);
   struct client *client = queue->first, *next;
@@ -308,7 +308,7 @@ struct job *queue_take(struct queue *queue, int64_t now_ns) {
   for (; client; client = next) {
     struct client_jobs *jobs = &client->jobs[queue->use];
     next = jobs->next;
-    end = take_of(queue, jobs, now_ns, end);
+    if (!choice->client || choice->client == client) end = take_of(queue, jobs, choice, end);
     if (jobs->head) append_client(queue, client);
   }
   lock_release(&queue->lock);

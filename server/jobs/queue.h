@@ -27,6 +27,7 @@
 #include "server/jobs/placement.h"
 
 struct job;
+struct job_choice;
 
 // A worker's entry in the queue. The thread that wakes the worker may access the entry after queue_pop has returned, so
 // the entry lives as long as the worker.
@@ -80,8 +81,8 @@ VX_WARN_UNUSED bool queue_return(struct queue *queue, struct queue_waiter *waite
 // Call it regularly, with the number of workers at work. Starts jobs that may run because their client is now alone.
 void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns);
 
-// Takes out the jobs that are stale at now_ns (job_is_stale), or all jobs if it is INT64_MAX: a list linked by `next`.
-struct job *queue_take(struct queue *queue, int64_t now_ns);
+// Takes out the chosen jobs: a list linked by `next`.
+struct job *queue_take(struct queue *queue, struct job_choice *choice);
 // Takes no more jobs. queue_pop still returns the jobs that wait.
 void queue_close(struct queue *queue);
 // How many jobs wait.

@@ -333,14 +333,15 @@ static void count(struct job *job) {
 }
 
 static bool is_in_time(struct job *job, int64_t now_ns) {
-  return !job_is_stale(job, now_ns) || error_refuse(&job->result.error, ERROR_DEADLINE, NULL,
-                                                    "the deadline passed before the job began, after %lld ms",
-                                                    (long long)((now_ns - job->queued_ns) / NS_PER_MS));
+  return !job_is_stale(job, now_ns) ||
+         job_refuse_after(job, ERROR_DEADLINE, "the deadline passed before the job began");
 }
 
 static bool run(struct job *job, const struct lanes *lanes) {
   struct error error = {0};
   int64_t now_ns = clock_ns();
+  if (job->superseded)
+    return job_refuse_after(job, ERROR_SUPERSEDED, "the sweep is kept, but a newer request with the same latest came");
   if (!is_in_time(job, now_ns) || !job_may_fit(job, &job->result.error)) return false;
   if (!prepare(job, lanes, now_ns)) return false;
   enum vx_status status = run_lanes(job, lanes, &error);

@@ -59,8 +59,8 @@ static bool is_plain(const struct job_request *asked) {
 // Whether the body is raw rows and the answer is not compressed.
 static bool is_direct(const struct job *job) {
   const struct job_request *asked = &job->asked;
-  return asked->format == FORMAT_RAW && !job->infer && !asked->stream.name[0] && !asked->points_region.name[0] &&
-         !asked->output_region.name[0] && job->spec.answer_coding == CODING_NONE;
+  return asked->format == FORMAT_RAW && !job->infer && !asked->stream.name[0] && !asked->latest[0] &&
+         !asked->points_region.name[0] && !asked->output_region.name[0] && job->spec.answer_coding == CODING_NONE;
 }
 
 // Assumes a voxel for each point.

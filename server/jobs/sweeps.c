@@ -27,16 +27,17 @@ static struct job *job_of(struct stream_turn *turn) {
 
 static void on_begin(struct stream_turn *turn) {
   struct job *job = job_of(turn);
-  job->services->turn_came(job->services->owner, job);
+  job->services->requeue(job->services->owner, job);
 }
 
-static bool leaves(struct stream_turn *turn, int64_t now_ns) {
-  return now_ns == INT64_MAX || job_is_stale(job_of(turn), now_ns);
+static bool leaves(struct stream_turn *turn, void *cls) {
+  struct job_choice *choice = cls;
+  return !choice->takes || choice->takes(job_of(turn), choice);
 }
 
-struct job *sweeps_take_waiting(struct streams *streams, int64_t now_ns) {
+struct job *sweeps_take_waiting(struct streams *streams, struct job_choice *choice) {
   struct job *jobs = NULL, **end = &jobs;
-  for (struct stream_turn *turn = streams_take_waiting(streams, leaves, now_ns); turn; turn = turn->next) {
+  for (struct stream_turn *turn = streams_take_waiting(streams, leaves, choice); turn; turn = turn->next) {
     *end = job_of(turn);
     end = &(*end)->next;
   }
@@ -238,7 +239,8 @@ bool sweeps_join(struct job *job) {
     return false;
   for (int32_t i = 0; i < gathered.count; i++)
     if (!gathered.list[i].sent) stream->gathered_bytes += gathered.list[i].sweep->bytes;
-  bool good = deskew(job, &gathered) && join(job, &gathered);
+  stream->sweep->counts.received = stream->sweep->points;
+  bool good = deskew(job, &gathered) && (job->superseded || join(job, &gathered));
   stream->gathered_bytes = 0;
   gathered_release(streams_of(job), &gathered);
   if (!good) return false;
@@ -275,7 +277,7 @@ void sweeps_end(struct job *job) {
   if (!stream->turn.stream && !stream->sweep) return;
   const struct sweep_shape shape = shape_of(job);
   struct sweep *kept = kept_of(job);
-  if (kept && job->result.answered)
+  if (kept && (job->result.answered || job->result.error.kind == ERROR_SUPERSEDED))
     keep_sweeps(streams_of(job), &stream->turn, &job->asked.stream, &shape, kept, stream->lost_sweeps);
   sweeps_leave(streams_of(job), stream->sweep);
   stream->sweep = NULL;

@@ -83,12 +83,6 @@ void workers_tick(struct workers *workers, int64_t now_ns) {
 
 // ---- threads --------------------------------------------------------------------------------------------------------
 
-// The job came to a queue that is already closed.
-static void refuse_late(struct job *job) {
-  (void)error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
-  job_release(job);
-}
-
 // If the job's turn has begun meanwhile, the job goes back into its queue.
 static enum job_step await_turn(struct job *job) {
   enum stream_entry entry = sweeps_begin(job, true);
@@ -107,9 +101,8 @@ static bool do_job(struct worker *worker, struct job *job) {
   atomic_fetch_sub(&workers->running[worker->use], 1);
   queue_done(queue, &worker->waiter, job);
   if (step == JOB_WAITS) step = await_turn(job);
-  if (step == JOB_WAITS) return false;
-  if (step == JOB_ELSEWHERE && queue_push(&workers->queues[job_lane_use(job)], job)) return false;
-  if (step == JOB_ELSEWHERE) refuse_late(job);
+  if (step == JOB_ELSEWHERE) job->services->requeue(job->services->owner, job);
+  if (step != JOB_RAN) return false;
   job->spec.done(job);  // from here on the maker owns the job
   return true;
 }

@@ -116,9 +116,9 @@ static void write_start(const struct view *view, struct text *out) {
 static void write_requests(const struct view *view, struct text *out) {
   const struct request_counts *requests = &view->http->service.requests;
   struct outcomes outcomes = counters_outcomes(view->counters);
-  json_printf(out, "requests:{active:%lld open:%lld answered:%llu refused:%llu aborted:%llu}",
+  json_printf(out, "requests:{active:%lld open:%lld answered:%llu refused:%llu superseded:%llu aborted:%llu}",
               atomic_load(&requests->active), atomic_load(&requests->open), outcomes.answered, outcomes.refused,
-              outcomes.aborted);
+              outcomes.superseded, outcomes.aborted);
 }
 
 static void write_lanes(const struct view *view, struct text *out) {

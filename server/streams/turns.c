@@ -36,13 +36,13 @@ enum stream_entry stream_enter(struct streams *streams, struct client *client, c
   return entry;
 }
 
-struct stream_turn *streams_take_waiting(struct streams *streams,
-                                         bool (*leaves)(struct stream_turn *turn, int64_t now_ns), int64_t now_ns) {
+struct stream_turn *streams_take_waiting(struct streams *streams, bool (*leaves)(struct stream_turn *turn, void *cls),
+                                         void *cls) {
   struct stream_turn *taken = NULL, **end = &taken;
   lock_acquire(&streams->lock);
   for (struct stream *stream = streams->first; stream; stream = stream->next) {
     for (struct stream_turn **link = &stream->waiting, *turn; (turn = *link);) {
-      if (!leaves(turn, now_ns)) {
+      if (!leaves(turn, cls)) {
         link = &turn->next;
         continue;
       }

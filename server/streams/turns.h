@@ -32,7 +32,7 @@ void stream_leave(struct streams *streams, struct stream_turn *turn);
 
 // Removes from all streams the waiting turns for which `leaves` returns true, and returns them as a list linked by
 // `next`. The order of the others stays. `leaves` is called with the lock of the streams held.
-struct stream_turn *streams_take_waiting(struct streams *streams,
-                                         bool (*leaves)(struct stream_turn *turn, int64_t now_ns), int64_t now_ns);
+struct stream_turn *streams_take_waiting(struct streams *streams, bool (*leaves)(struct stream_turn *turn, void *cls),
+                                         void *cls);
 
 #endif

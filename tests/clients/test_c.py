@@ -328,6 +328,15 @@ class Rude(CCase):
         line = self.call(url)
         self.assertEqual((line["problem"]["retry_after"], line["attempts"], len(server.heads)), (3600, 1, 1))
 
+    def test_latest_is_not_tried_again(self):
+        """A request that is sent again would supersede those sent meanwhile."""
+        for query, tries in ((QUERY + "&latest=roof", 1), ("latest=roof&" + QUERY, 1), (QUERY + "&xlatest=roof", 2)):
+            server, url = self.talk(problem(503), SOUND)
+            self.assertEqual((self.call(url, "-b", "0.01", query=query)["attempts"], len(server.heads)), (tries, tries))
+        server, url = self.talk(problem(409, type="urn:voxeld:problem:superseded"), SOUND)
+        line = self.call(url, query=QUERY + "&latest=roof")
+        self.assertEqual((line["status"], line["problem"]["kind"]), ("REFUSED", "superseded"))
+
     def test_only_what_may_do_better_is_tried_again(self):
         for act in LASTING:
             server, url = self.talk(act, SOUND)

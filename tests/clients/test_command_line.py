@@ -378,6 +378,16 @@ class Commands(OneDaemonCase):
         self.assertIn("the service does not answer any more", done.errors)
         self.assertIn("the same command goes on from here", done.errors)
 
+    def test_superseded_scans_are_counted_apart(self):
+        self.add("a.bin", "b.bin")
+        with RudeServer(problem(409, type="urn:voxeld:problem:superseded")) as rude:
+            done = self.voxelize("--server", url_of(rude), "--latest", "roof", "--no-shared-memory")
+        self.assert_counts(done, 1, done=0, superseded=2)
+        asked = ["latest=roof" in head for head in rude.heads]
+        self.assertEqual(asked, [False, True, True])  # the first looks whether there is a service
+        done = self.voxelize("--latest", "roof")  # they are asked again by the next run
+        self.assert_counts(done, 0, done=2)
+
     def test_temporary_errors_are_retried(self):
         self.add("a.bin")
         busy = problem(503, {"Retry-After": "0"})

@@ -15,7 +15,19 @@ import numpy as np
 
 import voxeld
 from older_python import TIMEOUTS
-from rude_server import DATE, LASTING, PASSING, RETRY_AFTER, RudeServer, Talk, answer, problem, status_document, url_of
+from rude_server import (
+    DATE,
+    GRID,
+    LASTING,
+    PASSING,
+    RETRY_AFTER,
+    RudeServer,
+    Talk,
+    answer,
+    problem,
+    status_document,
+    url_of,
+)
 from voxeld import connection as connections
 
 LARGE = 64 << 20  # bytes: more than sockets buffer
@@ -136,6 +148,16 @@ class Retries(RudeCase):
         server, client = self.talk(problem(503, type="urn:voxeld:problem:queue-full"), retries=3)
         refusal = self.refused(client)
         self.assertEqual((refusal.kind, refusal.attempts, len(server.heads)), ("queue-full", 4, 4))
+
+    def test_not_of_the_latest(self):
+        """A request that is sent again would supersede those sent meanwhile."""
+        ask = lambda client: client.voxelize(np.zeros((1, 4), np.float32), latest="roof", **GRID)
+        server, client = self.talk(problem(503))
+        self.assertEqual(self.refused(client, ask=ask).attempts, 1)
+        server, client = self.talk(problem(409, type="urn:voxeld:problem:superseded", detail="after 7 ms"))
+        refusal = pickle.loads(pickle.dumps(self.refused(client, voxeld.Superseded, ask)))
+        self.assertEqual((type(refusal), refusal.status, refusal.detail), (voxeld.Superseded, 409, "after 7 ms"))
+        self.assertIn("latest=roof", server.heads[0])
 
     def test_not_past_the_deadline(self):
         server, client = self.talk(problem(503, {"Retry-After": "3600"}))

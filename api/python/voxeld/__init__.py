@@ -19,6 +19,7 @@ from .errors import (
     ServerError,
     SharedMemoryWarning,
     StreamWarning,
+    Superseded,
     TransportError,
 )
 from .operations import *
@@ -48,6 +49,7 @@ __all__ = [
     "StepCounts",
     "Stream",
     "StreamWarning",
+    "Superseded",
     "Sweep",
     "TransportError",
     "__version__",

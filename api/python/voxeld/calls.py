@@ -3,6 +3,7 @@ warnings."""
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 import urllib.parse
@@ -29,6 +30,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Result)
 HEADERS = {"request_id": "X-Request-Id", "traceparent": "traceparent"}  # arguments that are headers
 BOXES = {row.name for row in PARAMETERS if row.type in ("boxes", "rows")}
+LATEST = re.compile("[?&]latest=")
 EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # is only in Result.warnings; Stream itself warns about lost sweeps
 
 
@@ -187,7 +189,10 @@ class Calls:
         result = self._share(request, read, parse, until)
         if result is not None:
             return result
-        return self._transport.ask(self._encoded(request), lambda answer: read(encodings.decode(answer)), until=until)
+        retries = 0 if LATEST.search(request.target) else None  # a request that is sent again would count as newer
+        return self._transport.ask(
+            self._encoded(request), lambda answer: read(encodings.decode(answer)), retries, until=until
+        )
 
     def _share(
         self,

@@ -1,6 +1,7 @@
 """The errors, one class for each kind. All are subclasses of Error. Classes named Warning are warnings, not errors.
 
 Problem         the service, or a balancer before it, refused the request and said why
+Superseded      a Problem: a newer request with the same `latest` came while this one waited
 TransportError  no complete answer came: the connection was refused, broke or was too slow
 BadAnswer       an answer came, but it is not what the service promises
 ServerError     a daemon of this process's own did not start
@@ -106,7 +107,7 @@ class Problem(Error):
         title = _text(document, "title") or reason
         detail = _text(document, "detail") or ("" if document else body[:EXCERPT].decode("utf-8", "replace"))
 
-        problem = Problem(f"{status} {kind or title}: {detail}")
+        problem = (Superseded if kind == "superseded" else Problem)(f"{status} {kind or title}: {detail}")
         problem.status, problem.type, problem.kind = status, kind_of, kind
         problem.title, problem.detail, problem.document = title, detail, document
         problem.parameter = _text(document, "parameter")
@@ -117,6 +118,11 @@ class Problem(Error):
         told = status in (502, 504) and problem.retry_after is not None
         problem.temporary = status in (429, 503) or told
         return problem
+
+
+class Superseded(Problem):
+    """A newer request with the same `latest` came while this one waited. If it was a sweep of a stream, the service has
+    kept the sweep."""
 
 
 def _may_pass(reason: Exception) -> bool:

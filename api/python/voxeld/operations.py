@@ -802,6 +802,15 @@ PARAMETERS: List[Parameter] = [
         "stable leaves out ids, times, devices and regions, so that equal requests give equal files; without it full",
     ),
     Parameter(
+        "latest",
+        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        "string",
+        None,
+        None,
+        "1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'",
+        "of the client's requests with this name, only the newest waits",
+    ),
+    Parameter(
         "timeout_ms",
         ("voxelize", "fps", "points", "transform", "detect", "backbone"),
         "int",
@@ -1406,6 +1415,7 @@ class VoxelizeParameters(TypedDict, total=False):
     ground_z: Optional[float]
     outputs: Optional[Union[VoxelizeOutputs, Sequence[VoxelizeOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
+    latest: Optional[str]
     timeout_ms: Optional[int]
 
 
@@ -1440,6 +1450,7 @@ class FpsParameters(TypedDict, total=False):
     start: Optional[int]
     outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
+    latest: Optional[str]
     timeout_ms: Optional[int]
 
 
@@ -1472,6 +1483,7 @@ class PointsParameters(TypedDict, total=False):
     steps: Optional[Steps]
     outputs: Optional[Union[PointsOutputs, Sequence[PointsOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
+    latest: Optional[str]
     timeout_ms: Optional[int]
 
 
@@ -1503,6 +1515,7 @@ class TransformParameters(TypedDict, total=False):
     interpolation: Optional[Literal["screw", "slerp"]]
     outputs: Optional[Union[TransformOutputs, Sequence[TransformOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
+    latest: Optional[str]
     timeout_ms: Optional[int]
     matrix: Optional[Numbers]
     crop: Optional[Union[Literal["off"], Numbers]]
@@ -1548,6 +1561,7 @@ class DetectParameters(TypedDict, total=False):
     class_agnostic: Optional[Flag]
     outputs: Optional[Union[DetectOutputs, Sequence[DetectOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
+    latest: Optional[str]
     timeout_ms: Optional[int]
 
 
@@ -1583,6 +1597,7 @@ class BackboneParameters(TypedDict, total=False):
     seed: Optional[int]
     outputs: Optional[Union[BackboneOutputs, Sequence[BackboneOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
+    latest: Optional[str]
     timeout_ms: Optional[int]
 
 
@@ -2231,6 +2246,7 @@ class Operations:
         ground_z: Optional[float] = None,
         outputs: Optional[Union[VoxelizeOutputs, Sequence[VoxelizeOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
+        latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -2330,6 +2346,8 @@ class Operations:
                 computes; with fps also sampled_indices and sampled_points
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
+            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
+                '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
@@ -2422,6 +2440,7 @@ class Operations:
         start: Optional[int] = None,
         outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
+        latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -2493,6 +2512,8 @@ class Operations:
             outputs: tensors to return; without it sampled_indices and sampled_points
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
+            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
+                '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
@@ -2555,6 +2576,7 @@ class Operations:
         steps: Optional[Steps] = None,
         outputs: Optional[Union[PointsOutputs, Sequence[PointsOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
+        latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -2622,6 +2644,8 @@ class Operations:
             outputs: tensors to return; without it points and point_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
+            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
+                '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
@@ -2678,6 +2702,7 @@ class Operations:
         interpolation: Optional[Literal["screw", "slerp"]] = None,
         outputs: Optional[Union[TransformOutputs, Sequence[TransformOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
+        latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         matrix: Optional[Numbers] = None,
         crop: Optional[Union[Literal["off"], Numbers]] = None,
@@ -2745,6 +2770,8 @@ class Operations:
             outputs: tensors to return; without it points and point_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
+            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
+                '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             matrix: moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; allowed: 16 numbers, row by row,
@@ -2790,6 +2817,7 @@ class Operations:
         class_agnostic: Optional[Flag] = None,
         outputs: Optional[Union[NmsOutputs, Sequence[NmsOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
+        latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -2814,6 +2842,8 @@ class Operations:
             outputs: tensors to return; without it kept_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
+            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
+                '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
@@ -2866,6 +2896,7 @@ class Operations:
         class_names: Optional[Sequence[str]] = None,
         outputs: Optional[Union[DecodeOutputs, Sequence[DecodeOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
+        latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         voxel_size: Optional[Numbers] = None,
         feature_map_stride: Optional[int] = None,
@@ -2935,6 +2966,8 @@ class Operations:
             outputs: tensors to return; without it all
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
+            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
+                '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             voxel_size: metres; the size of the points' voxels; z is not used; allowed: x,y,z, finite, each above 0
@@ -2986,6 +3019,7 @@ class Operations:
         batch_size: Optional[int] = None,
         outputs: Optional[Union[ScatterOutputs, Sequence[ScatterOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
+        latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -3003,6 +3037,8 @@ class Operations:
             outputs: tensors to return; without it bev_features
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
+            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
+                '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
@@ -3062,6 +3098,7 @@ class Operations:
         class_agnostic: Optional[Flag] = None,
         outputs: Optional[Union[DetectOutputs, Sequence[DetectOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
+        latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -3144,6 +3181,8 @@ class Operations:
             outputs: tensors to return; without it boxes, scores, labels and box_counts
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
+            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
+                '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
@@ -3235,6 +3274,7 @@ class Operations:
         seed: Optional[int] = None,
         outputs: Optional[Union[BackboneOutputs, Sequence[BackboneOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
+        latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -3307,6 +3347,8 @@ class Operations:
             outputs: tensors to return; without it sparse_coords and sparse_features
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
+            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
+                '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors

@@ -369,13 +369,16 @@ static void clients_take_turns(void **state) {
   clients_leave(&clients, c);
 }
 
+static bool is_late(struct job *job, struct job_choice *choice) { return job->deadline_ns < choice->now_ns; }
+
 static void late_jobs_leave_the_others_their_turns(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3");
   struct job all[] = {job_of(a, 5), job_of(a, 9), job_of(a, 5), job_of(b, 5), job_of(c, 9), job_of(c, 5), job_of(c, 9)};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) assert_true(queue_push(&queue, &all[i]));
   int late = 0;
-  for (struct job *job = queue_take(&queue, 7); job; job = job->next) {
+  for (struct job *job = queue_take(&queue, &(struct job_choice){.takes = is_late, .now_ns = 7}); job;
+       job = job->next) {
     assert_int_equal(job->deadline_ns, 5);
     late++;
   }

@@ -522,7 +522,7 @@ static void waiting_is_bounded(void **state) {
   assert_int_equal(begun_count, STREAM_WAITING);
 }
 
-static bool is_late(struct stream_turn *turn, int64_t now_ns) { return turn->time * 1e9 < (double)now_ns; }
+static bool is_late(struct stream_turn *turn, void *now) { return turn->time < *(double *)now; }
 
 static void those_that_wait_too_long_are_taken_out(void **state) {
   (void)state;
@@ -534,8 +534,8 @@ static void those_that_wait_too_long_are_taken_out(void **state) {
     turns[i].begin = on_begin;
     assert_int_equal(stream_enter(&streams, ours, name, &turns[i], true, &error), expected);
   }
-  assert_null(streams_take_waiting(&streams, is_late, 0));
-  struct stream_turn *taken = streams_take_waiting(&streams, is_late, 3500000000);
+  assert_null(streams_take_waiting(&streams, is_late, &(double){0}));
+  struct stream_turn *taken = streams_take_waiting(&streams, is_late, &(double){3.5});
   int count = 0;
   for (; taken; taken = taken->next, count++) {
     assert_true(taken == &turns[2] || taken == &turns[3] || taken == &turns[5]);

@@ -11,7 +11,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..client import Client
-from ..errors import Error, Problem, RequestWarning
+from ..errors import Error, Problem, RequestWarning, Superseded
 from .answers import KINDS, Body, Writer, warnings_of
 from .scans import Scan, stamp
 
@@ -37,8 +37,9 @@ class Job:
     def check(self) -> None:
         """Asks for the answer to a scan without points. Raises Problem if the service would refuse every scan, and an
         Error if there is no service. Ignores other refusals, which are about the points."""
+        given = {**self._parameters, "latest": None}  # it supersedes no request
         try:
-            self._file(self._operation, b"", KINDS[self._kind].media_type, **self._parameters)
+            self._file(self._operation, b"", KINDS[self._kind].media_type, **given)
         except Problem as problem:
             if problem.status in DENIED or problem.kind == "bad-parameter" or problem.temporary:
                 raise
@@ -84,7 +85,7 @@ class Report:
     """Counts of a run. Threads may share a report."""
 
     def __init__(self, on_done: Callable[[Scan], None], on_error: Callable[[Scan, str], None]) -> None:
-        self.done = 0
+        self.done = self.superseded = 0
         self.errors: Dict[str, str] = {}  # by the names of scans
         self.warnings: Dict[str, Tuple[int, str]] = {}  # by kind: the number of answers with it, and the first detail
         self.stopped: Optional[str] = None
@@ -108,6 +109,10 @@ class Report:
                 times, detail = self.warnings.get(warning.kind, (0, warning.detail))
                 self.warnings[warning.kind] = times + 1, detail
             self._on_done(scan)
+
+    def supersede(self) -> None:
+        with self._lock:
+            self.superseded += not self._closed
 
     def fail(self, scan: Scan, reason: str) -> None:
         with self._lock:
@@ -209,6 +214,8 @@ class Workers:
                 self._report.add(scan, self._job.run(scan))
             except Stop as reason:
                 self._stop(str(reason))
+            except Superseded:
+                self._report.supersede()
             except Error as reason:
                 self._fail(scan, reason)
             except (OSError, ValueError, TypeError, MemoryError) as reason:

@@ -77,7 +77,9 @@ def summary(report: Report, skipped: int, total: Optional[int], sent: Optional[S
         say(f"points: {share} were sent, as {sent.encoding}; {error}")
     seconds = report.seconds()
     counts = f"{report.done} done, {skipped} skipped, {len(report.errors)} failed"
-    if total is not None and (left := total - report.done - skipped - len(report.errors)):
+    if report.superseded:
+        counts += f", {report.superseded} superseded"
+    if total is not None and (left := total - report.done - skipped - len(report.errors) - report.superseded):
         counts += f", {left} not begun"
     say(f"{PROGRAM}: {counts}; {seconds:.1f} s, {report.done / max(seconds, 1e-9):.1f} scans/s")
 

@@ -18,7 +18,7 @@ from .scans import UsageError
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 RECORD = "voxeld.json"  # in the folder of answers: the request, since a later run must make the same request
 GOES_ON = "; the same command goes on from here"
-NOT_RECORDED = ("timeout_ms", *SWEEP)  # timeout_ms changes no answer; the others differ from sweep to sweep
+NOT_RECORDED = ("latest", "timeout_ms", *SWEEP)  # two change no answer; the others differ from sweep to sweep
 
 
 def end(status: int, reason: str) -> int:
@@ -61,7 +61,7 @@ def close(
         return end(FAILED, f"stopped: {report.stopped}{hint}")
     if signals.number:
         return end(128 + signals.number, f"stopped by a signal{hint}") if total else DONE
-    return FAILED if report.errors else DONE
+    return FAILED if report.errors or report.superseded else DONE
 
 
 class Bar:

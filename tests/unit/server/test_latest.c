@@ -1,0 +1,181 @@
+// Jobs with `latest`, with a moved clock: a newer job supersedes those that wait, whatever their lanes are and in
+// whatever order they come. Both workers are held in the `done` of their jobs, so all others wait.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/jobs/held.h"
+#include "tests/support/job_room.h"
+#include "tests/support/moved_clock.h"
+
+enum { JOBS = 5, POINT_BYTES = 16 };
+
+static struct options options = {
+    .workers = 1, .long_workers = 1, .queue_depth = 64, .max_response_bytes = 1 << 20, .memory_budget_bytes = 16 << 20};
+static pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
+static struct job held[2], all[JOBS];  // the jobs that keep the workers, and those that wait
+static atomic_int finished;
+
+static void on_done(struct job *job) {
+  (void)job;
+  atomic_fetch_add(&finished, 1);
+}
+
+static void on_done_held(struct job *job) {
+  pthread_mutex_lock(&hold);
+  pthread_mutex_unlock(&hold);
+  on_done(job);
+}
+
+// Makes a job of one point. `latest`: NULL = none.
+static struct job *make(struct job *job, enum vx_op op, const char *latest) {
+  struct error error;
+  static const char range[] = "0,0,0,10,10,10", size[] = "1,1,1";
+  job_init(job, &jobs.services);
+  job->client = client;
+  job->spec.gone = &gone;
+  job->spec.done = on_done;
+  job->spec.started_ns = job->queued_ns = clock_ns();
+  job->deadline_ns = INT64_MAX;
+  job_request_init(&job->asked, op);
+  if (op == VX_FPS) {
+    assert_true(job_request_set(&job->asked, "num_samples", 11, "1", 1, &error));
+  } else {
+    assert_true(job_request_set(&job->asked, "point_cloud_range", 17, range, strlen(range), &error));
+    assert_true(job_request_set(&job->asked, "voxel_size", 10, size, strlen(size), &error));
+  }
+  if (latest) assert_true(job_request_set(&job->asked, "latest", 6, latest, strlen(latest), &error));
+  assert_true(job_request_finish(&job->asked, &error));
+  assert_true(job_request_split(&job->asked, 1, &error));
+  assert_true(job_acquire_queue_slot(job));
+  assert_true(job_acquire_rows(job, POINT_BYTES));
+  job_use_rows(job);
+  memset(job->held.input->data, 0, POINT_BYTES);
+  return job;
+}
+
+static void submit(struct job *job) { assert_true(jobs_submit(&jobs, job)); }
+
+static int64_t waiting(void) {
+  return queue_depth(&jobs.queues[VX_LANE_QUICK]) + queue_depth(&jobs.queues[VX_LANE_LONG]);
+}
+
+static int open_room(void **state) {
+  (void)state;
+  open_job_room(&options);
+  atomic_store(&finished, 0);
+  pthread_mutex_lock(&hold);
+  for (int i = 0; i < 2; i++) {
+    make(&held[i], i ? VX_FPS : VX_VOXELIZE, "a")->spec.done = on_done_held;
+    submit(&held[i]);
+  }
+  while (waiting() > 0) sched_yield();
+  return 0;
+}
+
+static bool is_superseded(const struct job *job) { return job->result.error.kind == ERROR_SUPERSEDED; }
+
+static int close_room(void **state) {
+  (void)state;
+  int64_t left = waiting() + 2 + atomic_load(&finished);
+  pthread_mutex_unlock(&hold);
+  while (atomic_load(&finished) < left) sched_yield();
+  for (int i = 0; i < 2; i++) job_release_buffer(&held[i].held.output);
+  for (int i = 0; i < JOBS; i++) job_release_buffer(&all[i].held.output);
+  close_job_room();
+  for (int i = 0; i < 2; i++) pool_close(&held[i].asked.pool);
+  for (int i = 0; i < JOBS; i++) pool_close(&all[i].asked.pool);
+  memset(held, 0, sizeof held);
+  memset(all, 0, sizeof all);
+  return 0;
+}
+
+// ---- tests ----------------------------------------------------------------------------------------------------------
+
+static void the_one_that_waits_is_told_how_long(void **state) {
+  (void)state;
+  submit(make(&all[0], VX_FPS, "a"));
+  assert_false(is_superseded(&held[1]));  // it runs
+  clock_move_ms(130);
+  submit(make(&all[1], VX_FPS, "a"));
+  assert_true(is_superseded(&all[0]));
+  assert_string_equal(all[0].result.error.text, "a newer request with the same latest came, after 130 ms");
+  assert_int_equal(atomic_load(&finished), 1);
+  assert_int_equal(all[0].held.queue_slot, SHARES);
+  clock_move_ms(50);
+  submit(make(&all[2], VX_FPS, "a"));
+  assert_non_null(strstr(all[1].result.error.text, "after 50 ms"));
+  assert_int_equal(waiting(), 1);
+}
+
+static void jobs_that_wait_for_other_lanes_are_superseded_too(void **state) {
+  (void)state;
+  submit(make(&all[0], VX_FPS, "a"));
+  clock_move_ms(1);
+  submit(make(&all[1], VX_VOXELIZE, "a"));
+  assert_true(is_superseded(&all[0]));
+  clock_move_ms(1);
+  submit(make(&all[2], VX_FPS, "a"));
+  assert_true(is_superseded(&all[1]) && !is_superseded(&all[2]));
+  assert_int_equal(waiting(), 1);
+}
+
+// The gate and the threads may change the order in which jobs are submitted.
+static void an_older_one_that_comes_late_is_superseded_itself(void **state) {
+  (void)state;
+  make(&all[0], VX_FPS, "a");
+  clock_move_ms(10);
+  submit(make(&all[1], VX_VOXELIZE, "a"));
+  submit(&all[0]);
+  assert_true(is_superseded(&all[0]) && !is_superseded(&all[1]));
+  assert_int_equal(waiting(), 1);
+}
+
+static void other_names_and_clients_are_left_alone(void **state) {
+  (void)state;
+  struct client *other = clients_join(&clients, "", "192.0.2.2"), *ours = client;
+  submit(make(&all[0], VX_FPS, "b"));
+  submit(make(&all[1], VX_FPS, NULL));
+  client = other;
+  submit(make(&all[2], VX_FPS, "a"));
+  client = ours;
+  clock_move_ms(1);
+  submit(make(&all[3], VX_FPS, "a"));
+  submit(make(&all[4], VX_FPS, NULL));
+  for (int i = 0; i < JOBS; i++) assert_false(is_superseded(&all[i]));
+  assert_int_equal(waiting(), JOBS);
+  clients_leave(&clients, other);
+}
+
+// A body that is whole supersedes when it needs the slot, before its own job is submitted.
+static void the_slot_of_an_older_one_is_freed(void **state) {
+  (void)state;
+  struct job *newer = make(&all[1], VX_FPS, "a");
+  assert_false(jobs.services.supersede(&jobs, newer));
+  clock_move_ms(1);
+  submit(make(&all[0], VX_FPS, "a"));
+  clock_move_ms(1);
+  newer->queued_ns = 0;  // set at submit
+  assert_true(jobs.services.supersede(&jobs, newer));
+  assert_true(is_superseded(&all[0]));
+  assert_false(jobs.services.supersede(&jobs, newer));
+  job_release_queue_slot(newer);
+  job_release_buffer(&newer->held.input);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(the_one_that_waits_is_told_how_long, open_room, close_room),
+      cmocka_unit_test_setup_teardown(jobs_that_wait_for_other_lanes_are_superseded_too, open_room, close_room),
+      cmocka_unit_test_setup_teardown(an_older_one_that_comes_late_is_superseded_itself, open_room, close_room),
+      cmocka_unit_test_setup_teardown(other_names_and_clients_are_left_alone, open_room, close_room),
+      cmocka_unit_test_setup_teardown(the_slot_of_an_older_one_is_freed, open_room, close_room),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
