@@ -1,9 +1,9 @@
 // The one C interface to the computation: what a job is, and what a backend must do.
 //
-// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, steps.h, boxes.h, decode.h, center.h, scatter.h and
-// detect.h define the operations. maps.h and encode.h define what voxelize adds. ops.h has one row per operation. A
-// backend is a table of function pointers (struct vx_backend): kernels/cpu fills one, kernels/cuda another. Nothing
-// here knows HTTP, JSON or sockets. Only kernels/cuda includes CUDA headers.
+// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, steps.h, boxes.h, decode.h, center.h, scatter.h,
+// detect.h and serialize.h define the operations. maps.h and encode.h define what voxelize adds. ops.h has one row per
+// operation. A backend is a table of function pointers (struct vx_backend): kernels/cpu fills one, kernels/cuda
+// another. Nothing here knows HTTP, JSON or sockets. Only kernels/cuda includes CUDA headers.
 //
 // Threads: all threads may share a device; a lane belongs to one thread at a time. Errors are values: a call that can
 // fail returns a vx_status and fills the caller's struct error, if it takes one.
@@ -22,6 +22,7 @@
 #include "kernels/fps.h"
 #include "kernels/maps.h"
 #include "kernels/scatter.h"
+#include "kernels/serialize.h"
 #include "kernels/stop.h"
 #include "kernels/tensor.h"
 #include "kernels/voxelize.h"
@@ -46,6 +47,7 @@ enum vx_op {
   VX_DECODE_CENTER,
   VX_DETECT,
   VX_BACKBONE,
+  VX_SERIALIZE,
   VX_OPS
 };
 
@@ -114,7 +116,8 @@ struct vx_counts {
     };
   };
   int64_t sampled;
-  int64_t level_rows[VX_MAX_SPARSE_LEVELS];  // rows of each level of a backbone
+  int64_t level_rows[VX_MAX_SPARSE_LEVELS];  // rows of each level of a backbone, or of each stage of pooling
+  int64_t depth;                             // of a serialization
 };
 
 // Sections of a lone cloud, such as the sweeps that it joins. They are consecutive stretches of its points, with
@@ -144,6 +147,7 @@ enum vx_stage {
   VX_STAGE_ENCODER,
   VX_STAGE_SCATTER,
   VX_STAGE_SAMPLE,
+  VX_STAGE_SERIALIZE,
   VX_STAGE_BACKBONE,
   VX_STAGE_NETWORK,
   VX_STAGE_DECODE,
@@ -213,7 +217,8 @@ struct vx_job {
     struct vx_decode decode;
     struct vx_scatter scatter;
     struct vx_decode_center center;
-    struct vx_detect detect;              // of a backbone too
+    struct vx_detect detect;  // of a backbone too
+    struct vx_serialize serialize;
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // in the order of the operation's row
   vx_tensor_set tensors;                  // tensors to write; empty = only the counts

@@ -17,11 +17,12 @@
 extern "C" {
 #endif
 
-// The floating types come first. VX_INT8 and the types after it occur only in points as they are sent: nothing is
-// computed from them before they are widened.
-enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8, VX_INT8, VX_INT16, VX_UINT16, VX_UINT32 };
-enum { VX_FLOAT_TYPES = VX_FLOAT16 + 1, VX_DTYPES = VX_UINT32 + 1 };
+// The floating types come first. VX_INT8 to VX_UINT32 occur only in points as they are sent: nothing is computed from
+// them before they are widened. VX_INT64 occurs only in answers.
+enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8, VX_INT8, VX_INT16, VX_UINT16, VX_UINT32, VX_INT64 };
+enum { VX_FLOAT_TYPES = VX_FLOAT16 + 1, VX_DTYPES = VX_INT64 + 1 };
 #define VX_DTYPE_BIT(dtype) (1u << (dtype))
+#define VX_SENT_TYPES VX_INT64                        // the types of points as they are sent: those before it
 #define VX_FLOATS (VX_DTYPE_BIT(VX_FLOAT_TYPES) - 1)  // the VX_DTYPE_BITs of the floating types
 
 struct vx_number {
@@ -32,7 +33,7 @@ struct vx_number {
 };
 extern const struct vx_number vx_numbers[VX_DTYPES];
 extern const char *const vx_float_words[];  // of the floating types, then NULL
-extern const char *const vx_dtype_words[];  // of all types, then NULL
+extern const char *const vx_dtype_words[];  // of the types of points as they are sent, then NULL
 
 // The name in safetensors: F32, F16, I32, U8.
 static inline const char *vx_dtype_name(enum vx_dtype dtype) { return vx_numbers[dtype].safetensors; }
@@ -56,6 +57,7 @@ VX_SHARED size_t vx_dtype_size(enum vx_dtype dtype) {
     case VX_FLOAT16:
     case VX_INT16:
     case VX_UINT16: return 2;
+    case VX_INT64: return 8;
     case VX_UINT8:
     case VX_INT8: break;
   }

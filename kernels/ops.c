@@ -167,6 +167,23 @@ static int64_t center_pairs(const struct vx_job *job, int64_t rows) {
   return tasks * pairs_of(&params->nms, rows < params->max_objects ? rows : params->max_objects);
 }
 
+// The chain comes first, so the rows before the first stage are known.
+static void add_serialize_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
+  const struct vx_serialize *params = &job->params.serialize;
+  int64_t before = sizes->left;
+  sizes->orders = params->num_orders;
+  sizes->pools = params->num_pools;
+  for (int32_t stage = 0; stage < params->num_pools; stage++) {
+    sizes->pool_inputs += before;
+    before = job->counts.level_rows[stage];
+    sizes->pooled += before;
+  }
+}
+
+static enum vx_status check_serialize(const struct vx_job *job, struct error *error) {
+  return vx_check_serialize(&job->params.serialize, error);
+}
+
 // ---- the tables -----------------------------------------------------------------------------------------------------
 
 #define POINTS                                                                                                         \
@@ -237,6 +254,7 @@ const struct vx_operation vx_operations[VX_OPS] = {
     [VX_POINTS_OP] = {.name = "points",
                       .inputs = {POINTS},
                       .tensors = VX_CHAIN_TENSORS,
+                      .chained = true,
                       .stages = OF_CHAIN,
                       .fates = FINITE,
                       .sectioned = true,
@@ -244,6 +262,7 @@ const struct vx_operation vx_operations[VX_OPS] = {
     [VX_TRANSFORM] = {.name = "transform",
                       .inputs = {POINTS, MATRIX},
                       .tensors = VX_CHAIN_TENSORS,
+                      .chained = true,
                       .stages = OF_CHAIN,
                       .fates = FINITE,
                       .sectioned = true,
@@ -325,13 +344,24 @@ const struct vx_operation vx_operations[VX_OPS] = {
                      .rows = "voxels",
                      .add_sizes = add_detect_sizes,
                      .check = check_backbone},
+    [VX_SERIALIZE] = {.name = "serialize",
+                      .inputs = {POINTS},
+                      .tensors = VX_SERIAL_TENSORS | VX_POOL_TENSORS | VX_CHAIN_TENSORS,
+                      .chained = true,
+                      .stages = OF_CHAIN | VX_STAGE_BIT(VX_STAGE_SERIALIZE),
+                      .fates = FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_LATTICE),
+                      .sectioned = true,
+                      .rows = "kept",
+                      .add_sizes = add_serialize_sizes,
+                      .check = check_serialize},
 };
 
 const char *const vx_stage_names[VX_STAGE_COUNT] = {
-    [VX_STAGE_COPY_IN] = "copy_in",   [VX_STAGE_STEPS] = "steps",       [VX_STAGE_VOXELIZE] = "voxelize",
-    [VX_STAGE_FEATURES] = "features", [VX_STAGE_ENCODER] = "encoder",   [VX_STAGE_SCATTER] = "scatter",
-    [VX_STAGE_SAMPLE] = "sample",     [VX_STAGE_BACKBONE] = "backbone", [VX_STAGE_NETWORK] = "network",
-    [VX_STAGE_DECODE] = "decode",     [VX_STAGE_NMS] = "nms",           [VX_STAGE_COPY_OUT] = "copy_out",
+    [VX_STAGE_COPY_IN] = "copy_in",     [VX_STAGE_STEPS] = "steps",       [VX_STAGE_VOXELIZE] = "voxelize",
+    [VX_STAGE_FEATURES] = "features",   [VX_STAGE_ENCODER] = "encoder",   [VX_STAGE_SCATTER] = "scatter",
+    [VX_STAGE_SAMPLE] = "sample",       [VX_STAGE_BACKBONE] = "backbone", [VX_STAGE_NETWORK] = "network",
+    [VX_STAGE_DECODE] = "decode",       [VX_STAGE_NMS] = "nms",           [VX_STAGE_COPY_OUT] = "copy_out",
+    [VX_STAGE_SERIALIZE] = "serialize",
 };
 
 const char *const vx_item_names[VX_ITEMS] = {[VX_POINT_ITEMS] = "points",
@@ -407,8 +437,7 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 
 static enum vx_status begin_chain(struct vx_job *job, struct error *error) {
   const struct vx_operation *operation = &vx_operations[job->op];
-  bool needed = job->op == VX_POINTS_OP || job->op == VX_TRANSFORM;
-  if (!job->chain && !needed && (job->tensors & VX_CHAIN_TENSORS) == 0) return VX_OK;
+  if (!job->chain && !operation->chained && (job->tensors & VX_CHAIN_TENSORS) == 0) return VX_OK;
   if (!job->chain) return vx_refuse(error, "a chain is missing, of which %s has tensors", operation->name);
   if (operation->items != VX_POINT_ITEMS) return vx_refuse(error, "%s has no points for a chain", operation->name);
   enum vx_status status = vx_check_chain(job, error);

@@ -35,6 +35,7 @@ struct vx_operation {
   enum vx_tensor map;                         // of a decoder: where detect shows its first input; the others follow
   uint32_t stages, fates;                     // bits of the stages and fates that the operation can have
   bool makes_voxels;
+  bool chained;                 // its jobs always have a chain, perhaps of 0 steps
   bool sectioned;               // its jobs may have sections; with a chain, the jobs of every operation on points may
   bool needs_detector;          // its parameters are struct vx_detect
   bool rows_carry_cloud_index;  // so a cloud has no stretch of rows of its own

@@ -20,12 +20,9 @@
 #ifndef VOXELD_STEP_DOWNSAMPLE_H
 #define VOXELD_STEP_DOWNSAMPLE_H
 
-#include <math.h>
-
 #include "kernels/half.h"
+#include "kernels/lattice.h"
 #include "kernels/step.h"
-
-#define VX_LATTICE_END 1048575  // 21 bits per axis, so a key has 63 bits
 
 enum vx_downsample_method {
   VX_DOWNSAMPLE_FIRST,
@@ -36,14 +33,13 @@ enum vx_downsample_method {
   VX_DOWNSAMPLE_ALL,
 };
 
-enum vx_downsample_cells { VX_CELLS_FLOOR, VX_CELLS_NEAREST };
 enum vx_downsample_average { VX_AVERAGE_ALL, VX_AVERAGE_XYZ };
 
 struct vx_downsample {
   int32_t every;  // 0: cells decide which points stay
   float size[3], origin[3];
   enum vx_downsample_method method;
-  enum vx_downsample_cells cells;
+  enum vx_lattice_cells cells;
   enum vx_downsample_average average;
   int32_t min_points;  // 1 or more
   int32_t seed;
@@ -57,20 +53,9 @@ extern const struct vx_step_row vx_step_downsample;
 }
 #endif
 
-// The cell of coordinate p on one axis, plus VX_LATTICE_END. False if p is beyond the lattice. No floor() or rint() is
-// needed: in the lattice truncation is exact, and so is adding and subtracting 1.5 * 2^23, which rounds to even.
+// The cell of coordinate p on one axis (lattice.h).
 VX_SHARED bool vx_lattice_on_axis(const struct vx_downsample *params, int axis, float p, int32_t *cell) {
-  float t = (p - params->origin[axis]) / params->size[axis];
-  bool inside = params->cells == VX_CELLS_NEAREST ? fabsf(t) < VX_LATTICE_END + 0.5f
-                                                  : (t >= -(float)VX_LATTICE_END) & (t < VX_LATTICE_END + 1.0f);
-  t = inside ? t : 0.0f;
-  if (params->cells == VX_CELLS_NEAREST) {
-    *cell = (int32_t)((t + 12582912.0f) - 12582912.0f) + VX_LATTICE_END;
-  } else {
-    int32_t whole = (int32_t)t;
-    *cell = whole - ((float)whole > t) + VX_LATTICE_END;
-  }
-  return inside;
+  return vx_lattice_cell(params->origin[axis], params->size[axis], params->cells, p, cell);
 }
 
 VX_SHARED uint64_t vx_lattice_key(int32_t x, int32_t y, int32_t z) {

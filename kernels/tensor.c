@@ -40,6 +40,18 @@ const struct vx_tensor_row vx_tensors[VX_TENSOR_COUNT] = {
     [VX_HEAD_IOU] = {"iou", VX_FLOAT32, HEAD(VX_EXTENT_TASKS)},
     [VX_SPARSE_COORDS] = {"sparse_coords", VX_INT32, {VX_EXTENT_SPARSE, VX_EXTENT_COORDS}},
     [VX_SPARSE_FEATURES] = {"sparse_features", VX_FLOAT32, {VX_EXTENT_SPARSE, VX_EXTENT_VALUES}},
+    [VX_GRID_COORD] = {"grid_coord", VX_INT32, {VX_EXTENT_LEFT, VX_EXTENT_AXES}},
+    [VX_SERIALIZED_CODE] = {"serialized_code", VX_INT64, {VX_EXTENT_ORDERS, VX_EXTENT_LEFT}},
+    [VX_SERIALIZED_ORDER] = {"serialized_order", VX_INT32, {VX_EXTENT_ORDERS, VX_EXTENT_LEFT}},
+    [VX_SERIALIZED_INVERSE] = {"serialized_inverse", VX_INT32, {VX_EXTENT_ORDERS, VX_EXTENT_LEFT}},
+    [VX_POOL_CLUSTER] = {"pool_cluster", VX_INT32, {VX_EXTENT_POOL_INPUTS}},
+    [VX_POOL_INDICES] = {"pool_indices", VX_INT32, {VX_EXTENT_POOL_INPUTS}},
+    [VX_POOL_INDPTR] = {"pool_indptr", VX_INT32, {VX_EXTENT_POOL_ENDS}},
+    [VX_POOL_HEAD_INDICES] = {"pool_head_indices", VX_INT32, {VX_EXTENT_POOLED}},
+    [VX_POOL_GRID_COORD] = {"pool_grid_coord", VX_INT32, {VX_EXTENT_POOLED, VX_EXTENT_AXES}},
+    [VX_POOL_SERIALIZED_CODE] = {"pool_serialized_code", VX_INT64, {VX_EXTENT_ORDERS, VX_EXTENT_POOLED}},
+    [VX_POOL_SERIALIZED_ORDER] = {"pool_serialized_order", VX_INT32, {VX_EXTENT_ORDERS, VX_EXTENT_POOLED}},
+    [VX_POOL_SERIALIZED_INVERSE] = {"pool_serialized_inverse", VX_INT32, {VX_EXTENT_ORDERS, VX_EXTENT_POOLED}},
     [VX_BEV_FEATURES] = {"bev_features",
                          VX_FLOAT32,
                          {VX_EXTENT_CLOUDS, VX_EXTENT_CHANNELS, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH}},
@@ -110,6 +122,11 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_HEAD_WIDTH: return sizes->head_width;
     case VX_EXTENT_VALUES: return sizes->values;
     case VX_EXTENT_SPARSE: return sizes->sparse;
+    case VX_EXTENT_AXES: return 3;
+    case VX_EXTENT_ORDERS: return sizes->orders;
+    case VX_EXTENT_POOLED: return sizes->pooled;
+    case VX_EXTENT_POOL_INPUTS: return sizes->pool_inputs;
+    case VX_EXTENT_POOL_ENDS: return sizes->pooled + sizes->pools;
     case VX_EXTENT_NONE: break;
   }
   return 1;

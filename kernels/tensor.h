@@ -48,6 +48,18 @@ enum vx_tensor {
   VX_HEAD_IOU,
   VX_SPARSE_COORDS,
   VX_SPARSE_FEATURES,
+  VX_GRID_COORD,
+  VX_SERIALIZED_CODE,
+  VX_SERIALIZED_ORDER,
+  VX_SERIALIZED_INVERSE,
+  VX_POOL_CLUSTER,
+  VX_POOL_INDICES,
+  VX_POOL_INDPTR,
+  VX_POOL_HEAD_INDICES,
+  VX_POOL_GRID_COORD,
+  VX_POOL_SERIALIZED_CODE,
+  VX_POOL_SERIALIZED_ORDER,
+  VX_POOL_SERIALIZED_INVERSE,
   VX_BEV_FEATURES,
   VX_OCCUPANCY,
   VX_OCCUPANCY_COUNTS,
@@ -103,8 +115,13 @@ enum vx_extent {
   VX_EXTENT_TASKS_3,
   VX_EXTENT_HEAD_HEIGHT,  // of a map that a network makes
   VX_EXTENT_HEAD_WIDTH,
-  VX_EXTENT_VALUES,  // values in a row of features: a point's columns, an encoder's width, or a backbone's
-  VX_EXTENT_SPARSE,  // rows of a backbone's last level, of all clouds
+  VX_EXTENT_VALUES,       // values in a row of features: a point's columns, an encoder's width, or a backbone's
+  VX_EXTENT_SPARSE,       // rows of a backbone's last level, of all clouds
+  VX_EXTENT_AXES,         // x, y, z
+  VX_EXTENT_ORDERS,       // curves of a serialization
+  VX_EXTENT_POOLED,       // rows of all stages of pooling
+  VX_EXTENT_POOL_INPUTS,  // rows before each stage, of all stages
+  VX_EXTENT_POOL_ENDS,    // rows of each stage and one more, of all stages
 };
 
 // The sizes that determine the shapes of a job's tensors. All counts are over all clouds.
@@ -120,6 +137,8 @@ struct vx_sizes {
   int64_t logits, offsets, bins;  // channels of a head's maps
   int64_t head_height, head_width;
   int64_t tasks;                                 // of a centre head
+  int64_t orders;                                // curves of a serialization
+  int64_t pools, pooled, pool_inputs;            // its stages of pooling; rows of all stages; rows before each stage
   int64_t decoded;                               // values of a decoded box
   bool stacked;                                  // the samples of all clouds form one list
   vx_tensor_set narrow_tensors[VX_FLOAT_TYPES];  // the tensors of each narrow type; all others are float32

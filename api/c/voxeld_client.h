@@ -57,7 +57,7 @@ struct voxeld_options {
   const volatile sig_atomic_t *stop;  // a call ends within 0.1 s once *stop is not 0; or NULL
 };
 
-enum voxeld_dtype { VOXELD_F32, VOXELD_F16, VOXELD_I32, VOXELD_U8 };
+enum voxeld_dtype { VOXELD_F32, VOXELD_F16, VOXELD_I32, VOXELD_U8, VOXELD_I64 };
 
 struct voxeld_tensor {
   const char *name;
@@ -105,9 +105,10 @@ struct voxeld_options voxeld_defaults(const char *url);
 struct voxeld_client *voxeld_open(const struct voxeld_options *options);
 void voxeld_close(struct voxeld_client *client);  // client may be NULL
 
-// POST /v1/voxelize, /v1/fps, /v1/points, /v1/transform, /v1/detect and /v1/backbone. `query` has the parameters,
-// URL-encoded; a '+' means a space, so write 1e20 or 1e%2B20 for 1e+20. `rows` has the points, little-endian, row by
-// row. With options.encoding, `rows` has those bytes compressed, for example by ZSTD_compress at level 1.
+// POST /v1/voxelize, /v1/fps, /v1/points, /v1/transform, /v1/detect, /v1/backbone and /v1/serialize. `query` has the
+// parameters, URL-encoded; a '+' means a space, so write 1e20 or 1e%2B20 for 1e+20. `rows` has the points,
+// little-endian, row by row. With options.encoding, `rows` has those bytes compressed, for example by ZSTD_compress at
+// level 1.
 //
 // With latest=NAME in the query, a newer call of another thread may supersede a call that waits: its problem then has
 // the kind superseded. The client does not repeat calls with latest, since they would supersede newer ones.
@@ -123,6 +124,8 @@ enum voxeld_status voxeld_detect(struct voxeld_client *client, const char *query
                                  struct voxeld_result *result);
 enum voxeld_status voxeld_backbone(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                    struct voxeld_result *result);
+enum voxeld_status voxeld_serialize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
+                                    struct voxeld_result *result);
 
 // Points made small for slow links. Zero it before its first use: struct voxeld_packed packed = {0}. It owns what its
 // pointers point to, and keeps the memory for the next call.
@@ -160,8 +163,8 @@ enum voxeld_status voxeld_nms(struct voxeld_client *client, const char *query, c
 enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query, const void *file, size_t bytes,
                                  struct voxeld_result *result);
 
-// A sweep of a stream is a call of voxeld_voxelize, _fps, _points, _transform, _detect or _backbone whose query names
-// the stream, such as "preset=kitti_second&stream=roof_lidar&sweeps=10", and has the time and the pose of the sweep.
+// A sweep of a stream is a call of voxeld_voxelize, _fps, _points, _transform, _detect, _backbone or _serialize whose
+// query names the stream, such as "preset=kitti_second&stream=roof_lidar&sweeps=10", and has the time and the pose.
 // This function appends the time and the pose to the query: seconds of any clock that never goes back, and x, y, z, qw,
 // qx, qy, qz. `text` needs VOXELD_SWEEP_ROOM bytes in addition to the query's bytes; false if it has fewer. The service
 // joins the sweep with earlier sweeps. A call with the same time may be repeated.
@@ -416,7 +419,7 @@ struct voxeld__entry {
 static const struct {
   const char *name;
   size_t bytes;
-} voxeld__dtypes[] = {{"F32", 4}, {"F16", 2}, {"I32", 4}, {"U8", 1}};  // enum voxeld_dtype
+} voxeld__dtypes[] = {{"F32", 4}, {"F16", 2}, {"I32", 4}, {"U8", 1}, {"I64", 8}};  // enum voxeld_dtype
 
 static int voxeld__by_offset(const void *a, const void *b) {
   const struct voxeld__entry *x = (const struct voxeld__entry *)a, *y = (const struct voxeld__entry *)b;
@@ -558,7 +561,7 @@ size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file
     if (!voxeld__can_send(&tensors[i])) return 0;
   voxeld__put_text(&out, "{");
   // The widest type first, so that each tensor begins at a multiple of the size of its values.
-  for (size_t width = 4; width; width /= 2) {
+  for (size_t width = 8; width; width /= 2) {
     for (size_t i = 0; i < count; i++) {
       if (voxeld__dtypes[tensors[i].dtype].bytes != width) continue;
       voxeld__put_entry(&out, &tensors[i], first);
@@ -569,7 +572,7 @@ size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file
   while (out.size % VOXELD__ALIGNMENT) voxeld__put_text(&out, " ");
   uint64_t header = out.size - 8;
   if (out.room >= 8) memcpy(out.bytes, &header, 8);
-  for (size_t width = 4; width; width /= 2) {
+  for (size_t width = 8; width; width /= 2) {
     for (size_t i = 0; i < count; i++)
       if (voxeld__dtypes[tensors[i].dtype].bytes == width) voxeld__put(&out, tensors[i].data, tensors[i].bytes);
   }
@@ -1085,6 +1088,11 @@ enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, c
 enum voxeld_status voxeld_points(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                  struct voxeld_result *result) {
   return voxeld__call(client, "/v1/points", query, rows, bytes, result);
+}
+
+enum voxeld_status voxeld_serialize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
+                                    struct voxeld_result *result) {
+  return voxeld__call(client, "/v1/serialize", query, rows, bytes, result);
 }
 
 enum voxeld_status voxeld_transform(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,

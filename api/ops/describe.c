@@ -36,6 +36,11 @@ static const struct extent_row {
     [VX_EXTENT_HEAD_WIDTH] = {"W", "cells of the network's maps along x"},
     [VX_EXTENT_VALUES] = {"C", NULL},
     [VX_EXTENT_SPARSE] = {"S", "occupied cells of a backbone's last level, of all clouds"},
+    [VX_EXTENT_AXES] = {"3", NULL},
+    [VX_EXTENT_ORDERS] = {"Q", "curves of a serialization"},
+    [VX_EXTENT_POOLED] = {"G", "rows of all stages of pooling"},
+    [VX_EXTENT_POOL_INPUTS] = {"E", "rows before each stage of pooling, of all stages"},
+    [VX_EXTENT_POOL_ENDS] = {"F", "rows of each stage of pooling and one more, of all stages"},
     [VX_EXTENT_LEFT] = {"R", "points of all clouds that the steps left"},
 };
 

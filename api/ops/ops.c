@@ -11,11 +11,17 @@
 #include "api/params/values.h"
 
 const struct operation *const operations[VX_OPS] = {
-    [VX_VOXELIZE] = &operation_voxelize, [VX_FPS] = &operation_fps,
-    [VX_POINTS_OP] = &operation_points,  [VX_TRANSFORM] = &operation_transform,
-    [VX_NMS] = &operation_nms,           [VX_DECODE] = &operation_decode,
-    [VX_SCATTER] = &operation_scatter,   [VX_DECODE_CENTER] = &operation_decode_center,
-    [VX_DETECT] = &operation_detect,     [VX_BACKBONE] = &operation_backbone,
+    [VX_VOXELIZE] = &operation_voxelize,
+    [VX_FPS] = &operation_fps,
+    [VX_POINTS_OP] = &operation_points,
+    [VX_TRANSFORM] = &operation_transform,
+    [VX_NMS] = &operation_nms,
+    [VX_DECODE] = &operation_decode,
+    [VX_SCATTER] = &operation_scatter,
+    [VX_DECODE_CENTER] = &operation_decode_center,
+    [VX_DETECT] = &operation_detect,
+    [VX_BACKBONE] = &operation_backbone,
+    [VX_SERIALIZE] = &operation_serialize,
 };
 
 enum vx_op operation_with_head(const char *head, size_t length) {
@@ -231,13 +237,11 @@ static bool finish_columns(struct job_request *request, struct error *error) {
   return request->intensity_scale == 0 || check_intensity(request, error);
 }
 
-// Whether the operation is nothing but its chain.
-static bool is_chain(const struct job_request *request) {
-  return (vx_operations[request->job.op].tensors & ~VX_CHAIN_TENSORS) == 0;
-}
+// Whether the job has a chain even without steps.
+static bool is_chained(const struct job_request *request) { return vx_operations[request->job.op].chained; }
 
 static bool check_chain(const struct job_request *request, struct error *error) {
-  vx_tensor_set without = is_chain(request) || request->chain.count > 0 ? 0 : request->job.tensors & VX_CHAIN_TENSORS;
+  vx_tensor_set without = is_chained(request) || request->chain.count > 0 ? 0 : request->job.tensors & VX_CHAIN_TENSORS;
   return !without || error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which needs steps",
                                   vx_tensors[__builtin_ctzll(without)].name);
 }
@@ -364,7 +368,7 @@ struct vx_job job_request_job(const struct job_request *request, const void *poi
   if (request->num_sample_counts > 0) job.sample_counts = request->sample_counts;
   if (request->chain.count > 0)
     job.chain = request->chain.bound;
-  else if (is_chain(request))
+  else if (is_chained(request))
     job.chain = &no_steps;
   if (operations[job.op]->bind) operations[job.op]->bind(request, &job);
   return job;

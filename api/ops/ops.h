@@ -133,7 +133,8 @@ struct operation {
 
 // Each operation is defined in its own file.
 extern const struct operation operation_voxelize, operation_fps, operation_points, operation_transform, operation_nms,
-    operation_decode, operation_scatter, operation_decode_center, operation_detect, operation_backbone;
+    operation_decode, operation_scatter, operation_decode_center, operation_detect, operation_backbone,
+    operation_serialize;
 // The row of an operation.
 extern const struct operation *const operations[VX_OPS];
 // The operation with that head; VX_OPS if there is none.

@@ -111,6 +111,13 @@ static void allow_int(const struct param *param, struct text *out) {
   text_printf(out, "a whole number from %ld to %ld", param->least, param->most);
 }
 
+bool value_read_size(const char *value, const char *end, float size[3]) {
+  if (!value_take_floats(&value, end, size, 1)) return false;
+  size[1] = size[2] = size[0];
+  if (!value_ended(value, end) && !value_take_floats(&value, end, size + 1, 2)) return false;
+  return value_ended(value, end) && size[0] > 0 && size[1] > 0 && size[2] > 0;
+}
+
 static bool read_floats(const struct param *param, const char *value, const char *end, void *record) {
   return value_take_floats(&value, end, FIELD(record, param->offset), param->least) && value_ended(value, end);
 }

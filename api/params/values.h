@@ -36,6 +36,8 @@ PARAM_WARN_UNUSED bool value_is_off(const char *value, const char *end);
 PARAM_WARN_UNUSED bool value_parse_int(const char *item, int64_t least, int64_t most, int64_t *out);
 // Reads the next `count` items of a list as numbers, and moves the cursor past them.
 PARAM_WARN_UNUSED bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count);
+// Reads one length for all axes, or one for each, above 0. Reads all of the text.
+PARAM_WARN_UNUSED bool value_read_size(const char *value, const char *end, float size[3]);
 // Reads the next item of a list as a double, and moves the cursor past it.
 PARAM_WARN_UNUSED bool value_take_double(const char **cursor, const char *end, double *out);
 // Memory in the record's pool for the items of a list, `most` or fewer. NULL: the pool has none.

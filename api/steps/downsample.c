@@ -9,20 +9,15 @@
 static const char *const method_words[] = {"first",  "centroid", "center", "nearest_centroid",
                                            "random", "all",      NULL};  // enum vx_downsample_method
 static const char *const average_words[] = {"all", "xyz", NULL};         // enum vx_downsample_average
-static const char *const cells_words[] = {"floor", "nearest", NULL};     // enum vx_downsample_cells
+static const char *const cells_words[] = {"floor", "nearest", NULL};     // enum vx_lattice_cells
 _Static_assert(sizeof(enum vx_downsample_method) == sizeof(int32_t) &&
                    sizeof(enum vx_downsample_average) == sizeof(int32_t) &&
-                   sizeof(enum vx_downsample_cells) == sizeof(int32_t),
+                   sizeof(enum vx_lattice_cells) == sizeof(int32_t),
                "an enum is written as an int32_t");
 
-// Reads one size for all axes, or one for each.
 static bool read_size(const struct param *param, const char *value, const char *end, void *record) {
-  float *size = ((struct request_step *)record)->step.params.downsample.size;
   (void)param;
-  if (!value_take_floats(&value, end, size, 1)) return false;
-  size[1] = size[2] = size[0];
-  if (!value_ended(value, end) && !value_take_floats(&value, end, size + 1, 2)) return false;
-  return value_ended(value, end) && size[0] > 0 && size[1] > 0 && size[2] > 0;
+  return value_read_size(value, end, ((struct request_step *)record)->step.params.downsample.size);
 }
 
 static void write_size(const struct param *param, const void *record, struct text *out) {

@@ -29,15 +29,23 @@ static size_t binary_bytes(const struct infer *infer, const struct vx_layout *la
 
 // ---- tensors as JSON ------------------------------------------------------------------------------------------------
 
-enum { NUMBER_WIDTH = 16 };  // maximum characters of a float32 or an integer, with a comma
+enum {
+  NUMBER_WIDTH = 16,
+  LONG_WIDTH = 24
+};  // maximum characters of a float32 or an int32, and of an int64, with a comma
 
 static void write_number(enum vx_dtype dtype, const char *at, struct text *out) {
   float real;
   int32_t integer;
+  int64_t whole;
   switch (dtype) {
     case VX_INT32:
       memcpy(&integer, at, sizeof integer);
       json_put_integer(out, integer);
+      break;
+    case VX_INT64:
+      memcpy(&whole, at, sizeof whole);
+      json_put_integer(out, whole);
       break;
     case VX_UINT8: json_put_integer(out, (unsigned char)*at); break;
     default:  // float32: infer_read refuses narrow types as JSON
@@ -49,7 +57,7 @@ static void write_number(enum vx_dtype dtype, const char *at, struct text *out) 
 static void write_data(const struct vx_shape *shape, const char *data, struct vx_stop *stop, struct text *out) {
   size_t size = vx_dtype_size(shape->dtype), count = shape->bytes / size;
   json_printf(out, "data:[");
-  if (!data) text_append(out, NULL, count * NUMBER_WIDTH);
+  if (!data) text_append(out, NULL, count * (size_t)(shape->dtype == VX_INT64 ? LONG_WIDTH : NUMBER_WIDTH));
   VX_EACH_ROW(stop, i, 0, data ? (int64_t)count : 0) write_number(shape->dtype, data + (size_t)i * size, out);
   json_printf(out, "]");
 }

@@ -16,7 +16,7 @@ int input_find(const struct vx_operation *operation, const char *name) {
 
 struct vx_input_row input_row(const struct vx_operation *operation, int number) {
   struct vx_input_row row = operation->inputs[number];
-  if (operation->items == VX_POINT_ITEMS && number == VX_POINTS) row.dtypes = VX_DTYPE_BIT(VX_DTYPES) - 1;
+  if (operation->items == VX_POINT_ITEMS && number == VX_POINTS) row.dtypes = VX_DTYPE_BIT(VX_SENT_TYPES) - 1;
   return row;
 }
 

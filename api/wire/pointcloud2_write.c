@@ -15,6 +15,7 @@ const struct topic topics[TOPICS] = {
     {"/voxels", VX_VOXEL_FEATURES, VX_VOXEL_NUM_POINTS, "count"},
     {"/samples", VX_SAMPLED_POINTS, VX_SAMPLED_INDICES, "index"},
     {"/points", VX_LEFT_POINTS, VX_POINT_INDICES, "index"},
+    {"/serialized", VX_LEFT_POINTS, VX_SERIALIZED_INVERSE, "place"},  // on the first curve
 };
 
 #define RULE "================================================================================\n"

@@ -12,7 +12,7 @@ struct topic {
   enum vx_tensor points, number;
   const char *number_name;
 };
-enum { TOPICS = 3 };
+enum { TOPICS = 4 };
 extern const struct topic topics[TOPICS];
 
 #define POINTCLOUD2_NAME "sensor_msgs/msg/PointCloud2"

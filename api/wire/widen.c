@@ -81,6 +81,7 @@ static void take_numbers(struct column *column, int64_t first, int count, double
     case VX_UINT32: CONVERT((uint32_t)bits[i]);
     case VX_FLOAT16: CONVERT(vx_half_to_float((uint16_t)bits[i]));
     case VX_FLOAT32: CONVERT(vx_bits_float(bits[i]));
+    case VX_INT64: break;  // not a type of points
   }
 }
 

@@ -14,6 +14,7 @@
 #include "kernels/cpu/detect/detect.h"
 #include "kernels/cpu/fps/fps.h"
 #include "kernels/cpu/scatter/scatter.h"
+#include "kernels/cpu/serialize/serialize.h"
 #include "kernels/cpu/steps/steps.h"
 #include "kernels/cpu/voxelize/voxelize.h"
 #include "kernels/ops.h"
@@ -81,11 +82,17 @@ static void close_lane(struct vx_lane *lane) {
 }
 
 static cpu_operation *const operations[VX_OPS] = {
-    [VX_VOXELIZE] = cpu_voxelize, [VX_FPS] = cpu_sample_points,
-    [VX_POINTS_OP] = cpu_points,  [VX_TRANSFORM] = cpu_points,
-    [VX_NMS] = cpu_nms,           [VX_DECODE] = cpu_decode,
-    [VX_SCATTER] = cpu_scatter,   [VX_DECODE_CENTER] = cpu_decode_center,
-    [VX_DETECT] = cpu_detect,     [VX_BACKBONE] = cpu_detect,
+    [VX_VOXELIZE] = cpu_voxelize,
+    [VX_FPS] = cpu_sample_points,
+    [VX_POINTS_OP] = cpu_points,
+    [VX_TRANSFORM] = cpu_points,
+    [VX_NMS] = cpu_nms,
+    [VX_DECODE] = cpu_decode,
+    [VX_SCATTER] = cpu_scatter,
+    [VX_DECODE_CENTER] = cpu_decode_center,
+    [VX_DETECT] = cpu_detect,
+    [VX_BACKBONE] = cpu_detect,
+    [VX_SERIALIZE] = cpu_serialize,
 };
 
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }

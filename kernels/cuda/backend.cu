@@ -16,6 +16,7 @@
 #include "kernels/cuda/detect/detect.cuh"
 #include "kernels/cuda/fps/fps.cuh"
 #include "kernels/cuda/scatter/scatter.cuh"
+#include "kernels/cuda/serialize/serialize.cuh"
 #include "kernels/cuda/steps/steps.cuh"
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
@@ -152,6 +153,7 @@ static cuda_operation *operation_of(enum vx_op op) {
     case VX_NMS: return cuda_nms;
     case VX_DECODE: return cuda_decode;
     case VX_SCATTER: return cuda_scatter;
+    case VX_SERIALIZE: return cuda_serialize;
     case VX_DECODE_CENTER: return cuda_decode_center;
     case VX_DETECT:
     case VX_BACKBONE:

@@ -14,7 +14,7 @@
 #include <voxeld_client.h>
 
 static const char *const statuses[] = {"OK", "REFUSED", "NO_ANSWER", "BAD_ANSWER", "STOPPED", "FAILED"};
-static const char *const dtypes[] = {"float32", "float16", "int32", "uint8"};
+static const char *const dtypes[] = {"float32", "float16", "int32", "uint8", "int64"};
 
 static json_t *describe(const struct voxeld_tensor *tensor) {
   json_t *shape = json_array();
@@ -97,7 +97,7 @@ static unsigned char *read_all(size_t *size) {
 // Adds a tensor described as name:dtype:3,7.
 static void add_tensor(char *text, struct voxeld_tensor *tensors, size_t *count) {
   struct voxeld_tensor *tensor = &tensors[(*count)++];
-  static const size_t sizes[] = {4, 2, 4, 1};
+  static const size_t sizes[] = {4, 2, 4, 1, 8};
   if (*count > VOXELD_MAX_TENSORS) abort();
   tensor->name = strtok(text, ":");
   const char *dtype = strtok(NULL, ":");
@@ -192,7 +192,7 @@ int main(int argc, char **argv) {
   size_t count = 0, sent = 0;
   enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
       voxeld_voxelize;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:z:fplNMDBKLX")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:z:fplNMDBKLXZ")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -215,6 +215,7 @@ int main(int argc, char **argv) {
       case 'D': ask = voxeld_decode; break;
       case 'B': ask = voxeld_detect; break;
       case 'K': ask = voxeld_backbone; break;
+      case 'Z': ask = voxeld_serialize; break;
       case 'L': ask = last_of; break;  // the query is the name of a stream
       case 'X': ask = delete_of; break;
       case 'P': query = made = sweep_query(query, optarg); break;

@@ -24,6 +24,7 @@ import centers
 import check
 import oracle
 import samples
+import serialize
 import steps
 import uplink_rows
 import voxeld
@@ -108,6 +109,16 @@ class Calls(CCase):
     @classmethod
     def tearDownClass(cls):
         cls.daemon.stop()
+
+    def test_serialize(self):
+        body = rows(500)
+        self.call(self.url, "-Z", query="voxel_size=1&orders=hilbert,z&strides=2", body=body)
+        asked = {"voxel_size": "1", "orders": "hilbert,z", "strides": "2"}
+        points = np.frombuffer(body, np.float32).reshape(-1, 4)
+        expected = serialize.run(asked, [], points, [500])[0]
+        answered = {name: expected[name] for name in self.tensors}
+        self.assertEqual(self.tensors["serialized_code"].dtype, np.int64)
+        self.assertEqual(check.same_tensors(answered, self.tensors), [])
 
     def test_tensors_are_the_reference(self):
         body = rows(500)

@@ -117,6 +117,9 @@ void test_lists(struct side sides[2], uint64_t seed, int jobs);
 void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans, int num_scans, int jobs,
                   int64_t largest);
 
+// Points ordered along curves, with and without steps: random clouds with up to `largest` points.
+void test_serialize(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
+
 // Chains of steps, alone, before a voxelization and before a sampling: random clouds with up to `largest` points.
 void test_steps(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 

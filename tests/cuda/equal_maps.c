@@ -5,7 +5,7 @@
 
 #include "tests/cuda/equal.h"
 
-enum { DENSE = VX_TENSOR_COUNT - VX_BEV_FEATURES };
+enum { DENSE = VX_BEV_DENSITY + 1 - VX_BEV_FEATURES };
 
 // ---- scatter --------------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ static void random_downsample(struct random *random, const struct scan *scan, st
     params->origin[axis] = random_one_in(random, 3) ? 20 * random_unit(random) - 10 : 0;
   }
   params->method = (enum vx_downsample_method)random_below(random, VX_DOWNSAMPLE_ALL + 1);
-  params->cells = (enum vx_downsample_cells)random_below(random, 2);
+  params->cells = (enum vx_lattice_cells)random_below(random, 2);
   params->average = (enum vx_downsample_average)random_below(random, 2);
   params->min_points = random_one_in(random, 3) ? 1 + random_below(random, 5) : 1;
   params->seed = random_below(random, 3);

@@ -12,6 +12,7 @@
 #define BIT VX_TENSOR_BIT
 #define ALL VX_VOXEL_TENSORS
 #define ENCODED (BIT(VX_ENCODED_FEATURES) | BIT(VX_BEV_FEATURES))
+#define SERIALIZED (VX_SERIAL_TENSORS | VX_POOL_TENSORS | VX_CHAIN_TENSORS)
 #define SHOWN (VX_DETECT_TENSORS & ~(VX_CENTER_MAPS | VX_SPARSE_TENSORS))
 #define UNCAPPED (ALL & ~(BIT(VX_VOXELS) | BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXEL_POINT_MASK)))
 
@@ -47,6 +48,9 @@ const struct way ways[] = {
     {"scatter counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 40, VX_SCATTER, PLAIN},
     {"scatter of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, VX_SCATTER_TENSORS, 30, VX_SCATTER, PLAIN},
     {"scatter that waits", 0, 1, VX_ORDER_FIRST, VX_FLOAT16, false, VX_SCATTER_TENSORS, 600000, VX_SCATTER, PLAIN},
+    {"serialize", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, SERIALIZED, 0.5f, VX_SERIALIZE, PLAIN},
+    {"serialize counted", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 0.5f, VX_SERIALIZE, PLAIN},
+    {"serialize a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, SERIALIZED, 0.5f, VX_SERIALIZE, CHAINED},
     {"boxes", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_NMS_TENSORS, 0, VX_NMS, PLAIN},
     {"boxes counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, true, 0, 0, VX_NMS, PLAIN},
     {"boxes of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, true, VX_NMS_TENSORS, 0, VX_NMS, PLAIN},
@@ -244,6 +248,16 @@ static void set_scatter(const struct way *way, struct vx_job *job) {
   job->inputs[VX_COORDS] = (struct vx_input){VX_INT32, 2, {NUM_POINTS, 4}, coords};
 }
 
+static void set_serialize(const struct way *way, struct vx_job *job) {
+  static const struct vx_chain no_steps;
+  if (!job->chain) job->chain = &no_steps;
+  job->params.serialize = (struct vx_serialize){.size = {way->size, way->size, way->size},
+                                                .num_orders = 2,
+                                                .orders = {VX_CURVE_HILBERT, VX_CURVE_Z},
+                                                .num_pools = 2,
+                                                .strides = {2, 4}};
+}
+
 // The job of a way. It has more boxes than are ranked without a selection, and more than one chunk holds.
 struct vx_job way_job(const struct way *way) {
   struct vx_job asked = {
@@ -252,6 +266,7 @@ struct vx_job way_job(const struct way *way) {
   if (way->op == VX_POINTS_OP || way->with == CHAINED) set_transform(way, &asked);
   if (has_maps(way)) set_maps(way, &asked);
   if (way->op == VX_SCATTER) set_scatter(way, &asked);
+  if (way->op == VX_SERIALIZE) set_serialize(way, &asked);
   if (vx_operations[way->op].needs_detector) set_detector(way, &asked);
   if (way->with == SAMPLED)
     *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = INT64_MAX};

@@ -27,7 +27,7 @@ class Config(unittest.TestCase):
             with self.subTest(path.name):
                 preset = json.loads(path.read_text(encoding="utf-8"))
                 heads = {"decode", "decode_center"} & set(preset)
-                self.assertEqual(set(preset) - heads - {"nms"}, {"description", "parameters"})
+                self.assertEqual(set(preset) - heads - {"nms", "operation"}, {"description", "parameters"})
                 self.assertEqual(bool(heads), bool(re.search(r"Its (anchor|centre) head: ", preset["description"])))
                 self.assertRegex(preset["description"], r"\w+/\w+.*\.(yaml|h|py)")
 

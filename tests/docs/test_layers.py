@@ -20,8 +20,12 @@ LAYERS = {
 ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "streams", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "steps", "params", "base"),
-    "kernels/cpu": ("", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "steps", "fps", "base"),
-    "kernels/cuda": ("", "steps", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "fps", "base"),
+    "kernels/cpu": (
+        *("", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "serialize", "steps", "fps", "base"),
+    ),
+    "kernels/cuda": (
+        *("", "serialize", "steps", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "fps", "base"),
+    ),
     "kernels/engine": ("",),
     "kernels": ("",),
 }

@@ -205,6 +205,11 @@ static void check_stream(const struct job_request *request) {
   }
 }
 
+static void check_serialize(const struct vx_serialize *params) {
+  struct error error;
+  assert(vx_check_serialize(params, &error) == VX_OK);
+}
+
 static void check_request(const struct job_request *request) {
   bool points = vx_operations[request->job.op].items == VX_POINT_ITEMS;
   assert(!points || (request->num_features >= VX_MIN_FEATURES && request->num_features <= VX_MAX_FEATURES));
@@ -220,6 +225,7 @@ static void check_request(const struct job_request *request) {
   check_chain(&request->chain);
   check_deskew(request);
   if (request->job.op == VX_SCATTER) check_scatter(request);
+  if (request->job.op == VX_SERIALIZE) check_serialize(&request->job.params.serialize);
   if (request->job.op == VX_NMS) check_nms(&request->job.params.nms);
   if (request->job.op == VX_DECODE) check_anchor_head(&request->job.params.decode);
   if (request->job.op == VX_DECODE_CENTER) check_center_head(&request->job.params.center);

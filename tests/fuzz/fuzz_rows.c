@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   request.scales = scales_of;
   request.columns.num_scales = data[2] % (request.columns.num_types + 1);
   for (int c = 0; c < request.columns.num_types; c++) {
-    request.columns.types[c] = data[HEAD + c] % VX_DTYPES;
+    request.columns.types[c] = data[HEAD + c] % VX_SENT_TYPES;
     scales_of[c] = scales[(data[2] + c) % 5];
   }
   if (job_request_finish(&request, &error)) read_rows(&request, data + HEAD + MOST_COLUMNS, size - HEAD - MOST_COLUMNS);

@@ -70,11 +70,12 @@ class Voxelize(SharedDaemonCase):
     def test_every_preset_takes_a_scan_of_its_columns(self):
         for path in (ROOT / "config" / "presets").glob("*.json"):
             with self.subTest(path.stem):
-                columns = json.loads(path.read_text(encoding="utf-8"))["parameters"]["num_features"]
+                preset = json.loads(path.read_text(encoding="utf-8"))
+                columns, operation = preset["parameters"]["num_features"], preset.get("operation", "voxelize")
                 body = scan("--columns", str(columns), "--points", "3000")
-                metadata = self.tensors(self.post(f"/v1/voxelize?preset={path.stem}", body)).metadata
+                metadata = self.tensors(self.post(f"/v1/{operation}?preset={path.stem}", body)).metadata
                 self.assertEqual(metadata["points"]["received"], 3000)
-                self.assertGreater(metadata["voxels"]["kept"], 0)
+                self.assertGreater(metadata["points"]["kept"], 0)
                 self.assertEqual(metadata["parameters"]["preset"], path.stem)
 
     def test_the_query_overrides_the_preset(self):

@@ -59,12 +59,12 @@ class Borders(check.OracleCase):
     def test_every_preset(self):
         presets = self.daemon.get("/v1/presets").json()["presets"]
         self.assertTrue(presets)
-        for preset in presets:
-            values = preset["parameters"] | {"outputs": "voxel_coords,voxel_num_points,point_voxel_ids"}
-            with self.subTest(preset=preset["name"]):
+        for name, parameters in oracle.known_presets(presets).items():
+            values = parameters | {"outputs": "voxel_coords,voxel_num_points,point_voxel_ids"}
+            with self.subTest(preset=name):
                 params = oracle.Params.from_values(values)
-                query = {"preset": preset["name"], "outputs": values["outputs"]}
-                self.check(query, self.border_cloud(params), params, f"borders of {preset['name']}")
+                query = {"preset": name, "outputs": values["outputs"]}
+                self.check(query, self.border_cloud(params), params, f"borders of {name}")
 
     def one_axis(self, low, high, size, axis):
         bounds, sizes = ["-1", "-1", "-1", "1", "1", "1"], ["1", "1", "1"]

@@ -24,7 +24,7 @@ class Scans(check.OracleCase):
     def presets(self):
         listed = self.daemon.get("/v1/presets").json()["presets"]
         self.assertTrue(listed)
-        return {preset["name"]: preset["parameters"] for preset in listed}
+        return oracle.known_presets(listed)
 
     def test_every_preset_on_every_scan_that_fits(self):
         for name, values in self.presets().items():

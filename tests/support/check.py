@@ -13,7 +13,7 @@ import oracle
 import samples
 from daemon import OneDaemonCase
 
-DTYPES = {"F32": np.float32, "F16": np.float16, "I32": np.int32, "U8": np.uint8}
+DTYPES = {"F32": np.float32, "F16": np.float16, "I32": np.int32, "I64": np.int64, "U8": np.uint8}
 ALIGNMENT = 64
 
 
@@ -57,7 +57,7 @@ def parse_by_hand(file):
 
 def _as_words(array):
     """Rows of integers, so that NaNs and signs of zero are compared too."""
-    word = {1: np.uint8, 2: np.uint16, 4: np.uint32}[array.dtype.itemsize]
+    word = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[array.dtype.itemsize]
     rows = array.shape[0] if array.ndim else 1
     return np.ascontiguousarray(array).view(word).reshape(rows, -1) if array.size else np.zeros((rows, 0), word)
 

@@ -19,7 +19,7 @@ KITTI = "/v1/voxelize?preset=kitti_second"
 JSON = "Accept: application/json"
 CHUNKED = "Transfer-Encoding: chunked"
 FORM = "Content-Type: application/x-www-form-urlencoded"  # of curl's uploads
-CODES = {"F32": "f", "F16": "e", "I32": "i", "U8": "B"}
+CODES = {"F32": "f", "F16": "e", "I32": "i", "I64": "q", "U8": "B"}
 
 
 def floats(*values):

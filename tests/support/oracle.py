@@ -33,6 +33,13 @@ class Refused(ValueError):
     """The request is well formed but impossible (422)."""
 
 
+def known_presets(listed):
+    """The parameters of the presets of GET /v1/presets that the oracle knows: voxels in x, y, z."""
+    voxels = [preset for preset in listed if "operation" not in preset]
+    known = {preset["name"]: preset["parameters"] for preset in voxels}
+    return {name: values for name, values in known.items() if values.get("coordinates") != "cylinder"}
+
+
 @dataclasses.dataclass(frozen=True)
 class BlockFilter:
     factor: int
@@ -66,8 +73,8 @@ class Params:
         for name, value in values.items():
             if name in ("preset", "timeout_ms", "format", "point_counts", "fps", "start"):
                 continue
-            if name in ("columns", "intensity_range", "ground_z"):  # for warnings
-                continue
+            if name in ("columns", "intensity_range", "ground_z") or (name, value) == ("coordinates", "xyz"):
+                continue  # the first three are for warnings
             if name in ("point_cloud_range", "voxel_size"):
                 known[name] = tuple(float(v) for v in _items(value))
             elif name in ("num_features", "max_points_per_voxel", "max_voxels", "seed"):

@@ -42,6 +42,9 @@ __all__ = [
     "RadiusOutlier",
     "RingOutlier",
     "ScatterResult",
+    "SerializeParameters",
+    "SerializeResult",
+    "SerializeSweepParameters",
     "StatisticalOutlier",
     "SweepParameters",
     "Transform",
@@ -318,6 +321,59 @@ BackboneOutputs = Literal[
     "point_steps",
 ]
 
+SerializeDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+SerializeFilter = Literal[
+    "delta",
+    "shuffle",
+]
+
+SerializeFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
+]
+
+SerializeOrders = Literal[
+    "z",
+    "z-trans",
+    "hilbert",
+    "hilbert-trans",
+]
+
+SerializeOutputs = Literal[
+    "grid_coord",
+    "serialized_code",
+    "serialized_order",
+    "serialized_inverse",
+    "pool_cluster",
+    "pool_indices",
+    "pool_indptr",
+    "pool_head_indices",
+    "pool_grid_coord",
+    "pool_serialized_code",
+    "pool_serialized_order",
+    "pool_serialized_inverse",
+    "points",
+    "point_indices",
+    "point_rows",
+    "point_fates",
+    "point_steps",
+]
+
 NMS: Dict[str, List[str]] = {
     "boxes": ["float32"],
     "scores": ["float32"],
@@ -345,7 +401,7 @@ SCATTER: Dict[str, List[str]] = {
 PARAMETERS: List[Parameter] = [
     Parameter(
         "preset",
-        ("voxelize", "fps", "points", "transform"),
+        ("voxelize", "fps", "points", "transform", "serialize"),
         "string",
         None,
         None,
@@ -354,7 +410,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "num_features",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "int",
         None,
         "4",
@@ -363,7 +419,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "dtype",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "list",
         None,
         "float32",
@@ -375,7 +431,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "scale",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "floats",
         None,
         None,
@@ -384,7 +440,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "filter",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "list",
         None,
         None,
@@ -393,7 +449,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "format",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "string",
         None,
         None,
@@ -402,7 +458,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "fields",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "list",
         None,
         None,
@@ -411,7 +467,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "intensity_scale",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "float",
         None,
         None,
@@ -420,7 +476,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "point_counts",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "ints",
         None,
         None,
@@ -429,7 +485,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "stream",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "string",
         None,
         None,
@@ -438,7 +494,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "streams",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "list",
         None,
         None,
@@ -450,7 +506,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "sweeps",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "int",
         None,
         None,
@@ -462,7 +518,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "pose",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "floats",
         None,
         None,
@@ -471,7 +527,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "poses",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "floats",
         None,
         None,
@@ -480,7 +536,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "mount",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "floats",
         None,
         None,
@@ -489,7 +545,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "float",
         "seconds",
         None,
@@ -498,7 +554,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "times",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "floats",
         "seconds",
         None,
@@ -507,7 +563,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_column",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "string",
         None,
         None,
@@ -516,7 +572,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "remove_close",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "float",
         "metres",
         None,
@@ -525,7 +581,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_field",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "string",
         None,
         None,
@@ -537,7 +593,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_unit",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "string",
         None,
         None,
@@ -546,7 +602,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_origin",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "float or string",
         None,
         None,
@@ -555,7 +611,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "deskew",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "string",
         None,
         None,
@@ -567,7 +623,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "deskew_poses",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "rows",
         None,
         None,
@@ -576,7 +632,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "deskew_twists",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "rows",
         None,
         None,
@@ -585,7 +641,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "deskew_reference",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "float",
         "seconds",
         None,
@@ -594,7 +650,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "interpolation",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "string",
         None,
         None,
@@ -606,7 +662,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "steps",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "steps",
         None,
         None,
@@ -794,7 +850,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "metadata",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "string",
         None,
         None,
@@ -812,7 +868,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "timeout_ms",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "int",
         "milliseconds",
         "0",
@@ -821,7 +877,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "transform.matrix",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "floats",
         None,
         None,
@@ -830,7 +886,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "transform.crop",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "floats",
         "metres",
         "off",
@@ -839,7 +895,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "transform.cut",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "boxes",
         "metres",
         "off",
@@ -848,7 +904,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "transform.distance",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "floats",
         "metres",
         "off",
@@ -857,7 +913,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.voxel_size",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "float or floats",
         "metres",
         None,
@@ -866,7 +922,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.method",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "string",
         None,
         "centroid",
@@ -878,7 +934,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.average",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "string",
         None,
         "all",
@@ -887,7 +943,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.cells",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "string",
         None,
         "floor",
@@ -896,7 +952,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.origin",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "floats",
         "metres",
         "0,0,0",
@@ -905,7 +961,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.min_points",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "int",
         None,
         "1",
@@ -914,7 +970,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.every",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "int",
         None,
         None,
@@ -923,7 +979,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.seed",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "int",
         None,
         "0",
@@ -932,7 +988,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.ring",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "string",
         None,
         None,
@@ -944,7 +1000,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.distance_ratio",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "float",
         None,
         "1.03",
@@ -953,7 +1009,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.object_length_threshold",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "float",
         "metres",
         "0.05",
@@ -962,7 +1018,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.num_points_threshold",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "int",
         None,
         "off",
@@ -971,7 +1027,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.max_azimuth_diff",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "float",
         "degrees",
         "1",
@@ -980,7 +1036,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "radius_outlier.radius",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "float",
         "metres",
         None,
@@ -989,7 +1045,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "radius_outlier.min_neighbors",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "int",
         None,
         None,
@@ -998,7 +1054,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "radius_outlier.axes",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "string",
         None,
         "xyz",
@@ -1007,7 +1063,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "statistical_outlier.mean_k",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "int",
         None,
         None,
@@ -1016,7 +1072,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "statistical_outlier.std_mul",
-        ("voxelize", "fps", "points", "detect", "backbone"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
         "float",
         None,
         None,
@@ -1209,6 +1265,64 @@ PARAMETERS: List[Parameter] = [
             "point_steps"
         ),
         "tensors to return; without it sparse_coords and sparse_features",
+    ),
+    Parameter(
+        "voxel_size",
+        ("serialize",),
+        "float or floats",
+        "metres",
+        None,
+        "one number for all axes, or x,y,z, finite, each above 0",
+        "edges of the cells; points over 1048575 cells from 0,0,0 are dropped as out_of_lattice",
+    ),
+    Parameter(
+        "orders",
+        ("serialize",),
+        "list",
+        None,
+        "z,z-trans,hilbert,hilbert-trans",
+        "a list of z, z-trans, hilbert, hilbert-trans",
+        "the curves that order the points, each once; strides pools along the first",
+    ),
+    Parameter(
+        "depth",
+        ("serialize",),
+        "int",
+        None,
+        None,
+        "a whole number from 1 to 16",
+        "bits of a code for each axis; without it the bits of the largest value in grid_coord plus 1",
+    ),
+    Parameter(
+        "grid_origin",
+        ("serialize",),
+        "floats",
+        "metres",
+        None,
+        "x,y,z, finite",
+        "the point whose cell is 0,0,0; points below are out_of_lattice; without it each cloud's least cell is 0,0,0",
+    ),
+    Parameter(
+        "strides",
+        ("serialize",),
+        "ints",
+        None,
+        None,
+        "1 to 8 powers of two, from 1 to 65536",
+        "stages of pooling: a stage joins cells of its stride along each axis; without it there are none",
+    ),
+    Parameter(
+        "outputs",
+        ("serialize",),
+        "list",
+        None,
+        None,
+        (
+            "a list of grid_coord, serialized_code, serialized_order, serialized_inverse, pool_cluster, pool_indices, "
+            "pool_indptr, pool_head_indices, pool_grid_coord, pool_serialized_code, pool_serialized_order, "
+            "pool_serialized_inverse, points, point_indices, point_rows, point_fates, point_steps"
+        ),
+        "tensors to return; without it points, the tensors serialized and, with strides, those of pools",
     ),
 ]
 
@@ -1603,6 +1717,43 @@ class BackboneParameters(TypedDict, total=False):
 
 class BackboneSweepParameters(BackboneParameters, SweepParameters, total=False):
     """The parameters of backbone."""
+
+
+class SerializeParameters(TypedDict, total=False):
+    """The parameters of serialize, without those of sweeps."""
+
+    preset: Optional[str]
+    num_features: Optional[int]
+    dtype: Optional[Union[SerializeDtype, Sequence[SerializeDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[SerializeFilter, Sequence[SerializeFilter]]]
+    format: Optional[SerializeFormat]
+    fields: Optional[Sequence[str]]
+    intensity_scale: Optional[float]
+    point_counts: Optional[Ints]
+    time_column: Optional[Flag]
+    remove_close: Optional[float]
+    time_field: Optional[str]
+    time_unit: Optional[Literal["s", "ms", "us", "ns"]]
+    time_origin: Optional[Union[float, str]]
+    deskew: Optional[Literal["off", "poses", "twists", "stream"]]
+    deskew_poses: Optional[Union[Numbers, str]]
+    deskew_twists: Optional[Union[Numbers, str]]
+    deskew_reference: Optional[float]
+    interpolation: Optional[Literal["screw", "slerp"]]
+    steps: Optional[Steps]
+    voxel_size: Optional[Union[float, Numbers]]
+    orders: Optional[Union[SerializeOrders, Sequence[SerializeOrders]]]
+    depth: Optional[int]
+    grid_origin: Optional[Numbers]
+    strides: Optional[Ints]
+    outputs: Optional[Union[SerializeOutputs, Sequence[SerializeOutputs]]]
+    metadata: Optional[Literal["full", "stable"]]
+    timeout_ms: Optional[int]
+
+
+class SerializeSweepParameters(SerializeParameters, SweepParameters, total=False):
+    """The parameters of serialize."""
 
 
 class VoxelizeResult(Result):
@@ -2160,6 +2311,116 @@ class BackboneResult(Result):
         names it, else None.
         """
         return self.tensors.get("points")
+
+    @property
+    def point_indices(self) -> Optional[NDArray[np.int32]]:
+        """[R] int32: the row of each of these points in the body, counted over all clouds. Only if outputs names it,
+        else None.
+        """
+        return self.tensors.get("point_indices")
+
+    @property
+    def point_rows(self) -> Optional[NDArray[np.int32]]:
+        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        represents it; -1 if dropped. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_rows")
+
+    @property
+    def point_fates(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
+        they left the row. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_fates")
+
+    @property
+    def point_steps(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: the number, from 1, of the step that dropped the row; 0 if no step did. Only if outputs names
+        it, else None.
+        """
+        return self.tensors.get("point_steps")
+
+
+class SerializeResult(Result):
+    """The tensors of serialize.
+
+    Sizes: N rows of the body, of all clouds; C columns of a row; R points of all clouds that the steps left; Q
+    curves of a serialization; G rows of all stages of pooling; E rows before each stage of pooling, of all stages; F
+    rows of each stage of pooling and one more, of all stages.
+    """
+
+    @property
+    def grid_coord(self) -> NDArray[np.int32]:
+        """[R, 3] int32: the cell x, y, z of each row of points, from the least cell or grid_origin."""
+        return self._tensor("grid_coord")
+
+    @property
+    def serialized_code(self) -> NDArray[np.int64]:
+        """[Q, R] int64: the code of each row on each curve; its cloud is in the bits above 3 * depth."""
+        return self._tensor("serialized_code")
+
+    @property
+    def serialized_order(self) -> NDArray[np.int32]:
+        """[Q, R] int32: the rows by ascending code, on each curve; rows with the same code ascend."""
+        return self._tensor("serialized_order")
+
+    @property
+    def serialized_inverse(self) -> NDArray[np.int32]:
+        """[Q, R] int32: the place of each row in serialized_order."""
+        return self._tensor("serialized_inverse")
+
+    @property
+    def pool_cluster(self) -> Optional[NDArray[np.int32]]:
+        """[E] int32: stage after stage: the row after the stage, of each row before it. Only with strides, else
+        None.
+        """
+        return self.tensors.get("pool_cluster")
+
+    @property
+    def pool_indices(self) -> Optional[NDArray[np.int32]]:
+        """[E] int32: stage after stage: the rows before it, by ascending row after it. Only with strides, else None."""
+        return self.tensors.get("pool_indices")
+
+    @property
+    def pool_indptr(self) -> Optional[NDArray[np.int32]]:
+        """[F] int32: stage after stage: where the rows of each new row begin in pool_indices, then their number.
+        Only with strides, else None.
+        """
+        return self.tensors.get("pool_indptr")
+
+    @property
+    def pool_head_indices(self) -> Optional[NDArray[np.int32]]:
+        """[G] int32: stage after stage: the first row of each new row. Only with strides, else None."""
+        return self.tensors.get("pool_head_indices")
+
+    @property
+    def pool_grid_coord(self) -> Optional[NDArray[np.int32]]:
+        """[G, 3] int32: the cells of the new rows, stage after stage. Only with strides, else None."""
+        return self.tensors.get("pool_grid_coord")
+
+    @property
+    def pool_serialized_code(self) -> Optional[NDArray[np.int64]]:
+        """[Q, G] int64: their codes on each curve. Only with strides, else None."""
+        return self.tensors.get("pool_serialized_code")
+
+    @property
+    def pool_serialized_order(self) -> Optional[NDArray[np.int32]]:
+        """[Q, G] int32: the new rows of each stage by ascending code, numbered from 0 in the stage. Only with
+        strides, else None.
+        """
+        return self.tensors.get("pool_serialized_order")
+
+    @property
+    def pool_serialized_inverse(self) -> Optional[NDArray[np.int32]]:
+        """[Q, G] int32: the place of each new row in that order. Only with strides, else None."""
+        return self.tensors.get("pool_serialized_inverse")
+
+    @property
+    def points(self) -> NDArray[np.float32]:
+        """[R, C] float32: the points that the steps left, without those out of the lattice, in the order of the
+        body.
+        """
+        return self._tensor("points")
 
     @property
     def point_indices(self) -> Optional[NDArray[np.int32]]:
@@ -3378,6 +3639,163 @@ class Operations:
         """
         return self._calls.points("backbone", BackboneResult, locals())
 
+    def serialize(
+        self,
+        points: Points,
+        preset: Optional[str] = None,
+        *,
+        num_features: Optional[int] = None,
+        dtype: Optional[Union[SerializeDtype, Sequence[SerializeDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[SerializeFilter, Sequence[SerializeFilter]]] = None,
+        format: Optional[SerializeFormat] = None,
+        fields: Optional[Sequence[str]] = None,
+        intensity_scale: Optional[float] = None,
+        point_counts: Optional[Ints] = None,
+        stream: Optional[str] = None,
+        streams: Optional[Sequence[str]] = None,
+        sweeps: Optional[int] = None,
+        pose: Optional[Numbers] = None,
+        poses: Optional[Numbers] = None,
+        mount: Optional[Numbers] = None,
+        time: Optional[float] = None,
+        times: Optional[Numbers] = None,
+        time_column: Optional[Flag] = None,
+        remove_close: Optional[float] = None,
+        time_field: Optional[str] = None,
+        time_unit: Optional[Literal["s", "ms", "us", "ns"]] = None,
+        time_origin: Optional[Union[float, str]] = None,
+        deskew: Optional[Literal["off", "poses", "twists", "stream"]] = None,
+        deskew_poses: Optional[Union[Numbers, str]] = None,
+        deskew_twists: Optional[Union[Numbers, str]] = None,
+        deskew_reference: Optional[float] = None,
+        interpolation: Optional[Literal["screw", "slerp"]] = None,
+        steps: Optional[Steps] = None,
+        voxel_size: Optional[Union[float, Numbers]] = None,
+        orders: Optional[Union[SerializeOrders, Sequence[SerializeOrders]]] = None,
+        depth: Optional[int] = None,
+        grid_origin: Optional[Numbers] = None,
+        strides: Optional[Ints] = None,
+        outputs: Optional[Union[SerializeOutputs, Sequence[SerializeOutputs]]] = None,
+        metadata: Optional[Literal["full", "stable"]] = None,
+        timeout_ms: Optional[int] = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> SerializeResult:
+        """Points in, codes and orders along curves out.
+
+        Args:
+            points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes, which the parameters
+                describe: rows as the service takes them or, with format, a file. Arrays are numpy arrays, objects in
+                CPU memory with __array__ or __dlpack__, or buffers of such numbers.
+            preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
+            num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
+                64; default: 4
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
+            format: format of the body's points; without it raw: rows of dtype
+            fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
+                allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
+            intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
+            point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
+                allowed: 1 to 1024 whole numbers that add up to the rows of the body
+            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
+                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
+                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
+                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
+                numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
+                each sweep of point_counts, each of 16 numbers, or each of 7
+            mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
+                allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
+                1e12
+            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
+                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
+            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
+                the sweep is moved; allowed: a finite number above 0
+            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
+                seconds from time_origin; allowed: a name other than x, y and z
+            time_unit: unit of time_field; without it s
+            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
+                number
+            deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
+                the motion of the stream from the previous sweep to this sweep; without it off
+            deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
+                separated by semicolons: t and a pose
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
+                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+                number
+            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
+                and slerp; without it screw
+            steps: what happens to the points before the operation, as a list of steps in their order:
+                [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
+                taken as the service takes them.
+            voxel_size: metres; edges of the cells; points over 1048575 cells from 0,0,0 are dropped as
+                out_of_lattice; allowed: one number for all axes, or x,y,z, finite, each above 0
+            orders: the curves that order the points, each once; strides pools along the first; default:
+                z,z-trans,hilbert,hilbert-trans
+            depth: bits of a code for each axis; without it the bits of the largest value in grid_coord plus 1;
+                allowed: a whole number from 1 to 16
+            grid_origin: metres; the point whose cell is 0,0,0; points below are out_of_lattice; without it each
+                cloud's least cell is 0,0,0; allowed: x,y,z, finite
+            strides: stages of pooling: a stage joins cells of its stride along each axis; without it there are none;
+                allowed: 1 to 8 powers of two, from 1 to 65536
+            outputs: tensors to return; without it points, the tensors serialized and, with strides, those of pools
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
+                without it full
+            timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
+                allowed: a whole number from 0 to 3600000; default: 0
+            metadata_only: make no tensors
+            request_id: id of the request in the service's log; without it, the service makes one
+            traceparent: W3C trace context of the request, for the service's log
+
+        Returns the tensors, as attributes and as a mapping:
+            grid_coord: [R, 3] int32; the cell x, y, z of each row of points, from the least cell or grid_origin
+            serialized_code: [Q, R] int64; the code of each row on each curve; its cloud is in the bits above 3 *
+                depth
+            serialized_order: [Q, R] int32; the rows by ascending code, on each curve; rows with the same code ascend
+            serialized_inverse: [Q, R] int32; the place of each row in serialized_order
+            pool_cluster: [E] int32; stage after stage: the row after the stage, of each row before it; only with
+                strides
+            pool_indices: [E] int32; stage after stage: the rows before it, by ascending row after it; only with
+                strides
+            pool_indptr: [F] int32; stage after stage: where the rows of each new row begin in pool_indices, then
+                their number; only with strides
+            pool_head_indices: [G] int32; stage after stage: the first row of each new row; only with strides
+            pool_grid_coord: [G, 3] int32; the cells of the new rows, stage after stage; only with strides
+            pool_serialized_code: [Q, G] int64; their codes on each curve; only with strides
+            pool_serialized_order: [Q, G] int32; the new rows of each stage by ascending code, numbered from 0 in the
+                stage; only with strides
+            pool_serialized_inverse: [Q, G] int32; the place of each new row in that order; only with strides
+            points: [R, C] float32; the points that the steps left, without those out of the lattice, in the order of
+                the body
+            point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
+                outputs names it
+            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
+                that represents it; -1 if dropped; only if outputs names it
+            point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
+                metadata; 0 if they left the row; only if outputs names it
+            point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
+                outputs names it
+
+        Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
+        TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
+        or the model's value counts, else the default.
+        """
+        return self._calls.points("serialize", SerializeResult, locals())
+
     @overload
     def file_bytes(
         self,
@@ -3443,6 +3861,17 @@ class Operations:
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
         **parameters: Unpack[BackboneSweepParameters],
+    ) -> NDArray[np.uint8]: ...
+    @overload
+    def file_bytes(
+        self,
+        operation: Literal["serialize"],
+        points: Points,
+        media_type: str = "application/vnd.safetensors",
+        *,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Unpack[SerializeSweepParameters],
     ) -> NDArray[np.uint8]: ...
     def file_bytes(
         self,
@@ -3531,6 +3960,18 @@ class Operations:
         keep: bool = False,
         **parameters: Unpack[BackboneParameters],
     ) -> Stream[BackboneResult]: ...
+    @overload
+    def stream(
+        self,
+        name: str,
+        sweeps: int,
+        *,
+        operation: Literal["serialize"],
+        streams: Optional[Sequence[str]] = None,
+        mount: Optional[Numbers] = None,
+        keep: bool = False,
+        **parameters: Unpack[SerializeParameters],
+    ) -> Stream[SerializeResult]: ...
     def stream(
         self,
         name: str,
@@ -3561,6 +4002,7 @@ class Operations:
             "transform": TransformResult,
             "detect": DetectResult,
             "backbone": BackboneResult,
+            "serialize": SerializeResult,
         }
         if operation not in results:
             raise ValueError(f"operation is {operation!r}; expected {', '.join(results)}")

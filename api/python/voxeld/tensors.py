@@ -26,6 +26,7 @@ DTYPES: Dict[str, np.dtype[Any]] = {
     "F32": np.dtype("<f4"),
     "F16": np.dtype("<f2"),
     "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
     "U8": np.dtype("u1"),
 }
 

@@ -1,4 +1,6 @@
 // See base.h. A radix sort, least digit first.
+#include <string.h>
+
 #include "kernels/cpu/base/base.h"
 
 enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
@@ -16,6 +18,46 @@ static void sort_by_digit(struct vx_stop *stop, const struct cpu_keyed *from, st
     before += here;
   }
   VX_EACH_ROW(stop, i, 0, count) to[place[digit_of(from[i].key, shift)]++] = from[i];
+}
+
+enum { WORD_DIGIT_BITS = 11, WORD_DIGITS = 1 << WORD_DIGIT_BITS, MOST_WORD_DIGITS = 6 };
+
+// Where the words of each digit begin, for all digits of a key, from one pass.
+struct word_places {
+  int32_t at[MOST_WORD_DIGITS][WORD_DIGITS];
+};
+
+static void count_word_digits(struct vx_stop *stop, const uint64_t *words, int32_t count, int low_bit, int digits,
+                              struct word_places *places) {
+  memset(places->at, 0, (size_t)digits * sizeof *places->at);
+  VX_EACH_ROW(stop, i, 0, count) {
+    uint64_t key = words[i] >> low_bit;
+    for (int digit = 0; digit < digits; digit++, key >>= WORD_DIGIT_BITS) places->at[digit][key % WORD_DIGITS]++;
+  }
+  for (int digit = 0; digit < digits; digit++) {
+    int32_t before = 0;
+    for (int value = 0; value < WORD_DIGITS; value++) {
+      int32_t here = places->at[digit][value];
+      places->at[digit][value] = before;
+      before += here;
+    }
+  }
+}
+
+uint64_t *cpu_sort_words(struct vx_stop *stop, uint64_t *words, uint64_t *spare, int32_t count, int low_bit,
+                         int key_bits) {
+  struct word_places places;
+  int digits = (key_bits + WORD_DIGIT_BITS - 1) / WORD_DIGIT_BITS;
+  count_word_digits(stop, words, count, low_bit, digits, &places);
+  for (int digit = 0; digit < digits; digit++) {
+    int32_t *place = places.at[digit];
+    int shift = low_bit + digit * WORD_DIGIT_BITS;
+    VX_EACH_ROW(stop, i, 0, count) spare[place[words[i] >> shift & (WORD_DIGITS - 1)]++] = words[i];
+    uint64_t *sorted = spare;
+    spare = words;
+    words = sorted;
+  }
+  return words;
 }
 
 struct cpu_keyed *cpu_sort(struct vx_stop *stop, struct cpu_keyed *items, struct cpu_keyed *spare, int32_t count,

@@ -148,6 +148,8 @@ static enum vx_status run_steps(struct cpu_chain *chain, struct error *error) {
     status = steps[asked->steps[i].type](chain, &asked->steps[i], error);
     chain->job->report->step_ns[i] = clock_ns() - began;
   }
+  chain->number = 0;
+  if (status == VX_OK && chain->job->op == VX_SERIALIZE) status = cpu_drop_outside(chain, error);
   return status == VX_OK ? count(chain, error) : status;
 }
 
@@ -235,7 +237,7 @@ enum vx_status cpu_points(struct vx_lane *lane, struct vx_job *job, struct error
 // The operation runs on the rows that are left, in place of the body.
 static enum vx_status operate(const struct cpu_chain *chain, cpu_operation *operation, struct error *error) {
   struct vx_job *job = chain->job;
-  for (int32_t i = 0; i < chain->num_slices && operation == cpu_points; i++)
+  for (int32_t i = 0; i < chain->num_slices && vx_operations[job->op].chained; i++)
     job->row_counts[chain->slices[i].cloud] += chain->slices[i].left;
   chain->lane->points = vx_points_of(VX_FLOAT32, chain->num_rows, chain->columns, chain->rows);
   enum vx_status status = operation(chain->lane, job, error);

@@ -39,7 +39,7 @@ static bool has_means(const struct vx_downsample *params) {
 }
 
 // Takes `params` by value and `cells` as a constant, so that the loop has no branch.
-static inline void locate_on_axis(struct vx_downsample params, enum vx_downsample_cells cells, int axis, const float *p,
+static inline void locate_on_axis(struct vx_downsample params, enum vx_lattice_cells cells, int axis, const float *p,
                                   int32_t *cell, int32_t *inside) {
   params.cells = cells;
   for (int32_t i = 0; i < CHUNK; i++) inside[i] &= vx_lattice_on_axis(&params, axis, p[i], &cell[i]);

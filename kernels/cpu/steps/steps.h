@@ -75,6 +75,9 @@ typedef enum vx_status cpu_step(struct cpu_chain *chain, const struct vx_step *s
 VX_STEPS(X)
 #undef X
 
+// The last step of a job that serializes: drops the rows whose cell is outside (kernels/serialize.h).
+VX_WARN_UNUSED enum vx_status cpu_drop_outside(struct cpu_chain *chain, struct error *error);
+
 typedef enum vx_status cpu_operation(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
 // The operation of a job that only has a chain.

@@ -161,7 +161,7 @@ static bool numbers_rows(const struct vx_job *job) {
       VX_TENSOR_BIT(VX_LEFT_POINTS) | VX_TENSOR_BIT(VX_POINT_INDICES) | VX_TENSOR_BIT(VX_POINT_ROWS);
   bool alone = (vx_operations[job->op].tensors & ~VX_CHAIN_TENSORS) == 0;
   bool ranked = vx_starts_at_rank(job) && job->params.fps.sampling.start > 0;
-  return (job->tensors & readers) != 0 || (alone && job->num_clouds > 1) || ranked;
+  return (job->tensors & readers) != 0 || (alone && job->num_clouds > 1) || ranked || job->op == VX_SERIALIZE;
 }
 
 static uint32_t count_matrices(const struct vx_job *job) {
@@ -261,6 +261,8 @@ static enum vx_status run_steps(struct cuda_chain *chain, struct error *error) {
     chain->rows.number = (uint8_t)(i + 1);
     CUDA_TRY(step_of(asked->steps[i].type)(chain, &asked->steps[i], error));
   }
+  chain->rows.number = 0;
+  if (chain->run.job->op == VX_SERIALIZE) CUDA_TRY(cuda_drop_outside(chain, error));
   if (chain->row_of) {
     struct cuda_scan scan = cuda_take_scan(chain);
     CUDA_TRY(cuda_launch("number_kernel", number_kernel, scan.num_tiles, SCAN_BLOCK, 0, &chain->run, error, chain->rows,
@@ -274,8 +276,8 @@ static enum vx_status run_steps(struct cuda_chain *chain, struct error *error) {
 
 // ---- a job that only has a chain ------------------------------------------------------------------------------------
 
-// A cloud's rows: those before the next cloud minus those before this one.
-static void read_rows(const struct cuda_run *run, int64_t left) {
+// A cloud has the rows before the next cloud minus those before itself.
+void cuda_read_rows(const struct cuda_run *run, int64_t left) {
   const volatile struct cuda_chain_counters *told = &run->lane->status->chain;
   int64_t after = left;
   for (int32_t cloud = run->clouds.count - 1; cloud >= 0; cloud--) {
@@ -295,7 +297,7 @@ enum vx_status cuda_points(struct cuda_run *run, struct error *error) {
   cuda_read_chain(run->lane);
   job->counts.kept = job->report->left;
   job->counts.not_finite = job->counts.received - job->counts.kept;
-  read_rows(run, job->report->left);
+  cuda_read_rows(run, job->report->left);
   if (run->tensors == 0) return cuda_clean(run, error);
   CUDA_TRY(cuda_take_output(run, error));
   if (run->layout.bytes > 0) CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));

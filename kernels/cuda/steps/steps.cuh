@@ -80,6 +80,12 @@ typedef enum vx_status cuda_step(struct cuda_chain *chain, const struct vx_step 
 VX_STEPS(X)
 #undef X
 
+// The last step of a job that serializes: drops the rows whose cell is outside (kernels/serialize.h).
+VX_WARN_UNUSED enum vx_status cuda_drop_outside(struct cuda_chain *chain, struct error *error);
+
+// Fills row_counts with the rows that the chain left, once they are numbered and the host has awaited the sizes.
+void cuda_read_rows(const struct cuda_run *run, int64_t left);
+
 // The operation of a job that only has a chain.
 VX_WARN_UNUSED enum vx_status cuda_points(struct cuda_run *run, struct error *error);
 

@@ -19,9 +19,11 @@ static void built_in_presets_load(void **state) {
                                       "nuscenes_centerpoint_voxel01",
                                       "nuscenes_dynamic_pillar",
                                       "nuscenes_pointpillar",
+                                      "nuscenes_ptv3",
                                       "voxelize_cuda",
                                       "waymo_centerpoint",
-                                      "waymo_pointpillar"};
+                                      "waymo_pointpillar",
+                                      "waymo_ptv3"};
   struct error error;
   struct presets *presets = presets_load("", &error);
   assert_non_null(presets);
@@ -197,7 +199,7 @@ static void a_directory_overrides_and_adds(void **state) {
   }
   struct presets *presets = presets_load(directory, &error);
   if (!presets) fail_msg("%s", error.text);
-  assert_int_equal(presets_count(presets), 10);
+  assert_int_equal(presets_count(presets), 12);
   assert_int_equal(presets_request(presets_find(presets, "kitti_second"))->job.params.voxelize.max_voxels, 77);
   assert_int_equal(presets_request(presets_find(presets, "mine"))->job.params.voxelize.max_voxels, 77);
   presets_free(presets);

@@ -36,6 +36,18 @@ static void names(void **state) {
                                  "iou",
                                  "sparse_coords",
                                  "sparse_features",
+                                 "grid_coord",
+                                 "serialized_code",
+                                 "serialized_order",
+                                 "serialized_inverse",
+                                 "pool_cluster",
+                                 "pool_indices",
+                                 "pool_indptr",
+                                 "pool_head_indices",
+                                 "pool_grid_coord",
+                                 "pool_serialized_code",
+                                 "pool_serialized_order",
+                                 "pool_serialized_inverse",
                                  "bev_features",
                                  "occupancy",
                                  "occupancy_counts",
@@ -50,14 +62,16 @@ static void names(void **state) {
                                  "point_rows",
                                  "point_fates",
                                  "point_steps"};
-  const char *const stages[] = {"copy_in", "steps",    "voxelize", "features", "encoder", "scatter",
-                                "sample",  "backbone", "network",  "decode",   "nms",     "copy_out"};
+  const char *const stages[] = {"copy_in",   "steps",    "voxelize", "features", "encoder", "scatter", "sample",
+                                "serialize", "backbone", "network",  "decode",   "nms",     "copy_out"};
   for (int i = 0; i < VX_TENSOR_COUNT; i++) assert_string_equal(vx_tensors[i].name, tensors[i]);
   for (int i = 0; i < VX_STAGE_COUNT; i++) assert_string_equal(vx_stage_names[i], stages[i]);
   assert_string_equal(vx_dtype_name(VX_FLOAT32), "F32");
   assert_string_equal(vx_dtype_name(VX_FLOAT16), "F16");
   assert_string_equal(vx_dtype_name(VX_INT32), "I32");
   assert_string_equal(vx_dtype_name(VX_UINT8), "U8");
+  assert_string_equal(vx_dtype_name(VX_INT64), "I64");
+  assert_int_equal(vx_dtype_size(VX_INT64), 8);
   assert_int_equal(vx_dtype_size(VX_FLOAT32), 4);
   assert_int_equal(vx_dtype_size(VX_FLOAT16), 2);
   assert_int_equal(vx_dtype_size(VX_INT32), 4);

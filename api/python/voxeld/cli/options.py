@@ -57,6 +57,10 @@ examples:
   voxeld-client detect velodyne/ --model kitti --output boxes/
   voxeld-client detect drive.mcap --topic /lidar_top --model kitti --output boxes.mcap
 """,
+    "serialize": """\
+examples:
+  voxeld-client serialize *.bin --preset nuscenes_ptv3 --output ptv3/ --to npz
+""",
     "backbone": """\
 examples:
   voxeld-client backbone velodyne/ --model second --output features/

@@ -17,6 +17,7 @@ OPERATIONS: Dict[str, str] = {
     "transform": "move, crop and cut the points of each scan",
     DETECT: "find boxes in each scan",
     "backbone": "make features of each scan by a model's sparse backbone",
+    "serialize": "order the points of each scan along curves",
 }
 SEVERAL = ("point_counts", "times", "poses")
 STREAM = "stream"

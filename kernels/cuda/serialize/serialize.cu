@@ -1,0 +1,480 @@
+// See serialize.cuh. cuda_serialize, at the end of this file, shows all of it.
+//
+//   cells    Finds the cell of each row that the chain left, and the least and the largest cell of each cloud. The host
+//            awaits the number of rows and the largest value in grid_coord, which give the depth.
+//   codes    Makes the codes of all curves, and keys that also have the curve in their highest bits.
+//   sort     cub sorts the keys of all curves together. The sort is stable, so rows with the same code ascend.
+//   count    Counts the rows of each stage of pooling in the sorted codes of the first curve. The host awaits them.
+//   write    Writes the tensors of the rows into the image of the output.
+//   pool     For each stage: cub sorts the rows by their key on the first curve, and sums up where a key begins. Then
+//            codes, sort and write of the new rows.
+#include "kernels/cuda/serialize/serialize.cuh"
+
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+
+#include "kernels/cuda/base/chain.cuh"
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/host.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/publish.cuh"
+#include "kernels/cuda/base/tensors.cuh"
+#include "kernels/cuda/base/transfer.cuh"
+#include "kernels/cuda/steps/steps.cuh"
+
+enum { BLOCK = 256, AXES = 3 };
+
+// The rows of a level: those that the chain left, or those of a stage.
+struct level {
+  int32_t *grid;    // [rows, 3]
+  uint64_t *codes;  // [orders, rows]
+  uint32_t rows;
+  int32_t depth;
+};
+
+// What kernels need of a job.
+struct serial {
+  struct vx_serial_lattice lattice;
+  const int32_t *row_of;         // [num_points]: of the chain
+  uint32_t *least, *most;        // [clouds, 3]: cells
+  uint16_t *cloud_of;            // [rows]: of each row that is left
+  uint64_t *keys, *sorted_keys;  // [orders, rows]
+  uint32_t *ids, *sorted_ids;    // [orders, rows]
+  uint32_t *order, *inverse;     // [orders, rows]
+  uint32_t *begins, *before;     // [rows]: whether a new row begins at a place; new rows that begin before it
+  uint32_t *cluster, *indptr, *heads;
+  unsigned long long *counts;  // [VX_MAX_POOLS]: rows of each stage
+  int32_t orders[VX_CURVES], num_orders;
+  bool fixed;
+  int cloud_bits;
+};
+
+struct serialize {
+  struct serial s;
+  struct level levels[2];
+  struct level *level;  // the current one
+  unsigned char *cub;
+  size_t cub_bytes;
+  int64_t rows_done, inputs_done, pooled;  // of the tensors of stages
+};
+
+// ---- cells ----------------------------------------------------------------------------------------------------------
+
+static __global__ void __launch_bounds__(BLOCK)
+    begin_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s) {
+  cuda_wait();
+  for (uint32_t i = threadIdx.x; i < (uint32_t)v.clouds.count * AXES; i += BLOCK) {
+    s.least[i] = s.fixed ? 0 : UINT32_MAX;
+    s.most[i] = 0;
+  }
+  if (threadIdx.x < VX_MAX_POOLS) s.counts[threadIdx.x] = 0;
+  if (threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = v.counters->moments[CUDA_ARRIVED] = cuda_now();
+}
+
+// Called by a whole warp. Usually all of its rows belong to one cloud.
+static __device__ void note_cells(const struct serial &s, bool here, uint32_t cloud, const int32_t cell[AXES]) {
+  uint32_t all = __ballot_sync(~0u, here);
+  if (all == 0) return;
+  uint32_t one = __shfl_sync(~0u, cloud, __ffs(all) - 1);
+  bool together = __ballot_sync(~0u, here && cloud != one) == 0;
+  for (int axis = 0; axis < AXES; axis++) {
+    uint32_t least = here ? (uint32_t)cell[axis] : UINT32_MAX, most = here ? (uint32_t)cell[axis] : 0;
+    if (together) least = ~cuda_warp_max(~least), most = cuda_warp_max(most);
+    if (!(together ? threadIdx.x % 32 == 0 : here)) continue;
+    uint32_t *at = together ? s.least + one * AXES : s.least + cloud * AXES;
+    if (!s.fixed) atomicMin(at + axis, least);
+    atomicMax(s.most + (at - s.least) + axis, most);
+  }
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    cells_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct serial s,
+                 const __grid_constant__ struct level level) {
+  cuda_wait();
+  uint64_t point = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  int32_t row = point < r.clouds.num_points ? s.row_of[point] : -1, cell[AXES] = {0, 0, 0};
+  uint32_t cloud = 0;
+  if (row >= 0) {
+    cloud = (uint32_t)cuda_cloud_of_point(r.clouds, (uint32_t)point);
+    (void)vx_serial_cell(&s.lattice, r.points + point * r.columns, cell);
+    for (int axis = 0; axis < AXES; axis++) level.grid[(uint64_t)row * AXES + axis] = cell[axis];
+    s.cloud_of[row] = (uint16_t)cloud;
+  }
+  note_cells(s, row >= 0, cloud, cell);
+}
+
+// One block. Tells the host the largest value in grid_coord. A cloud without rows has no largest cell.
+static __global__ void __launch_bounds__(BLOCK)
+    most_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s) {
+  __shared__ uint32_t largest;
+  cuda_wait();
+  if (threadIdx.x == 0) largest = 0;
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < (uint32_t)v.clouds.count * AXES; i += BLOCK)
+    if (s.least[i] != UINT32_MAX) atomicMax(&largest, s.most[i] - s.least[i]);
+  __syncthreads();
+  if (threadIdx.x == 0) v.status->sparse[0] = largest;
+  publish(v, v.sequence);
+}
+
+// ---- codes ----------------------------------------------------------------------------------------------------------
+
+static __global__ void __launch_bounds__(BLOCK)
+    codes_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level) {
+  cuda_wait();
+  uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
+  if (row >= level.rows) return;
+  int32_t *at = level.grid + (uint64_t)row * AXES;
+  uint32_t cloud = s.cloud_of[row], cell[AXES];
+  for (int axis = 0; axis < AXES; axis++) {
+    cell[axis] = (uint32_t)at[axis] - s.least[cloud * AXES + axis];
+    at[axis] = (int32_t)cell[axis];
+  }
+  for (int32_t k = 0; k < s.num_orders; k++) {
+    bool swap = vx_is_transposed(s.orders[k]);
+    uint32_t x = cell[swap ? 1 : 0], y = cell[swap ? 0 : 1], z = cell[2];
+    uint64_t key = vx_is_hilbert(s.orders[k]) ? vx_hilbert_key(level.depth, x, y, z) : vx_z_key(x, y, z);
+    level.codes[(uint64_t)k * level.rows + row] = (uint64_t)cloud << 3 * level.depth | key;
+  }
+}
+
+// The bits of a code, and of a key that also has its curve.
+static __host__ __device__ inline int code_bits(const struct serial &s, const struct level &level) {
+  return 3 * level.depth + s.cloud_bits;
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    keys_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level) {
+  cuda_wait();
+  uint64_t i = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (i >= (uint64_t)level.rows * s.num_orders) return;
+  s.keys[i] = i / level.rows << code_bits(s, level) | level.codes[i];
+  s.ids[i] = (uint32_t)(i % level.rows);
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    order_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level) {
+  cuda_wait();
+  uint64_t i = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (i >= (uint64_t)level.rows * s.num_orders) return;
+  uint64_t first = i / level.rows * level.rows;
+  s.order[i] = s.sorted_ids[i];
+  s.inverse[first + s.sorted_ids[i]] = (uint32_t)(i - first);
+}
+
+// Sorts by at least one bit: cub may leave the output empty without.
+static cudaError_t sort_keys(const struct cuda_run *run, const struct serial &s, uint64_t count, int bits, void *cub,
+                             size_t *bytes) {
+  return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint64_t *)s.keys, s.sorted_keys, (const uint32_t *)s.ids,
+                                         s.sorted_ids, (int64_t)count, 0, bits > 0 ? bits : 1, run->stream);
+}
+
+static enum vx_status sort_level(const struct cuda_run *run, struct serialize *own, struct error *error) {
+  const struct level &level = *own->level;
+  uint64_t items = (uint64_t)level.rows * own->s.num_orders;
+  if (items == 0) return VX_OK;
+  unsigned blocks = cuda_blocks(items, BLOCK);
+  size_t bytes = own->cub_bytes;
+  int bits = code_bits(own->s, level) + vx_bits_for(own->s.num_orders);
+  CUDA_TRY(cuda_launch("keys_kernel", keys_kernel, blocks, BLOCK, 0, run, error, own->s, level));
+  CUDA_TRY(cuda_check(sort_keys(run, own->s, items, bits, own->cub, &bytes), "cub::DeviceRadixSort", error));
+  return cuda_launch("order_kernel", order_kernel, blocks, BLOCK, 0, run, error, own->s, level);
+}
+
+// ---- count ----------------------------------------------------------------------------------------------------------
+
+// The shift of each stage from the codes of the first level.
+struct shifts {
+  int32_t count;
+  int32_t of[VX_MAX_POOLS];
+};
+
+static __global__ void __launch_bounds__(BLOCK)
+    count_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s, uint32_t rows,
+                 const __grid_constant__ struct shifts shifts) {
+  cuda_wait();
+  uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
+  uint64_t key = i < rows ? s.sorted_keys[i] : 0, last = i > 0 && i < rows ? s.sorted_keys[i - 1] : 0;
+  for (int32_t stage = 0; stage < shifts.count; stage++) {
+    bool begins = i < rows && (i == 0 || key >> shifts.of[stage] != last >> shifts.of[stage]);
+    uint32_t all = __ballot_sync(~0u, begins);
+    if (threadIdx.x % 32 == 0 && all != 0) atomicAdd(&s.counts[stage], (unsigned long long)__popc(all));
+  }
+  if (!cuda_last_block(&v.counters->order_ticket, gridDim.x)) return;
+  if (threadIdx.x < VX_MAX_POOLS) v.status->sparse[threadIdx.x] = atomicAdd(&s.counts[threadIdx.x], 0ull);
+  __threadfence_system();
+  publish(v, v.sequence + 1);
+}
+
+static enum vx_status count_pools(struct cuda_run *run, const struct serialize *own, struct error *error) {
+  const struct vx_serialize *params = &run->job->params.serialize;
+  struct shifts shifts = {};
+  int32_t depth = own->level->depth, shift = 0;
+  uint32_t rows = own->level->rows;
+  if (params->num_pools == 0 || rows == 0) return VX_OK;
+  for (shifts.count = 0; shifts.count < params->num_pools; shifts.count++) {
+    int32_t bits = vx_pool_bits(params, shifts.count, depth);
+    depth -= bits;
+    shift += 3 * bits;
+    shifts.of[shifts.count] = shift;
+  }
+  CUDA_TRY(cuda_launch("count_kernel", count_kernel, cuda_blocks(rows, BLOCK), BLOCK, 0, run, error, *run, own->s, rows,
+                       shifts));
+  CUDA_TRY(cuda_read_counters(run, run->sequence + 1, error));
+  for (int32_t stage = 0; stage < params->num_pools; stage++)
+    run->job->counts.level_rows[stage] = (int64_t)run->lane->status->sparse[stage];
+  return VX_OK;
+}
+
+// ---- write ----------------------------------------------------------------------------------------------------------
+
+typedef struct cuda_tensors<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE> serial_tensors;
+
+// Where the tensors of a level go: its first row, and the rows of all levels in these tensors.
+struct place {
+  enum vx_tensor grid, code;  // two more tensors follow `code`
+  uint64_t at, width;
+};
+
+static __global__ void __launch_bounds__(BLOCK)
+    write_level_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s,
+                       const __grid_constant__ struct level level, const __grid_constant__ serial_tensors tensors,
+                       const __grid_constant__ struct place place) {
+  cuda_wait();
+  uint64_t begin = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, step = (uint64_t)gridDim.x * BLOCK;
+  int32_t *grid = tensors.of<int32_t>(place.grid);
+  uint64_t *codes = tensors.of<uint64_t>(place.code);
+  uint32_t *order = tensors.of<uint32_t>((enum vx_tensor)(place.code + 1));
+  uint32_t *inverse = tensors.of<uint32_t>((enum vx_tensor)(place.code + 2));
+  if (place.grid == VX_GRID_COORD) tensors.zero_gaps(begin);
+  for (uint64_t i = begin; grid && i < (uint64_t)level.rows * AXES; i += step)
+    grid[place.at * AXES + i] = level.grid[i];
+  for (uint64_t i = begin; i < (uint64_t)level.rows * s.num_orders; i += step) {
+    uint64_t to = i / level.rows * place.width + place.at + i % level.rows;
+    if (codes) codes[to] = level.codes[i];
+    if (order) order[to] = s.order[i];
+    if (inverse) inverse[to] = s.inverse[i];
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_GATHERED], cuda_now());
+}
+
+static enum vx_status write_level(const struct cuda_run *run, const struct serialize *own, const struct place &place,
+                                  struct error *error) {
+  uint64_t items = (uint64_t)own->level->rows * AXES;
+  return cuda_launch("write_level_kernel", write_level_kernel, cuda_looping_blocks(run, items, BLOCK, 8), BLOCK, 0, run,
+                     error, *run, own->s, *own->level, cuda_tensors_of<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE>(run),
+                     place);
+}
+
+// ---- pool -----------------------------------------------------------------------------------------------------------
+
+static __global__ void __launch_bounds__(BLOCK)
+    pool_keys_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level, int shift) {
+  cuda_wait();
+  uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
+  if (row >= level.rows) return;
+  s.keys[row] = level.codes[row] >> shift;
+  s.ids[row] = row;
+}
+
+static __global__ void __launch_bounds__(BLOCK) begins_kernel(const __grid_constant__ struct serial s, uint32_t rows) {
+  cuda_wait();
+  uint32_t place = blockIdx.x * BLOCK + threadIdx.x;
+  if (place < rows) s.begins[place] = place == 0 || s.sorted_keys[place] != s.sorted_keys[place - 1];
+}
+
+// Writes the tensors of a stage that have no curve, and what the next level is made of.
+static __global__ void __launch_bounds__(BLOCK)
+    clusters_kernel(const __grid_constant__ struct serial s, uint32_t rows, uint32_t new_rows,
+                    const __grid_constant__ serial_tensors tensors, uint64_t input_at, uint64_t end_at, uint64_t at) {
+  cuda_wait();
+  uint32_t place = blockIdx.x * BLOCK + threadIdx.x;
+  int32_t *cluster = tensors.of<int32_t>(VX_POOL_CLUSTER), *indices = tensors.of<int32_t>(VX_POOL_INDICES);
+  int32_t *indptr = tensors.of<int32_t>(VX_POOL_INDPTR), *heads = tensors.of<int32_t>(VX_POOL_HEAD_INDICES);
+  if (place == 0 && indptr) indptr[end_at + new_rows] = (int32_t)rows;
+  if (place >= rows) return;
+  uint32_t row = s.sorted_ids[place], begins = s.begins[place], number = s.before[place] + begins - 1;
+  if (cluster) cluster[input_at + row] = (int32_t)number;
+  if (indices) indices[input_at + place] = (int32_t)row;
+  if (begins == 0) return;
+  s.heads[number] = row;
+  if (indptr) indptr[end_at + number] = (int32_t)place;
+  if (heads) heads[at + number] = (int32_t)row;
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    heads_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level from,
+                 const __grid_constant__ struct level to, int bits) {
+  cuda_wait();
+  uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
+  if (row >= to.rows) return;
+  uint64_t head = s.heads[row];
+  for (int axis = 0; axis < AXES; axis++) to.grid[(uint64_t)row * AXES + axis] = from.grid[head * AXES + axis] >> bits;
+  for (int32_t k = 0; k < s.num_orders; k++)
+    to.codes[(uint64_t)k * to.rows + row] = from.codes[(uint64_t)k * from.rows + head] >> 3 * bits;
+}
+
+static cudaError_t sum_begins(const struct cuda_run *run, const struct serial &s, uint32_t rows, void *cub,
+                              size_t *bytes) {
+  return cub::DeviceScan::ExclusiveSum(cub, *bytes, s.begins, s.before, (int64_t)rows, run->stream);
+}
+
+// Lines up the rows by their key on the first curve.
+static enum vx_status line_up(const struct cuda_run *run, const struct serialize *own, int bits, struct error *error) {
+  const struct level &level = *own->level;
+  unsigned blocks = cuda_blocks(level.rows, BLOCK);
+  size_t sort_bytes = own->cub_bytes, sum_bytes = own->cub_bytes;
+  if (level.rows == 0) return VX_OK;
+  CUDA_TRY(cuda_launch("pool_keys_kernel", pool_keys_kernel, blocks, BLOCK, 0, run, error, own->s, level, 3 * bits));
+  CUDA_TRY(cuda_check(sort_keys(run, own->s, level.rows, code_bits(own->s, level) - 3 * bits, own->cub, &sort_bytes),
+                      "cub::DeviceRadixSort", error));
+  CUDA_TRY(cuda_launch("begins_kernel", begins_kernel, blocks, BLOCK, 0, run, error, own->s, level.rows));
+  return cuda_check(sum_begins(run, own->s, level.rows, own->cub, &sum_bytes), "cub::DeviceScan", error);
+}
+
+static enum vx_status run_stage(const struct cuda_run *run, struct serialize *own, int32_t stage, struct error *error) {
+  const struct level from = *own->level;
+  int bits = vx_pool_bits(&run->job->params.serialize, stage, from.depth);
+  struct level *to = &own->levels[own->level == &own->levels[0]];
+  to->rows = (uint32_t)run->job->counts.level_rows[stage];
+  to->depth = from.depth - bits;
+  CUDA_TRY(line_up(run, own, bits, error));
+  CUDA_TRY(cuda_launch("clusters_kernel", clusters_kernel, cuda_looping_blocks(run, from.rows, BLOCK, UINT16_MAX),
+                       BLOCK, 0, run, error, own->s, from.rows, to->rows,
+                       cuda_tensors_of<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE>(run), (uint64_t)own->inputs_done,
+                       (uint64_t)own->rows_done + (uint64_t)stage, (uint64_t)own->rows_done));
+  if (to->rows > 0)
+    CUDA_TRY(cuda_launch("heads_kernel", heads_kernel, cuda_blocks(to->rows, BLOCK), BLOCK, 0, run, error, own->s, from,
+                         *to, bits));
+  own->level = to;
+  CUDA_TRY(sort_level(run, own, error));
+  const struct place place = {VX_POOL_GRID_COORD, VX_POOL_SERIALIZED_CODE, (uint64_t)own->rows_done,
+                              (uint64_t)own->pooled};
+  CUDA_TRY(write_level(run, own, place, error));
+  own->inputs_done += from.rows;
+  own->rows_done += to->rows;
+  return VX_OK;
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+// Runs twice: over an empty arena to measure, then over the lane's scratch.
+static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points, struct cuda_arena *arena) {
+  struct serial *s = &own->s;
+  uint64_t items = points * (uint64_t)s->num_orders, clouds = (uint64_t)run->clouds.count;
+  cuda_take_clouds(run, arena);
+  take(arena, &s->least, clouds * AXES);
+  take(arena, &s->most, clouds * AXES);
+  take(arena, &s->counts, VX_MAX_POOLS);
+  take(arena, &s->cloud_of, points);
+  take(arena, &s->keys, items);
+  take(arena, &s->sorted_keys, items);
+  take(arena, &s->ids, items);
+  take(arena, &s->sorted_ids, items);
+  take(arena, &s->order, items);
+  take(arena, &s->inverse, items);
+  take(arena, &own->cub, own->cub_bytes);
+  for (int i = 0; i < (run->job->params.serialize.num_pools > 0 ? 2 : 1); i++) {
+    take(arena, &own->levels[i].grid, points * AXES);
+    take(arena, &own->levels[i].codes, items);
+  }
+  if (run->job->params.serialize.num_pools == 0) return;
+  take(arena, &s->begins, points);
+  take(arena, &s->before, points);
+  take(arena, &s->heads, points);
+}
+
+static enum vx_status measure_cub(const struct cuda_run *run, struct serialize *own, uint64_t points,
+                                  struct error *error) {
+  size_t sum = 0;
+  CUDA_TRY(cuda_check(sort_keys(run, own->s, points * (uint64_t)own->s.num_orders, 64, NULL, &own->cub_bytes),
+                      "cub::DeviceRadixSort", error));
+  CUDA_TRY(cuda_check(sum_begins(run, own->s, (uint32_t)points, NULL, &sum), "cub::DeviceScan", error));
+  own->cub_bytes = own->cub_bytes > sum ? own->cub_bytes : sum;
+  return VX_OK;
+}
+
+static enum vx_status prepare(struct cuda_run *run, struct serialize *own, struct error *error) {
+  const struct vx_serialize *params = &run->job->params.serialize;
+  uint64_t points = run->clouds.num_points;
+  struct cuda_arena measured = {}, arena = {};
+  (void)vx_serial_lattice_of(params, &own->s.lattice);  // the job was checked
+  for (int i = 0; i < VX_CURVES; i++) own->s.orders[i] = params->orders[i];
+  own->s.num_orders = params->num_orders;
+  own->s.fixed = params->fixed;
+  own->s.cloud_bits = run->clouds.count > 1 ? vx_bits_for(run->clouds.count) : 0;
+  own->s.row_of = run->lane->chain->row_of;
+  own->level = &own->levels[0];
+  CUDA_TRY(measure_cub(run, own, points, error));
+  lay_out(run, own, points, &measured);
+  CUDA_TRY(cuda_reserve(run->lane, &run->lane->scratch, measured.used, error));
+  arena.memory = run->lane->scratch.memory;
+  lay_out(run, own, points, &arena);
+  return cuda_prepare_control(run, error);
+}
+
+// ---- all of it ------------------------------------------------------------------------------------------------------
+
+static void count_fates(struct vx_job *job) {
+  const struct vx_chain_report *report = job->report;
+  job->counts.kept = report->left;
+  job->counts.out_of_lattice = report->fates[0][VX_FATE_OUT_OF_LATTICE];
+  job->counts.not_finite = job->counts.received - job->counts.kept - job->counts.out_of_lattice;
+}
+
+// Finds the cells, and tells the host the sizes that follow from them.
+static enum vx_status find_cells(struct cuda_run *run, struct serialize *own, struct error *error) {
+  const struct cuda_chain *chain = run->lane->chain;
+  struct vx_job *job = run->job;
+  unsigned blocks = cuda_blocks(run->clouds.num_points, BLOCK);
+  CUDA_TRY(cuda_launch("begin_kernel", begin_kernel, 1, BLOCK, 0, run, error, *run, own->s));
+  CUDA_TRY(
+      cuda_launch("cells_kernel", cells_kernel, blocks, BLOCK, 0, run, error, chain->rows, own->s, own->levels[0]));
+  CUDA_TRY(cuda_launch("most_kernel", most_kernel, 1, BLOCK, 0, run, error, *run, own->s));
+  CUDA_TRY(cuda_read_counters(run, run->sequence, error));
+  cuda_read_chain(run->lane);
+  count_fates(job);
+  cuda_read_rows(run, job->report->left);
+  own->level->rows = (uint32_t)job->report->left;
+  CUDA_TRY(vx_serial_depth(&job->params.serialize, (int32_t)run->lane->status->sparse[0], &own->level->depth, error));
+  job->counts.depth = own->level->depth;
+  return VX_OK;
+}
+
+static enum vx_status order_points(struct cuda_run *run, struct serialize *own, struct error *error) {
+  if (own->level->rows > 0)
+    CUDA_TRY(cuda_launch("codes_kernel", codes_kernel, cuda_blocks(own->level->rows, BLOCK), BLOCK, 0, run, error,
+                         own->s, *own->level));
+  CUDA_TRY(sort_level(run, own, error));
+  return count_pools(run, own, error);
+}
+
+static enum vx_status write_tensors(struct cuda_run *run, struct serialize *own, struct error *error) {
+  CUDA_TRY(cuda_take_output(run, error));
+  if (run->layout.bytes > 0) CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
+  own->pooled = vx_sizes_of(run->job).pooled;
+  const struct place place = {VX_GRID_COORD, VX_SERIALIZED_CODE, 0, own->level->rows};
+  CUDA_TRY(write_level(run, own, place, error));
+  bool pools = (run->tensors & VX_POOL_TENSORS) != 0;
+  for (int32_t stage = 0; stage < run->job->params.serialize.num_pools && pools; stage++)
+    CUDA_TRY(run_stage(run, own, stage, error));
+  return cuda_finish_output(run, error);
+}
+
+static enum vx_status serialize_nothing(struct cuda_run *run, struct error *error) {
+  int32_t depth;
+  CUDA_TRY(vx_serial_depth(&run->job->params.serialize, 0, &depth, error));
+  run->job->counts.depth = depth;
+  return run->tensors == 0 ? VX_OK : cuda_take_zeros(run, error);
+}
+
+enum vx_status cuda_serialize(struct cuda_run *run, struct error *error) {
+  if (run->clouds.num_points == 0) return serialize_nothing(run, error);
+  struct serialize own = {};
+  run->gathers = VX_STAGE_SERIALIZE;
+  CUDA_TRY(prepare(run, &own, error));
+  CUDA_TRY(find_cells(run, &own, error));
+  CUDA_TRY(order_points(run, &own, error));
+  return run->tensors == 0 ? cuda_clean(run, error) : write_tensors(run, &own, error);
+}

@@ -1,0 +1,155 @@
+// Serialize: orders points along curves through their cells, as Point Transformer V3 does, and pools cells in stages.
+//
+// A point is in the cell c[a] = floor(p[a] / size[a]) in float32, as in a downsample (lattice.h) with the
+// origin 0. Its row of grid_coord is c - m. Without a fixed origin, m is the least cell of the point's cloud along each
+// axis; with one, it is the cell of `origin`. A point beyond the lattice, or below a fixed origin along some axis, has
+// the fate out_of_lattice. The operation drops it as a last step of the chain, with the step 0, so it has no row in the
+// tensors below nor in `points`.
+//
+// With `most`, the largest value in grid_coord of all clouds, the depth is the number of bits of most + 1. A given
+// depth must be at least the number of bits of most. The depth is 1 to VX_MAX_SERIAL_DEPTH.
+//
+// The code of a row on a curve is cloud << 3 * depth | key:
+//   z              bit 3 * i + 2 of the key is bit i of x, bit 3 * i + 1 is that of y, bit 3 * i is that of z
+//   hilbert        vx_hilbert_key, below
+//   z-trans, hilbert-trans    the same with x and y swapped
+// serialized_order has the rows by ascending (code, row); serialized_inverse has the place of each row in that order.
+//
+// Each stage of pooling makes rows of the rows before it (the first stage: of the points). With the stride 1 << b, or
+// b = 0 if the depth before it is less than b, the rows whose codes on the first curve have the same code >> 3 * b
+// become one row, in ascending order of these codes:
+//   pool_cluster       [rows before]      the new row of each row
+//   pool_indices       [rows before]      the rows by ascending (new row, row)
+//   pool_indptr        [new rows + 1]     where the rows of each new row begin in pool_indices; last, their number
+//   pool_head_indices  [new rows]         the first row of each new row
+//   pool_grid_coord    [new rows, 3]      the head's grid_coord >> b
+//   pool_serialized_code [orders, new rows]  the head's codes >> 3 * b; then their orders and inverses
+// The depth becomes depth - b. The tensors of all stages are joined, along their last dimension or, for
+// pool_grid_coord, along the rows.
+#ifndef VOXELD_SERIALIZE_H
+#define VOXELD_SERIALIZE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/error.h"
+#include "kernels/host_device.h"
+#include "kernels/lattice.h"
+#include "kernels/tensor.h"
+
+enum {
+  VX_MAX_SERIAL_DEPTH = 16,
+  VX_MAX_POOLS = 8,
+};
+
+enum vx_curve { VX_CURVE_Z, VX_CURVE_Z_TRANS, VX_CURVE_HILBERT, VX_CURVE_HILBERT_TRANS, VX_CURVES };
+
+struct vx_serialize {
+  float size[3];
+  bool fixed;  // the grid begins at `origin`, not at the least cell
+  float origin[3];
+  int32_t depth;                  // 0: of the rows
+  int32_t num_orders;             // 1..VX_CURVES
+  int32_t orders[VX_CURVES];      // enum vx_curve, each once
+  int32_t num_pools;              // 0..VX_MAX_POOLS
+  int32_t strides[VX_MAX_POOLS];  // powers of two
+};
+
+#define VX_SERIAL_TENSORS                                                                                              \
+  (VX_TENSOR_BIT(VX_GRID_COORD) | VX_TENSOR_BIT(VX_SERIALIZED_CODE) | VX_TENSOR_BIT(VX_SERIALIZED_ORDER) |             \
+   VX_TENSOR_BIT(VX_SERIALIZED_INVERSE))
+#define VX_POOL_TENSORS                                                                                                \
+  (VX_TENSOR_BIT(VX_POOL_CLUSTER) | VX_TENSOR_BIT(VX_POOL_INDICES) | VX_TENSOR_BIT(VX_POOL_INDPTR) |                   \
+   VX_TENSOR_BIT(VX_POOL_HEAD_INDICES) | VX_TENSOR_BIT(VX_POOL_GRID_COORD) | VX_TENSOR_BIT(VX_POOL_SERIALIZED_CODE) |  \
+   VX_TENSOR_BIT(VX_POOL_SERIALIZED_ORDER) | VX_TENSOR_BIT(VX_POOL_SERIALIZED_INVERSE))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Whether the origin is in the lattice.
+bool vx_serial_origin_fits(const struct vx_serialize *params);
+// Refuses parameters that are out of their bounds.
+VX_WARN_UNUSED enum vx_status vx_check_serialize(const struct vx_serialize *params, struct error *error);
+// The depth, given the largest value in grid_coord. VX_REFUSED if it is too large.
+VX_WARN_UNUSED enum vx_status vx_serial_depth(const struct vx_serialize *params, int32_t most, int32_t *depth,
+                                              struct error *error);
+// By how many bits of depth the stage pools rows of this depth.
+int32_t vx_pool_bits(const struct vx_serialize *params, int32_t stage, int32_t depth);
+
+#ifdef __cplusplus
+}
+#endif
+
+struct vx_serial_lattice {
+  float size[3];
+  int32_t first[3];  // the cell of a fixed origin, else the lattice's first cell
+};
+
+// False if the origin is beyond the lattice.
+VX_SHARED bool vx_serial_lattice_of(const struct vx_serialize *params, struct vx_serial_lattice *lattice) {
+  bool inside = true;
+  for (int axis = 0; axis < 3; axis++) {
+    lattice->size[axis] = params->size[axis];
+    lattice->first[axis] = 0;
+    if (params->fixed)
+      inside =
+          vx_lattice_cell(0, params->size[axis], VX_CELLS_FLOOR, params->origin[axis], &lattice->first[axis]) && inside;
+  }
+  return inside;
+}
+
+// The cell of a point, from `first` on. False if there is none.
+VX_SHARED bool vx_serial_cell(const struct vx_serial_lattice *lattice, const float *point, int32_t cell[3]) {
+  bool inside = true;
+  for (int axis = 0; axis < 3; axis++) {
+    inside = vx_lattice_cell(0, lattice->size[axis], VX_CELLS_FLOOR, point[axis], &cell[axis]) & inside;
+    cell[axis] -= lattice->first[axis];
+  }
+  return inside && cell[0] >= 0 && cell[1] >= 0 && cell[2] >= 0;
+}
+
+// Moves bit i of a number of up to 16 bits to bit 3 * i.
+VX_SHARED uint64_t vx_spread_bits(uint32_t value) {
+  uint64_t bits = value;
+  bits = (bits | bits << 16) & UINT64_C(0x0000FF0000FF);
+  bits = (bits | bits << 8) & UINT64_C(0x00F00F00F00F);
+  bits = (bits | bits << 4) & UINT64_C(0x0C30C30C30C3);
+  return (bits | bits << 2) & UINT64_C(0x249249249249);
+}
+
+VX_SHARED uint64_t vx_z_key(uint32_t x, uint32_t y, uint32_t z) {
+  return vx_spread_bits(x) << 2 | vx_spread_bits(y) << 1 | vx_spread_bits(z);
+}
+
+// One step of Skilling's transformation. The bit is 1 or more; steps go from bit depth - 1 down to 1. Where x, y or z
+// has the bit, the bits of x below it are inverted; else they are swapped with those of the coordinate.
+VX_SHARED void vx_hilbert_step(int bit, uint32_t *x, uint32_t *y, uint32_t *z) {
+  uint32_t below = (1u << bit) - 1, set, swapped;
+  *x ^= below & (0u - (*x >> bit & 1u));
+  set = 0u - (*y >> bit & 1u);
+  swapped = (*x ^ *y) & below & ~set;
+  *x ^= (below & set) | swapped;
+  *y ^= swapped;
+  set = 0u - (*z >> bit & 1u);
+  swapped = (*x ^ *z) & below & ~set;
+  *x ^= (below & set) | swapped;
+  *z ^= swapped;
+}
+
+// The key of coordinates after all steps: bit i is the parity of the bits from i up.
+VX_SHARED uint64_t vx_hilbert_end(uint32_t x, uint32_t y, uint32_t z) {
+  uint64_t key = vx_z_key(x, y, z);
+  for (int shift = 1; shift < 64; shift *= 2) key ^= key >> shift;
+  return key;
+}
+
+VX_SHARED uint64_t vx_hilbert_key(int32_t depth, uint32_t x, uint32_t y, uint32_t z) {
+  for (int bit = depth - 1; bit > 0; bit--) vx_hilbert_step(bit, &x, &y, &z);
+  return vx_hilbert_end(x, y, z);
+}
+
+VX_SHARED bool vx_is_hilbert(int32_t curve) { return curve == VX_CURVE_HILBERT || curve == VX_CURVE_HILBERT_TRANS; }
+VX_SHARED bool vx_is_transposed(int32_t curve) { return curve == VX_CURVE_Z_TRANS || curve == VX_CURVE_HILBERT_TRANS; }
+
+#endif

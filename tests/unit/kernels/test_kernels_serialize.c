@@ -1,0 +1,102 @@
+// Keys, depths and refusals of serialize (kernels/serialize.h). tests/oracle/test_serialize.py compares every bit of
+// the operation.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/ops.h"
+
+static const struct vx_chain no_steps;
+
+static struct vx_job job_of(void) {
+  struct vx_job job = {.op = VX_SERIALIZE,
+                       .inputs = {vx_points_of(VX_FLOAT32, 0, 3, NULL)},
+                       .tensors = VX_SERIAL_TENSORS,
+                       .chain = &no_steps};
+  job.params.serialize = (struct vx_serialize){.size = {1, 1, 1}, .num_orders = 1, .orders = {VX_CURVE_Z}};
+  return job;
+}
+
+static void test_keys(void **state) {
+  (void)state;
+  assert_int_equal(vx_z_key(0xFFFF, 0, 0), UINT64_C(0x924924924924));
+  assert_int_equal(vx_z_key(0, 0xFFFF, 0), UINT64_C(0x492492492492));
+  assert_int_equal(vx_z_key(0, 0, 0xFFFF), UINT64_C(0x249249249249));
+  assert_int_equal(vx_z_key(1, 0, 1), 5);
+  // The curve of depth 1, as x, y, z: a Gray code.
+  static const uint32_t cells[8][3] = {{0, 0, 0}, {0, 0, 1}, {0, 1, 1}, {0, 1, 0},
+                                       {1, 1, 0}, {1, 1, 1}, {1, 0, 1}, {1, 0, 0}};
+  for (uint64_t i = 0; i < 8; i++) assert_int_equal(vx_hilbert_key(1, cells[i][0], cells[i][1], cells[i][2]), i);
+}
+
+// At each depth the curve visits every cell once, and goes from a cell to a neighbour.
+static void test_hilbert(void **state) {
+  (void)state;
+  enum { DEPTH = 4, SIDE = 1 << DEPTH, CELLS = SIDE * SIDE * SIDE };
+  static int32_t at[CELLS][3];
+  memset(at, 0xFF, sizeof at);
+  for (int32_t cell = 0; cell < CELLS; cell++) {
+    const int32_t place[3] = {cell % SIDE, cell / SIDE % SIDE, cell / SIDE / SIDE};
+    uint64_t key = vx_hilbert_key(DEPTH, (uint32_t)place[0], (uint32_t)place[1], (uint32_t)place[2]);
+    assert_true(key < CELLS && at[key][0] < 0);
+    memcpy(at[key], place, sizeof place);
+  }
+  for (int i = 1; i < CELLS; i++) {
+    int steps = 0;
+    for (int axis = 0; axis < 3; axis++) steps += abs(at[i][axis] - at[i - 1][axis]);
+    assert_int_equal(steps, 1);
+  }
+}
+
+static void test_depths(void **state) {
+  (void)state;
+  struct error error;
+  struct vx_serialize params = {.depth = 0};
+  int32_t depth;
+  static const int32_t of_most[][2] = {{0, 1}, {1, 2}, {2, 2}, {3, 3}, {4094, 12}, {4095, 13}, {65534, 16}};
+  for (size_t i = 0; i < sizeof of_most / sizeof *of_most; i++) {
+    assert_int_equal(vx_serial_depth(&params, of_most[i][0], &depth, &error), VX_OK);
+    assert_int_equal(depth, of_most[i][1]);
+  }
+  assert_int_equal(vx_serial_depth(&params, 65535, &depth, &error), VX_REFUSED);
+  params.depth = 3;
+  assert_int_equal(vx_serial_depth(&params, 7, &depth, &error), VX_OK);
+  assert_int_equal(vx_serial_depth(&params, 8, &depth, &error), VX_REFUSED);
+  assert_non_null(strstr(error.text, "grid_coord reaches 8, which needs the depth 4; allowed: up to 3"));
+}
+
+static void assert_refused(const struct vx_serialize *params) {
+  struct error error;
+  assert_int_equal(vx_check_serialize(params, &error), VX_REFUSED);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  const struct vx_serialize good = job_of().params.serialize;
+  struct vx_serialize bad = good;
+  struct error error;
+  assert_int_equal(vx_check_serialize(&good, &error), VX_OK);
+  bad.num_orders = 0, assert_refused(&bad);
+  bad = good, bad.num_orders = 2, assert_refused(&bad);  // the same twice
+  bad = good, bad.orders[0] = VX_CURVES, assert_refused(&bad);
+  bad = good, bad.size[1] = 0, assert_refused(&bad);
+  bad = good, bad.depth = 17, assert_refused(&bad);
+  bad = good, bad.num_pools = 1, bad.strides[0] = 3, assert_refused(&bad);
+  bad = good, bad.num_pools = VX_MAX_POOLS + 1, assert_refused(&bad);
+  bad = good, bad.fixed = true, bad.origin[2] = 2e6f, assert_refused(&bad);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_keys),
+      cmocka_unit_test(test_hilbert),
+      cmocka_unit_test(test_depths),
+      cmocka_unit_test(test_refusals),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
