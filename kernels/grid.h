@@ -5,6 +5,7 @@
 #ifndef VOXELD_GRID_H
 #define VOXELD_GRID_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,7 +22,8 @@ struct vx_key_format {
 
 struct vx_cell_map {
   float min[3], size[3];
-  float limit[3];  // number of cells; a whole number in float32, so t < limit is exact
+  float least[3], most[3];  // to which the place of a point is clamped; infinite: it is not
+  float limit[3];           // number of cells; a whole number in float32, so t < limit is exact
   struct vx_key_format key;
 };
 
@@ -58,6 +60,10 @@ static inline struct vx_cell_map vx_cell_map_of(const struct vx_voxelize *params
     map.min[axis] = params->range_min[axis];
     map.size[axis] = params->voxel_size[axis];
     map.limit[axis] = (float)grid->cells[axis];
+    bool clamped = params->coordinates == VX_CYLINDER;
+    map.least[axis] = clamped ? 0.0f : -INFINITY;
+    map.most[axis] =
+        clamped ? (params->range_max[axis] - params->range_min[axis]) / params->voxel_size[axis] : INFINITY;
   }
   map.key = vx_key_format_of(grid->cells[0], grid->cells[1], grid->cells[2]);
   return map;
@@ -69,6 +75,8 @@ static inline struct vx_cell_map vx_cell_map_of(const struct vx_voxelize *params
 // In between, truncation equals floor. If p is not finite, t is NaN or an infinity, so p is not inside.
 VX_SHARED bool vx_cell_on_axis(const struct vx_cell_map *map, int axis, float p, int32_t *cell) {
   float t = (p - map->min[axis]) / map->size[axis];
+  t = t < map->least[axis] ? map->least[axis] : t;
+  t = t > map->most[axis] ? map->most[axis] : t;
   bool inside = (t >= 0.0f) & (t < map->limit[axis]);
   *cell = (int32_t)(inside ? t : 0.0f);  // 1e30 must not reach the conversion
   return inside;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "kernels/cylinder.h"
+
 // ---- what follows from the parameters -------------------------------------------------------------------------------
 
 static void add_grid(const int32_t cells[3], struct vx_sizes *sizes) {
@@ -19,6 +21,7 @@ static void add_narrow(enum vx_dtype dtype, vx_tensor_set tensors, struct vx_siz
 static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->voxels = job->counts.voxels_kept;
   sizes->cap = job->params.voxelize.max_points_per_voxel;
+  if (job->params.voxelize.coordinates == VX_CYLINDER) sizes->values = sizes->row += VX_CYLINDER_EXTRA;
   if (job->params.voxelize.encoder.num_layers > 0) sizes->values = vx_encoder_width(&job->params.voxelize.encoder);
   add_narrow(job->params.voxelize.feature_dtype, VX_FEATURE_TENSORS, sizes);
   struct vx_grid grid;
@@ -27,8 +30,17 @@ static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes)
     add_grid(grid.cells, sizes);
 }
 
+// The rows of a cylinder are voxelized, but neither sampled, encoded nor made into maps.
+static enum vx_status check_cylinder(const struct vx_job *job, struct error *error) {
+  const struct vx_voxelize *params = &job->params.voxelize;
+  bool plain = !params->sampling.enabled && params->encoder.num_layers == 0 && (job->tensors & VX_DENSE_TENSORS) == 0;
+  if (plain && job->inputs[VX_POINTS].dims[1] + VX_CYLINDER_EXTRA <= VX_MAX_FEATURES) return VX_OK;
+  return vx_refuse(error, "the rows of a cylinder are only voxelized, and have up to %d columns", VX_MAX_FEATURES);
+}
+
 static enum vx_status check_voxelize(const struct vx_job *job, struct error *error) {
   const struct vx_voxelize *params = &job->params.voxelize;
+  if (params->coordinates == VX_CYLINDER) return check_cylinder(job, error);
   if (params->encoder.num_layers == 0 && (job->tensors & VX_ENCODED_TENSORS) == 0) return VX_OK;
   return vx_encoder_fits(&params->encoder, job->inputs[VX_POINTS].dims[1], error);
 }
@@ -398,6 +410,10 @@ enum vx_op vx_op_find(const char *name) {
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
+bool vx_is_chained(const struct vx_job *job) {
+  return vx_operations[job->op].chained || (job->op == VX_VOXELIZE && job->params.voxelize.coordinates == VX_CYLINDER);
+}
+
 const struct vx_sampling *vx_sampling_of(const struct vx_job *job) {
   size_t offset = vx_operations[job->op].sampling;
   const struct vx_sampling *sampling = (const void *)((const char *)job + offset);
@@ -418,6 +434,7 @@ struct vx_sizes vx_sizes_of(const struct vx_job *job) {
   struct vx_sizes sizes = {.clouds = job->num_clouds,
                            .rows = job->inputs[0].dims[0],
                            .columns = job->inputs[0].dims[1],
+                           .row = job->inputs[0].dims[1],
                            .values = job->inputs[0].dims[1],
                            .samples = job->counts.sampled,
                            .left = job->report ? job->report->left : 0,
@@ -437,7 +454,7 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 
 static enum vx_status begin_chain(struct vx_job *job, struct error *error) {
   const struct vx_operation *operation = &vx_operations[job->op];
-  if (!job->chain && !operation->chained && (job->tensors & VX_CHAIN_TENSORS) == 0) return VX_OK;
+  if (!job->chain && !vx_is_chained(job) && (job->tensors & VX_CHAIN_TENSORS) == 0) return VX_OK;
   if (!job->chain) return vx_refuse(error, "a chain is missing, of which %s has tensors", operation->name);
   if (operation->items != VX_POINT_ITEMS) return vx_refuse(error, "%s has no points for a chain", operation->name);
   enum vx_status status = vx_check_chain(job, error);

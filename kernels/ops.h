@@ -56,6 +56,9 @@ vx_tensor_set vx_map_tensors(const struct vx_detector *detector, uint32_t dtypes
 // Returns VX_OPS if no operation has that name.
 enum vx_op vx_op_find(const char *name);
 
+// Whether the job has a chain, perhaps of 0 steps.
+bool vx_is_chained(const struct vx_job *job);
+
 // The job's sampling; NULL if the job does not sample.
 const struct vx_sampling *vx_sampling_of(const struct vx_job *job);
 

@@ -13,8 +13,8 @@
 const struct vx_tensor_row vx_tensors[VX_TENSOR_COUNT] = {
     [VX_VOXEL_COORDS] = {"voxel_coords", VX_INT32, {VX_EXTENT_VOXELS, VX_EXTENT_COORDS}},
     [VX_VOXEL_NUM_POINTS] = {"voxel_num_points", VX_INT32, {VX_EXTENT_VOXELS}},
-    [VX_VOXELS] = {"voxels", VX_FLOAT32, {VX_EXTENT_VOXELS, VX_EXTENT_CAP, VX_EXTENT_COLUMNS}},
-    [VX_VOXEL_FEATURES] = {"voxel_features", VX_FLOAT32, {VX_EXTENT_VOXELS, VX_EXTENT_COLUMNS}},
+    [VX_VOXELS] = {"voxels", VX_FLOAT32, {VX_EXTENT_VOXELS, VX_EXTENT_CAP, VX_EXTENT_ROW}},
+    [VX_VOXEL_FEATURES] = {"voxel_features", VX_FLOAT32, {VX_EXTENT_VOXELS, VX_EXTENT_ROW}},
     [VX_PILLAR_FEATURES] = {"pillar_features", VX_FLOAT32, {VX_EXTENT_VOXELS, VX_EXTENT_CAP, VX_EXTENT_PILLAR}},
     [VX_POINT_VOXEL_IDS] = {"point_voxel_ids", VX_INT32, {VX_EXTENT_ROWS}},
     [VX_VOXEL_POINT_MASK] = {"voxel_point_mask", VX_UINT8, {VX_EXTENT_VOXELS, VX_EXTENT_CAP}},
@@ -97,7 +97,7 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_VOXELS: return sizes->voxels;
     case VX_EXTENT_CAP: return sizes->cap;
     case VX_EXTENT_COORDS: return 4;
-    case VX_EXTENT_PILLAR: return sizes->columns + 6;
+    case VX_EXTENT_PILLAR: return sizes->row + 6;
     case VX_EXTENT_BATCH: return sizes->clouds;
     case VX_EXTENT_SAMPLES: return sizes->stacked ? sizes->samples : sizes->samples / sizes->clouds;
     case VX_EXTENT_KEPT: return sizes->kept;
@@ -123,6 +123,7 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_VALUES: return sizes->values;
     case VX_EXTENT_SPARSE: return sizes->sparse;
     case VX_EXTENT_AXES: return 3;
+    case VX_EXTENT_ROW: return sizes->row;
     case VX_EXTENT_ORDERS: return sizes->orders;
     case VX_EXTENT_POOLED: return sizes->pooled;
     case VX_EXTENT_POOL_INPUTS: return sizes->pool_inputs;

@@ -118,6 +118,7 @@ enum vx_extent {
   VX_EXTENT_VALUES,       // values in a row of features: a point's columns, an encoder's width, or a backbone's
   VX_EXTENT_SPARSE,       // rows of a backbone's last level, of all clouds
   VX_EXTENT_AXES,         // x, y, z
+  VX_EXTENT_ROW,          // columns of the rows that become voxels
   VX_EXTENT_ORDERS,       // curves of a serialization
   VX_EXTENT_POOLED,       // rows of all stages of pooling
   VX_EXTENT_POOL_INPUTS,  // rows before each stage, of all stages
@@ -127,6 +128,7 @@ enum vx_extent {
 // The sizes that determine the shapes of a job's tensors. All counts are over all clouds.
 struct vx_sizes {
   int64_t clouds, rows, columns;
+  int64_t row;          // columns of the rows that become voxels: `columns`, or those of cylinder.h
   int64_t values;       // in a row of features
   int64_t voxels, cap;  // cap 0: no cap
   int64_t sparse;       // rows of a backbone's last level

@@ -6,7 +6,9 @@
 enum vx_status vx_grid_of(const struct vx_voxelize *params, int32_t num_clouds, struct vx_grid *grid,
                           struct error *error) {
   for (int axis = 0; axis < 3; axis++) {
-    float cells = roundf((params->range_max[axis] - params->range_min[axis]) / params->voxel_size[axis]);
+    float cells = params->coordinates == VX_CYLINDER
+                      ? (float)params->grid_shape[axis]
+                      : roundf((params->range_max[axis] - params->range_min[axis]) / params->voxel_size[axis]);
     if (!(cells >= 1.0f))
       return vx_refuse(error, "the grid has no cell along %c: the range is shorter than half a voxel", "xyz"[axis]);
     if ((double)cells > (double)VX_MAX_AXIS_CELLS) {

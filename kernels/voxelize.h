@@ -3,6 +3,10 @@
 // The range is cut into a grid of cells (vx_grid_of). A point is in the cell c[a] = floor((p[a] - min[a]) / size[a]).
 // Points outside the grid, and points whose x, y or z is not finite, are dropped and counted.
 //
+// With VX_CYLINDER the rows are those of cylinder.h: rho, phi, z, x, y, then the other columns. The range is one of rho,
+// phi and z. Axis a has grid_shape[a] cells of the size (max[a] - min[a]) / (grid_shape[a] - 1), as in mmdetection3d.
+// For the cell, (p[a] - min[a]) / size[a] is clamped from 0 to (max[a] - min[a]) / size[a].
+//
 // A voxel is a cell that holds a point. The voxels of a cloud are numbered in the order of their first points. If there
 // are more than max_voxels, the voxels with the least vx_voxel_rank (grid.h) stay; of voxels with equal ranks, those
 // with lower numbers stay. A voxel keeps its first max_points_per_voxel points, or the points whose vx_random_of_row
@@ -42,6 +46,7 @@ enum {
 // Tensors that need an encoder. bev_features is made from encoded_features, or without an encoder from voxel_features.
 #define VX_ENCODED_TENSORS VX_TENSOR_BIT(VX_ENCODED_FEATURES)
 
+enum vx_coordinates { VX_XYZ, VX_CYLINDER };
 enum vx_order { VX_ORDER_FIRST, VX_ORDER_KEY };  // voxels by first appearance, or by ascending (x, y, z) in each cloud
 enum vx_fill { VX_FILL_ZERO, VX_FILL_MEAN };     // what pads `voxels`
 
@@ -68,8 +73,10 @@ struct vx_block_filter {
 struct vx_voxelize {
   float range_min[3], range_max[3];  // x, y, z; metres
   float voxel_size[3];               // x, y, z; metres
-  int32_t max_points_per_voxel;      // P; 0 = no cap
-  int32_t max_voxels;                // per cloud
+  enum vx_coordinates coordinates;
+  int32_t grid_shape[3];         // of VX_CYLINDER, 2 or more each; voxel_size follows from it
+  int32_t max_points_per_voxel;  // P; 0 = no cap
+  int32_t max_voxels;            // per cloud
   struct vx_choice choice;
   enum vx_dtype feature_dtype;  // of all kinds of features
   enum vx_order order;
@@ -80,7 +87,7 @@ struct vx_voxelize {
   struct vx_encoder encoder;    // of pillars; may be absent
 };
 
-// The grid of a range and a voxel size: cells[a] = round((max[a] - min[a]) / size[a]), in float32, halves away from
+// The grid of a range and a voxel size, unless it has a grid_shape: cells[a] = round((max[a] - min[a]) / size[a]), in float32, halves away from
 // zero.
 struct vx_grid {
   int32_t cells[3];  // x, y, z

@@ -37,6 +37,7 @@ static const struct extent_row {
     [VX_EXTENT_VALUES] = {"C", NULL},
     [VX_EXTENT_SPARSE] = {"S", "occupied cells of a backbone's last level, of all clouds"},
     [VX_EXTENT_AXES] = {"3", NULL},
+    [VX_EXTENT_ROW] = {"C", NULL},
     [VX_EXTENT_ORDERS] = {"Q", "curves of a serialization"},
     [VX_EXTENT_POOLED] = {"G", "rows of all stages of pooling"},
     [VX_EXTENT_POOL_INPUTS] = {"E", "rows before each stage of pooling, of all stages"},

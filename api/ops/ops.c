@@ -238,7 +238,7 @@ static bool finish_columns(struct job_request *request, struct error *error) {
 }
 
 // Whether the job has a chain even without steps.
-static bool is_chained(const struct job_request *request) { return vx_operations[request->job.op].chained; }
+static bool is_chained(const struct job_request *request) { return vx_is_chained(&request->job); }
 
 static bool check_chain(const struct job_request *request, struct error *error) {
   vx_tensor_set without = is_chained(request) || request->chain.count > 0 ? 0 : request->job.tensors & VX_CHAIN_TENSORS;

@@ -60,6 +60,7 @@ struct job_request {
   vx_tensor_set outputs;            // named by `outputs`; empty = the operation's default
   int32_t num_clouds;               // entries of point_counts; 0 = not given, so the body is one cloud
   int32_t num_sample_counts;        // as given; 0 = nothing is sampled
+  int32_t num_grid_shape;           // as given; 0 = not given
   int32_t num_bottoms;              // of anchors, as given
   int32_t num_class_names;          // as given; 0 = not given
   int32_t timeout_ms;               // 0 = none

@@ -6,18 +6,21 @@
 #include "api/ops/deskew.h"
 #include "api/ops/sampling.h"
 #include "api/ops/stream.h"
+#include "kernels/cylinder.h"
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
 enum feature { FEATURE_POINTS, FEATURE_MEAN, FEATURE_PILLAR, FEATURE_COUNT };
 
 static const char *const feature_words[] = {"points", "mean", "pillar", NULL};  // enum feature
+static const char *const coordinates_words[] = {"xyz", "cylinder", NULL};       // enum vx_coordinates
 static const char *const order_words[] = {"first", "key", NULL};                // enum vx_order
 static const char *const fill_words[] = {"zero", "mean", NULL};                 // enum vx_fill
 const char *const voxels_by_words[] = {"first", "near", "full", NULL};          // enum vx_voxels_by
 const char *const points_by_words[] = {"first", "random", NULL};                // enum vx_points_by
-_Static_assert(sizeof(enum vx_order) == sizeof(int32_t) && sizeof(enum vx_fill) == sizeof(int32_t) &&
-                   sizeof(enum vx_voxels_by) == sizeof(int32_t) && sizeof(enum vx_points_by) == sizeof(int32_t),
+_Static_assert(sizeof(enum vx_coordinates) == sizeof(int32_t) && sizeof(enum vx_order) == sizeof(int32_t) &&
+                   sizeof(enum vx_fill) == sizeof(int32_t) && sizeof(enum vx_voxels_by) == sizeof(int32_t) &&
+                   sizeof(enum vx_points_by) == sizeof(int32_t),
                "an enum is written as an int32_t");
 
 static bool read_block_filter(const struct param *param, const char *value, const char *end, void *record) {
@@ -68,6 +71,25 @@ static const struct param voxel_size = {
     .allowed = "x,y,z, finite, each above 0",
     .unit = "metres",
     .doc = "size of a voxel along x, y and z",
+};
+static const struct param coordinates = {
+    .name = "coordinates",
+    .type = &value_word,
+    .offset = FIELD(job.params.voxelize.coordinates),
+    .words = coordinates_words,
+    .initial = "xyz",
+    .doc =
+        "with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range is one of rho, phi, z",
+};
+static const struct param grid_shape = {
+    .name = "grid_shape",
+    .type = &value_counts,
+    .offset = FIELD(job.params.voxelize.grid_shape),
+    .second = FIELD(num_grid_shape),
+    .most = 3,
+    .allowed = "3 whole numbers from 2 to 65536",
+    .doc = "with coordinates=cylinder, in place of voxel_size: the cells along rho, phi, z; points outside count as in "
+           "the outermost cells",
 };
 static const struct param max_points_per_voxel = {
     .name = "max_points_per_voxel",
@@ -179,6 +201,8 @@ static const struct param *const rows[] = {&param_preset,
                                            &param_steps,
                                            &point_cloud_range,
                                            &voxel_size,
+                                           &coordinates,
+                                           &grid_shape,
                                            &max_points_per_voxel,
                                            &max_points_by,
                                            &seed,
@@ -263,6 +287,9 @@ static bool check_tensors(const struct job_request *request, struct error *error
                             (VX_DENSE_TENSORS & ~scattered) | (means ? scattered : 0) |
                             (sampled ? VX_SAMPLED_TENSORS : 0) | VX_CHAIN_TENSORS;
   if (!check_computed(wanted, available, error)) return false;
+  if (request->job.params.voxelize.coordinates == VX_CYLINDER && wanted & VX_DENSE_TENSORS)
+    return error_refuse(error, ERROR_BAD_PARAMETER, "outputs",
+                        "outputs names a dense map, which coordinates=cylinder does not have");
   if (sampled && !(wanted & VX_SAMPLED_TENSORS))
     return error_refuse(error, ERROR_BAD_PARAMETER, "outputs",
                         "fps is given, but outputs names no tensor of the samples; name one, or give fps=off");
@@ -277,11 +304,38 @@ static bool check_tensors(const struct job_request *request, struct error *error
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
+// Gives a cylinder the voxel size that follows from its grid_shape.
+static bool finish_cylinder(struct job_request *request, struct error *error) {
+  struct vx_voxelize *params = &request->job.params.voxelize;
+  bool cylinder = params->coordinates == VX_CYLINDER, shaped = job_request_is_given(request, "grid_shape");
+  if (!cylinder)
+    return !shaped || error_refuse(error, ERROR_BAD_PARAMETER, "grid_shape",
+                                   "grid_shape is given without coordinates=cylinder; give voxel_size");
+  if (job_request_is_given(request, "voxel_size"))
+    return error_refuse(error, ERROR_BAD_PARAMETER, "voxel_size",
+                        "voxel_size is given with coordinates=cylinder; give grid_shape");
+  bool fits = shaped && request->num_grid_shape == 3;
+  for (int a = 0; a < 3 && fits; a++) {
+    fits = params->grid_shape[a] >= 2 && params->grid_shape[a] <= 65536;
+    params->voxel_size[a] = (params->range_max[a] - params->range_min[a]) / (float)(params->grid_shape[a] - 1);
+  }
+  if (!fits)
+    return error_refuse(error, ERROR_BAD_PARAMETER, "grid_shape",
+                        "coordinates=cylinder needs grid_shape; allowed: 3 whole numbers from 2 to 65536");
+  if (request->num_sample_counts > 0)
+    return error_refuse(error, ERROR_BAD_PARAMETER, "fps", "fps is given with coordinates=cylinder; allowed: off");
+  if (job_request_columns(request) + VX_CYLINDER_EXTRA <= VX_MAX_FEATURES) return true;
+  return error_refuse(error, ERROR_BAD_PARAMETER, "num_features",
+                      "with coordinates=cylinder the rows have %d columns; allowed: up to %d",
+                      (int)job_request_columns(request) + VX_CYLINDER_EXTRA, VX_MAX_FEATURES);
+}
+
 static bool check_grid(const struct job_request *request, struct error *error) {
   static const char *const needed[] = {"point_cloud_range", "voxel_size"};
   static const char axes[] = "xyz";
   const struct vx_voxelize *params = &request->job.params.voxelize;
-  for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+  size_t count = params->coordinates == VX_CYLINDER ? 1 : 2;
+  for (size_t i = 0; i < count; i++)
     if (!job_request_is_given(request, needed[i]))
       return error_refuse(error, ERROR_BAD_PARAMETER, needed[i], "%s is missing; give it, or a preset that has it",
                           needed[i]);
@@ -315,7 +369,9 @@ static bool finish_expected(struct job_request *request, struct error *error) {
 }
 
 static bool finish(struct job_request *request, struct error *error) {
-  if (!stream_finish(request, error) || !check_grid(request, error) || !finish_expected(request, error)) return false;
+  if (!stream_finish(request, error) || !finish_cylinder(request, error) || !check_grid(request, error) ||
+      !finish_expected(request, error))
+    return false;
   // A query may set fps=off and leave a preset's `start` in place.
   if (request->num_sample_counts == 0 && job_request_is_given(request, "start") &&
       !job_request_is_given(request, "fps"))

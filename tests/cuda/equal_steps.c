@@ -173,11 +173,45 @@ static void test_samples_left(struct side sides[2], struct random *random, int64
   free(scan.points);
 }
 
+// A voxelization in cylindrical coordinates, perhaps behind steps.
+static void test_cylinder(struct side sides[2], struct random *random, int64_t largest, int number) {
+  static struct scan scan;
+  const struct vx_box within = {{-40, -40, -4}, {40, 40, 4}};
+  struct vx_chain chain = {.count = 0};
+  int32_t columns = 3 + random_below(random, 4);
+  struct vx_job asked = {.op = VX_VOXELIZE,
+                         .inputs = {vx_points_of(random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32, 0, columns, NULL)},
+                         .tensors = MEAN | BIT(VX_POINT_VOXEL_IDS) | (random_bits(random) & VX_CHAIN_TENSORS),
+                         .chain = &chain};
+  struct vx_voxelize *params = &asked.params.voxelize;
+  *params = (struct vx_voxelize){.range_min = {0, -3.14159265f, -4},
+                                 .range_max = {50, 3.14159265f, 2},
+                                 .coordinates = VX_CYLINDER,
+                                 .max_points_per_voxel = random_one_in(random, 2) ? 0 : 5,
+                                 .max_voxels = random_one_in(random, 4) ? 20 : 100000,
+                                 .order = random_one_in(random, 2) ? VX_ORDER_KEY : VX_ORDER_FIRST};
+  if (params->max_points_per_voxel > 0) asked.tensors |= VX_VOXEL_TENSORS;
+  for (int axis = 0; axis < 3; axis++) {
+    params->grid_shape[axis] = 2 + random_below(random, 480);
+    params->voxel_size[axis] =
+        (params->range_max[axis] - params->range_min[axis]) / (float)(params->grid_shape[axis] - 1);
+  }
+  scan.columns = columns;
+  scan.num_points = random_size(random, largest < 2000000 ? largest : 2000000);
+  random_clouds(random, &scan);
+  random_points(random, &asked, &within, &scan);
+  if (random_one_in(random, 2)) random_chain(random, &scan, &chain);
+  snprintf(scan.name, sizeof scan.name, "%d", number);
+  compare(sides, &asked, &scan, "random cylinder");
+  free(scan.points);
+}
+
 void test_steps(struct side sides[2], uint64_t seed, int jobs, int64_t largest) {
   struct random random = {seed + 2};
   for (int i = 0; i < jobs; i++) {
     test_points(sides, &random, largest, i);
     test_voxels(sides, &random, largest, i);
     test_samples_left(sides, &random, largest, i);
+    test_cylinder(sides, &random, largest, i);
   }
 }

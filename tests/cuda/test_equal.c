@@ -84,6 +84,7 @@ static struct vx_job variant_of(const struct vx_job *asked, int variant) {
 static void compare_presets(struct side sides[2], const struct presets *presets, int num_scans) {
   for (int i = 0; i < num_scans; i++) {
     for (size_t k = 0; k < presets_count(presets); k++) {
+      if (presets_request(presets_at(presets, k))->job.op != VX_VOXELIZE) continue;
       for (int variant = 0; variant < 8; variant++) {
         // The scan's own number of columns, so that every parameter set meets every scan.
         struct vx_job asked = variant_of(&presets_request(presets_at(presets, k))->job, variant);

@@ -275,5 +275,34 @@ class Voxelize(SharedDaemonCase):
         self.assertEqual(len({self.tensors(reply).data for reply in replies}), 1)
 
 
+class Cylinder(SharedDaemonCase):
+    RANGE = "coordinates=cylinder&point_cloud_range=0,-3.2,-4,50,3.2,2"
+
+    def test_a_voxel_has_cylindrical_columns(self):
+        body = floats(3, 4, 1, 9, 0, 0, 0, 0)
+        answer = self.tensors(self.post(f"/v1/voxelize?{self.RANGE}&grid_shape=51,2,7", body))
+        self.assertEqual(answer.shapes["voxel_features"], ("F32", [2, 6]))
+        self.assertEqual(answer.values("voxel_features")[0], 5)
+        self.assertEqual(answer.values("voxel_features")[2:6], (1, 3, 4, 9))
+        self.assertEqual(answer.values("voxel_coords")[:4], (0, 5, 0, 5))
+        self.assertEqual(answer.metadata["grid_size"], [51, 2, 7])
+
+    def test_what_a_cylinder_does_not_have_is_refused(self):
+        shape = self.RANGE + "&grid_shape=48,36,32"
+        for query, parameter, reason in (
+            (self.RANGE, "grid_shape", "coordinates=cylinder needs grid_shape"),
+            (self.RANGE + "&grid_shape=48,36", "grid_shape", "3 whole numbers from 2 to 65536"),
+            (self.RANGE + "&grid_shape=48,36,1", "grid_shape", "3 whole numbers from 2 to 65536"),
+            (shape + "&voxel_size=1,1,1", "voxel_size", "give grid_shape"),
+            (shape + "&fps=5", "fps", "allowed: off"),
+            (shape + "&outputs=occupancy", "outputs", "a dense map"),
+            (shape + "&num_features=63", "num_features", "65 columns; allowed: up to 64"),
+            ("point_cloud_range=0,0,0,1,1,1&voxel_size=1,1,1&grid_shape=2,2,2", "grid_shape", "coordinates=cylinder"),
+        ):
+            with self.subTest(query):
+                reply = self.post(f"/v1/voxelize?{query}", b"")
+                self.problem(reply, 400, "bad-parameter", parameter=parameter, reason=reason)
+
+
 if __name__ == "__main__":
     unittest.main()

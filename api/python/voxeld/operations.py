@@ -691,6 +691,27 @@ PARAMETERS: List[Parameter] = [
         "size of a voxel along x, y and z",
     ),
     Parameter(
+        "coordinates",
+        ("voxelize",),
+        "string",
+        None,
+        "xyz",
+        "xyz or cylinder",
+        "with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range is one of rho, phi, z",
+    ),
+    Parameter(
+        "grid_shape",
+        ("voxelize",),
+        "ints",
+        None,
+        None,
+        "3 whole numbers from 2 to 65536",
+        (
+            "with coordinates=cylinder, in place of voxel_size: the cells along rho, phi, z; points outside count as "
+            "in the outermost cells"
+        ),
+    ),
+    Parameter(
         "max_points_per_voxel",
         ("voxelize",),
         "int",
@@ -1512,6 +1533,8 @@ class VoxelizeParameters(TypedDict, total=False):
     steps: Optional[Steps]
     point_cloud_range: Optional[Numbers]
     voxel_size: Optional[Numbers]
+    coordinates: Optional[Literal["xyz", "cylinder"]]
+    grid_shape: Optional[Ints]
     max_points_per_voxel: Optional[int]
     max_points_by: Optional[Literal["first", "random"]]
     seed: Optional[int]
@@ -2490,6 +2513,8 @@ class Operations:
         steps: Optional[Steps] = None,
         point_cloud_range: Optional[Numbers] = None,
         voxel_size: Optional[Numbers] = None,
+        coordinates: Optional[Literal["xyz", "cylinder"]] = None,
+        grid_shape: Optional[Ints] = None,
         max_points_per_voxel: Optional[int] = None,
         max_points_by: Optional[Literal["first", "random"]] = None,
         seed: Optional[int] = None,
@@ -2575,6 +2600,10 @@ class Operations:
             point_cloud_range: metres; a point is in range if its cell index is inside the grid; allowed:
                 x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
             voxel_size: metres; size of a voxel along x, y and z; allowed: x,y,z, finite, each above 0
+            coordinates: with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range is one
+                of rho, phi, z; default: xyz
+            grid_shape: with coordinates=cylinder, in place of voxel_size: the cells along rho, phi, z; points
+                outside count as in the outermost cells; allowed: 3 whole numbers from 2 to 65536
             max_points_per_voxel: P: how many points a voxel keeps; 0 = no cap (dynamic voxelization); allowed: a
                 whole number from 0 to 1024; default: 32
             max_points_by: which points a voxel keeps; default: first

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "kernels/cylinder.h"
 #include "kernels/parallel_for.h"
 
 static cpu_step *const steps[VX_STEP_TYPES] = {
@@ -16,11 +17,18 @@ static cpu_step *const steps[VX_STEP_TYPES] = {
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
+static bool has_cylinder(const struct vx_job *job) {
+  return job->op == VX_VOXELIZE && job->params.voxelize.coordinates == VX_CYLINDER;
+}
+
 static void lay_out(struct cpu_chain *chain, struct cpu_arena *arena) {
   const struct vx_job *job = chain->job;
   uint64_t rows = (uint64_t)chain->num_rows;
   uint64_t ends = (uint64_t)job->num_clouds + (uint64_t)job->sections.count;
   chain->rows = cpu_arena_take(arena, rows * (uint64_t)chain->columns, sizeof *chain->rows);
+  chain->cylinder = has_cylinder(job) ? cpu_arena_take(arena, rows * (uint64_t)(chain->columns + VX_CYLINDER_EXTRA),
+                                                       sizeof *chain->cylinder)
+                                      : NULL;
   chain->fates = cpu_arena_take(arena, rows, sizeof *chain->fates);
   chain->steps = cpu_arena_take(arena, rows, sizeof *chain->steps);
   chain->heads = vx_chain_needs_heads(job) ? cpu_arena_take(arena, rows, sizeof *chain->heads) : NULL;
@@ -234,13 +242,28 @@ enum vx_status cpu_points(struct vx_lane *lane, struct vx_job *job, struct error
   return job->tensors == 0 ? VX_OK : vx_take_output(job, &layout, &output, error);
 }
 
+static enum vx_status cylinder_slice(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
+  const struct cpu_chain *chain = ctx;
+  const struct cpu_slice *slice = &chain->slices[task];
+  int32_t columns = chain->columns;
+  VX_EACH_ROW(worker->stop, i, slice->begin, slice->end)
+    vx_to_cylinder(chain->rows + i * columns, columns, chain->cylinder + i * (columns + VX_CYLINDER_EXTRA));
+  return vx_stop_status(worker->stop, error);
+}
+
 // The operation runs on the rows that are left, in place of the body.
-static enum vx_status operate(const struct cpu_chain *chain, cpu_operation *operation, struct error *error) {
+static enum vx_status operate(struct cpu_chain *chain, cpu_operation *operation, struct error *error) {
   struct vx_job *job = chain->job;
   for (int32_t i = 0; i < chain->num_slices && vx_operations[job->op].chained; i++)
     job->row_counts[chain->slices[i].cloud] += chain->slices[i].left;
   chain->lane->points = vx_points_of(VX_FLOAT32, chain->num_rows, chain->columns, chain->rows);
-  enum vx_status status = operation(chain->lane, job, error);
+  enum vx_status status = VX_OK;
+  if (chain->cylinder) {
+    chain->lane->points =
+        vx_points_of(VX_FLOAT32, chain->num_rows, chain->columns + VX_CYLINDER_EXTRA, chain->cylinder);
+    status = for_slices(chain, cylinder_slice, error);
+  }
+  if (status == VX_OK) status = operation(chain->lane, job, error);
   if (status == VX_OK) vx_settle_chain(job);
   return status;
 }

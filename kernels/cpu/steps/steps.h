@@ -35,8 +35,9 @@ struct cpu_chain {
   float *rows;             // [num_rows, columns]
   uint8_t *fates, *steps;  // [num_rows]
   int32_t *heads;          // [num_rows], or NULL
-  int32_t num_rows;        // of all clouds
-  int32_t columns;         // C
+  float *cylinder;   // [num_rows, columns + VX_CYLINDER_EXTRA]: what the operation sees in place of `rows`, or NULL
+  int32_t num_rows;  // of all clouds
+  int32_t columns;   // C
   struct cpu_slice *slices;
   int32_t num_slices;
   uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: of all steps

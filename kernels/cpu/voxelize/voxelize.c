@@ -26,7 +26,7 @@ static void measure_clouds(struct cpu_run *run) {
 static void read_params(struct cpu_run *run) {
   const struct vx_voxelize *params = run->params;
   run->map = vx_cell_map_of(params, &run->grid);
-  run->columns = (int32_t)run->job->inputs[VX_POINTS].dims[1];
+  run->columns = (int32_t)run->lane->points.dims[1];
   run->cap = params->max_points_per_voxel == 0 ? INT32_MAX : params->max_points_per_voxel;
   run->encoded_values = vx_encoder_width(&params->encoder);
   vx_tensor_set tensors = run->job->tensors;

@@ -21,7 +21,8 @@ struct cuda_chain {
   // [num_points]: the number of rows left before each row; if the row itself is not left, the complement (~) of that
   // number, which is negative. NULL if nothing reads it.
   int32_t *row_of;
-  uint64_t *scans;                        // states of all scans of the chain
+  float *cylinder;  // [num_points, columns + VX_CYLINDER_EXTRA]: what the operation sees in place of the rows, or NULL
+  uint64_t *scans;  // states of all scans of the chain
   uint32_t num_scans;                     // number in use
   float *matrices;                        // room for the steps that have one matrix per cloud
   uint32_t used_matrices, host_matrices;  // number in use in this array, and in the host's commands

@@ -9,6 +9,7 @@
 #include "kernels/cuda/base/chain.cuh"
 #include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/transfer.cuh"
+#include "kernels/cylinder.h"
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
@@ -307,6 +308,9 @@ struct cuda_run cuda_read_job(struct vx_lane *lane, struct vx_job *job) {
   run.input = job->inputs[VX_POINTS];
   if (lane->chain && run.operation->items == VX_POINT_ITEMS)
     run.input = vx_points_of(VX_FLOAT32, run.input.dims[0], (int32_t)run.input.dims[1], lane->chain->rows.points);
+  if (lane->chain && lane->chain->cylinder)
+    run.input = vx_points_of(VX_FLOAT32, run.input.dims[0], (int32_t)run.input.dims[1] + VX_CYLINDER_EXTRA,
+                             lane->chain->cylinder);
   run.dtype = run.input.dtype;
   run.columns = (uint32_t)run.input.dims[1];
   measure_clouds(&run);

@@ -17,6 +17,7 @@
 #include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/transfer.cuh"
 #include "kernels/cuda/steps/moving.cuh"
+#include "kernels/cylinder.h"
 #include "kernels/samples.h"
 #include "kernels/step_ring_outlier.h"
 
@@ -174,6 +175,18 @@ static uint32_t count_matrices(const struct vx_job *job) {
   return matrices;
 }
 
+static bool has_cylinder(const struct vx_job *job) {
+  return job->op == VX_VOXELIZE && job->params.voxelize.coordinates == VX_CYLINDER;
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    cylinder_kernel(const __grid_constant__ struct cuda_chain_rows r, float *cylinder) {
+  cuda_wait();
+  uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (row < r.clouds.num_points)
+    vx_to_cylinder(r.points + row * r.columns, (int32_t)r.columns, cylinder + row * (r.columns + VX_CYLINDER_EXTRA));
+}
+
 // Runs twice: over an empty arena to measure, then over the lane's block.
 static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
   const struct vx_job *job = chain->run.job;
@@ -186,6 +199,7 @@ static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
     chain->run.source_copy = copy;
   }
   cuda_take_clouds(&chain->run, arena);
+  if (has_cylinder(job)) take(arena, &chain->cylinder, points * (chain->run.columns + VX_CYLINDER_EXTRA));
   take(arena, &rows->fates, points);
   take(arena, &rows->steps, points);
   if (vx_chain_needs_heads(job)) take(arena, &rows->heads, points);
@@ -262,6 +276,9 @@ static enum vx_status run_steps(struct cuda_chain *chain, struct error *error) {
     CUDA_TRY(step_of(asked->steps[i].type)(chain, &asked->steps[i], error));
   }
   chain->rows.number = 0;
+  if (chain->cylinder)
+    CUDA_TRY(cuda_launch("cylinder_kernel", cylinder_kernel, cuda_blocks(points, BLOCK), BLOCK, 0, &chain->run, error,
+                         chain->rows, chain->cylinder));
   if (chain->run.job->op == VX_SERIALIZE) CUDA_TRY(cuda_drop_outside(chain, error));
   if (chain->row_of) {
     struct cuda_scan scan = cuda_take_scan(chain);

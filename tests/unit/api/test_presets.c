@@ -20,6 +20,7 @@ static void built_in_presets_load(void **state) {
                                       "nuscenes_dynamic_pillar",
                                       "nuscenes_pointpillar",
                                       "nuscenes_ptv3",
+                                      "semantickitti_cylinder3d",
                                       "voxelize_cuda",
                                       "waymo_centerpoint",
                                       "waymo_pointpillar",
@@ -199,7 +200,7 @@ static void a_directory_overrides_and_adds(void **state) {
   }
   struct presets *presets = presets_load(directory, &error);
   if (!presets) fail_msg("%s", error.text);
-  assert_int_equal(presets_count(presets), 12);
+  assert_int_equal(presets_count(presets), 13);
   assert_int_equal(presets_request(presets_find(presets, "kitti_second"))->job.params.voxelize.max_voxels, 77);
   assert_int_equal(presets_request(presets_find(presets, "mine"))->job.params.voxelize.max_voxels, 77);
   presets_free(presets);

@@ -33,7 +33,9 @@ static int64_t model_key(const struct vx_cell_map *map, const float *point) {
   const int shift[3] = {map->key.yz_bits, map->key.z_bits, 0};
   int64_t key = 0;
   for (int axis = 0; axis < 3; axis++) {
-    float cell = floorf((point[axis] - map->min[axis]) / map->size[axis]);
+    float place = (point[axis] - map->min[axis]) / map->size[axis];
+    place = place < map->least[axis] ? map->least[axis] : place > map->most[axis] ? map->most[axis] : place;
+    float cell = floorf(place);
     if (!(cell >= 0.0f && cell < map->limit[axis])) return -1;
     key |= (int64_t)cell << shift[axis];
   }
@@ -73,6 +75,11 @@ static const struct vx_voxelize grids[] = {
     {.range_min = {1, 1, 1}, .range_max = {2, 2, 2}, .voxel_size = {1, 1, 1}},
     {.range_min = {-100, -100, -100}, .range_max = {100, 100, 100}, .voxel_size = {1e-3f, 1e-3f, 1e-2f}},
     {.range_min = {0, 0, 0}, .range_max = {2e9f, 1e6f, 1e3f}, .voxel_size = {1, 1, 1}},
+    {.range_min = {0, -3, -4},
+     .range_max = {50, 3, 2},
+     .voxel_size = {0.25f, 0.5f, 0.5f},
+     .coordinates = VX_CYLINDER,
+     .grid_shape = {201, 13, 13}},
 };
 
 static void every_way(void **state) {

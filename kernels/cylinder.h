@@ -1,0 +1,24 @@
+// Cylindrical coordinates of points: the rows that a voxelization with VX_CYLINDER sees (voxelize.h). Functions for C
+// and CUDA.
+#ifndef VOXELD_CYLINDER_H
+#define VOXELD_CYLINDER_H
+
+#include "kernels/exact.h"
+#include "kernels/half.h"
+
+enum { VX_CYLINDER_EXTRA = 2 };  // columns that the row has more than the point
+
+// Fills a row: rho, phi, z, x, y, then the other columns. rho = sqrt(x * x + y * y) and phi = atan2(y, x) are computed
+// in binary64 and rounded once; -0 equals 0, so phi is pi for every y of zero below x = 0. If x is NaN, as in a dropped row, or if rho is not finite, the row's rho is NaN.
+VX_SHARED void vx_to_cylinder(const float *point, int32_t columns, float *row) {
+  double x = (double)point[0], y = (double)point[1];
+  float rho = (float)sqrt(x * x + y * y);
+  row[0] = vx_are_finite(rho, rho, rho) ? rho : vx_bits_float(VX_FLOAT_NAN);
+  row[1] = (float)vx_atan2(y, x);
+  row[2] = point[2];
+  row[3] = point[0];
+  row[4] = point[1];
+  for (int32_t c = 3; c < columns; c++) row[c + VX_CYLINDER_EXTRA] = point[c];
+}
+
+#endif
