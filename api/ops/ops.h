@@ -57,6 +57,7 @@ struct job_request {
   int32_t num_fields;               // number of names in `fields`; 0 = not given
   float intensity_scale;            // 0 = not given
   uint32_t features;                // which features are computed from voxels: one bit per word of `feature`
+  enum metadata_form metadata;      // of the answer
   vx_tensor_set outputs;            // named by `outputs`; empty = the operation's default
   int32_t num_clouds;               // entries of point_counts; 0 = not given, so the body is one cloud
   int32_t num_sample_counts;        // as given; 0 = nothing is sampled
@@ -65,7 +66,6 @@ struct job_request {
   int32_t num_class_names;          // as given; 0 = not given
   int32_t timeout_ms;               // 0 = none
   char latest[STREAM_NAME_SIZE];    // requests with this name supersede older ones; "" = none
-  enum metadata_form metadata;      // of the answer
   struct points_expected expected;  // by the preset or the model
   int64_t max_sampling_work;        // the server's limit, copied to vx_sampling.max_work
   struct stream_terms stream;       // the stream of the body's sweeps

@@ -880,7 +880,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "latest",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
         "string",
         None,
         None,
@@ -1772,6 +1772,7 @@ class SerializeParameters(TypedDict, total=False):
     strides: Optional[Ints]
     outputs: Optional[Union[SerializeOutputs, Sequence[SerializeOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
+    latest: Optional[str]
     timeout_ms: Optional[int]
 
 
@@ -3707,6 +3708,7 @@ class Operations:
         strides: Optional[Ints] = None,
         outputs: Optional[Union[SerializeOutputs, Sequence[SerializeOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
+        latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -3784,6 +3786,8 @@ class Operations:
             outputs: tensors to return; without it points, the tensors serialized and, with strides, those of pools
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
+            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
+                '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors

@@ -330,7 +330,7 @@ static enum vx_status order_points(struct serialize *own, struct error *error) {
 
 enum vx_status cpu_serialize(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   struct serialize own = {.lane = lane, .job = job, .params = &job->params.serialize};
-  int64_t began = cpu_now_ns();
+  int64_t began = clock_ns();
   own.most = (int32_t)job->report->left;
   own.cloud_bits = job->num_clouds > 1 ? vx_bits_for(job->num_clouds) : 0;
   own.level = &own.levels[0];
@@ -338,6 +338,6 @@ enum vx_status cpu_serialize(struct vx_lane *lane, struct vx_job *job, struct er
   count_fates(job);
   enum vx_status status = order_points(&own, error);
   if (status == VX_OK && job->tensors != 0) status = write_tensors(&own, error);
-  job->stage_ns[VX_STAGE_SERIALIZE] = cpu_now_ns() - began;
+  job->stage_ns[VX_STAGE_SERIALIZE] = clock_ns() - began;
   return status;
 }
