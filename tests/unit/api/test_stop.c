@@ -190,6 +190,9 @@ static bool write_answer(const struct answer_kind *kind, struct vx_stop *stop) {
 }
 
 static bool write_npz(struct vx_stop *stop) { return write_answer(answer_kind_of("application/x-npz"), stop); }
+static bool write_shuffled(struct vx_stop *stop) {
+  return write_answer(answer_kind_of("application/x-shuffled-safetensors"), stop);
+}
 static bool write_mcap(struct vx_stop *stop) { return write_answer(answer_kind_of("application/x-mcap"), stop); }
 static bool write_json(struct vx_stop *stop) { return write_answer(&infer_json, stop); }
 
@@ -214,6 +217,7 @@ static const struct {
     {"seconds", convert_times, false},
     {"de-skew", deskew, false},
     {"npz", write_npz, false},
+    {"shuffled tensors", write_shuffled, false},
     {"MCAP", write_mcap, false},
     {"JSON answer", write_json, false},
 };
