@@ -3,10 +3,6 @@
 
 // ---- bits -----------------------------------------------------------------------------------------------------------
 
-static __device__ uint64_t line_of(const struct sparse_level &level, int32_t cloud, int32_t z, int32_t y) {
-  return ((uint64_t)cloud * level.shape[0] + z) * level.shape[1] + y;
-}
-
 // The line of a word, and the word's number in the line. There are fewer than 2^31 lines.
 static __device__ uint32_t split_word(const struct sparse_level &level, uint64_t word, int32_t *in_line) {
   uint32_t words = level.words,
@@ -26,7 +22,7 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
     atomicMax(&found->outside, UINT32_MAX - row);
     return;
   }
-  uint64_t word = line_of(level, at.x, at.y, at.z) * level.words + (at.w + 1) / 32;
+  uint64_t word = sparse_line(level, at.x, at.y, at.z) * level.words + (at.w + 1) / 32;
   uint32_t bit = 1u << (at.w + 1) % 32;
   if ((atomicOr(&level.bits[word], bit) & bit) != 0) atomicAdd(&found->repeated, 1);
 }
@@ -58,7 +54,7 @@ static __device__ void merge_words(const struct sparse_level &from, const struct
     for (int32_t ky = 0; ky < window.kernel[1]; ky++) {
       int32_t in_y = y * window.stride[1] - window.padding[1] + ky;
       if (in_z < 0 || in_z >= from.shape[0] || in_y < 0 || in_y >= from.shape[1]) continue;
-      const uint32_t *line = from.bits + line_of(from, cloud, in_z, in_y) * from.words;
+      const uint32_t *line = from.bits + sparse_line(from, cloud, in_z, in_y) * from.words;
 #pragma unroll
       for (int32_t i = 0; i < MERGED_WORDS; i++)
         any[i] |= first + i >= 0 && first + i < from.words ? line[first + i] : 0;

@@ -90,11 +90,16 @@ static inline uint64_t sparse_word_blocks(const struct sparse_level &level) {
 }
 static inline uint64_t sparse_tiles(uint64_t rows) { return (rows + SPARSE_TILE - 1) / SPARSE_TILE; }
 
+// The line of cells along x: they are beside each other in the bitmap.
+static __device__ inline uint64_t sparse_line(const struct sparse_level &level, int32_t cloud, int32_t z, int32_t y) {
+  return ((uint64_t)cloud * level.shape[0] + z) * level.shape[1] + y;
+}
+
 // Whether the cell is occupied. If so, `row` becomes the cell's row.
 static __device__ inline bool sparse_look(const struct sparse_level &level, int32_t cloud, int32_t z, int32_t y,
                                           int32_t x, uint32_t *row) {
   if (z < 0 || z >= level.shape[0] || y < 0 || y >= level.shape[1] || x < 0 || x >= level.shape[2]) return false;
-  uint64_t word = (((uint64_t)cloud * level.shape[0] + z) * level.shape[1] + y) * level.words + (x + 1) / 32;
+  uint64_t word = sparse_line(level, cloud, z, y) * level.words + (x + 1) / 32;
   uint32_t bits = level.bits[word], bit = 1u << (x + 1) % 32;
   if ((bits & bit) == 0) return false;
   *row = level.ranks[word] + __popc(bits & (bit - 1));

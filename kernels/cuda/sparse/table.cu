@@ -20,8 +20,7 @@ static __device__ uint64_t word_of(const struct sparse_level &from, const struct
   int32_t kz = line / VX_MAX_SPARSE_KERNEL, ky = line % VX_MAX_SPARSE_KERNEL, z = around.z + kz, y = around.y + ky;
   bool is_there =
       kz < window.kernel[0] && ky < window.kernel[1] && z >= 0 && z < from.shape[0] && y >= 0 && y < from.shape[1];
-  uint64_t at = ((uint64_t)around.cloud * from.shape[0] + z) * from.shape[1] + y;
-  return is_there ? at * from.words + around.bit / 32 : UINT64_MAX;
+  return is_there ? sparse_line(from, around.cloud, z, y) * from.words + around.bit / 32 : UINT64_MAX;
 }
 
 // The inputs of each line, from bit 0 on. A line's last bit is empty, so a line's inputs are in it.
