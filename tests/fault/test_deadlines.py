@@ -1,8 +1,12 @@
 """Deadlines hold for every job: for a job that runs, in every stage, and for a job that waits in its stream."""
 
 import json
+import struct
+import tempfile
 import threading
 import unittest
+
+import models
 
 from client import (
     LONG,
@@ -99,6 +103,42 @@ class Running(FaultCase):
             {"Inference-Header-Content-Length": str(len(text))},
         )
         self.assert_ended(reply)
+
+
+CELLS = b"".join(
+    struct.pack("<4f", 0.25 + x / 2, y / 2 - 7.75, z / 2 - 2.75, 0)
+    for z in range(8) for y in range(32) for x in range(32)
+)
+
+
+class Backbones(FaultCase):
+    """A backbone of 31 layers over 8192 voxels."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+        models.write(folder, "slow", models.sparse_standin(), *models.slow_backbone())
+        cls.ARGS = (*CPU, "--models-dir", folder, "--onnxruntime", models.STANDIN)
+        super().setUpClass()
+
+    def test_deadline_between_layers(self):
+        for path in ("/v1/backbone", "/v1/detect"):
+            with self.subTest(path):
+                problem = self.assert_problem(self.daemon.post(f"{path}?model=slow&timeout_ms=300", CELLS), 504)
+                self.assertIn("ended before all rows were done, after ", problem["detail"])
+
+    def test_client_that_leaves(self):
+        """A second job has half the work, so it would end first if the first job went on."""
+        running = lambda: self.daemon.status()["detection_workers"]["running"]
+        gone, other = self.raw(), self.raw()
+        gone.send(post(CELLS, "/v1/backbone?model=slow"))
+        wait_until(lambda: running() == 1, "a backbone that runs")
+        other.send(post(CELLS[: len(CELLS) // 2], "/v1/backbone?model=slow"))
+        wait_until(lambda: running() == 2, "two backbones that run")
+        gone.reset()
+        wait_until(lambda: running() < 2, "a worker that is free again")
+        self.assertFalse(other.readable(0))
+        self.assertEqual(other.read().status, 200)
 
 
 LONG_ARGS = (

@@ -116,6 +116,16 @@ def sparse_description(**parts):
     return {**described, **parts}
 
 
+def slow_backbone():
+    """The contents of model.json and the tensors of a backbone that takes seconds for a grid of occupied cells."""
+    first, *_, down, level, out = SPARSE_LAYERS
+    wide = [{**first, "name": f"wide.{number}", "in": 128, "out": 128} for number in range(27)]
+    layers = [{**first, "out": 128}, *wide, {**down, "in": 128}, level, out]
+    described = sparse_description(backbone={**sparse_description()["backbone"], "layers": layers})
+    described["voxelize"] = {**described["voxelize"], "max_voxels": 1 << 13}
+    return described, backbone_weights(layers=layers)
+
+
 def sparse_standin(**more):
     return standin(planes=SPARSE_PLANES, cells=SPARSE_CELLS, **more)
 
