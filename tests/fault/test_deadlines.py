@@ -107,7 +107,9 @@ class Running(FaultCase):
 
 CELLS = b"".join(
     struct.pack("<4f", 0.25 + x / 2, y / 2 - 7.75, z / 2 - 2.75, 0)
-    for z in range(8) for y in range(32) for x in range(32)
+    for z in range(8)
+    for y in range(32)
+    for x in range(32)
 )
 
 
