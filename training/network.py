@@ -1,7 +1,9 @@
-"""PointPillars in PyTorch, its state under OpenPCDet's names."""
+"""PointPillars and SECOND in PyTorch, their states under the names of OpenPCDet and of mmdetection3d."""
 
 import torch
 from torch import nn
+
+from convolution import SparseEncoder
 
 EPS, MOMENTUM = 1e-3, 0.05
 BOX_VALUES = 7
@@ -76,20 +78,21 @@ class AnchorHead(nn.Module):
         return [conv(x).permute(0, 2, 3, 1) for conv in (self.conv_cls, self.conv_box, self.conv_dir_cls)]
 
 
+def head_of(config, inputs):
+    head = config["MODEL"]["DENSE_HEAD"]
+    groups = head["ANCHOR_GENERATOR_CONFIG"]
+    anchors = sum(len(group["anchor_sizes"]) * len(group["anchor_rotations"]) for group in groups)
+    return AnchorHead(inputs, anchors, len(config["CLASS_NAMES"]), head["NUM_DIR_BINS"])
+
+
 class PointPillar(nn.Module):
     def __init__(self, config, grid):
         super().__init__()
         model, width = config["MODEL"], config["MODEL"]["VFE"]["NUM_FILTERS"][0]
         self.grid, self.width = grid, width  # cells along x and y
-        anchors = sum(
-            len(group["anchor_sizes"]) * len(group["anchor_rotations"])
-            for group in model["DENSE_HEAD"]["ANCHOR_GENERATOR_CONFIG"]
-        )
         self.vfe = Encoder(10, width)
         self.backbone_2d = Backbone(model["BACKBONE_2D"], width)
-        self.dense_head = AnchorHead(
-            self.backbone_2d.width, anchors, len(config["CLASS_NAMES"]), model["DENSE_HEAD"]["NUM_DIR_BINS"]
-        )
+        self.dense_head = head_of(config, self.backbone_2d.width)
 
     def forward(self, features, cells, batch):
         """features [V, P, 10]; cells [V] of all clouds: (cloud * ny + y) * nx + x."""
@@ -98,3 +101,37 @@ class PointPillar(nn.Module):
         canvas = encoded.new_zeros(batch * ny * nx, self.width)
         canvas[cells] = encoded
         return self.dense_head(self.backbone_2d(canvas.view(batch, ny, nx, self.width).permute(0, 3, 1, 2)))
+
+    def state(self):
+        return self.state_dict()
+
+
+class Second(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        encoder = config["MODEL"]["BACKBONE_3D"]
+        self.shape, inputs = encoder["sparse_shape"], config["MODEL"]["MAP_TO_BEV"]["NUM_BEV_FEATURES"]
+        self.middle_encoder = SparseEncoder(encoder)
+        self.backbone_2d = Backbone(config["MODEL"]["BACKBONE_2D"], inputs)
+        self.dense_head = head_of(config, self.backbone_2d.width)
+
+    def forward(self, features, cells, batch):
+        """features [V, 4]; cells [V] of all clouds: ((cloud * nz + z) * ny + y) * nx + x, nz without the extra cell."""
+        nz, ny, nx = self.shape
+        nz -= 1
+        at = torch.stack((cells // (nx * ny * nz), cells // (nx * ny) % nz, cells // nx % ny, cells % nx), 1).int()
+        return self.dense_head(self.backbone_2d(self.middle_encoder(features, at, batch)))
+
+    def state(self):
+        """The state under mmdetection3d's names, where convolutions pad their maps themselves."""
+        return {mmdet3d_name(name): value for name, value in self.state_dict().items()}
+
+
+def mmdet3d_name(name):
+    part, _, rest = name.partition(".")
+    if part == "dense_head":
+        return f"bbox_head.{rest.replace('conv_box', 'conv_reg')}"
+    if part != "backbone_2d":
+        return name
+    kind, level, number, last = rest.split(".")
+    return f"backbone.blocks.{level}.{int(number) - 1}.{last}" if kind == "blocks" else f"neck.{rest}"

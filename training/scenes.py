@@ -69,7 +69,9 @@ class Pillars:
         cell = torch.floor((points[:, :3] - least) / size).long()
         inside = ((cell >= 0) & (cell < torch.tensor(self.cells, device=device))).all(1)
         points, cell, cloud = points[inside], cell[inside], cloud[inside]
-        keys, order = torch.sort((cloud * self.cells[1] + cell[:, 1]) * self.cells[0] + cell[:, 0], stable=True)
+        nx, ny, nz = self.cells
+        keys = ((cloud * nz + cell[:, 2]) * ny + cell[:, 1]) * nx + cell[:, 0]
+        keys, order = torch.sort(keys, stable=True)
         cells, voxel, counts = torch.unique_consecutive(keys, return_inverse=True, return_counts=True)
         rank = torch.arange(len(keys), device=device) - (counts.cumsum(0) - counts)[voxel]
         kept = rank < self.cap
@@ -85,3 +87,10 @@ class Pillars:
         features = torch.cat((rows, rows[:, :, :3] - mean[:, None], rows[:, :, :3] - center[:, None]), 2)
         real = torch.arange(self.cap, device=rows.device) < counts[:, None]
         return features * real[:, :, None]
+
+
+class Means(Pillars):
+    """The same with voxels in place of pillars: the means [V, 4] of their points."""
+
+    def _features(self, rows, counts, cells, least, size):
+        return rows.sum(1) / counts[:, None]

@@ -1,5 +1,5 @@
-"""The training of the sample model, in a tiny form: it runs, its pillars equal voxeld's, and the converted model
-computes the same as the training. Skipped where there is no torch."""
+"""The training of the sample models, in a tiny form: it runs, its pillars equal voxeld's, and the converted models
+compute the same as the training. Skipped where there is no torch."""
 
 import contextlib
 import io
@@ -24,12 +24,14 @@ except ImportError as reason:
     print(f"skipped: {reason}")
     sys.exit(77)
 
+import models
 import voxeld
 from rude_server import url_of
 from voxeld.convert.main import main as convert
 
 TRAINING = ROOT / "training"
 sys.path.insert(0, str(TRAINING))
+import configurations
 import learning
 import scenes
 import streets
@@ -43,6 +45,26 @@ def tiny_config():
     return config
 
 
+def write_tiny_second(path):
+    """simulated_second.py with a smaller grid."""
+    bounds = [-6.4, -12.8, -3, 6.4, 12.8, 2]
+    config = runpy.run_path(str(TRAINING / "simulated_second.py"))
+    config["model"]["data_preprocessor"]["voxel_layer"]["point_cloud_range"] = bounds
+    config["model"]["middle_encoder"]["sparse_shape"] = [21, 128, 64]
+    config["model"]["bbox_head"]["anchor_generator"]["ranges"] = [[*bounds[:2], -1.73, *bounds[3:5], -1.73]]
+    names = ("class_names", "model", "test_dataloader")
+    path.write_text("".join(f"{name} = {config[name]!r}\n" for name in names), encoding="utf-8")
+
+
+def train(config, folder):
+    arguments = ["--config", str(config), "--output", str(folder), "--voxel-scan", SCAN]
+    arguments += ["--scenes", "2", "--unseen", "1", "--steps", "2", "--batch", "2", "--device", "cpu"]
+    before, sys.argv = sys.argv, ["train", *arguments]
+    with contextlib.redirect_stdout(io.StringIO()):
+        runpy.run_path(str(TRAINING / "train"), run_name="__main__")
+    sys.argv = before
+
+
 class Training(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -53,12 +75,7 @@ class Training(unittest.TestCase):
         (cls.folder / "tiny.yaml").write_text(yaml.safe_dump(cls.config), encoding="utf-8")
         cls.pillars = scenes.Pillars(cls.config)
         cls.scene = scenes.simulate(SCAN, 5, cls.config["CLASS_NAMES"])
-        arguments = ["--config", str(cls.folder / "tiny.yaml"), "--output", str(cls.folder), "--voxel-scan", SCAN]
-        arguments += ["--scenes", "2", "--unseen", "1", "--steps", "2", "--batch", "2", "--device", "cpu"]
-        before, sys.argv = sys.argv, ["train", *arguments]
-        with contextlib.redirect_stdout(io.StringIO()):
-            runpy.run_path(str(TRAINING / "train"), run_name="__main__")
-        sys.argv = before
+        train(cls.folder / "tiny.yaml", cls.folder)
 
     def network(self):
         network = PointPillar(self.config, self.pillars.cells[:2])
@@ -135,6 +152,32 @@ class Training(unittest.TestCase):
                 near = (ahead.abs() <= box[3] / 2 + 0.1) & (left.abs() <= box[4] / 2 + 0.1)
                 near &= (scene.points[:, 2] - box[2]).abs() <= box[5] / 2 + 0.1
                 self.assertGreaterEqual(int(near.sum()), streets.LEAST_POINTS)
+
+
+class Second(unittest.TestCase):
+    def test_the_service_computes_what_the_network_computes(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        config = folder / "tiny.py"
+        write_tiny_second(config)
+        train(config, folder)
+        state = folder / "state.safetensors"
+        arguments = ["mmdet3d", str(state), "--config", str(config), "--output", str(folder / "models" / "tiny")]
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.assertEqual(convert(arguments), 0)
+        words, means, network = configurations.read(config)
+        stored = load_file(state)
+        for name, value in network.state().items():
+            value.copy_(torch.from_numpy(stored[name]))
+        points = scenes.simulate(SCAN, 5, words["CLASS_NAMES"]).points
+        with torch.no_grad():
+            expected = [part.numpy() for part in network.eval()(*means.of([points]), 1)]
+        daemon = Daemon("--models-dir", str(folder / "models"), "--onnxruntime", models.library())
+        self.addCleanup(daemon.stop)
+        maps = ("cls_preds", "box_preds", "dir_cls_preds")
+        with voxeld.Client(url_of(daemon)) as client:
+            found = client.detect(points.numpy(), "tiny", outputs=",".join(maps))
+        for name, other in zip(maps, expected):
+            self.assertLess(np.abs(found[name] - other).max(), 1e-4 * max(1, np.abs(other).max()), name)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,161 @@
+"""Sparse convolution in PyTorch, as kernels/sparse.h defines it but for the order of its sums, under mmdetection3d's
+names. It needs no spconv, so that the sample trains on any machine.
+
+A cloud's cells are rows of (cloud, z, y, x). A table has, for each row of an output and each offset of the kernel, the
+row of the input, or the number of inputs if there is none.
+"""
+
+import itertools
+
+import torch
+from torch import nn
+
+EPS, MOMENTUM = 1e-3, 0.05
+
+
+class Cells:
+    """The occupied cells of a level, and where each of them is."""
+
+    def __init__(self, at, clouds, shape):
+        self.at, self.clouds, self.shape = at, clouds, shape  # [S, 4] int32; z, y, x
+        self.rows = torch.full((clouds * shape[0] * shape[1] * shape[2],), len(at), dtype=at.dtype, device=at.device)
+        self.rows[self.keys(at).long()] = torch.arange(len(at), dtype=at.dtype, device=at.device)
+
+    def keys(self, at):
+        nz, ny, nx = self.shape
+        return ((at[..., 0] * nz + at[..., 1]) * ny + at[..., 2]) * nx + at[..., 3]
+
+    def find(self, at, real):
+        """The row of each cell; their number where a cell is empty or outside, or not `real`."""
+        real = real & inside(at[..., 1:], self.shape)
+        keys = torch.where(real, self.keys(at), 0)
+        return torch.where(real, self.rows.index_select(0, keys.flatten()).view_as(keys), len(self.at))
+
+
+def inside(places, shape):
+    z, y, x = places.unbind(-1)
+    nz, ny, nx = shape
+    return (z >= 0) & (z < nz) & (y >= 0) & (y < ny) & (x >= 0) & (x < nx)
+
+
+class Rule:
+    """A kernel of a layer: the cells of its output, and the tables in both directions."""
+
+    def __init__(self, cells, kernel, stride=None, padding=(0, 0, 0)):
+        options = {"dtype": cells.at.dtype, "device": cells.at.device}
+        offsets = torch.tensor(list(itertools.product(*map(range, kernel))), **options)
+        if not stride:
+            around = offsets - torch.tensor([(side - 1) // 2 for side in kernel], **options)
+            taken = self._with_cloud(cells.at, cells.at[:, None, 1:] + around)
+            self.outputs, self.forward = cells, cells.find(taken, True)
+            self.backward = self.forward.flip(1)
+            return
+        padding, step = torch.tensor(padding, **options), torch.tensor(stride, **options)
+        reached = cells.at[:, None, 1:] + padding - offsets  # [S, K, 3]: the outputs' places, times the stride
+        real = (reached % step == 0).all(-1)
+        reached = self._with_cloud(cells.at, torch.div(reached, step, rounding_mode="floor"))
+        self.outputs = self._outputs(cells, reached, real, kernel, step, padding)
+        self.backward = self.outputs.find(reached, real)
+        taken = self._with_cloud(self.outputs.at, self.outputs.at[:, None, 1:] * step - padding + offsets)
+        self.forward = cells.find(taken, True)
+
+    @staticmethod
+    def _with_cloud(at, places):
+        return torch.cat((at[:, None, :1].expand(-1, places.shape[1], 1), places), 2)
+
+    @staticmethod
+    def _outputs(cells, reached, real, kernel, step, padding):
+        sizes = zip(cells.shape, padding.tolist(), kernel, step.tolist())
+        shape = [(side + 2 * pad - reach) // jump + 1 for side, pad, reach, jump in sizes]
+        nz, ny, nx = shape
+        cloud, z, y, x = reached[real & inside(reached[..., 1:], shape)].unbind(1)
+        keys = torch.unique(((cloud * nz + z) * ny + y) * nx + x)
+        at = torch.stack((keys // (nz * ny * nx), keys // (ny * nx) % nz, keys // nx % ny, keys % nx), 1)
+        return Cells(at, cells.clouds, shape)
+
+
+def gathered(rows, table):
+    padded = torch.cat((rows, rows.new_zeros(1, rows.shape[1])))
+    return padded.index_select(0, table.flatten()).view(len(table), -1)
+
+
+class Convolve(torch.autograd.Function):
+    """Products of gathered rows, both ways, which is faster on a CPU than adding to scattered rows."""
+
+    @staticmethod
+    def forward(ctx, rows, weight, forward, backward):
+        taken = gathered(rows, forward)
+        ctx.save_for_backward(taken, weight, backward)
+        return taken @ weight.flatten(0, 1)
+
+    @staticmethod
+    def backward(ctx, upstream):
+        taken, weight, backward = ctx.saved_tensors
+        of_weight = (taken.T @ upstream).view_as(weight)
+        if not ctx.needs_input_grad[0]:
+            return None, of_weight, None, None
+        return gathered(upstream, backward) @ weight.transpose(1, 2).flatten(0, 1), of_weight, None, None
+
+
+class SparseConv(nn.Module):
+    def __init__(self, inputs, outputs, kernel):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, *kernel, inputs))  # spconv 2's layout
+        nn.init.normal_(self.weight, std=(2 / (inputs * 3 ** (sum(side > 1 for side in kernel) - 1))) ** 0.5)
+
+    def forward(self, rows, rule):
+        weight = self.weight.permute(1, 2, 3, 4, 0).flatten(0, 2)  # [K, inputs, outputs]
+        return Convolve.apply(rows, weight, rule.forward, rule.backward)
+
+
+def layer(inputs, outputs, kernel):
+    return nn.ModuleList([SparseConv(inputs, outputs, kernel), nn.BatchNorm1d(outputs, EPS, MOMENTUM)])
+
+
+class SparseEncoder(nn.Module):
+    """mmdetection3d's SparseEncoder of conv_modules; makes the dense map [B, C * nz, ny, nx]."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.shape, base = config["sparse_shape"], config["base_channels"]
+        self.paddings = [
+            [pad if isinstance(pad, tuple) else (pad,) * 3 for pad in level] for level in config["encoder_paddings"]
+        ]
+        self.conv_input = layer(config["in_channels"], base, (3, 3, 3))
+        self.encoder_layers, inputs = nn.ModuleDict(), base
+        for number, widths in enumerate(config["encoder_channels"]):
+            level = nn.ModuleList()
+            for width in widths:
+                level.append(layer(inputs, width, (3, 3, 3)))
+                inputs = width
+            self.encoder_layers[f"encoder_layer{number + 1}"] = level
+        self.conv_out = layer(inputs, config["output_channels"], (3, 1, 1))
+
+    def forward(self, features, at, clouds):
+        """features [S, C]; at [S, 4]: cloud, z, y, x."""
+        with torch.autocast(features.device.type, enabled=False):
+            return self.levels(features, at, clouds)
+
+    def levels(self, features, at, clouds):
+        def run(rows, part, rule):
+            return torch.relu(part[1](part[0](rows, rule)))
+
+        rule = Rule(Cells(at, clouds, self.shape), (3, 3, 3))
+        rows = run(features, self.conv_input, rule)
+        for number, (level, paddings) in enumerate(zip(self.encoder_layers.values(), self.paddings)):
+            for place, (part, padding) in enumerate(zip(level, paddings)):
+                lowers = number > 0 and place == 0
+                if lowers:
+                    rule = Rule(rule.outputs, (3, 3, 3), (2, 2, 2), padding)
+                rows = run(rows, part, rule)
+                if lowers:
+                    rule = Rule(rule.outputs, (3, 3, 3))
+        rule = Rule(rule.outputs, (3, 1, 1), (2, 1, 1))
+        return self.dense(run(rows, self.conv_out, rule), rule.outputs)
+
+    @staticmethod
+    def dense(rows, cells):
+        nz, ny, nx = cells.shape
+        canvas = rows.new_zeros(cells.clouds * nz * ny * nx, rows.shape[1])
+        canvas = canvas.index_put((cells.keys(cells.at),), rows)
+        return canvas.view(cells.clouds, nz, ny, nx, -1).permute(0, 4, 1, 2, 3).flatten(1, 2)
