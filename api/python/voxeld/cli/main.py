@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..client import Client
 from ..errors import Error, Problem, RequestWarning, SharedMemoryWarning, TransportError
-from . import bag_run, bags, options, pages
+from . import bag_run, bags, live, options, pages
 from .answers import Writer
 from .batch import Job, Report, Signals, Stop, Workers, say
 from .boxes import Printer
@@ -204,6 +204,11 @@ def _print_answer(scan: Scan) -> None:
         raise Stop(f"cannot print: {reason.strerror}") from None
 
 
+def _live(client: Client, told: argparse.Namespace) -> int:
+    live.run(client, told, _parameters(told), say)
+    return DONE  # a signal is the normal way to end it
+
+
 def _presets(client: Client, told: argparse.Namespace) -> int:
     pages.presets(client, told.name, told.json)
     return DONE
@@ -249,6 +254,7 @@ def _status(client: Client, told: argparse.Namespace) -> int:
 COMMANDS: Dict[str, Callable[[Client, argparse.Namespace], int]] = {
     **dict.fromkeys(OPERATIONS, _compute),
     "watch": _watch,
+    "live": _live,
     "presets": _presets,
     "models": _models,
     "streams": _streams,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import pathlib
 import re
 from typing import Any, Dict, List, NoReturn, Sequence, Tuple
@@ -15,6 +16,7 @@ from .answers import KINDS
 from .parameters import DETECT, OPERATIONS, STEP, parameters_of, parameters_of_any
 
 PROGRAM = "voxeld-client"
+LIVE_OPERATIONS = (DETECT, "voxelize", "points", "transform", "fps")  # their answers are messages of ROS 2
 MOST_JOBS = 256
 FOLDER = pathlib.Path
 # No abbreviations: a script must not break if an option is added.
@@ -93,6 +95,11 @@ examples:
   voxeld-client watch /data/recorder --preset kitti_second --output out/
   voxeld-client watch /data/recorder --operation fps --num-samples 4096 --output samples/
 """,
+    "live": """\
+examples:
+  voxeld-client live --zenoh tcp/robot:7447 --topic /lidar_top --model kitti --publish /boxes
+  voxeld-client live --ros2 --topic /lidar_top --operation voxelize --preset kitti_second --publish /voxels
+""",
 }
 SCANS = """\
 A scan is a file: rows of float32 (.bin), an array [N, C] of float32 or float16 (.npy), PCD (.pcd), PLY (.ply) or a
@@ -168,6 +175,7 @@ def parser() -> argparse.ArgumentParser:
     watch.set_defaults(root=None, force=False)
     _add_parameters(watch, parameters_of_any())
 
+    _add_live(commands)
     presets = _add_command(commands, "presets", "list the presets, or show one", "List the presets, or show one.")
     presets.add_argument("name", nargs="?", help="show the parameters of this one")
     models = _add_command(
@@ -191,6 +199,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="as JSON")
     for command in commands.choices.values():
         _add_server(command)
+    commands.choices["live"].set_defaults(retries=0, deadline=10.0)  # a newer message is better than another attempt
     return root
 
 
@@ -261,6 +270,48 @@ def _add_command(commands: Any, name: str, doc: str, description: str) -> argpar
     return command
 
 
+def _add_live(commands: Any) -> None:
+    live = _add_command(
+        commands,
+        "live",
+        "answer the messages of a robot's topic",
+        "Answer the messages of a robot's topic as they come, and publish the answers: boxes as a\n"
+        "vision_msgs/Detection3DArray, points as a PointCloud2. The freshest message wins: one that is not yet computed\n"
+        "when a newer one comes gets no answer. The topic has messages of PointCloud2, CompressedPointCloud2 or Livox.\n"
+        "Runs until Ctrl-C or SIGTERM, and waits for a robot or a service that is away.",
+    )
+    either = live.add_mutually_exclusive_group(required=True)
+    either.add_argument(
+        "--zenoh",
+        metavar="LOCATOR",
+        help="reach the robot's rmw_zenoh or zenoh-bridge-ros2dds, such as tcp/robot:7447; or a file with Zenoh's "
+        "configuration (.json5)",
+    )
+    either.add_argument("--ros2", action="store_true", help="use the ROS 2 of this machine")
+    option = live.add_argument
+    option("--topic", required=True, metavar="NAME", help="the topic of the points")
+    option("--publish", metavar="NAME", help="the topic for the answers")
+    option("--operation", choices=LIVE_OPERATIONS, default=DETECT, help="default: %(default)s")
+    option(
+        "--domain",
+        type=int,
+        default=os.environ.get("ROS_DOMAIN_ID", "0"),
+        metavar="N",
+        help="default: $ROS_DOMAIN_ID, or 0",
+    )
+    option("--jobs", "-j", type=_jobs, default=3, metavar="N", help="messages in hand at a time; default: 3")
+    option(
+        "--every", type=_seconds, default=10.0, metavar="S", help="print rates, ages and drops so often; default: 10"
+    )
+    option(
+        "--metrics",
+        type=_address,
+        metavar="[HOST:]PORT",
+        help="serve metrics for Prometheus; HOST is 127.0.0.1 by default",
+    )
+    _add_parameters(live, [row for row in parameters_of_any() if set(row.operations) & set(LIVE_OPERATIONS)])
+
+
 def _add_server(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("the service")
     group.add_argument(
@@ -285,7 +336,7 @@ def _add_server(command: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=120.0,
         metavar="S",
-        help="most seconds for a scan with all attempts; default: 120",
+        help="most seconds for a scan with all attempts; default: %(default)g",
     )
     group.add_argument(
         "--no-shared-memory",
@@ -302,7 +353,11 @@ def _add_server(command: argparse.ArgumentParser) -> None:
         "resolution to which all columns are rounded, and R,R,... has one for each column",
     )
     group.add_argument(
-        "--retries", type=int, default=5, metavar="N", help="most further attempts after temporary errors; default: 5"
+        "--retries",
+        type=int,
+        default=5,
+        metavar="N",
+        help="most further attempts after temporary errors; default: %(default)s",
     )
 
 
@@ -348,6 +403,13 @@ def _jobs(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_JOBS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MOST_JOBS}")
     return int(text)
+
+
+def _address(text: str) -> Tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not PORT or HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _uplink(text: str) -> Uplink:

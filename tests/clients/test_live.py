@@ -1,0 +1,543 @@
+"""voxeld-client live: it answers the messages of a robot's topic, the freshest first. The robot is a Zenoh router in the
+test's process; ROS 2 is a stand-in."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import signal
+import struct
+import sys
+import tempfile
+import threading
+import time
+import types
+import unittest
+import urllib.request
+from contextlib import redirect_stderr
+from io import StringIO
+from unittest import mock
+
+import numpy as np
+
+import bags
+import models
+import voxeld
+from command_line import Running, run
+from daemon import PATIENCE, Daemon, OneDaemonCase, wait_until
+from zenoh_robot import CLOUD, CLOUD_HASH, ROS, ZenohRobot, cloud, free_port, stamp_of
+from rude_server import RudeServer, answer, problem, url_of
+from test_python_detect import scan
+from voxeld import ros
+from voxeld.cli import live, live_counts, live_ros, live_zenoh
+from voxeld.cli.main import main
+
+BOXES = "0/boxes/vision_msgs::msg::dds_::Detection3DArray_/"
+FIELDS = ("--fields", "x,y,z,intensity")
+VOXELIZE = ("--operation", "voxelize", "--preset", "kitti_second", *FIELDS)
+SUPERSEDED = problem(409, type="urn:voxeld:problem:superseded", detail="a newer one came")
+
+
+def message(stamp=1, count=300):
+    return cloud(scan(count, stamp), stamp)
+
+
+def boxes_of(message):
+    """Class, score, centre, size and heading of each box of a serialized Detection3DArray."""
+    for found in ROS.read(message, bags.DETECTIONS).detections:
+        (result,) = found.results
+        place, turn, size = found.bbox.center.position, found.bbox.center.orientation, found.bbox.size
+        values = [place.x, place.y, place.z, size.x, size.y, size.z]
+        yield result.hypothesis.class_id, result.hypothesis.score, values, 2 * np.arctan2(turn.z, turn.w)
+
+
+class Service:
+    """Answers as the test says. ask() waits until the test answers the message with this number."""
+
+    def __init__(self):
+        self.asked, self._answers, self._condition = [], {}, threading.Condition()
+
+    def ask(self, asked):
+        with self._condition:
+            self.asked.append(asked.number)
+            self._condition.notify_all()
+            assert self._condition.wait_for(lambda: asked.number in self._answers, PATIENCE)
+            given = self._answers[asked.number]
+        if isinstance(given, Exception):
+            raise given
+        return live.Answer(given, 0, None)
+
+    def answer(self, number, given=b""):
+        with self._condition:
+            self._answers[number] = given
+            self._condition.notify_all()
+
+    def wait_for(self, *numbers):
+        with self._condition:
+            told = self._condition.wait_for(lambda: set(numbers) <= set(self.asked), PATIENCE)
+        assert told, self.asked
+
+
+def refusal(status, **fields):
+    headers = mock.Mock(get_content_type=lambda: "application/problem+json", get=lambda *_: None)
+    text = "{" + ",".join(f'"{name}":"{value}"' for name, value in fields.items()) + "}"
+    return voxeld.Problem.of(status, "", headers, text.encode())
+
+
+class Order(unittest.TestCase):
+    """The bridge without a robot."""
+
+    def bridge(self, jobs):
+        self.service, self.counts, self.said, self.published = Service(), live_counts.Counts(), [], []
+        bridge = live.Bridge(self.service.ask, self.counts, jobs, self.said.append)
+        bridge.publish = lambda asked, _: self.published.append(asked.number)
+        bridge.start()
+        self.addCleanup(bridge.close)
+        return bridge
+
+    def dropped(self):
+        return {name: count for name, count in self.counts.dropped.items() if count}
+
+    def test_one_message_waits_and_the_newest_replaces_it(self):
+        bridge = self.bridge(1)
+        bridge.receive(b"", "kind", 0)
+        self.service.wait_for(1)
+        for _ in range(5):
+            bridge.receive(b"", "kind", 0)
+        for number in (1, 6):
+            self.service.answer(number)
+        wait_until(lambda: self.counts.published == 2, "both answers")
+        self.assertEqual((self.published, self.service.asked), ([1, 6], [1, 6]))
+        self.assertEqual(self.dropped(), {"replaced": 4})
+
+    def test_an_answer_that_a_newer_one_has_overtaken_is_not_published(self):
+        bridge = self.bridge(3)
+        for number in (1, 2, 3):
+            bridge.receive(b"", "kind", 0)
+            self.service.wait_for(number)
+        for number, others in ((2, {}), (1, {"late": 1})):
+            self.service.answer(number)
+            wait_until(lambda: self.dropped() == others and self.counts.published == 1, "an answer")
+        self.service.answer(3)
+        wait_until(lambda: self.counts.published == 2, "the last answer")
+        self.assertEqual((self.published, self.dropped()), ([2, 3], {"late": 1}))
+
+    def test_what_is_missing_or_comes_again_is_counted(self):
+        bridge = self.bridge(1)
+        self.service.answer(1)
+        bridge.receive(b"", "kind", 4)
+        wait_until(lambda: self.published == [1], "the answer")
+        bridge.receive(b"", "kind", -1)
+        self.assertEqual((self.counts.received, self.counts.lost, self.dropped()), (2, 4, {"repeated": 1}))
+
+    def failing(self, *failures):
+        """What is dropped if the messages fail so and one is answered at last."""
+        bridge = self.bridge(1)
+        with mock.patch.object(live, "BACKOFF", 0.001):
+            for number, failure in enumerate((*failures, b""), 1):
+                self.service.answer(number, failure)
+                bridge.receive(b"", "kind", 0)
+                wait_until(lambda: self.counts.published + sum(self.dropped().values()) == number, "the next")
+        self.assertEqual(self.published, [len(failures) + 1])
+        return self.dropped()
+
+    def test_a_service_that_is_away_is_told_once(self):
+        away = voxeld.TransportError("nobody listens")
+        self.assertEqual(self.failing(away, away, away), {"failed": 3})
+        self.assertEqual(self.said, ["nobody listens", "the service answers again"])
+        self.assertTrue(self.counts.service_up)
+
+    def test_a_busy_service_is_not_asked_again_for_the_same_message(self):
+        self.assertEqual(self.failing(refusal(429, title="queue full")), {"failed": 1})
+        self.assertEqual(self.service.asked, [1, 2])
+
+    def test_messages_that_are_refused_or_unreadable(self):
+        self.assertEqual(self.failing(refusal(422, title="bad"), ValueError("cut")), {"refused": 1, "unreadable": 1})
+        self.assertEqual(self.said[1:], ["a message of kind cannot be read: cut", "the service answers again"])
+
+    def test_a_superseded_message_is_no_failure(self):
+        superseded = refusal(409, type="urn:voxeld:problem:superseded")
+        self.assertEqual(self.failing(superseded), {"superseded": 1})
+        self.assertEqual(self.said, [])
+
+    def test_a_refusal_of_every_message_stops_the_run_only_before_the_first_answer(self):
+        bridge = self.bridge(1)
+        self.service.answer(1, refusal(404, title="no such model"))
+        bridge.receive(b"", "kind", 0)
+        wait_until(lambda: bridge.stopped, "the stop")
+        bridge = self.bridge(1)
+        for number, given in ((1, b""), (2, refusal(404, title="no such model")), (3, b"")):
+            self.service.answer(number, given)
+            bridge.receive(b"", "kind", 0)
+            wait_until(lambda: self.counts.published + sum(self.dropped().values()) == number, "the next")
+        self.assertEqual((bridge.stopped, self.published), (None, [1, 3]))
+
+    def test_a_bug_stops_the_run(self):
+        bridge = self.bridge(1)
+        self.service.answer(1, RuntimeError("a bug"))
+        bridge.receive(b"", "kind", 0)
+        wait_until(lambda: bridge.stopped, "the stop")
+        self.assertEqual(str(bridge.stopped), "a bug")
+
+
+class Counting(unittest.TestCase):
+    def setUp(self):
+        self.now = 0.0
+        self.counts = live_counts.Counts(lambda: self.now)
+        for gap in (0, 2, 0, 0):
+            self.counts.receive(gap)
+        for age in (0.3, 0.1, 0.2):
+            self.counts.publish(age, age + 1)
+        self.counts.drop("replaced")
+
+    def test_a_line_has_what_is_new(self):
+        self.now = 2.0
+        expected = "received 4 (2.0/s), published 3 (1.5/s), age 0.200 s (at most 0.300), stamp 1.200 s old"
+        self.assertEqual(self.counts.line(), f"{expected}; 1 replaced, 2 lost")
+        self.now = 4.0
+        self.assertEqual(self.counts.line(), "received 0 (0.0/s), published 0 (0.0/s)")
+
+    def test_the_page(self):
+        lines = self.counts.page(2).splitlines()
+        for line in (
+            "voxeld_live_received_total 4",
+            "voxeld_live_lost_total 2",
+            'voxeld_live_dropped_total{reason="replaced"} 1',
+            'voxeld_live_age_seconds_bucket{le="0.1"} 1',
+            'voxeld_live_age_seconds_bucket{le="0.2"} 2',
+            'voxeld_live_age_seconds_bucket{le="+Inf"} 3',
+            "voxeld_live_age_seconds_count 3",
+            "voxeld_live_publishers 2",
+            "voxeld_live_service_up 0",
+        ):
+            self.assertIn(line, lines)
+
+
+class Hashes(unittest.TestCase):
+    def test_hashes_are_those_of_the_definitions(self):
+        self.assertEqual({kind: ROS.store.hash_rihs01(kind) for kind in live_zenoh.HASHES}, live_zenoh.HASHES)
+        self.assertEqual(live_zenoh.HASHES[ros.POINT_CLOUD], CLOUD_HASH)
+
+
+class Live(OneDaemonCase):
+    """The command, from a robot to the daemon and back."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.daemon = Daemon(*models.served(cls.folder / "models"))
+
+    def live(self, robot, *arguments, server=None):
+        port = robot if isinstance(robot, int) else robot.port
+        where = ("--zenoh", f"tcp/127.0.0.1:{port}", "--server", server or url_of(self.daemon))
+        return Running("live", *where, "--topic", "/lidar_top", "--publish", "boxes", *arguments)
+
+    def detecting(self, robot, *arguments):
+        return self.live(robot, "--model", "random", *FIELDS, *arguments)
+
+    def expected(self, stamp, count):
+        with voxeld.Client(url_of(self.daemon)) as client:
+            result = client.detect(scan(count, stamp), "random")
+        self.assertGreater(len(result["boxes"]), 3)
+        return result
+
+    def check_boxes(self, payload, stamp, count):
+        result = self.expected(stamp, count)
+        self.assertEqual(stamp_of(payload), stamp)
+        names = result.metadata["class_names"]
+        kinds, scores, values, headings = zip(*boxes_of(payload))
+        self.assertEqual(list(kinds), [names[label] for label in result["labels"]])
+        self.assertEqual(list(scores), result["scores"].tolist())
+        np.testing.assert_array_equal(values, result["boxes"][:, :6])
+        np.testing.assert_allclose(np.sin((headings - result["boxes"][:, 6]) / 2), 0, atol=1e-6)
+
+    # ---- keys ----
+
+    def test_boxes_of_a_robot_with_rmw_zenoh(self):
+        with ZenohRobot() as robot, self.detecting(robot) as running:
+            wait_until(lambda: len(robot.tokens) == 3, lambda: f"three tokens: {robot.tokens}")
+            for number in (1, 2):
+                robot.publish(message(number, 2500))
+                heard = robot.wait_for(number)
+            tokens = robot.tokens.copy()
+            done = running.end(signal.SIGTERM)
+            wait_until(lambda: not robot.tokens, "the end of the tokens")
+        self.assertEqual(done.status, 0, done)
+        self.assertIn("/lidar_top has a publisher of sensor_msgs/msg/PointCloud2\n", done.errors)
+        counts, gids = [], set()
+        for number, (key, payload, attachment) in enumerate(heard, 1):
+            self.assertEqual(key, BOXES + live_zenoh.HASHES[ros.DETECTIONS])
+            self.check_boxes(payload, number, 2500)
+            count, at, length, gid = struct.unpack("<qqB16s", attachment)
+            self.assertEqual((count, length), (number, 16))
+            self.assertLess(abs(at / 1e9 - time.time()), PATIENCE)
+            gids.add(gid)
+        self.assertEqual(len(gids - {robot.gid}), 1)
+        # The parts of a token: place, domain, session, node, number, entity, enclave, namespace, name; then the topic,
+        # its type, its hash and the quality of service.
+        by_entity = {token.split("/")[5]: token.split("/") for token in tokens}
+        self.assertEqual(set(by_entity), {"NN", "MP", "MS"})
+        for parts in by_entity.values():
+            self.assertEqual((parts[:2], parts[6:9]), (["@ros2_lv", "0"], ["%", "%", "voxeld_boxes"]))
+        self.assertEqual(by_entity["MP"][9], "%boxes")
+        self.assertEqual("/".join(["0/boxes", *by_entity["MP"][10:12]]), heard[0][0])
+        self.assertEqual(by_entity["MS"][9:12], ["%lidar_top", CLOUD, CLOUD_HASH])
+        self.assertEqual([parts[12].count(":") for parts in by_entity.values() if parts[5] != "NN"], [5, 5])
+
+    def test_a_robot_of_humble_has_no_hashes(self):
+        with ZenohRobot(type_hash="TypeHashNotSupported") as robot, self.detecting(robot):
+            robot.wait_for_subscription()
+            robot.publish(message(1, 2500))
+            ((key, payload, _),) = robot.wait_for(1)
+        self.assertEqual(key, BOXES + "TypeHashNotSupported")
+        self.check_boxes(payload, 1, 2500)
+
+    def test_a_robot_behind_zenoh_bridge_ros2dds(self):
+        with ZenohRobot(keys="ros2dds", topic="bot/top", answers="bot/boxes") as robot:
+            with self.detecting(robot, "--topic", "/bot/top", "--publish", "/bot/boxes") as running:
+                wait_until(lambda: len(robot.tokens) == 2, lambda: f"two tokens: {robot.tokens}")
+                robot.publish(message(3, 2500))
+                ((key, payload, attachment),) = robot.wait_for(1)
+                tokens = {tuple(token.split("/")[3:6]) for token in robot.tokens}
+                self.assertEqual(running.end(signal.SIGINT).status, 0)
+        self.assertEqual((key, attachment), ("bot/boxes", None))
+        self.check_boxes(payload, 3, 2500)
+        ours = ("MP", "bot§boxes", "vision_msgs§msg§Detection3DArray")
+        self.assertEqual(tokens, {ours, ("MS", "bot§top", "sensor_msgs§msg§PointCloud2")})
+
+    def test_voxels(self):
+        with ZenohRobot() as robot, self.live(robot, *VOXELIZE):
+            robot.wait_for_subscription()
+            robot.publish(message(4))
+            ((key, payload, _),) = robot.wait_for(1)
+        self.assertEqual(key, f"0/boxes/{CLOUD}/{CLOUD_HASH}")
+        self.assertEqual(stamp_of(payload), 4)
+        with voxeld.Client(url_of(self.daemon)) as client:
+            voxels = client.voxelize(scan(300, 4), "kitti_second")
+            again = client.points(payload, format="pointcloud2", fields=["x", "y", "z"])
+        np.testing.assert_array_equal(again["points"], voxels["voxel_features"][:, :3])
+
+    # ---- faults ----
+
+    def test_a_robot_that_is_faster_than_the_server(self):
+        """While the server is busy with one message, twenty come. Only the last one is answered."""
+        gate, stamps = threading.Semaphore(0), []
+
+        def act(talk):
+            body = talk.read_body()
+            stamps.append(stamp_of(body))
+            gate.acquire()
+            reply = self.daemon.post(talk.target, body, {"Accept": talk.header("Accept")})
+            talk.socket.sendall(answer(200, {"Content-Type": reply.headers["Content-Type"]}, reply.body))
+
+        with RudeServer(act) as server, ZenohRobot() as robot:
+            port = free_port()
+            given = ("--jobs", 1, "--no-shared-memory", "--metrics", port)
+            with self.live(robot, *VOXELIZE, *given, server=url_of(server)) as running:
+                robot.wait_for_subscription()
+                robot.publish(message(1))
+                wait_until(lambda: stamps == [1], "the first message")
+                for stamp in range(2, 22):
+                    robot.publish(message(stamp))
+                wait_until(lambda: self.metrics(port)["received_total"] == 21, "all messages")
+                self.assertEqual(self.metrics(port)['dropped_total{reason="replaced"}'], 19)
+                for _ in range(2):
+                    gate.release()
+                heard = robot.wait_for(2)
+                done = running.end(signal.SIGTERM)
+        self.assertEqual([stamp_of(payload) for _, payload, _ in heard], [1, 21])
+        self.assertEqual((stamps, done.status), ([1, 21], 0))
+        self.assertRegex(done.errors, r"received 21 .*, published 2 .*; 19 replaced\n$")
+
+    def metrics(self, port):
+        """The samples of the page, by their names without the prefix."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
+            text = page.read().decode()
+        found = re.findall(r"^voxeld_live_(\S+) (\S+)$", text, re.MULTILINE)
+        return {name: float(value) for name, value in found}
+
+    def test_a_server_that_restarts(self):
+        path = self.folder / "socket"
+        listen = ("--listen", f"unix:{path},127.0.0.1:0")
+        daemon = Daemon(*listen)
+        stamps = iter(range(1, 100000))
+
+        def following():
+            return message(next(stamps))
+
+        with ZenohRobot() as robot, self.live(robot, *VOXELIZE, server=f"unix:{path}") as running:
+            robot.wait_for_subscription()
+            robot.publish_until(following, robot.answers, "an answer")
+            daemon.stop()
+            said = []
+            robot.publish(following())
+            while "nobody listens" not in "".join(said):
+                said.append(running.process.stderr.readline())
+            before = len(robot.answers())
+            with Daemon(*listen):
+                robot.publish_until(following, lambda: len(robot.answers()) > before, "an answer of the new server")
+                done = running.end(signal.SIGTERM)
+        self.assertIn("the service answers again\n", done.errors)
+        answered = [stamp_of(payload) for _, payload, _ in robot.answers()]
+        self.assertEqual(answered, sorted(set(answered)))
+        self.assertEqual(done.status, 0)
+
+    def test_a_robot_that_comes_late_and_vanishes(self):
+        port = free_port()
+        with self.live(port, *VOXELIZE) as running:
+            self.assertEqual(running.process.stderr.readline(), f"cannot reach tcp/127.0.0.1:{port}; trying again\n")
+            for stamp in (1, 2):
+                with ZenohRobot(port) as robot:
+                    robot.publish_until(lambda: message(stamp), robot.answers, "an answer")
+                    wait_until(lambda: len(robot.tokens) == 3, "the tokens")
+                    self.assertEqual(stamp_of(robot.answers()[0][1]), stamp)
+            said = ""
+            while said.count("a publisher of /lidar_top has gone; 0 are left\n") < 2 or "lost tcp" not in said:
+                said += running.process.stderr.readline()
+            self.assertEqual(running.end(signal.SIGTERM).status, 0)
+
+    def test_messages_that_the_link_has_lost(self):
+        port = free_port()
+        with ZenohRobot() as robot, self.live(robot, *VOXELIZE, "--metrics", port) as running:
+            robot.wait_for_subscription()
+            for stamp, count in ((1, 1), (2, 5), (3, 5), (4, 4), (5, 6)):
+                robot.publish(message(stamp), count)
+                wait_until(lambda: self.metrics(port)["received_total"] == stamp, "the message")
+                answered = (1, 2, 2, 2, 3)[stamp - 1]
+                robot.wait_for(answered)
+            found = self.metrics(port)
+        self.assertEqual([stamp_of(payload) for _, payload, _ in robot.answers()], [1, 2, 5])
+        self.assertEqual((found["lost_total"], found['dropped_total{reason="repeated"}']), (3, 2))
+        self.assertEqual((found["publishers"], found["service_up"], found["published_total"]), (1, 1, 3))
+
+    def test_superseded_messages(self):
+        with RudeServer(SUPERSEDED) as server, ZenohRobot() as robot:
+            port = free_port()
+            given = ("--no-shared-memory", "--metrics", port)
+            with self.live(robot, *VOXELIZE, *given, server=url_of(server)) as running:
+                robot.wait_for_subscription()
+                robot.publish(message(1))
+                wait_until(lambda: self.metrics(port)['dropped_total{reason="superseded"}'] == 1, "the word")
+                self.assertEqual(running.end(signal.SIGTERM).status, 0)
+            self.assertEqual(len(server.heads), 1)
+
+    def test_a_message_that_is_none(self):
+        with ZenohRobot() as robot, self.live(robot, *VOXELIZE) as running:
+            robot.wait_for_subscription()
+            said = ""
+            robot.publish(b"\0\1\0\0nothing")
+            while "cannot be read" not in said:
+                said = running.process.stderr.readline()
+            self.assertTrue(said.startswith("a message of sensor_msgs/msg/PointCloud2 cannot be read: "), said)
+            robot.publish(message(5))
+            robot.wait_for(1)
+
+    # ---- usage ----
+
+    def test_a_model_that_there_is_not(self):
+        with ZenohRobot() as robot, self.live(robot, "--model", "nobody", *FIELDS) as running:
+            robot.wait_for_subscription()
+            robot.publish(message(1))
+            done = running.end()
+        self.assertEqual((done.status, "nobody" in done.errors), (2, True), done)
+
+    def test_wrong_usage(self):
+        robot = ("--zenoh", "tcp/127.0.0.1:1")
+        for arguments, reason in (
+            (("--topic", "/a"), "--zenoh --ros2"),
+            ((*robot, "--topic", "/a b"), "/a b is not the name of a topic"),
+            ((*robot, "--topic", "/a", "--publish", "a"), "--publish is the topic that is answered"),
+            ((*robot, "--topic", "/a", "--stream", "roof"), "cannot be sweeps"),
+            ((*robot, "--topic", "/a", "--metrics", "x"), "'x' is not PORT or HOST:PORT"),
+            ((*robot, "--topic", "/a", "--operation", "nms"), "invalid choice"),
+            (("--zenoh", "robot", "--topic", "/a"), "robot is not a locator or a configuration of Zenoh"),
+            (("--zenoh", "missing.json5", "--topic", "/a"), "missing.json5 is not a locator"),
+            ((*robot, "--topic", "/a", "--metrics", self.daemon.address[1]), "cannot listen on 127.0.0.1"),
+        ):
+            done = run("live", *arguments)
+            self.assertEqual((done.status, reason in done.errors), (2, True), (arguments, done))
+
+    def test_packages_that_are_missing(self):
+        with mock.patch.dict(sys.modules, zenoh=None), self.assertRaisesRegex(live.UsageError, r"voxeld\[zenoh\]"):
+            live_zenoh.Zenoh("tcp/a:1", 0, "node", "/a", None, lambda *_: None, lambda _: None)
+        if not importlib.util.find_spec("rclpy"):
+            done = run("live", "--ros2", "--topic", "/a", "--server", url_of(self.daemon))
+            self.assertEqual((done.status, "source its setup.bash" in done.errors), (2, True), done)
+
+
+class StandIn:
+    """What `live` uses of rclpy. One publisher of the topic sends `message` as soon as there is a subscription."""
+
+    def __init__(self, content):
+        self.content, self.published, self.subscribed = content, [], []
+        self.down = threading.Event()
+        self.node = mock.Mock()
+        self.node.get_publishers_info_by_topic.return_value = [mock.Mock(topic_type=ros.POINT_CLOUD)]
+        self.node.create_publisher.side_effect = self.create_publisher
+        self.node.create_subscription.side_effect = self.create_subscription
+        self.rclpy = mock.Mock(create_node=mock.Mock(return_value=self.node), spin=self.spin, shutdown=self.down.set)
+        self.had_subscription = threading.Event()
+
+    def modules(self):
+        executors = types.SimpleNamespace(ExternalShutdownException=InterruptedError)
+        messages = {
+            "sensor_msgs.msg": types.SimpleNamespace(PointCloud2="cloud"),
+            "vision_msgs.msg": types.SimpleNamespace(Detection3DArray="boxes"),
+        }
+        quality = types.SimpleNamespace(QoSProfile=dict, ReliabilityPolicy=types.SimpleNamespace(BEST_EFFORT=2))
+        own = {"rclpy": self.rclpy, "rclpy.executors": executors, "rclpy.qos": quality, "rclpy.signals": mock.Mock()}
+        return {**own, **messages, "sensor_msgs": mock.Mock(), "vision_msgs": mock.Mock()}
+
+    def spin(self, _):
+        if self.had_subscription.wait(PATIENCE) and self.content:
+            self.subscribed[0][2](self.content)
+        assert self.down.wait(PATIENCE)
+        raise InterruptedError
+
+    def create_publisher(self, *told):
+        self.publisher = told
+
+        def publish(answer):
+            self.published.append(answer)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        return types.SimpleNamespace(publish=publish)
+
+    def create_subscription(self, *told, raw):
+        assert raw
+        self.subscribed.append(told)
+        self.had_subscription.set()
+
+
+class Ros(OneDaemonCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.daemon = Daemon(*models.served(cls.folder / "models"))
+
+    def test_boxes(self):
+        standin = StandIn(message(6, 2500))
+        asked = ["live", "--ros2", "--topic", "/lidar_top", "--publish", "/boxes", "--model", "random", *FIELDS]
+        with mock.patch.dict(sys.modules, standin.modules()), redirect_stderr(StringIO()):
+            self.assertEqual(main([*asked, "--server", url_of(self.daemon)]), 0)
+        ((kind, topic, _, quality),) = standin.subscribed
+        self.assertEqual((kind, topic, quality), ("cloud", "/lidar_top", {"depth": 1, "reliability": 2}))
+        self.assertEqual(standin.publisher, ("boxes", "/boxes", {"depth": 1}))
+        self.assertEqual(stamp_of(standin.published[0]), 6)
+        self.assertGreater(len(list(boxes_of(standin.published[0]))), 3)
+
+    def test_a_publisher_that_goes(self):
+        standin, said = StandIn(b""), []
+        with mock.patch.dict(sys.modules, standin.modules()):
+            topics = live_ros.Ros2("node", "/lidar_top", None, lambda *_: None, said.append)
+            topics.tend()
+            standin.node.get_publishers_info_by_topic.return_value = []
+            topics.tend()
+            topics.publish(b"")
+            topics.close()
+        self.assertEqual(said[1:], ["a publisher of /lidar_top has gone; 0 are left"])
+        self.assertEqual((topics.publishers, standin.published), (0, []))
+
+
+if __name__ == "__main__":
+    unittest.main()
