@@ -1,12 +1,14 @@
-"""voxeld-client live: it answers the messages of a robot's topic, the freshest first. The robot is a Zenoh router in the
-test's process; ROS 2 is a stand-in."""
+"""voxeld-client live: it answers the messages of a robot's topic, the freshest first. The robot is a Zenoh router in
+the test's process; ROS 2 is a stand-in."""
 
 import importlib.util
 import os
 import pathlib
 import re
+import shutil
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -24,12 +26,12 @@ import bags
 import models
 import voxeld
 from command_line import Running, run
-from daemon import PATIENCE, Daemon, OneDaemonCase, wait_until
+from daemon import PATIENCE, ROOT, Daemon, OneDaemonCase, wait_until
 from zenoh_robot import CLOUD, CLOUD_HASH, ROS, ZenohRobot, cloud, free_port, stamp_of
 from rude_server import RudeServer, answer, problem, url_of
 from test_python_detect import scan
 from voxeld import ros
-from voxeld.cli import live, live_counts, live_ros, live_zenoh
+from voxeld.cli import live, live_counts, live_ros, live_zenoh, options
 from voxeld.cli.main import main
 
 BOXES = "0/boxes/vision_msgs::msg::dds_::Detection3DArray_/"
@@ -212,6 +214,46 @@ class Counting(unittest.TestCase):
         ):
             self.assertIn(line, lines)
 
+    @unittest.skipUnless(shutil.which("promtool"), "there is no promtool here")
+    def test_prometheus_takes_the_page(self):
+        command = ("promtool", "check", "metrics")
+        done = subprocess.run(command, input=self.counts.page(1), capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+
+
+class Pages(unittest.TestCase):
+    """docs/ and packaging/ have the program's tables, and commands that it takes."""
+
+    def rows(self, header):
+        page = (ROOT / "docs/operate/metrics.md").read_text(encoding="utf-8")
+        (table,) = re.findall(rf"^\| {re.escape(header)} \|\n\|[-| ]+\n((?:\|.*\n)+)", page, re.MULTILINE)
+        return [tuple(cell.strip("` ") for cell in row.strip("|").split("|")) for row in table.splitlines()]
+
+    def test_metrics(self):
+        self.assertEqual(self.rows("name | type of metric | meaning"), list(live_counts.METRICS))
+        reasons = self.rows("reason | why the message got no answer that was published")
+        self.assertEqual([reason for reason, _ in reasons], list(live_counts.REASONS))
+
+    def test_the_options_of_the_unit(self):
+        page = (ROOT / "docs/operate/packages.md").read_text(encoding="utf-8")
+        (told,) = re.findall(r"echo 'OPTIONS=(.*)' >/etc/voxeld/live-", page)
+        self.assertEqual(options.parse(["live", *told.split()]).publish, "/boxes")
+
+    def test_systemd_finds_nothing_wrong_with_the_unit(self):
+        if not shutil.which("systemd-analyze"):
+            self.skipTest("there is no systemd-analyze here")
+        told = subprocess.run(("systemd-analyze", "--version"), capture_output=True, text=True).stdout
+        if int(told.split()[1]) < 250:
+            self.skipTest("this systemd looks at no unit offline; 250 does")
+        unit = ROOT / "packaging" / "voxeld-live@.service"
+        text, count = re.subn(r"ExecStart=\S+/voxeld-client live ", "ExecStart=/bin/true ", unit.read_text("utf-8"))
+        self.assertEqual(count, 1)
+        copy = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), unit.name)
+        copy.write_text(text, encoding="utf-8")
+        for command in (("verify", "--man=no"), ("security", "--offline=yes", "--threshold=25")):
+            done = subprocess.run(("systemd-analyze", *command, copy), capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
 
 class Hashes(unittest.TestCase):
     def test_hashes_are_those_of_the_definitions(self):
@@ -316,6 +358,17 @@ class Live(OneDaemonCase):
             voxels = client.voxelize(scan(300, 4), "kitti_second")
             again = client.points(payload, format="pointcloud2", fields=["x", "y", "z"])
         np.testing.assert_array_equal(again["points"], voxels["voxel_features"][:, :3])
+
+    def test_the_command_of_the_page(self):
+        page = (ROOT / "docs/robots.md").read_text(encoding="utf-8")
+        (command,) = re.findall(r"^    \$ voxeld-client (live --zenoh .*)$", page, re.MULTILINE)
+        with ZenohRobot() as robot:
+            told = command.replace("tcp/robot:7447", f"tcp/127.0.0.1:{robot.port}").replace("kitti", "random")
+            with Running(*told.split(), "--server", url_of(self.daemon)):
+                robot.wait_for_subscription()
+                robot.publish(message(7, 2500))
+                ((_, payload, _),) = robot.wait_for(1)
+        self.check_boxes(payload, 7, 2500)
 
     # ---- faults ----
 

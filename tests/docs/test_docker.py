@@ -12,11 +12,13 @@ import yaml
 
 from daemon import ROOT
 from tables import AFTER_DRAIN, describe
+from voxeld.cli import options
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
 TOKENS = yaml.safe_load((DOCKER / "compose.tokens.yaml").read_text(encoding="utf-8"))
+LIVE = yaml.safe_load((DOCKER / "compose.live.yaml").read_text(encoding="utf-8"))
 PAGE = ROOT / "docs/operate/containers.md"
 OPTIONS = (ROOT / "docs/operate/options.md").read_text(encoding="utf-8")
 OURS = ("cpu", "gpu")
@@ -45,6 +47,7 @@ class Names(unittest.TestCase):
         self.assertIn(f"\nARG VERSION={version}\n", DOCKERFILE)
         for name in OURS:
             self.assertEqual(COMPOSE["services"][name]["image"], f"voxeld:{version}-{name}")
+        self.assertEqual(LIVE["services"]["live"]["image"], f"voxeld:{version}-live")
 
     def test_arguments_are_those_of_the_page(self):
         page = PAGE.read_text(encoding="utf-8")
@@ -104,6 +107,17 @@ class Services(unittest.TestCase):
                 self.assertTrue(service["ports"])
                 for port in service["ports"]:
                     self.assertTrue(port.startswith("127.0.0.1:"), port)
+
+    def test_the_bridge_has_as_few(self):
+        (bridge,) = LIVE["services"].values()
+        other = COMPOSE["services"]["prometheus"]
+        for name in ("profiles", "read_only", "cap_drop", "security_opt", "restart", "logging"):
+            self.assertEqual(bridge[name], other[name])
+        self.assertRegex(DOCKERFILE, rf"(?m)^FROM \S+ AS {bridge['build']['target']}$")
+        told = options.parse(["live", *(re.sub(r"\$\{\w+:\?.*?\}", "name", word) for word in bridge["command"])])
+        self.assertEqual(bridge["ports"], [f"127.0.0.1:{told.metrics[1]}:{told.metrics[1]}"])
+        self.assertEqual(COMPOSE["services"]["cpu"]["networks"]["default"]["aliases"], ["voxeld"])
+        self.assertEqual(told.server, "http://voxeld:8080")
 
     def test_both_services_are_the_same_but_for_the_image_and_the_gpu(self):
         cpu, gpu = (dict(COMPOSE["services"][name]) for name in OURS)

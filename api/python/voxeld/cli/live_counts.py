@@ -20,6 +20,16 @@ UNREADABLE = "unreadable"  # it is no message of its type
 REASONS = (REPLACED, SUPERSEDED, LATE, REPEATED, REFUSED, FAILED, UNREADABLE)
 BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
 PREFIX = "voxeld_live_"
+METRICS = (
+    ("received_total", "counter", "Messages that came."),
+    ("lost_total", "counter", "Messages that are missing in their publisher's count."),
+    ("published_total", "counter", "Answers that were published."),
+    ("dropped_total", "counter", "Messages without a published answer, by reason."),
+    ("age_seconds", "histogram", "Time from the arrival of a message to the publication of its answer."),
+    ("stamp_age_seconds", "gauge", "Age of the newest answer's stamp by this machine's clock."),
+    ("publishers", "gauge", "Publishers of the topic."),
+    ("service_up", "gauge", "Whether the service answers."),
+)
 
 
 class Counts:
@@ -30,7 +40,8 @@ class Counts:
         self.dropped: Dict[str, int] = dict.fromkeys(REASONS, 0)
         self.service_up = False
         self._buckets = [0] * len(BUCKETS)  # how many ages are at most each
-        self._ages, self._sum = [0.0][:0], 0.0  # those since the last line; of all
+        self._ages: List[float] = []  # since the last line
+        self._sum = 0.0  # of all ages
         self._stamp_age = 0.0  # of the newest answer
         self._before = self._now()
 
@@ -73,34 +84,29 @@ class Counts:
     def page(self, publishers: int) -> str:
         """The metrics in Prometheus' text format."""
         with self._lock:
-            lines = [
-                *_metric("received_total", "counter", "Messages that came.", self.received),
-                *_metric("lost_total", "counter", "Messages that are missing by their publisher's count.", self.lost),
-                *_metric("published_total", "counter", "Answers that were published.", self.published),
-                *_head("dropped_total", "counter", "Messages without a published answer, by reason."),
-                *(f'{PREFIX}dropped_total{{reason="{name}"}} {count}' for name, count in self.dropped.items()),
-                *_head("age_seconds", "histogram", "Time from a message to its published answer."),
-                *(f'{PREFIX}age_seconds_bucket{{le="{most}"}} {n}' for most, n in zip(BUCKETS, self._buckets)),
-                f'{PREFIX}age_seconds_bucket{{le="+Inf"}} {self.published}',
-                f"{PREFIX}age_seconds_sum {self._sum:.6f}",
-                f"{PREFIX}age_seconds_count {self.published}",
-                *_metric("stamp_age_seconds", "gauge", "Age of the newest answer's stamp.", round(self._stamp_age, 6)),
-                *_metric("publishers", "gauge", "Publishers of the topic.", publishers),
-                *_metric("service_up", "gauge", "Whether the service answers.", int(self.service_up)),
+            ages: List[Tuple[str, float]] = [
+                (f'_bucket{{le="{most}"}}', count) for most, count in zip(BUCKETS, self._buckets)
             ]
+            ages += [('_bucket{le="+Inf"}', self.published), ("_sum", self._sum), ("_count", self.published)]
+            samples: Dict[str, List[Tuple[str, float]]] = {
+                "received_total": [("", self.received)],
+                "lost_total": [("", self.lost)],
+                "published_total": [("", self.published)],
+                "dropped_total": [(f'{{reason="{name}"}}', count) for name, count in self.dropped.items()],
+                "age_seconds": ages,
+                "stamp_age_seconds": [("", self._stamp_age)],
+                "publishers": [("", publishers)],
+                "service_up": [("", int(self.service_up))],
+            }
+        lines: List[str] = []
+        for name, kind, text in METRICS:
+            lines += (f"# HELP {PREFIX}{name} {text}", f"# TYPE {PREFIX}{name} {kind}")
+            lines += (f"{PREFIX}{name}{end} {round(value, 6)}" for end, value in samples[name])
         return "\n".join(lines) + "\n"
 
     def _now(self) -> Tuple[Dict[str, int], float]:
         counts = {"received": self.received, "published": self.published, **self.dropped, "lost": self.lost}
         return counts, self._clock()
-
-
-def _head(name: str, kind: str, text: str) -> List[str]:
-    return [f"# HELP {PREFIX}{name} {text}", f"# TYPE {PREFIX}{name} {kind}"]
-
-
-def _metric(name: str, kind: str, text: str, value: float) -> List[str]:
-    return [*_head(name, kind, text), f"{PREFIX}{name} {value}"]
 
 
 class Pages:

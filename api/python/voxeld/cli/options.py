@@ -276,9 +276,9 @@ def _add_live(commands: Any) -> None:
         "live",
         "answer the messages of a robot's topic",
         "Answer the messages of a robot's topic as they come, and publish the answers: boxes as a\n"
-        "vision_msgs/Detection3DArray, points as a PointCloud2. The freshest message wins: one that is not yet computed\n"
-        "when a newer one comes gets no answer. The topic has messages of PointCloud2, CompressedPointCloud2 or Livox.\n"
-        "Runs until Ctrl-C or SIGTERM, and waits for a robot or a service that is away.",
+        "vision_msgs/Detection3DArray, points as a PointCloud2. The freshest message wins: a message that is not yet\n"
+        "computed when a newer one comes gets no answer. Messages are a PointCloud2, a CompressedPointCloud2 or\n"
+        "Livox's CustomMsg. Runs until Ctrl-C or SIGTERM, and waits for a robot or a service that is away.",
     )
     either = live.add_mutually_exclusive_group(required=True)
     either.add_argument(
