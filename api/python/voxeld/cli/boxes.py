@@ -40,7 +40,7 @@ class Printer(Job):
         return result.warnings
 
 
-def _name(result: Result, label: int) -> str:
+def name_of(result: Result, label: int) -> str:
     names = result.metadata.get("class_names")
     return str(names[label]) if isinstance(names, list) and 0 <= label < len(names) else str(label)
 
@@ -58,7 +58,7 @@ def _rows(result: Result) -> NDArray[np.float32]:
 def table(name: str, result: Result) -> str:
     rows = _rows(result)
     rows[:, 1 + HEADING] = np.remainder(np.degrees(rows[:, 1 + HEADING]) + 180, 360) - 180
-    names = [_name(result, int(label)) for label in result["labels"]]
+    names = [name_of(result, int(label)) for label in result["labels"]]
     first = max(map(len, ("class", *names)))
     digits = (2,) * (1 + HEADING) + (1, 2, 2)
     timing = result.timing  # None with --metadata stable
@@ -75,7 +75,7 @@ def line(scan: Dict[str, Any], result: Result) -> str:
     boxes: List[Dict[str, Any]] = []
     for (score, *values), label in zip(_rows(result), result["labels"]):
         numbers = [float(str(value)) for value in values]  # the shortest text that reads back as the same float32
-        box = {"class": _name(result, int(label)), "label": int(label), "score": float(str(score))}
+        box = {"class": name_of(result, int(label)), "label": int(label), "score": float(str(score))}
         box.update(center=numbers[CENTRE], size=numbers[SIZE], heading=numbers[HEADING])
         boxes.append({**box, "velocity": numbers[VELOCITY]} if len(numbers) > HEADING + 1 else box)
     timing = {} if result.timing is None else {"timing_us": result.timing}

@@ -8,13 +8,15 @@ that wait there. The main thread looks after the robot and prints what happens."
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import re
 import threading
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Generic, NamedTuple, Optional, TypeVar, Union
 
 from .. import ros, tensors
+from ..cdr import Bytes
 from ..client import Client
 from ..errors import Error, Problem
 from ..operations import PARAMETERS, DetectResult
@@ -23,6 +25,7 @@ from .answers import KINDS
 from .batch import DENIED, PATIENCE, Signals
 from .live_counts import FAILED, LATE, REFUSED, REPEATED, REPLACED, SUPERSEDED, UNREADABLE, Counts, Pages
 from .live_ros import Ros2
+from .live_view import VIEWERS, Frame, rows_of
 from .live_zenoh import Zenoh
 from .parameters import DETECT, STREAM
 from .scans import UsageError
@@ -31,6 +34,7 @@ TICK = 0.1  # seconds between looks at the robot
 BACKOFF, LONGEST_BACKOFF = 0.1, 2.0  # seconds that a worker waits after the service gave no answer; doubles
 TOPIC = re.compile(r"(/[A-Za-z_][A-Za-z0-9_]*)+")
 LATEST = "latest"
+T = TypeVar("T")
 
 
 class Message(NamedTuple):
@@ -40,27 +44,27 @@ class Message(NamedTuple):
     came: float  # by time.monotonic
 
 
-class Inbox:
-    """Holds the newest message until a worker takes it."""
+class Inbox(Generic[T]):
+    """Holds the newest item until a thread takes it."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._message: Optional[Message] = None
+        self._item: Optional[T] = None
         self._closed = False
 
-    def put(self, message: Message) -> bool:
-        """Whether the message replaced one that waited."""
+    def put(self, item: T) -> bool:
+        """Whether the item replaced one that waited."""
         with self._condition:
-            replaced, self._message = self._message is not None, message
+            replaced, self._item = self._item is not None, item
             self._condition.notify()
         return replaced
 
-    def take(self) -> Optional[Message]:
-        """Waits for a message. None once the inbox is closed."""
+    def take(self) -> Optional[T]:
+        """Waits for an item. None once the inbox is closed."""
         with self._condition:
-            self._condition.wait_for(lambda: self._message is not None or self._closed)
-            message, self._message = self._message, None
-            return None if self._closed else message
+            self._condition.wait_for(lambda: self._item is not None or self._closed)
+            item, self._item = self._item, None
+            return None if self._closed else item
 
     def close(self) -> None:
         with self._condition:
@@ -69,24 +73,25 @@ class Inbox:
 
 
 class Answer(NamedTuple):
-    message: bytes  # serialized
-    stamp: int  # nanoseconds, that of the message with the points
+    header: ros.Header  # of the message with the points
+    points: Bytes  # the body that was sent
+    message: bytes  # what is published, serialized
     result: Optional[Result]  # the boxes; None for points
 
 
 class Bridge:
-    """`publish` sends a serialized answer to the robot, and `say` prints a line for the user."""
+    """`publish` sends an answer to the robot and to a viewer, and `say` prints a line for the user."""
 
     def __init__(self, ask: Callable[[Message], Answer], counts: Counts, jobs: int, say: Callable[[str], None]) -> None:
         self._ask, self._counts, self._say = ask, counts, say
-        self._inbox = Inbox()
+        self._inbox: Inbox[Message] = Inbox()
         self._order = threading.Lock()  # held while an answer is published
         self._newest = 0  # number of the newest message whose answer was published
         self._number = 0
         self._told = ""  # what was last said of the service
         self._closed = threading.Event()
         self.stopped: Optional[Exception] = None  # why no further message can be answered
-        self.publish: Callable[[Message, Answer], None] = lambda *_: None
+        self.publish: Callable[[Answer], None] = lambda _: None
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(jobs)]
 
     def receive(self, content: bytes, kind: str, gap: int) -> None:
@@ -140,8 +145,8 @@ class Bridge:
                 self._counts.drop(LATE)
                 return
             self._newest = message.number
-            self.publish(message, answer)
-        self._counts.publish(time.monotonic() - message.came, time.time() - answer.stamp / 1e9)
+            self.publish(answer)
+        self._counts.publish(time.monotonic() - message.came, time.time() - answer.header.stamp / 1e9)
 
     def _refused(self, problem: Problem, pause: float) -> float:
         if problem.kind == SUPERSEDED:
@@ -192,9 +197,9 @@ class Asker:
         if self._operation == DETECT:
             file = self._file(DETECT, cloud.body, KINDS["safetensors"].media_type, **given)
             result = DetectResult(*tensors.parse(file))
-            return Answer(ros.detections(result, cloud.header), cloud.header.stamp, result)
+            return Answer(cloud.header, cloud.body, ros.detections(result, cloud.header), result)
         file = self._file(self._operation, cloud.body, ros.MCAP, **given)
-        return Answer(next(iter(ros.clouds(file, cloud.header).values())), cloud.header.stamp, None)
+        return Answer(cloud.header, cloud.body, next(iter(ros.clouds(file, cloud.header).values())), None)
 
 
 def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], say: Callable[[str], None]) -> None:
@@ -202,6 +207,8 @@ def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], sa
     topic, target = _topic(told.topic), _topic(told.publish) if told.publish else None
     if topic == target:
         raise UsageError("--publish is the topic that is answered")
+    if not target and not told.view:
+        raise UsageError("--publish NAME or --view says what becomes of the answers")
     if STREAM in parameters:
         raise UsageError("the messages of a topic have no poses, so they cannot be sweeps of a stream")
     kind = ros.DETECTIONS if told.operation == DETECT else ros.POINT_CLOUD
@@ -210,29 +217,66 @@ def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], sa
         parameters = {LATEST: node, **parameters}
     counts = Counts()
     bridge = Bridge(Asker(client, told.operation, parameters).ask, counts, told.jobs, say)
-    pages = Pages(told.metrics, lambda: counts.page(robot.publishers)) if told.metrics else None
-    answers = (target, kind) if target else None
-    robot: Union[Zenoh, Ros2]
-    if told.ros2:
-        robot = Ros2(node, topic, answers, bridge.receive, say)
-    else:
-        robot = Zenoh(told.zenoh, told.domain, node, topic, answers, bridge.receive, say)
-    bridge.publish = lambda message, answer: robot.publish(answer.message)
-    bridge.start()
-    with Signals() as signals:
-        until = time.monotonic() + told.every
-        while not signals.came.wait(TICK) and not bridge.stopped:
-            robot.tend()
-            if time.monotonic() >= until:
-                until += told.every
-                say(counts.line())
-    bridge.close()
-    robot.close()
+    with contextlib.ExitStack() as ends:
+        answers = (target, kind) if target else None
+        robot: Union[Zenoh, Ros2]
+        if told.ros2:
+            robot = Ros2(node, topic, answers, bridge.receive, say)
+        else:
+            robot = Zenoh(told.zenoh, told.domain, node, topic, answers, bridge.receive, say)
+        ends.callback(robot.close)
+        view = View(told.view[0], told.view[1], say) if told.view else None
+        if view:
+            ends.callback(view.close)
+        if told.metrics:
+            ends.callback(Pages(told.metrics, lambda: counts.page(robot.publishers)).close)
+
+        def publish(answer: Answer) -> None:
+            robot.publish(answer.message)
+            if view:
+                view.put(answer)
+
+        bridge.publish = publish
+        ends.callback(bridge.close)
+        bridge.start()
+        with Signals() as signals:
+            until = time.monotonic() + told.every
+            while not signals.came.wait(TICK) and not bridge.stopped:
+                robot.tend()
+                if time.monotonic() >= until:
+                    until += told.every
+                    say(counts.line())
     say(counts.line())
-    if pages:
-        pages.close()
     if bridge.stopped:
         raise bridge.stopped
+
+
+class View:
+    """Shows answers from a thread of its own, which takes them from an inbox: a slow viewer delays no answer."""
+
+    def __init__(self, name: str, port: int, say: Callable[[str], None]) -> None:
+        self._viewer, self._say = VIEWERS[name](port), say
+        self._inbox: Inbox[Answer] = Inbox()
+        self._failed = False
+        self.put = self._inbox.put
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        say(f"{name} finds the answers at {self._viewer.url}")
+
+    def close(self) -> None:
+        self._inbox.close()
+        self._thread.join(PATIENCE)
+        self._viewer.close()
+
+    def _run(self) -> None:
+        while (answer := self._inbox.take()) is not None:
+            try:
+                own = rows_of(answer.message) if answer.result is None else None
+                self._viewer.show(Frame(answer.header, rows_of(answer.points), own, answer.result))
+            except Exception as reason:  # what is shown must not end what is published
+                if not self._failed:
+                    self._say(f"cannot show an answer: {reason}")
+                self._failed = True
 
 
 def _topic(name: str) -> str:

@@ -13,6 +13,7 @@ from ..parameters import Parameter
 from ..uplink import AUTO, Packer, Uplink
 from ..version import VERSION
 from .answers import KINDS
+from .live_view import PORTS
 from .parameters import DETECT, OPERATIONS, STEP, parameters_of, parameters_of_any
 
 PROGRAM = "voxeld-client"
@@ -309,6 +310,13 @@ def _add_live(commands: Any) -> None:
         metavar="[HOST:]PORT",
         help="serve metrics for Prometheus; HOST is 127.0.0.1 by default",
     )
+    option(
+        "--view",
+        type=_viewer,
+        metavar="NAME[:PORT]",
+        help="serve points and answers to foxglove (port 8765 of this machine alone) or to rerun (port 9876 of every "
+        "address)",
+    )
     _add_parameters(live, [row for row in parameters_of_any() if set(row.operations) & set(LIVE_OPERATIONS)])
 
 
@@ -410,6 +418,13 @@ def _address(text: str) -> Tuple[str, int]:
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not PORT or HOST:PORT")
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _viewer(text: str) -> Tuple[str, int]:
+    name, colon, port = text.partition(":")
+    if name not in PORTS:
+        raise argparse.ArgumentTypeError(f"{name!r} is not {' or '.join(PORTS)}")
+    return name, _address(port)[1] if colon else PORTS[name]
 
 
 def _uplink(text: str) -> Uplink:
