@@ -300,7 +300,15 @@ def _add_live(commands: Any) -> None:
         metavar="N",
         help="default: $ROS_DOMAIN_ID, or 0",
     )
-    option("--jobs", "-j", type=_jobs, default=3, metavar="N", help="messages in hand at a time; default: 3")
+    option(
+        "--jobs",
+        "-j",
+        type=_jobs,
+        default=1,
+        metavar="N",
+        help="messages in hand at a time; default: 1, which gives the youngest answers; 3 gives more answers if sending "
+        "takes long",
+    )
     option(
         "--every", type=_seconds, default=10.0, metavar="S", help="print rates, ages and drops so often; default: 10"
     )
