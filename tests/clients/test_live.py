@@ -88,7 +88,7 @@ class Order(unittest.TestCase):
         self.service, self.counts, self.said, self.published = Service(), live_counts.Counts(), [], []
         bridge = live.Bridge(self.service.ask, self.counts, jobs, self.said.append)
         bridge.publish = lambda given: self.published.append(given.header.stamp)
-        bridge.start()
+        bridge.start(lambda: None)
         self.addCleanup(bridge.close)
         return bridge
 

@@ -3,7 +3,7 @@ is older than the last one.
 
 A message waits in the inbox, which holds one: a newer message replaces it. Workers take messages, send them and
 publish the answers. The service does the same behind them: with `latest` it computes only the newest of the messages
-that wait there. The main thread looks after the robot and prints what happens."""
+that wait there. Another thread looks after the robot; the main thread prints what happens and waits for signals."""
 
 from __future__ import annotations
 
@@ -104,9 +104,11 @@ class Bridge:
         if self._inbox.put(Message(self._number, content, kind, time.monotonic())):
             self._counts.drop(REPLACED)
 
-    def start(self) -> None:
+    def start(self, tend: Callable[[], None]) -> None:
+        """Also calls `tend`, which looks after the robot and may wait for it, again and again from a thread."""
         for worker in self._workers:
             worker.start()
+        threading.Thread(target=self._tend, args=(tend,), daemon=True).start()
 
     def close(self) -> None:
         """Gives running requests a few seconds to end."""
@@ -115,6 +117,14 @@ class Bridge:
         until = time.monotonic() + PATIENCE
         for worker in self._workers:
             worker.join(max(0.0, until - time.monotonic()))
+
+    def _tend(self, tend: Callable[[], None]) -> None:
+        try:
+            while not self._closed.wait(TICK):
+                tend()
+        except Exception as reason:
+            if not self._closed.is_set():
+                self.stopped = reason
 
     def _work(self) -> None:
         pause = BACKOFF
@@ -224,7 +234,7 @@ def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], sa
             robot = Ros2(node, topic, answers, bridge.receive, say)
         else:
             robot = Zenoh(told.zenoh, told.domain, node, topic, answers, bridge.receive, say)
-        ends.callback(robot.close)
+        ends.callback(_apart, robot.close)
         view = View(told.view[0], told.view[1], say) if told.view else None
         if view:
             ends.callback(view.close)
@@ -238,11 +248,10 @@ def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], sa
 
         bridge.publish = publish
         ends.callback(bridge.close)
-        bridge.start()
+        bridge.start(robot.tend)
         with Signals() as signals:
             until = time.monotonic() + told.every
             while not signals.came.wait(TICK) and not bridge.stopped:
-                robot.tend()
                 if time.monotonic() >= until:
                     until += told.every
                     say(counts.line())
@@ -277,6 +286,13 @@ class View:
                 if not self._failed:
                     self._say(f"cannot show an answer: {reason}")
                 self._failed = True
+
+
+def _apart(call: Callable[[], None]) -> None:
+    """Calls what may wait for a robot, and waits a few seconds at most."""
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
 
 
 def _topic(name: str) -> str:
