@@ -306,8 +306,8 @@ def _add_live(commands: Any) -> None:
         type=_jobs,
         default=1,
         metavar="N",
-        help="messages in hand at a time; default: 1, which gives the youngest answers; 3 gives more answers if sending "
-        "takes long",
+        help="messages in hand at a time; default: 1, which gives the youngest answers; more give more answers, but "
+        "older ones, if sending takes long",
     )
     option(
         "--every", type=_seconds, default=10.0, metavar="S", help="print rates, ages and drops so often; default: 10"
