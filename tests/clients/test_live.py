@@ -19,7 +19,6 @@ from unittest import mock
 
 import numpy as np
 
-import bags
 import models
 import voxeld
 from command_line import Running
@@ -29,7 +28,13 @@ from test_python_detect import scan
 from voxeld import ros
 from voxeld.cli import live, live_counts, live_ros, live_zenoh, options
 from voxeld.cli.main import main
-from zenoh_robot import CLOUD_HASH, ROS, cloud, stamp_of
+
+try:
+    import bags
+    from zenoh_robot import CLOUD_HASH, ROS, cloud, stamp_of
+except ImportError as reason:
+    print(f"skipped: {reason}")
+    sys.exit(77)
 
 FIELDS = ("--fields", "x,y,z,intensity")
 VOXELIZE = ("--operation", "voxelize", "--preset", "kitti_second", *FIELDS)
