@@ -18,8 +18,8 @@ from typing import Any, Callable, Dict, Generic, NamedTuple, Optional, TypeVar, 
 from .. import ros, tensors
 from ..cdr import Bytes
 from ..client import Client
-from ..errors import Error, Problem
-from ..operations import PARAMETERS, DetectResult
+from ..errors import Error, Problem, Superseded
+from ..operations import DetectResult
 from ..result import Result
 from .answers import KINDS
 from .batch import DENIED, PATIENCE, Signals
@@ -33,7 +33,6 @@ from .scans import UsageError
 TICK = 0.1  # seconds between looks at the robot
 BACKOFF, LONGEST_BACKOFF = 0.1, 2.0  # seconds that a worker waits after the service gave no answer; doubles
 TOPIC = re.compile(r"(/[A-Za-z_][A-Za-z0-9_]*)+")
-LATEST = "latest"
 T = TypeVar("T")
 
 
@@ -140,6 +139,9 @@ class Bridge:
             answer = self._ask(message)
         except ValueError as reason:
             self._drop(UNREADABLE, f"a message of {message.kind} cannot be read: {reason}")
+        except Superseded:
+            self._counts.drop(SUPERSEDED)
+            return pause
         except Problem as problem:
             return self._refused(problem, pause)
         except Error as reason:
@@ -159,9 +161,6 @@ class Bridge:
         self._counts.publish(time.monotonic() - message.came, time.time() - answer.header.stamp / 1e9)
 
     def _refused(self, problem: Problem, pause: float) -> float:
-        if problem.kind == SUPERSEDED:
-            self._counts.drop(SUPERSEDED)
-            return pause
         if problem.temporary:
             return self._failed(str(problem), problem.retry_after or 0.0, pause)
         if not self._newest and (problem.status in DENIED or problem.kind == "bad-parameter"):
@@ -223,10 +222,8 @@ def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], sa
         raise UsageError("the messages of a topic have no poses, so they cannot be sweeps of a stream")
     kind = ros.DETECTIONS if told.operation == DETECT else ros.POINT_CLOUD
     node = "voxeld" + (target or topic).replace("/", "_")
-    if any(row.name == LATEST and told.operation in row.operations for row in PARAMETERS):
-        parameters = {LATEST: node, **parameters}
     counts = Counts()
-    bridge = Bridge(Asker(client, told.operation, parameters).ask, counts, told.jobs, say)
+    bridge = Bridge(Asker(client, told.operation, {"latest": node, **parameters}).ask, counts, told.jobs, say)
     with contextlib.ExitStack() as ends:
         answers = (target, kind) if target else None
         robot: Union[Zenoh, Ros2]

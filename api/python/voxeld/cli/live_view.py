@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Type, Union
 
@@ -63,11 +64,11 @@ class Foxglove:
 
     def __init__(self, port: int) -> None:
         try:
-            import foxglove  # type: ignore[import-not-found,unused-ignore]
-            from foxglove import channels, messages  # type: ignore[import-not-found,unused-ignore]
+            foxglove: Any = importlib.import_module("foxglove")
+            channels: Any = importlib.import_module("foxglove.channels")
+            self._messages: Any = importlib.import_module("foxglove.messages")
         except ImportError:
             raise UsageError('--view foxglove needs the package foxglove-sdk: pip install "voxeld[foxglove]"') from None
-        self._messages, self._channels = messages, channels
         self._context = context = foxglove.Context()  # its channels end with it
         try:
             self._server = foxglove.start_server(
@@ -129,7 +130,7 @@ class Rerun:
 
     def __init__(self, port: int) -> None:
         try:
-            import rerun  # type: ignore[import-not-found,unused-ignore]
+            rerun: Any = importlib.import_module("rerun")
         except ImportError:
             raise UsageError('--view rerun needs the package rerun-sdk: pip install "voxeld[rerun]"') from None
         self._rerun = rerun

@@ -7,6 +7,7 @@ any thread. The lock is held while entities are declared, and never while a mess
 
 from __future__ import annotations
 
+import importlib
 import json
 import secrets
 import struct
@@ -61,7 +62,7 @@ class Zenoh:
         say: Callable[[str], None],
     ) -> None:
         try:
-            import zenoh  # type: ignore[import-not-found,unused-ignore]
+            zenoh: Any = importlib.import_module("zenoh")
         except ImportError:
             raise UsageError('--zenoh needs the package eclipse-zenoh: pip install "voxeld[zenoh]"') from None
         self._zenoh = zenoh
