@@ -9,7 +9,8 @@
 enum { VX_CYLINDER_EXTRA = 2 };  // columns that the row has more than the point
 
 // Fills a row: rho, phi, z, x, y, then the other columns. rho = sqrt(x * x + y * y) and phi = atan2(y, x) are computed
-// in binary64 and rounded once; -0 equals 0, so phi is pi for every y of zero below x = 0. If x is NaN, as in a dropped row, or if rho is not finite, the row's rho is NaN.
+// in binary64 and rounded once. -0 equals 0, so phi is pi for every y of zero if x is below 0. If x is NaN, as in a
+// dropped row, or if rho is not finite, the row's rho is NaN.
 VX_SHARED void vx_to_cylinder(const float *point, int32_t columns, float *row) {
   double x = (double)point[0], y = (double)point[1];
   float rho = (float)sqrt(x * x + y * y);
