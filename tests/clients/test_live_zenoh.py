@@ -104,6 +104,14 @@ class Live(LiveCase):
                 ((_, payload, _),) = robot.wait_for(1)
         self.check_boxes(payload, 7, 2500)
 
+    def test_a_message_without_points(self):
+        for operation in (("--model", "random"), VOXELIZE):
+            with ZenohRobot() as robot, self.live(robot, *operation):
+                robot.wait_for_subscription()
+                robot.publish(message(5, 0))
+                ((_, payload, _),) = robot.wait_for(1)
+            self.assertEqual(stamp_of(payload), 5)
+
     # ---- faults ----
 
     def test_a_robot_that_is_faster_than_the_server(self):
@@ -230,6 +238,7 @@ class Live(LiveCase):
             ((*robot, "--topic", "/a", "--publish", "a"), "--publish is the topic that is answered"),
             ((*robot, "--topic", "/a"), "--publish NAME or --view"),
             ((*robot, "--topic", "/a", "--publish", "/b", "--stream", "roof"), "cannot be sweeps"),
+            ((*robot, "--topic", "/a", "--publish", "/b", "--outputs", "boxes"), "outputs would leave out"),
             ((*robot, "--topic", "/a", "--view", "rviz"), "'rviz' is not foxglove or rerun"),
             ((*robot, "--topic", "/a", "--view", "rerun:x"), "'x' is not PORT"),
             ((*robot, "--topic", "/a", "--metrics", "x"), "'x' is not PORT or HOST:PORT"),

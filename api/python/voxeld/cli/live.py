@@ -220,6 +220,8 @@ def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], sa
         raise UsageError("--publish NAME or --view says what becomes of the answers")
     if STREAM in parameters:
         raise UsageError("the messages of a topic have no poses, so they cannot be sweeps of a stream")
+    if told.operation == DETECT and "outputs" in parameters:
+        raise UsageError("outputs would leave out boxes that are published")
     kind = ros.DETECTIONS if told.operation == DETECT else ros.POINT_CLOUD
     node = "voxeld" + (target or topic).replace("/", "_")
     counts = Counts()
