@@ -29,6 +29,7 @@ enum {
   X(DETECT, "POST", "/v1/detect", VX_DETECT, "points in; boxes detected by a model out")                               \
   X(BACKBONE, "POST", "/v1/backbone", VX_BACKBONE, "points in; features of a model's backbone out")                    \
   X(SERIALIZE, "POST", "/v1/serialize", VX_SERIALIZE, "points in, codes and orders along curves out")                  \
+  X(RANGE_IMAGE, "POST", "/v1/range_image", VX_RANGE_IMAGE_OP, "points in; images of the sensor's view out")           \
   X(DETECTORS, "GET", "/v1/models", ROUTE_PLAIN, "the detection models, as JSON")                                      \
   X(DETECTOR, "GET", "/v1/models/*", ROUTE_PLAIN, "one detection model, as JSON")                                      \
   X(PRESETS, "GET", "/v1/presets", ROUTE_PLAIN, "the named parameter sets, as JSON")                                   \

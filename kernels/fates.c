@@ -1,8 +1,7 @@
 // See fates.h.
 #include "kernels/fates.h"
 
-_Static_assert(offsetof(struct vx_counts, statistical_outlier) ==
-                   offsetof(struct vx_counts, fates[VX_FATE_STATISTICAL_OUTLIER]),
+_Static_assert(offsetof(struct vx_counts, outside_image) == offsetof(struct vx_counts, fates[VX_FATE_OUTSIDE_IMAGE]),
                "the counts are in the order of the fates");
 
 const char *const vx_fate_names[VX_FATE_COUNT] = {
@@ -31,4 +30,6 @@ const char *const vx_fate_names[VX_FATE_COUNT] = {
     [VX_FATE_NO_RING] = "no_ring",
     [VX_FATE_RADIUS_OUTLIER] = "radius_outlier",
     [VX_FATE_STATISTICAL_OUTLIER] = "statistical_outlier",
+    [VX_FATE_OCCLUDED] = "occluded",
+    [VX_FATE_OUTSIDE_IMAGE] = "outside_image",
 };

@@ -1,8 +1,9 @@
 // The one C interface to the computation: what a job is, and what a backend must do.
 //
-// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, steps.h, boxes.h, decode.h, center.h, scatter.h,
-// detect.h and serialize.h define the operations. maps.h and encode.h define what voxelize adds. ops.h has one row per
-// operation. A backend is a table of function pointers (struct vx_backend): kernels/cpu fills one, kernels/cuda
+// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, range_image.h, serialize.h, steps.h, boxes.h,
+// decode.h, center.h, scatter.h and detect.h define the operations. maps.h and encode.h define what voxelize adds. ops.h
+// has one row per operation. A backend is a table of function pointers (struct vx_backend): kernels/cpu fills one,
+// kernels/cuda
 // another. Nothing here knows HTTP, JSON or sockets. Only kernels/cuda includes CUDA headers.
 //
 // Threads: all threads may share a device; a lane belongs to one thread at a time. Errors are values: a call that can
@@ -21,6 +22,7 @@
 #include "kernels/error.h"
 #include "kernels/fps.h"
 #include "kernels/maps.h"
+#include "kernels/range_image.h"
 #include "kernels/scatter.h"
 #include "kernels/serialize.h"
 #include "kernels/stop.h"
@@ -48,6 +50,7 @@ enum vx_op {
   VX_DETECT,
   VX_BACKBONE,
   VX_SERIALIZE,
+  VX_RANGE_IMAGE_OP,
   VX_OPS
 };
 
@@ -89,6 +92,8 @@ enum vx_fate {
   VX_FATE_NO_RING,
   VX_FATE_RADIUS_OUTLIER,
   VX_FATE_STATISTICAL_OUTLIER,
+  VX_FATE_OCCLUDED,
+  VX_FATE_OUTSIDE_IMAGE,
   VX_FATE_COUNT
 };
 #define VX_FATE_BIT(fate) (1u << (fate))
@@ -107,6 +112,7 @@ struct vx_counts {
       int64_t duplicate;
       int64_t out_of_distance, merged, sparse_voxel, out_of_lattice, skipped;
       int64_t ring_outlier, no_ring, radius_outlier, statistical_outlier;
+      int64_t occluded, outside_image;
     };
   };
   union {
@@ -148,6 +154,7 @@ enum vx_stage {
   VX_STAGE_SCATTER,
   VX_STAGE_SAMPLE,
   VX_STAGE_SERIALIZE,
+  VX_STAGE_PROJECT,
   VX_STAGE_BACKBONE,
   VX_STAGE_NETWORK,
   VX_STAGE_DECODE,
@@ -213,6 +220,7 @@ struct vx_job {
   union {
     struct vx_voxelize voxelize;
     struct vx_fps fps;
+    struct vx_range_image image;
     struct vx_nms nms;
     struct vx_decode decode;
     struct vx_scatter scatter;

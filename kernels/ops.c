@@ -91,6 +91,17 @@ static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->decoded = job->inputs[VX_VEL].rank == 0 ? VX_BOX_VALUES : VX_MOVING_BOX_VALUES;
 }
 
+static void add_image_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
+  sizes->image_channels = job->params.image.num_channels;
+  sizes->head_height = job->params.image.height;
+  sizes->head_width = job->params.image.width;
+  sizes->kept = job->counts.kept;
+}
+
+static enum vx_status check_image(const struct vx_job *job, struct error *error) {
+  return vx_check_range_image(&job->params.image, job->inputs[VX_POINTS].dims[1], job->num_clouds, error);
+}
+
 static void add_scatter_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   add_grid(job->params.scatter.grid_size, sizes);
   add_narrow(job->inputs[VX_FEATURES].dtype, VX_FEATURE_TENSORS, sizes);
@@ -366,14 +377,23 @@ const struct vx_operation vx_operations[VX_OPS] = {
                       .rows = "kept",
                       .add_sizes = add_serialize_sizes,
                       .check = check_serialize},
+    [VX_RANGE_IMAGE_OP] = {.name = "range_image",
+                           .inputs = {POINTS},
+                           .tensors = VX_RANGE_IMAGE_TENSORS | VX_CHAIN_TENSORS,
+                           .stages = OF_CHAIN | VX_STAGE_BIT(VX_STAGE_PROJECT),
+                           .fates = FINITE | VX_FATE_BIT(VX_FATE_OCCLUDED) | VX_FATE_BIT(VX_FATE_OUTSIDE_IMAGE),
+                           .sectioned = true,
+                           .rows = "kept",
+                           .add_sizes = add_image_sizes,
+                           .check = check_image},
 };
 
 const char *const vx_stage_names[VX_STAGE_COUNT] = {
-    [VX_STAGE_COPY_IN] = "copy_in",     [VX_STAGE_STEPS] = "steps",       [VX_STAGE_VOXELIZE] = "voxelize",
-    [VX_STAGE_FEATURES] = "features",   [VX_STAGE_ENCODER] = "encoder",   [VX_STAGE_SCATTER] = "scatter",
-    [VX_STAGE_SAMPLE] = "sample",       [VX_STAGE_BACKBONE] = "backbone", [VX_STAGE_NETWORK] = "network",
-    [VX_STAGE_DECODE] = "decode",       [VX_STAGE_NMS] = "nms",           [VX_STAGE_COPY_OUT] = "copy_out",
-    [VX_STAGE_SERIALIZE] = "serialize",
+    [VX_STAGE_COPY_IN] = "copy_in",   [VX_STAGE_STEPS] = "steps",         [VX_STAGE_VOXELIZE] = "voxelize",
+    [VX_STAGE_FEATURES] = "features", [VX_STAGE_ENCODER] = "encoder",     [VX_STAGE_SCATTER] = "scatter",
+    [VX_STAGE_SAMPLE] = "sample",     [VX_STAGE_PROJECT] = "project",     [VX_STAGE_BACKBONE] = "backbone",
+    [VX_STAGE_NETWORK] = "network",   [VX_STAGE_DECODE] = "decode",       [VX_STAGE_NMS] = "nms",
+    [VX_STAGE_COPY_OUT] = "copy_out", [VX_STAGE_SERIALIZE] = "serialize",
 };
 
 const char *const vx_item_names[VX_ITEMS] = {[VX_POINT_ITEMS] = "points",
@@ -523,8 +543,10 @@ void vx_settle_chain(struct vx_job *job) {
   if (report->settled) return;
   report->settled = true;
   settle_steps(job->chain, report, &job->counts);
+  const struct vx_operation *operation = &vx_operations[job->op];
+  bool counted = operation->sectioned && (operation->tensors & ~VX_CHAIN_TENSORS) != 0;
   for (int32_t i = 0; i < job->sections.count && report->section_fates; i++)
-    settle_section(vx_operations[job->op].makes_voxels, report->section_fates[i], &job->sections.counts[i]);
+    settle_section(counted, report->section_fates[i], &job->sections.counts[i]);
 }
 
 enum vx_status vx_take_output(struct vx_job *job, struct vx_layout *layout, void **output, struct error *error) {

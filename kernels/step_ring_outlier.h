@@ -1,9 +1,6 @@
 // Ring outlier, a step: drops points that hang in the air between the surfaces that a beam of the sensor meets.
 //
-// Each point belongs to a ring, which has the points of one beam. The number of the ring is a whole number from 0 to
-// VX_MAX_RING in a column or, for files of KITTI, the number of earlier turns in the cloud. A turn is a row of the body
-// whose y is 0 or more and whose x is above 0, after a row whose y is below 0. A point with another value in the
-// column, or after more turns, has the fate no_ring.
+// rings.h says which ring a point belongs to. A point without a ring has the fate no_ring.
 //
 // The points of a ring in one cloud, in the order of rows, form a circle if they are three or more, else a line. With
 // d = sqrt((x*x + y*y) + z*z), two neighbours i and j are linked if
@@ -18,9 +15,8 @@
 #include <math.h>
 
 #include "kernels/half.h"
+#include "kernels/rings.h"
 #include "kernels/step.h"
-
-enum { VX_MAX_RING = 1023, VX_NO_RING = VX_MAX_RING + 1, VX_KITTI_RINGS = -1 };
 
 struct vx_ring_outlier {
   int32_t column;  // of the rings; VX_KITTI_RINGS: they are counted
@@ -38,15 +34,6 @@ extern const struct vx_step_row vx_step_ring_outlier;
 #ifdef __cplusplus
 }
 #endif
-
-// The ring that a column names; VX_NO_RING for another value.
-VX_SHARED int32_t vx_ring_of(float value) {
-  int32_t ring = value >= 0.0f && value <= VX_MAX_RING ? (int32_t)value : 0;
-  return (float)ring == value ? ring : VX_NO_RING;
-}
-
-// Whether a row of the body begins a turn. `before`: the y of the row before it in the cloud.
-VX_SHARED bool vx_is_turn(float before, float x, float y) { return before < 0.0f && y >= 0.0f && x > 0.0f; }
 
 // A point of a ring.
 struct vx_ringed {

@@ -20,8 +20,9 @@ bool vx_chain_needs_heads(const struct vx_job *job) {
   return (job->tensors & readers) != 0 && (vx_fates_of_chain(job->chain) & VX_FATE_BIT(VX_FATE_MERGED)) != 0;
 }
 
-bool vx_chain_reads_body(const struct vx_chain *chain) {
-  bool reads = false;
+bool vx_chain_reads_body(const struct vx_job *job) {
+  const struct vx_chain *chain = job->chain;
+  bool reads = job->op == VX_RANGE_IMAGE_OP && vx_counts_turns(&job->params.image);
   for (int32_t i = 0; i < chain->count; i++) {
     const struct vx_step_row *row = step_table[chain->steps[i].type];
     reads = reads || (row->reads_body && row->reads_body(&chain->steps[i].params));

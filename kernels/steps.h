@@ -92,8 +92,8 @@ const struct vx_step_row *vx_step_row_of(enum vx_step_type type);
 uint32_t vx_fates_of_chain(const struct vx_chain *chain);
 // Whether a backend must note the head of each merged row.
 bool vx_chain_needs_heads(const struct vx_job *job);
-// Whether a step of the chain reads the body.
-bool vx_chain_reads_body(const struct vx_chain *chain);
+// Whether a step of the job's chain, or its operation, reads the body that came before the steps.
+bool vx_chain_reads_body(const struct vx_job *job);
 // Refuses a chain that does not fit the job.
 VX_WARN_UNUSED enum vx_status vx_check_chain(const struct vx_job *job, struct error *error);
 

@@ -7,6 +7,8 @@
 #define PLANE                                                                                                          \
   { VX_EXTENT_CLOUDS, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH }
 
+#define IMAGE                                                                                                          \
+  { VX_EXTENT_CLOUDS, VX_EXTENT_HEAD_HEIGHT, VX_EXTENT_HEAD_WIDTH }
 #define HEAD(channels)                                                                                                 \
   { VX_EXTENT_CLOUDS, VX_EXTENT_HEAD_HEIGHT, VX_EXTENT_HEAD_WIDTH, channels }
 
@@ -63,6 +65,15 @@ const struct vx_tensor_row vx_tensors[VX_TENSOR_COUNT] = {
     [VX_BEV_MAX_INTENSITY] = {"bev_max_intensity", VX_FLOAT32, PLANE},
     [VX_BEV_TOP_INTENSITY] = {"bev_top_intensity", VX_FLOAT32, PLANE},
     [VX_BEV_DENSITY] = {"bev_density", VX_FLOAT32, PLANE},
+    [VX_RANGE_IMAGE] = {"range_image",
+                        VX_FLOAT32,
+                        {VX_EXTENT_CLOUDS, VX_EXTENT_IMAGE_CHANNELS, VX_EXTENT_HEAD_HEIGHT, VX_EXTENT_HEAD_WIDTH}},
+    [VX_RANGE_INDICES] = {"range_indices", VX_INT32, IMAGE},
+    [VX_RANGE_MASK] = {"range_mask", VX_UINT8, IMAGE},
+    [VX_POINT_PIXELS] = {"point_pixels", VX_INT32, {VX_EXTENT_ROWS, VX_EXTENT_PIXEL}},
+    [VX_POINT_RANGES] = {"point_ranges", VX_FLOAT32, {VX_EXTENT_ROWS}},
+    [VX_PIXEL_COORDS] = {"pixel_coords", VX_INT32, {VX_EXTENT_KEPT, VX_EXTENT_CLOUD_PIXEL}},
+    [VX_POINT_PIXEL_ROWS] = {"point_pixel_rows", VX_INT32, {VX_EXTENT_ROWS}},
     [VX_LEFT_POINTS] = {"points", VX_FLOAT32, {VX_EXTENT_LEFT, VX_EXTENT_COLUMNS}},
     [VX_POINT_INDICES] = {"point_indices", VX_INT32, {VX_EXTENT_LEFT}},
     [VX_POINT_ROWS] = {"point_rows", VX_INT32, {VX_EXTENT_ROWS}},
@@ -128,6 +139,9 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_POOLED: return sizes->pooled;
     case VX_EXTENT_POOL_INPUTS: return sizes->pool_inputs;
     case VX_EXTENT_POOL_ENDS: return sizes->pooled + sizes->pools;
+    case VX_EXTENT_IMAGE_CHANNELS: return sizes->image_channels;
+    case VX_EXTENT_PIXEL: return 2;
+    case VX_EXTENT_CLOUD_PIXEL: return 3;
     case VX_EXTENT_NONE: break;
   }
   return 1;

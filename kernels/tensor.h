@@ -69,6 +69,13 @@ enum vx_tensor {
   VX_BEV_MAX_INTENSITY,
   VX_BEV_TOP_INTENSITY,
   VX_BEV_DENSITY,
+  VX_RANGE_IMAGE,
+  VX_RANGE_INDICES,
+  VX_RANGE_MASK,
+  VX_POINT_PIXELS,
+  VX_POINT_RANGES,
+  VX_PIXEL_COORDS,
+  VX_POINT_PIXEL_ROWS,
   VX_LEFT_POINTS,  // the tensors of a chain come last, since their length is known last
   VX_POINT_INDICES,
   VX_POINT_ROWS,
@@ -113,7 +120,7 @@ enum vx_extent {
   VX_EXTENT_TASKS,     // tasks of a head; then 2 and 3 values per task
   VX_EXTENT_TASKS_2,
   VX_EXTENT_TASKS_3,
-  VX_EXTENT_HEAD_HEIGHT,  // of a map that a network makes
+  VX_EXTENT_HEAD_HEIGHT,  // of a map that a network makes, or of a range image
   VX_EXTENT_HEAD_WIDTH,
   VX_EXTENT_VALUES,       // values in a row of features: a point's columns, an encoder's width, or a backbone's
   VX_EXTENT_SPARSE,       // rows of a backbone's last level, of all clouds
@@ -123,6 +130,9 @@ enum vx_extent {
   VX_EXTENT_POOLED,       // rows of all stages of pooling
   VX_EXTENT_POOL_INPUTS,  // rows before each stage, of all stages
   VX_EXTENT_POOL_ENDS,    // rows of each stage and one more, of all stages
+  VX_EXTENT_IMAGE_CHANNELS,
+  VX_EXTENT_PIXEL,        // row, column
+  VX_EXTENT_CLOUD_PIXEL,  // batch, row, column
 };
 
 // The sizes that determine the shapes of a job's tensors. All counts are over all clouds.
@@ -141,6 +151,7 @@ struct vx_sizes {
   int64_t tasks;                                 // of a centre head
   int64_t orders;                                // curves of a serialization
   int64_t pools, pooled, pool_inputs;            // its stages of pooling; rows of all stages; rows before each stage
+  int64_t image_channels;                        // of a range image
   int64_t decoded;                               // values of a decoded box
   bool stacked;                                  // the samples of all clouds form one list
   vx_tensor_set narrow_tensors[VX_FLOAT_TYPES];  // the tensors of each narrow type; all others are float32

@@ -32,8 +32,8 @@ static const struct extent_row {
     [VX_EXTENT_TASKS] = {"T", "tasks of a centre head"},
     [VX_EXTENT_TASKS_2] = {"2*T", NULL},
     [VX_EXTENT_TASKS_3] = {"3*T", NULL},
-    [VX_EXTENT_HEAD_HEIGHT] = {"H", "cells of the network's maps along y"},
-    [VX_EXTENT_HEAD_WIDTH] = {"W", "cells of the network's maps along x"},
+    [VX_EXTENT_HEAD_HEIGHT] = {"H", "rows of a range image; cells of the network's maps along y"},
+    [VX_EXTENT_HEAD_WIDTH] = {"W", "columns of a range image; cells of the network's maps along x"},
     [VX_EXTENT_VALUES] = {"C", NULL},
     [VX_EXTENT_SPARSE] = {"S", "occupied cells of a backbone's last level, of all clouds"},
     [VX_EXTENT_AXES] = {"3", NULL},
@@ -42,6 +42,9 @@ static const struct extent_row {
     [VX_EXTENT_POOLED] = {"G", "rows of all stages of pooling"},
     [VX_EXTENT_POOL_INPUTS] = {"E", "rows before each stage of pooling, of all stages"},
     [VX_EXTENT_POOL_ENDS] = {"F", "rows of each stage of pooling and one more, of all stages"},
+    [VX_EXTENT_IMAGE_CHANNELS] = {"Ch", "channels of a range image"},
+    [VX_EXTENT_PIXEL] = {"2", NULL},
+    [VX_EXTENT_CLOUD_PIXEL] = {"3", NULL},
     [VX_EXTENT_LEFT] = {"R", "points of all clouds that the steps left"},
 };
 

@@ -22,6 +22,7 @@ const struct operation *const operations[VX_OPS] = {
     [VX_DETECT] = &operation_detect,
     [VX_BACKBONE] = &operation_backbone,
     [VX_SERIALIZE] = &operation_serialize,
+    [VX_RANGE_IMAGE_OP] = &operation_range_image,
 };
 
 enum vx_op operation_with_head(const char *head, size_t length) {
@@ -60,6 +61,11 @@ static void *copy_list(struct pool *pool, void *from, int32_t count, size_t item
   return to;
 }
 
+static const char *copy_names(struct pool *pool, const char *names) {
+  char *to = names ? pool_take(pool, strlen(names) + 1) : NULL;
+  return to ? strcpy(to, names) : NULL;
+}
+
 // A preset or a model, which requests are copied from, has no scales, no lists of sweeps and no motion (settings_read).
 bool job_request_copy(struct job_request *to, const struct job_request *from) {
   struct pool pool = to->pool;
@@ -69,6 +75,8 @@ bool job_request_copy(struct job_request *to, const struct job_request *from) {
   to->chain.pool = &to->pool;
   to->point_counts = copy_list(&to->pool, from->point_counts, from->num_clouds, sizeof *from->point_counts);
   to->sample_counts = copy_list(&to->pool, from->sample_counts, from->num_sample_counts, sizeof *from->sample_counts);
+  to->image.channels = copy_names(&to->pool, from->image.channels);
+  to->image.ring = copy_names(&to->pool, from->image.ring);
   return !to->pool.failed && (from->chain.count == 0 || chain_copy(&to->chain, &from->chain, &to->pool));
 }
 

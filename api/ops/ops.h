@@ -47,6 +47,11 @@ struct points_expected {
   char columns[REQUEST_NAMES_SIZE];  // separated by commas
 };
 
+// Names of the columns that a range image is made of, in the pool; NULL = not given.
+struct image_columns {
+  const char *channels, *ring;
+};
+
 struct job_request {
   struct pool pool;      // of its lists, and of further parts of its job
   struct vx_job job;     // operation, parameters, tensors to return; once split, number of clouds, shapes of inputs
@@ -80,14 +85,15 @@ struct job_request {
   bool given[PARAMS_MAX];                // for each row of the operation's table: whether preset, model or query set it
   struct sent_sweeps sent;               // the sweeps in the body
   // Lists in the pool.
-  int32_t *point_counts;       // [num_clouds]
-  double *scales;              // [columns.num_scales]
-  int32_t *sample_counts;      // [num_sample_counts], once split [num_clouds]; if anything is sampled
-  double *motion;              // of deskew_poses or deskew_twists
+  int32_t *point_counts;   // [num_clouds]
+  double *scales;          // [columns.num_scales]
+  int32_t *sample_counts;  // [num_sample_counts], once split [num_clouds]; if anything is sampled
+  double *motion;          // of deskew_poses or deskew_twists
+  struct image_columns image;
   struct request_chain chain;  // the steps before the operation
 };
 
-_Static_assert(sizeof(struct job_request) <= 4096, "each request clears its memory, so it must be small");
+_Static_assert(sizeof(struct job_request) <= 4160, "each request clears its memory, so it must be small");
 
 // A tensor that an operation can return, for readers.
 struct result_row {
@@ -135,7 +141,7 @@ struct operation {
 // Each operation is defined in its own file.
 extern const struct operation operation_voxelize, operation_fps, operation_points, operation_transform, operation_nms,
     operation_decode, operation_scatter, operation_decode_center, operation_detect, operation_backbone,
-    operation_serialize;
+    operation_serialize, operation_range_image;
 // The row of an operation.
 extern const struct operation *const operations[VX_OPS];
 // The operation with that head; VX_OPS if there is none.

@@ -497,7 +497,8 @@ async function begin() {
     if (followed()) return followStream(followed(), byId("colour").value);
     if (form) return refresh();
     const { parameters } = operations.find(({ name }) => name === "voxelize");
-    form = new Form(byId("form"), parameters, steps, presets, (name) => {
+    const ofVoxels = presets.filter(({ operation }) => !operation); // the others are for other operations
+    form = new Form(byId("form"), parameters, steps, ofVoxels, (name) => {
       if (name === "preset") framed = camera.moved = false; // another preset, another range
       refresh();
     });

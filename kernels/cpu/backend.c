@@ -13,6 +13,7 @@
 #include "kernels/cpu/boxes/boxes.h"
 #include "kernels/cpu/detect/detect.h"
 #include "kernels/cpu/fps/fps.h"
+#include "kernels/cpu/image/image.h"
 #include "kernels/cpu/scatter/scatter.h"
 #include "kernels/cpu/serialize/serialize.h"
 #include "kernels/cpu/steps/steps.h"
@@ -93,6 +94,7 @@ static cpu_operation *const operations[VX_OPS] = {
     [VX_DETECT] = cpu_detect,
     [VX_BACKBONE] = cpu_detect,
     [VX_SERIALIZE] = cpu_serialize,
+    [VX_RANGE_IMAGE_OP] = cpu_range_image,
 };
 
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }

@@ -15,6 +15,7 @@
 #include "kernels/cuda/boxes/boxes.cuh"
 #include "kernels/cuda/detect/detect.cuh"
 #include "kernels/cuda/fps/fps.cuh"
+#include "kernels/cuda/image/image.cuh"
 #include "kernels/cuda/scatter/scatter.cuh"
 #include "kernels/cuda/serialize/serialize.cuh"
 #include "kernels/cuda/steps/steps.cuh"
@@ -155,6 +156,7 @@ static cuda_operation *operation_of(enum vx_op op) {
     case VX_SCATTER: return cuda_scatter;
     case VX_SERIALIZE: return cuda_serialize;
     case VX_DECODE_CENTER: return cuda_decode_center;
+    case VX_RANGE_IMAGE_OP: return cuda_range_image;
     case VX_DETECT:
     case VX_BACKBONE:
     case VX_OPS: break;

@@ -192,7 +192,7 @@ int main(int argc, char **argv) {
   size_t count = 0, sent = 0;
   enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
       voxeld_voxelize;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:z:fplNMDBKLXZ")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:z:fplNMDBKLXZR")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -216,6 +216,7 @@ int main(int argc, char **argv) {
       case 'B': ask = voxeld_detect; break;
       case 'K': ask = voxeld_backbone; break;
       case 'Z': ask = voxeld_serialize; break;
+      case 'R': ask = voxeld_range_image; break;
       case 'L': ask = last_of; break;  // the query is the name of a stream
       case 'X': ask = delete_of; break;
       case 'P': query = made = sweep_query(query, optarg); break;

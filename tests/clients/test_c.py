@@ -23,6 +23,7 @@ import boxes
 import centers
 import check
 import oracle
+import range_images
 import samples
 import serialize
 import steps
@@ -146,6 +147,14 @@ class Calls(CCase):
         text = "&".join(f"{name}={value}" for name, value in query.items())
         self.assertEqual(self.call(self.url, "-f", query=text, body=rows(300))["status"], "OK")
         self.assertEqual(check.same_tensors(samples.of_points(query, rows(300)).tensors, self.tensors), [])
+
+    def test_range_images_are_the_reference(self):
+        view = range_images.View(16, 64, 30.0, -30.0, channels=("range", 3))
+        query = "height=16&width=64&fov_up=30&fov_down=-30&channels=range,intensity&outputs=range_image,point_pixels"
+        self.assertEqual(self.call(self.url, "-R", query=query, body=rows(300))["status"], "OK")
+        expected, _ = range_images.run(view, np.frombuffer(rows(300), "<f4").reshape(-1, 4), [300])
+        expected = {name: expected[name] for name in ("range_image", "point_pixels")}
+        self.assertEqual(check.same_tensors(expected, self.tensors), [])
 
     def test_steps_are_those_of_the_query(self):
         body = rows(500)

@@ -25,6 +25,7 @@ import check
 import clouds
 import maps
 import oracle
+import range_images
 import samples
 import transform
 import voxeld
@@ -111,6 +112,15 @@ class Values(DaemonCase):
         self.assert_tensors(expected.tensors, result)
         self.assertEqual(result.metadata["batch"]["points"], [300, 0, 17])
         self.assertEqual(result.metadata["batch"]["voxels"], expected.batch_voxels)
+
+    def test_range_image_gives_the_reference_image(self):
+        points = random_points(300)
+        view = range_images.View(16, 64, 30.0, -30.0, channels=("range", 3), winner="last")
+        asked = {"height": 16, "width": 64, "fov_up": 30, "fov_down": -30, "winner": "last"}
+        result = self.client.range_image(points, **asked, channels=["range", "intensity"])
+        expected, _ = range_images.run(view, points, [len(points)])
+        for name in ("range_image", "range_indices", "range_mask", "point_pixels"):
+            self.assertEqual(getattr(result, name).tobytes(), expected[name].tobytes(), name)
 
     def test_fps_gives_the_reference_samples(self):
         points = random_points(4 * 250).reshape(4, 250, 4)

@@ -51,6 +51,12 @@ const struct way ways[] = {
     {"serialize", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, SERIALIZED, 0.5f, VX_SERIALIZE, PLAIN},
     {"serialize counted", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 0.5f, VX_SERIALIZE, PLAIN},
     {"serialize a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, SERIALIZED, 0.5f, VX_SERIALIZE, CHAINED},
+    {"range image", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_RANGE_IMAGE_TENSORS, 0, VX_RANGE_IMAGE_OP, PLAIN},
+    {"range image counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 0, VX_RANGE_IMAGE_OP, SECTIONED},
+    {"range image of rings", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, true, BIT(VX_RANGE_IMAGE), 0, VX_RANGE_IMAGE_OP,
+     PLAIN},
+    {"range image of rings behind a step", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, true,
+     VX_RANGE_IMAGE_TENSORS | VX_CHAIN_TENSORS, 0, VX_RANGE_IMAGE_OP, CHAINED},
     {"boxes", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_NMS_TENSORS, 0, VX_NMS, PLAIN},
     {"boxes counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, true, 0, 0, VX_NMS, PLAIN},
     {"boxes of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, true, VX_NMS_TENSORS, 0, VX_NMS, PLAIN},
@@ -258,6 +264,19 @@ static void set_serialize(const struct way *way, struct vx_job *job) {
                                                 .strides = {2, 4}};
 }
 
+// Filtered: KITTI's rings give the rows.
+static void set_image(const struct way *way, struct vx_job *job) {
+  job->params.image = (struct vx_range_image){.height = 16,
+                                              .width = 64,
+                                              .fov_up = 10,
+                                              .fov_down = -30,
+                                              .rows = way->filtered ? VX_ROWS_RING_DOWN : VX_ROWS_ELEVATION,
+                                              .ring = VX_KITTI_RINGS,
+                                              .empty = -1,
+                                              .num_channels = 2,
+                                              .channels = {VX_DISTANCE_CHANNEL, 3}};
+}
+
 // The job of a way. It has more boxes than are ranked without a selection, and more than one chunk holds.
 struct vx_job way_job(const struct way *way) {
   struct vx_job asked = {
@@ -267,6 +286,7 @@ struct vx_job way_job(const struct way *way) {
   if (has_maps(way)) set_maps(way, &asked);
   if (way->op == VX_SCATTER) set_scatter(way, &asked);
   if (way->op == VX_SERIALIZE) set_serialize(way, &asked);
+  if (way->op == VX_RANGE_IMAGE_OP) set_image(way, &asked);
   if (vx_operations[way->op].needs_detector) set_detector(way, &asked);
   if (way->with == SAMPLED)
     *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = INT64_MAX};

@@ -15,7 +15,7 @@ struct way {
   int32_t cap, num_clouds;
   enum vx_order order;
   enum vx_dtype input;
-  bool filtered;  // transform: one matrix per cloud; boxes: only some get a rank
+  bool filtered;  // transform: one matrix per cloud; boxes: only some get a rank; range image: by ring
   vx_tensor_set tensors;
   float size;  // of a voxel; for a scatter: the grid's length along x
   enum vx_op op;

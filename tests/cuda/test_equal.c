@@ -165,6 +165,7 @@ int main(int argc, char **argv) {
   test_samples(sides, options.seed, scans, loaded, options.samplings, options.largest);
   test_steps(sides, options.seed, options.jobs, options.largest);
   test_serialize(sides, options.seed, options.jobs, options.largest);
+  test_range_images(sides, options.seed, options.jobs, options.largest);
   test_maps(sides, presets, options.seed, options.jobs, options.largest);
   test_encoders(sides, options.seed, options.jobs, options.largest);
   test_nms(sides, options.seed, options.jobs, options.largest);

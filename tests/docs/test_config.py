@@ -29,7 +29,7 @@ class Config(unittest.TestCase):
                 heads = {"decode", "decode_center"} & set(preset)
                 self.assertEqual(set(preset) - heads - {"nms", "operation"}, {"description", "parameters"})
                 self.assertEqual(bool(heads), bool(re.search(r"Its (anchor|centre) head: ", preset["description"])))
-                self.assertRegex(preset["description"], r"\w+/\w+.*\.(yaml|h|py)")
+                self.assertRegex(preset["description"], r"\w+/\w+.*\.(ya?ml|h|py)")
 
 
 if __name__ == "__main__":

@@ -21,10 +21,10 @@ ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "streams", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "steps", "params", "base"),
     "kernels/cpu": (
-        *("", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "serialize", "steps", "fps", "base"),
+        *("", "image", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "serialize", "steps", "fps", "base"),
     ),
     "kernels/cuda": (
-        *("", "serialize", "steps", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "fps", "base"),
+        *("", "image", "serialize", "steps", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "fps", "base"),
     ),
     "kernels/engine": ("",),
     "kernels": ("",),

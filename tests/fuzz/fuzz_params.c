@@ -124,6 +124,18 @@ static void check_scatter(const struct job_request *request) {
   assert(request->num_clouds > 0);
 }
 
+static void check_image(const struct job_request *request) {
+  const struct vx_range_image *params = &request->job.params.image;
+  assert(params->height >= 1 && params->height <= VX_MAX_IMAGE_HEIGHT);
+  assert(params->width >= 1 && params->width <= VX_MAX_IMAGE_WIDTH);
+  assert(params->rows != VX_ROWS_ELEVATION || vx_view_of(params).span > 0);
+  assert(params->rows == VX_ROWS_ELEVATION || request->image.ring);
+  assert(params->num_channels >= 1 && params->num_channels <= VX_MAX_IMAGE_CHANNELS && isfinite(params->empty));
+  assert(params->num_means == params->num_stds &&
+         (params->num_means == 0 || params->num_means == params->num_channels));
+  for (int32_t i = 0; i < params->num_means; i++) assert(isfinite(params->means[i]) && params->stds[i] > 0);
+}
+
 static void check_nms(const struct vx_nms *nms) {
   assert(nms->iou_threshold >= 0 && nms->iou_threshold <= 1 && nms->radius == 0);
   assert(nms->pre_max >= 1 && nms->pre_max <= VX_MAX_RANKED && nms->post_max >= 1 && nms->post_max <= VX_MAX_RANKED);
@@ -226,13 +238,23 @@ static void check_request(const struct job_request *request) {
   check_deskew(request);
   if (request->job.op == VX_SCATTER) check_scatter(request);
   if (request->job.op == VX_SERIALIZE) check_serialize(&request->job.params.serialize);
+  if (request->job.op == VX_RANGE_IMAGE_OP) check_image(request);
   if (request->job.op == VX_NMS) check_nms(&request->job.params.nms);
   if (request->job.op == VX_DECODE) check_anchor_head(&request->job.params.decode);
   if (request->job.op == VX_DECODE_CENTER) check_center_head(&request->job.params.center);
 }
 
+// Channels and rings are columns of the points.
+static void check_columns(const struct job_request *request) {
+  const struct vx_range_image *params = &request->job.params.image;
+  for (int32_t i = 0; i < params->num_channels; i++)
+    assert(params->channels[i] >= VX_DISTANCE_CHANNEL && params->channels[i] < job_request_columns(request));
+  assert(params->ring >= VX_KITTI_RINGS && params->ring < job_request_columns(request));
+}
+
 // The clouds have all rows. In a request for points, each cloud has at most as many samples as points.
 static void check_split(const struct job_request *request, int64_t rows) {
+  if (request->job.op == VX_RANGE_IMAGE_OP) check_columns(request);
   if (vx_operations[request->job.op].rows_carry_cloud_index) return;  // no cloud has its own stretch of rows
   for (int32_t i = 0; i < request->num_clouds; i++) {
     rows -= request->point_counts[i];

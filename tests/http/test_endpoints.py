@@ -93,7 +93,7 @@ class Endpoints(SharedDaemonCase):
         self.assertEqual(reply.headers["Content-Type"], "application/json")
         presets = reply.json()["presets"]
         self.assertEqual(sorted(preset["name"] for preset in presets), PRESETS)
-        self.assertTrue(all(preset["description"] and preset["parameters"]["voxel_size"] for preset in presets))
+        self.assertTrue(all(preset["description"] and preset["parameters"]["num_features"] for preset in presets))
 
     def test_a_presets_name_gives_that_one(self):
         preset = self.json(self.ask("/v1/presets/kitti_second"))

@@ -52,6 +52,7 @@ REQUESTS = (
     ("scatter", "grid_size=8,6,2&batch_size=2", {
         "features": RNG.random((70, 3)).astype("<f4"),
         "voxel_coords": RNG.integers(0, (2, 2, 6, 8), (70, 4)).astype("<i4")}),
+    ("range_image", "height=8&width=64&fov_up=30&fov_down=-30&point_counts=100,0,200", {"points": POINTS}),
     ("detect", "model=head&point_counts=100,0,200", {"points": POINTS}),
     ("backbone", "model=sparse&point_counts=100,0,200", {"points": POINTS}),
 )  # fmt: skip

@@ -11,7 +11,8 @@ import subprocess
 
 from daemon import voxeld_binary
 
-ON_POINTS = ["voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"]  # operations that take points
+# Operations that take points.
+ON_POINTS = ["voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"]
 HEADS = {"decode_center": "decode"}  # operations that the parameter `head` chooses, and the one that has the endpoint
 ONE_HEAD = {"decode": "decode, anchor head", "decode_center": "decode, centre head"}
 AFTER_DRAIN = 9  # seconds that the end takes at most after drain_delay_s and drain_timeout_s; see server/daemon/drain.c

@@ -40,6 +40,9 @@ __all__ = [
     "PointsResult",
     "PointsSweepParameters",
     "RadiusOutlier",
+    "RangeImageParameters",
+    "RangeImageResult",
+    "RangeImageSweepParameters",
     "RingOutlier",
     "ScatterResult",
     "SerializeParameters",
@@ -374,6 +377,47 @@ SerializeOutputs = Literal[
     "point_steps",
 ]
 
+RangeImageDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+RangeImageFilter = Literal[
+    "delta",
+    "shuffle",
+]
+
+RangeImageFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
+]
+
+RangeImageOutputs = Literal[
+    "range_image",
+    "range_indices",
+    "range_mask",
+    "point_pixels",
+    "point_ranges",
+    "pixel_coords",
+    "point_pixel_rows",
+    "points",
+    "point_indices",
+    "point_rows",
+    "point_fates",
+    "point_steps",
+]
+
 NMS: Dict[str, List[str]] = {
     "boxes": ["float32"],
     "scores": ["float32"],
@@ -401,7 +445,7 @@ SCATTER: Dict[str, List[str]] = {
 PARAMETERS: List[Parameter] = [
     Parameter(
         "preset",
-        ("voxelize", "fps", "points", "transform", "serialize"),
+        ("voxelize", "fps", "points", "transform", "serialize", "range_image"),
         "string",
         None,
         None,
@@ -410,7 +454,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "num_features",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "int",
         None,
         "4",
@@ -419,7 +463,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "dtype",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "list",
         None,
         "float32",
@@ -431,7 +475,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "scale",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "floats",
         None,
         None,
@@ -440,7 +484,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "filter",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "list",
         None,
         None,
@@ -449,7 +493,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "format",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         None,
@@ -458,7 +502,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "fields",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "list",
         None,
         None,
@@ -467,7 +511,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "intensity_scale",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "float",
         None,
         None,
@@ -476,7 +520,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "point_counts",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "ints",
         None,
         None,
@@ -485,7 +529,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "stream",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         None,
@@ -494,7 +538,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "streams",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "list",
         None,
         None,
@@ -506,7 +550,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "sweeps",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "int",
         None,
         None,
@@ -518,7 +562,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "pose",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "floats",
         None,
         None,
@@ -527,7 +571,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "poses",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "floats",
         None,
         None,
@@ -536,7 +580,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "mount",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "floats",
         None,
         None,
@@ -545,7 +589,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "float",
         "seconds",
         None,
@@ -554,7 +598,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "times",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "floats",
         "seconds",
         None,
@@ -563,7 +607,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_column",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         None,
@@ -572,7 +616,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "remove_close",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "float",
         "metres",
         None,
@@ -581,7 +625,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_field",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         None,
@@ -593,7 +637,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_unit",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         None,
@@ -602,7 +646,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_origin",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "float or string",
         None,
         None,
@@ -611,7 +655,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "deskew",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         None,
@@ -623,7 +667,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "deskew_poses",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "rows",
         None,
         None,
@@ -632,7 +676,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "deskew_twists",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "rows",
         None,
         None,
@@ -641,7 +685,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "deskew_reference",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "float",
         "seconds",
         None,
@@ -650,7 +694,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "interpolation",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         None,
@@ -662,7 +706,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "steps",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "steps",
         None,
         None,
@@ -871,7 +915,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "metadata",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         None,
@@ -880,7 +924,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "latest",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         None,
@@ -889,7 +933,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "timeout_ms",
-        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
         "int",
         "milliseconds",
         "0",
@@ -898,7 +942,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "transform.matrix",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "floats",
         None,
         None,
@@ -907,7 +951,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "transform.crop",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "floats",
         "metres",
         "off",
@@ -916,7 +960,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "transform.cut",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "boxes",
         "metres",
         "off",
@@ -925,7 +969,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "transform.distance",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "floats",
         "metres",
         "off",
@@ -934,7 +978,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.voxel_size",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "float or floats",
         "metres",
         None,
@@ -943,7 +987,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.method",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         "centroid",
@@ -955,7 +999,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.average",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         "all",
@@ -964,7 +1008,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.cells",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         "floor",
@@ -973,7 +1017,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.origin",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "floats",
         "metres",
         "0,0,0",
@@ -982,7 +1026,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.min_points",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "int",
         None,
         "1",
@@ -991,7 +1035,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.every",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "int",
         None,
         None,
@@ -1000,7 +1044,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "downsample.seed",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "int",
         None,
         "0",
@@ -1009,7 +1053,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.ring",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         None,
@@ -1021,7 +1065,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.distance_ratio",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "float",
         None,
         "1.03",
@@ -1030,7 +1074,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.object_length_threshold",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "float",
         "metres",
         "0.05",
@@ -1039,7 +1083,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.num_points_threshold",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "int",
         None,
         "off",
@@ -1048,7 +1092,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "ring_outlier.max_azimuth_diff",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "float",
         "degrees",
         "1",
@@ -1057,7 +1101,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "radius_outlier.radius",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "float",
         "metres",
         None,
@@ -1066,7 +1110,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "radius_outlier.min_neighbors",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "int",
         None,
         None,
@@ -1075,7 +1119,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "radius_outlier.axes",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "string",
         None,
         "xyz",
@@ -1084,7 +1128,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "statistical_outlier.mean_k",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "int",
         None,
         None,
@@ -1093,7 +1137,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "statistical_outlier.std_mul",
-        ("voxelize", "fps", "points", "detect", "backbone", "serialize"),
+        ("voxelize", "fps", "points", "detect", "backbone", "serialize", "range_image"),
         "float",
         None,
         None,
@@ -1344,6 +1388,126 @@ PARAMETERS: List[Parameter] = [
             "pool_serialized_inverse, points, point_indices, point_rows, point_fates, point_steps"
         ),
         "tensors to return; without it points, the tensors serialized and, with strides, those of pools",
+    ),
+    Parameter(
+        "height",
+        ("range_image",),
+        "int",
+        None,
+        None,
+        "a whole number from 1 to 1024",
+        "rows of the image (H)",
+    ),
+    Parameter(
+        "width",
+        ("range_image",),
+        "int",
+        None,
+        None,
+        "a whole number from 1 to 65536",
+        "columns of the image (W)",
+    ),
+    Parameter(
+        "rows",
+        ("range_image",),
+        "string",
+        None,
+        "elevation",
+        "elevation or ring or ring_down",
+        "what gives a point its row: its elevation, or its ring, from the bottom (ring) or from the top (ring_down)",
+    ),
+    Parameter(
+        "fov_up",
+        ("range_image",),
+        "float",
+        "degrees",
+        None,
+        "a finite number",
+        "elevation of the upper edge",
+    ),
+    Parameter(
+        "fov_down",
+        ("range_image",),
+        "float",
+        "degrees",
+        None,
+        "a finite number",
+        "elevation of the lower edge",
+    ),
+    Parameter(
+        "ring",
+        ("range_image",),
+        "string",
+        None,
+        None,
+        "the name of a column, up to 31 bytes, or kitti",
+        "the column with the number of the ring; kitti: as in the step ring_outlier",
+    ),
+    Parameter(
+        "outside",
+        ("range_image",),
+        "string",
+        None,
+        "clamp",
+        "clamp or drop",
+        "whether a point above or below the field of view moves to the nearest row or is dropped",
+    ),
+    Parameter(
+        "winner",
+        ("range_image",),
+        "string",
+        None,
+        "nearest",
+        "nearest or farthest or first or last",
+        "which of its points a pixel keeps",
+    ),
+    Parameter(
+        "channels",
+        ("range_image",),
+        "list",
+        None,
+        None,
+        "1 to 16 names: range, x, y, z, intensity, or other names in fields",
+        "channels of range_image; range is the distance; without it range,x,y,z,intensity",
+    ),
+    Parameter(
+        "means",
+        ("range_image",),
+        "floats",
+        None,
+        None,
+        "a finite number for each channel",
+        "with stds: a value becomes (value - mean) / std",
+    ),
+    Parameter(
+        "stds",
+        ("range_image",),
+        "floats",
+        None,
+        None,
+        "a finite number above 0 for each channel",
+        "see means",
+    ),
+    Parameter(
+        "empty",
+        ("range_image",),
+        "float",
+        None,
+        "-1",
+        "a finite number",
+        "value of pixels without a point; with means 0",
+    ),
+    Parameter(
+        "outputs",
+        ("range_image",),
+        "list",
+        None,
+        None,
+        (
+            "a list of range_image, range_indices, range_mask, point_pixels, point_ranges, pixel_coords, "
+            "point_pixel_rows, points, point_indices, point_rows, point_fates, point_steps"
+        ),
+        "tensors to return; without it range_image, range_indices, range_mask and point_pixels",
     ),
 ]
 
@@ -1780,6 +1944,51 @@ class SerializeSweepParameters(SerializeParameters, SweepParameters, total=False
     """The parameters of serialize."""
 
 
+class RangeImageParameters(TypedDict, total=False):
+    """The parameters of range_image, without those of sweeps."""
+
+    preset: Optional[str]
+    num_features: Optional[int]
+    dtype: Optional[Union[RangeImageDtype, Sequence[RangeImageDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[RangeImageFilter, Sequence[RangeImageFilter]]]
+    format: Optional[RangeImageFormat]
+    fields: Optional[Sequence[str]]
+    intensity_scale: Optional[float]
+    point_counts: Optional[Ints]
+    time_column: Optional[Flag]
+    remove_close: Optional[float]
+    time_field: Optional[str]
+    time_unit: Optional[Literal["s", "ms", "us", "ns"]]
+    time_origin: Optional[Union[float, str]]
+    deskew: Optional[Literal["off", "poses", "twists", "stream"]]
+    deskew_poses: Optional[Union[Numbers, str]]
+    deskew_twists: Optional[Union[Numbers, str]]
+    deskew_reference: Optional[float]
+    interpolation: Optional[Literal["screw", "slerp"]]
+    steps: Optional[Steps]
+    height: Optional[int]
+    width: Optional[int]
+    rows: Optional[Literal["elevation", "ring", "ring_down"]]
+    fov_up: Optional[float]
+    fov_down: Optional[float]
+    ring: Optional[str]
+    outside: Optional[Literal["clamp", "drop"]]
+    winner: Optional[Literal["nearest", "farthest", "first", "last"]]
+    channels: Optional[Sequence[str]]
+    means: Optional[Numbers]
+    stds: Optional[Numbers]
+    empty: Optional[float]
+    outputs: Optional[Union[RangeImageOutputs, Sequence[RangeImageOutputs]]]
+    metadata: Optional[Literal["full", "stable"]]
+    latest: Optional[str]
+    timeout_ms: Optional[int]
+
+
+class RangeImageSweepParameters(RangeImageParameters, SweepParameters, total=False):
+    """The parameters of range_image."""
+
+
 class VoxelizeResult(Result):
     """The tensors of voxelize.
 
@@ -2148,8 +2357,8 @@ class DetectResult(Result):
     all clouds; R points of all clouds that the steps left; ny cells of a grid or a map along y; nx cells of a grid
     or a map along x; L classes of all anchors of a cell; for a centre head, the classes; O box values of all anchors
     of a cell; D direction bins of all anchors of a cell; nz cells of a grid along z; T tasks of a centre head; H
-    cells of the network's maps along y; W cells of the network's maps along x; S occupied cells of a backbone's last
-    level, of all clouds.
+    rows of a range image; cells of the network's maps along y; W columns of a range image; cells of the network's
+    maps along x; S occupied cells of a backbone's last level, of all clouds.
     """
 
     @property
@@ -2445,6 +2654,89 @@ class SerializeResult(Result):
         body.
         """
         return self._tensor("points")
+
+    @property
+    def point_indices(self) -> Optional[NDArray[np.int32]]:
+        """[R] int32: the row of each of these points in the body, counted over all clouds. Only if outputs names it,
+        else None.
+        """
+        return self.tensors.get("point_indices")
+
+    @property
+    def point_rows(self) -> Optional[NDArray[np.int32]]:
+        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        represents it; -1 if dropped. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_rows")
+
+    @property
+    def point_fates(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
+        they left the row. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_fates")
+
+    @property
+    def point_steps(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: the number, from 1, of the step that dropped the row; 0 if no step did. Only if outputs names
+        it, else None.
+        """
+        return self.tensors.get("point_steps")
+
+
+class RangeImageResult(Result):
+    """The tensors of range_image.
+
+    Sizes: N rows of the body, of all clouds; C columns of a row; B clouds of the batch; K kept points or boxes of
+    all clouds; R points of all clouds that the steps left; H rows of a range image; cells of the network's maps
+    along y; W columns of a range image; cells of the network's maps along x; Ch channels of a range image.
+    """
+
+    @property
+    def range_image(self) -> NDArray[np.float32]:
+        """[B, Ch, H, W] float32: the channels of the point that each pixel keeps; empty without one."""
+        return self._tensor("range_image")
+
+    @property
+    def range_indices(self) -> NDArray[np.int32]:
+        """[B, H, W] int32: row of that point in the body, counted over all clouds; -1 without one."""
+        return self._tensor("range_indices")
+
+    @property
+    def range_mask(self) -> NDArray[np.uint8]:
+        """[B, H, W] uint8: 1 if the pixel has a point."""
+        return self._tensor("range_mask")
+
+    @property
+    def point_pixels(self) -> NDArray[np.int32]:
+        """[N, 2] int32: row and column of each point's pixel, whether the pixel keeps the point or not; -1 if
+        dropped.
+        """
+        return self._tensor("point_pixels")
+
+    @property
+    def point_ranges(self) -> Optional[NDArray[np.float32]]:
+        """[N] float32: distance of each point; -1 if dropped. Only if outputs names it, else None."""
+        return self.tensors.get("point_ranges")
+
+    @property
+    def pixel_coords(self) -> Optional[NDArray[np.int32]]:
+        """[K, 3] int32: batch, row and column of each pixel that has a point, ascending. Only if outputs names it,
+        else None.
+        """
+        return self.tensors.get("pixel_coords")
+
+    @property
+    def point_pixel_rows(self) -> Optional[NDArray[np.int32]]:
+        """[N] int32: row of each point's pixel in pixel_coords; -1 if dropped. Only if outputs names it, else None."""
+        return self.tensors.get("point_pixel_rows")
+
+    @property
+    def points(self) -> Optional[NDArray[np.float32]]:
+        """[R, C] float32: the points that the steps left, of all clouds, in the order of the body. Only if outputs
+        names it, else None.
+        """
+        return self.tensors.get("points")
 
     @property
     def point_indices(self) -> Optional[NDArray[np.int32]]:
@@ -3829,6 +4121,172 @@ class Operations:
         """
         return self._calls.points("serialize", SerializeResult, locals())
 
+    def range_image(
+        self,
+        points: Points,
+        preset: Optional[str] = None,
+        *,
+        num_features: Optional[int] = None,
+        dtype: Optional[Union[RangeImageDtype, Sequence[RangeImageDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[RangeImageFilter, Sequence[RangeImageFilter]]] = None,
+        format: Optional[RangeImageFormat] = None,
+        fields: Optional[Sequence[str]] = None,
+        intensity_scale: Optional[float] = None,
+        point_counts: Optional[Ints] = None,
+        stream: Optional[str] = None,
+        streams: Optional[Sequence[str]] = None,
+        sweeps: Optional[int] = None,
+        pose: Optional[Numbers] = None,
+        poses: Optional[Numbers] = None,
+        mount: Optional[Numbers] = None,
+        time: Optional[float] = None,
+        times: Optional[Numbers] = None,
+        time_column: Optional[Flag] = None,
+        remove_close: Optional[float] = None,
+        time_field: Optional[str] = None,
+        time_unit: Optional[Literal["s", "ms", "us", "ns"]] = None,
+        time_origin: Optional[Union[float, str]] = None,
+        deskew: Optional[Literal["off", "poses", "twists", "stream"]] = None,
+        deskew_poses: Optional[Union[Numbers, str]] = None,
+        deskew_twists: Optional[Union[Numbers, str]] = None,
+        deskew_reference: Optional[float] = None,
+        interpolation: Optional[Literal["screw", "slerp"]] = None,
+        steps: Optional[Steps] = None,
+        height: Optional[int] = None,
+        width: Optional[int] = None,
+        rows: Optional[Literal["elevation", "ring", "ring_down"]] = None,
+        fov_up: Optional[float] = None,
+        fov_down: Optional[float] = None,
+        ring: Optional[str] = None,
+        outside: Optional[Literal["clamp", "drop"]] = None,
+        winner: Optional[Literal["nearest", "farthest", "first", "last"]] = None,
+        channels: Optional[Sequence[str]] = None,
+        means: Optional[Numbers] = None,
+        stds: Optional[Numbers] = None,
+        empty: Optional[float] = None,
+        outputs: Optional[Union[RangeImageOutputs, Sequence[RangeImageOutputs]]] = None,
+        metadata: Optional[Literal["full", "stable"]] = None,
+        latest: Optional[str] = None,
+        timeout_ms: Optional[int] = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> RangeImageResult:
+        """Points in; images of the sensor's view out.
+
+        Args:
+            points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes, which the parameters
+                describe: rows as the service takes them or, with format, a file. Arrays are numpy arrays, objects in
+                CPU memory with __array__ or __dlpack__, or buffers of such numbers.
+            preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
+            num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
+                64; default: 4
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
+            format: format of the body's points; without it raw: rows of dtype
+            fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
+                allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
+            intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
+            point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
+                allowed: 1 to 1024 whole numbers that add up to the rows of the body
+            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
+                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
+                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
+                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
+                numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
+                each sweep of point_counts, each of 16 numbers, or each of 7
+            mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
+                allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
+                1e12
+            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
+                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
+            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
+                the sweep is moved; allowed: a finite number above 0
+            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
+                seconds from time_origin; allowed: a name other than x, y and z
+            time_unit: unit of time_field; without it s
+            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
+                number
+            deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
+                the motion of the stream from the previous sweep to this sweep; without it off
+            deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
+                separated by semicolons: t and a pose
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
+                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+                number
+            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
+                and slerp; without it screw
+            steps: what happens to the points before the operation, as a list of steps in their order:
+                [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
+                taken as the service takes them.
+            height: rows of the image (H); allowed: a whole number from 1 to 1024
+            width: columns of the image (W); allowed: a whole number from 1 to 65536
+            rows: what gives a point its row: its elevation, or its ring, from the bottom (ring) or from the top
+                (ring_down); default: elevation
+            fov_up: degrees; elevation of the upper edge; allowed: a finite number
+            fov_down: degrees; elevation of the lower edge; allowed: a finite number
+            ring: the column with the number of the ring; kitti: as in the step ring_outlier; allowed: the name of a
+                column, up to 31 bytes, or kitti
+            outside: whether a point above or below the field of view moves to the nearest row or is dropped;
+                default: clamp
+            winner: which of its points a pixel keeps; default: nearest
+            channels: channels of range_image; range is the distance; without it range,x,y,z,intensity; allowed: 1 to
+                16 names: range, x, y, z, intensity, or other names in fields
+            means: with stds: a value becomes (value - mean) / std; allowed: a finite number for each channel
+            stds: see means; allowed: a finite number above 0 for each channel
+            empty: value of pixels without a point; with means 0; allowed: a finite number; default: -1
+            outputs: tensors to return; without it range_image, range_indices, range_mask and point_pixels
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
+                without it full
+            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
+                '.', '_' or '-', but not '.' or '..'
+            timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
+                allowed: a whole number from 0 to 3600000; default: 0
+            metadata_only: make no tensors
+            request_id: id of the request in the service's log; without it, the service makes one
+            traceparent: W3C trace context of the request, for the service's log
+
+        Returns the tensors, as attributes and as a mapping:
+            range_image: [B, Ch, H, W] float32; the channels of the point that each pixel keeps; empty without one
+            range_indices: [B, H, W] int32; row of that point in the body, counted over all clouds; -1 without one
+            range_mask: [B, H, W] uint8; 1 if the pixel has a point
+            point_pixels: [N, 2] int32; row and column of each point's pixel, whether the pixel keeps the point or
+                not; -1 if dropped
+            point_ranges: [N] float32; distance of each point; -1 if dropped; only if outputs names it
+            pixel_coords: [K, 3] int32; batch, row and column of each pixel that has a point, ascending; only if
+                outputs names it
+            point_pixel_rows: [N] int32; row of each point's pixel in pixel_coords; -1 if dropped; only if outputs
+                names it
+            points: [R, C] float32; the points that the steps left, of all clouds, in the order of the body; only if
+                outputs names it
+            point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
+                outputs names it
+            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
+                that represents it; -1 if dropped; only if outputs names it
+            point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
+                metadata; 0 if they left the row; only if outputs names it
+            point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
+                outputs names it
+
+        Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
+        TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
+        or the model's value counts, else the default.
+        """
+        return self._calls.points("range_image", RangeImageResult, locals())
+
     @overload
     def file_bytes(
         self,
@@ -3905,6 +4363,17 @@ class Operations:
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
         **parameters: Unpack[SerializeSweepParameters],
+    ) -> NDArray[np.uint8]: ...
+    @overload
+    def file_bytes(
+        self,
+        operation: Literal["range_image"],
+        points: Points,
+        media_type: str = "application/vnd.safetensors",
+        *,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Unpack[RangeImageSweepParameters],
     ) -> NDArray[np.uint8]: ...
     def file_bytes(
         self,
@@ -4005,6 +4474,18 @@ class Operations:
         keep: bool = False,
         **parameters: Unpack[SerializeParameters],
     ) -> Stream[SerializeResult]: ...
+    @overload
+    def stream(
+        self,
+        name: str,
+        sweeps: int,
+        *,
+        operation: Literal["range_image"],
+        streams: Optional[Sequence[str]] = None,
+        mount: Optional[Numbers] = None,
+        keep: bool = False,
+        **parameters: Unpack[RangeImageParameters],
+    ) -> Stream[RangeImageResult]: ...
     def stream(
         self,
         name: str,
@@ -4036,6 +4517,7 @@ class Operations:
             "detect": DetectResult,
             "backbone": BackboneResult,
             "serialize": SerializeResult,
+            "range_image": RangeImageResult,
         }
         if operation not in results:
             raise ValueError(f"operation is {operation!r}; expected {', '.join(results)}")

@@ -193,7 +193,7 @@ static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
   struct cuda_chain_rows *rows = &chain->rows;
   uint64_t points = chain->run.clouds.num_points;
   cuda_take_points(&chain->run, arena);
-  if (!chain->run.source && !vx_is_narrow(chain->run.dtype) && vx_chain_reads_body(job->chain)) {
+  if (!chain->run.source && !vx_is_narrow(chain->run.dtype) && vx_chain_reads_body(job)) {
     float *copy;  // a first step may move rows whose turns are not counted yet
     take(arena, &copy, points * chain->run.columns);
     chain->run.source_copy = copy;
@@ -203,7 +203,7 @@ static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
   take(arena, &rows->fates, points);
   take(arena, &rows->steps, points);
   if (vx_chain_needs_heads(job)) take(arena, &rows->heads, points);
-  if (vx_chain_reads_body(job->chain)) take(arena, &rows->turns, (points + 31) / 32);
+  if (vx_chain_reads_body(job)) take(arena, &rows->turns, (points + 31) / 32);
   if (numbers_rows(job)) take(arena, &chain->row_of, points);
   take(arena, &chain->matrices, (uint64_t)count_matrices(job) * VX_MATRIX_VALUES);
 }

@@ -17,8 +17,8 @@
 #include "kernels/half.h"
 
 enum { BLOCK = 256 };
-static_assert((VX_CELL_MAPS | VX_PILLAR_MAPS) == VX_TENSOR_BIT(VX_LEFT_POINTS) - VX_TENSOR_BIT(VX_BEV_FEATURES + 1),
-              "these maps are the last tensors of a plan");
+static_assert((VX_CELL_MAPS | VX_PILLAR_MAPS) == VX_TENSOR_BIT(VX_BEV_DENSITY + 1) - VX_TENSOR_BIT(VX_BEV_FEATURES + 1),
+              "only tensors of other operations, and of a chain, come after these maps");
 // Maps that need each point.
 #define MAPS_OF_POINTS (VX_PILLAR_MAPS & ~VX_TENSOR_BIT(VX_BEV_DENSITY))
 

@@ -18,9 +18,13 @@ static void built_in_presets_load(void **state) {
                                       "nuscenes_centerpoint_voxel0075",
                                       "nuscenes_centerpoint_voxel01",
                                       "nuscenes_dynamic_pillar",
+                                      "nuscenes_frnet",
                                       "nuscenes_pointpillar",
                                       "nuscenes_ptv3",
+                                      "semantickitti_cenet",
                                       "semantickitti_cylinder3d",
+                                      "semantickitti_frnet",
+                                      "semantickitti_rangenet",
                                       "voxelize_cuda",
                                       "waymo_centerpoint",
                                       "waymo_pointpillar",
@@ -200,7 +204,7 @@ static void a_directory_overrides_and_adds(void **state) {
   }
   struct presets *presets = presets_load(directory, &error);
   if (!presets) fail_msg("%s", error.text);
-  assert_int_equal(presets_count(presets), 13);
+  assert_int_equal(presets_count(presets), 17);
   assert_int_equal(presets_request(presets_find(presets, "kitti_second"))->job.params.voxelize.max_voxels, 77);
   assert_int_equal(presets_request(presets_find(presets, "mine"))->job.params.voxelize.max_voxels, 77);
   presets_free(presets);

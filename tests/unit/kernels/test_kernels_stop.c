@@ -99,6 +99,7 @@ enum kind {
   SAMPLED_VOXELS,
   SAMPLES,
   MOVED,
+  IMAGE,
   BOXES,
   ANCHORS,
   CENTERS,
@@ -157,6 +158,16 @@ static struct vx_job job_of(enum kind kind) {
       job.chain = &crop;
       job.report = &report;
       job.tensors = VX_CHAIN_TENSORS;
+      break;
+    case IMAGE:
+      job.op = VX_RANGE_IMAGE_OP;
+      job.params.image = (struct vx_range_image){.height = 64,
+                                                 .width = 2048,
+                                                 .fov_up = 10,
+                                                 .fov_down = -30,
+                                                 .num_channels = 1,
+                                                 .channels = {VX_DISTANCE_CHANNEL}};
+      job.tensors = VX_RANGE_IMAGE_TENSORS;
       break;
     case BOXES:
       return (struct vx_job){

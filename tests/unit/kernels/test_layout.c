@@ -57,13 +57,20 @@ static void names(void **state) {
                                  "bev_max_intensity",
                                  "bev_top_intensity",
                                  "bev_density",
+                                 "range_image",
+                                 "range_indices",
+                                 "range_mask",
+                                 "point_pixels",
+                                 "point_ranges",
+                                 "pixel_coords",
+                                 "point_pixel_rows",
                                  "points",
                                  "point_indices",
                                  "point_rows",
                                  "point_fates",
                                  "point_steps"};
-  const char *const stages[] = {"copy_in",   "steps",    "voxelize", "features", "encoder", "scatter", "sample",
-                                "serialize", "backbone", "network",  "decode",   "nms",     "copy_out"};
+  const char *const stages[] = {"copy_in",   "steps",   "voxelize", "features", "encoder", "scatter", "sample",
+                                "serialize", "project", "backbone", "network",  "decode",  "nms",     "copy_out"};
   for (int i = 0; i < VX_TENSOR_COUNT; i++) assert_string_equal(vx_tensors[i].name, tensors[i]);
   for (int i = 0; i < VX_STAGE_COUNT; i++) assert_string_equal(vx_stage_names[i], stages[i]);
   assert_string_equal(vx_dtype_name(VX_FLOAT32), "F32");

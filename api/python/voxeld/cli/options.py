@@ -43,6 +43,11 @@ examples:
   voxeld-client fps *.bin --num-samples 4096 --output samples/
   voxeld-client fps scan.ply --num-features 3 --num-samples 1024 --output samples/ --to npz
 """,
+    "range_image": """\
+examples:
+  voxeld-client range_image *.bin --preset semantickitti_rangenet --output images/ --to npz
+  voxeld-client range_image *.bin --height 64 --width 2048 --rows ring_down --ring kitti --output images/
+""",
     "points": """\
 examples:
   voxeld-client points *.pcd --output rows/

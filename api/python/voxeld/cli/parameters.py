@@ -13,6 +13,7 @@ DETECT = "detect"  # the operation whose answers can be printed
 OPERATIONS: Dict[str, str] = {
     "voxelize": "make voxels of each scan",
     "fps": "choose farthest point samples of each scan",
+    "range_image": "make a range image of each scan",
     "points": "take points through steps, or to rows of float32",
     "transform": "move, crop and cut the points of each scan",
     DETECT: "find boxes in each scan",

@@ -1,0 +1,25 @@
+// The rings of a scan: each has the points of one beam of the sensor.
+//
+// The number of a point's ring is a whole number from 0 to VX_MAX_RING in a column or, for files of KITTI, the number
+// of earlier turns in the cloud. A turn is a row of the body whose y is 0 or more and whose x is above 0, after a row
+// whose y is below 0. A point with another value in the column, or after more turns, has no ring.
+#ifndef VOXELD_RINGS_H
+#define VOXELD_RINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/host_device.h"
+
+enum { VX_MAX_RING = 1023, VX_NO_RING = VX_MAX_RING + 1, VX_KITTI_RINGS = -1 };  // VX_KITTI_RINGS: in place of a column
+
+// The ring that a column names; VX_NO_RING for another value.
+VX_SHARED int32_t vx_ring_of(float value) {
+  int32_t ring = value >= 0.0f && value <= VX_MAX_RING ? (int32_t)value : 0;
+  return (float)ring == value ? ring : VX_NO_RING;
+}
+
+// Whether a row of the body begins a turn. `before`: the y of the row before it in the cloud.
+VX_SHARED bool vx_is_turn(float before, float x, float y) { return before < 0.0f && y >= 0.0f && x > 0.0f; }
+
+#endif
