@@ -31,12 +31,18 @@ static int64_t length_of(const struct model *model, enum vx_extent extent, const
   switch (extent) {
     case VX_EXTENT_COORDS:
     case VX_EXTENT_SIDE:
+    case VX_EXTENT_AXES:
+    case VX_EXTENT_PIXEL:
+    case VX_EXTENT_CLOUD_PIXEL:
     case VX_EXTENT_BOX: return vx_extent_of(extent, sizes);
     case VX_EXTENT_COLUMNS:
+    case VX_EXTENT_ROW:
     case VX_EXTENT_CAP:
     case VX_EXTENT_PILLAR:
     case VX_EXTENT_OFFSETS:
     case VX_EXTENT_BINS:
+    case VX_EXTENT_ORDERS:
+    case VX_EXTENT_IMAGE_CHANNELS:
     case VX_EXTENT_TASKS:
     case VX_EXTENT_TASKS_2:
     case VX_EXTENT_TASKS_3: return model->preset ? vx_extent_of(extent, sizes) : -1;
@@ -48,6 +54,7 @@ static int64_t length_of(const struct model *model, enum vx_extent extent, const
 static void write_tensor(const struct model *model, const struct spelling *spelling, const char *name,
                          enum vx_dtype dtype, const enum vx_extent *extents, bool optional, struct text *out) {
   struct vx_sizes sizes = vx_sizes_of(&model->request->job);
+  sizes.row += model->request->num_features - sizes.columns;
   sizes.columns = model->request->num_features;
   json_printf(out, "{name:%s %s:'%s%s' %s:[", name, spelling->type, spelling->prefix, model_datatype(dtype),
               spelling->shape);

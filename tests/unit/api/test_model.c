@@ -223,8 +223,8 @@ static void the_list_has_each_name_once(void **state) {
     assert_true(strcmp(name, "fps") != 0 || !model.preset);
   }
   assert_int_equal(hidden, 2);
-  // Eight operations; ten presets; eight heads; and nms of four presets, one of them hidden.
-  assert_int_equal(listed, 8 + 10 + 8 + 3);
+  // Ten operations; 17 presets; eight heads; and nms of four presets, one of them hidden.
+  assert_int_equal(listed, 10 + 17 + 8 + 3);
   presets_free(presets);
   for (int i = 0; i < 2; i++) {
     snprintf(path, sizeof path, "%s/%s.json", directory, files[i]);
