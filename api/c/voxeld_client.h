@@ -106,8 +106,7 @@ struct voxeld_client *voxeld_open(const struct voxeld_options *options);
 void voxeld_close(struct voxeld_client *client);  // client may be NULL
 
 // POST /v1/voxelize, /v1/fps, /v1/points, /v1/transform, /v1/detect, /v1/backbone, /v1/serialize and /v1/range_image.
-// `query` has the
-// parameters, URL-encoded; a '+' means a space, so write 1e20 or 1e%2B20 for 1e+20. `rows` has the points,
+// `query` has the parameters, URL-encoded; a '+' means a space, so write 1e20 or 1e%2B20 for 1e+20. `rows` has the points,
 // little-endian, row by row. With options.encoding, `rows` has those bytes compressed, for example by ZSTD_compress at
 // level 1.
 //
@@ -167,10 +166,10 @@ enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query
                                  struct voxeld_result *result);
 
 // A sweep of a stream is a call of voxeld_voxelize, _fps, _points, _transform, _detect, _backbone, _serialize or
-// _range_image whose query names the stream, such as "preset=kitti_second&stream=roof_lidar&sweeps=10", and has the time
-// and the pose. This function appends the time and the pose to the query: seconds of any clock that never goes back, and
-// x, y, z, qw, qx, qy, qz. `text` needs VOXELD_SWEEP_ROOM bytes in addition to the query's bytes; false if it has fewer.
-// The service joins the sweep with earlier sweeps. A call with the same time may be repeated.
+// _range_image whose query names the stream, such as "preset=kitti_second&stream=roof_lidar&sweeps=10", and has the
+// time and the pose. This function appends the time and the pose to the query: seconds of any clock that never goes
+// back, and x, y, z, qw, qx, qy, qz. `text` needs VOXELD_SWEEP_ROOM bytes in addition to the query's bytes; false if it
+// has fewer. The service joins the sweep with earlier sweeps. A call with the same time may be repeated.
 #define VOXELD_SWEEP_ROOM 256
 bool voxeld_sweep_query(const char *query, double time, const double pose[7], char *text, size_t room);
 

@@ -11,8 +11,14 @@ from daemon import ROOT
 LAYERS = {
     "server": ("api", "kernels"),
     "api": ("kernels",),
-    "kernels/cpu": ("kernels",),
-    "kernels/cuda": ("kernels",),
+    "kernels/cpu": (
+        *("", "image", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "serialize", "steps", "fps"),
+        "base",
+    ),
+    "kernels/cuda": (
+        *("", "image", "serialize", "steps", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "fps"),
+        "base",
+    ),
     "kernels/engine": ("kernels",),
     "kernels": (),
 }

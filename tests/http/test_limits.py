@@ -63,7 +63,7 @@ class Limits(unittest.TestCase):
         without_requests = 2147483648 + 100 * 262144 + 3 * 67108864 + 3 * 1000 * 2048
         may_need = int(re.search(r"may_need_bytes=(\d+)", warning)[1])
         self.assertGreater(may_need, without_requests + 100 * 72000)
-        self.assertLess(may_need, without_requests + 100 * 73500)
+        self.assertLess(may_need, without_requests + 100 * 75000)
 
     def test_memory_that_suffices_is_not_mentioned(self):
         self.limit("memory.max", "1073741824\n")
