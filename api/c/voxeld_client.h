@@ -106,9 +106,9 @@ struct voxeld_client *voxeld_open(const struct voxeld_options *options);
 void voxeld_close(struct voxeld_client *client);  // client may be NULL
 
 // POST /v1/voxelize, /v1/fps, /v1/points, /v1/transform, /v1/detect, /v1/backbone, /v1/serialize and /v1/range_image.
-// `query` has the parameters, URL-encoded; a '+' means a space, so write 1e20 or 1e%2B20 for 1e+20. `rows` has the points,
-// little-endian, row by row. With options.encoding, `rows` has those bytes compressed, for example by ZSTD_compress at
-// level 1.
+// `query` has the parameters, URL-encoded; a '+' means a space, so write 1e20 or 1e%2B20 for 1e+20. `rows` has the
+// points, little-endian, row by row. With options.encoding, `rows` has those bytes compressed, for example by
+// ZSTD_compress at level 1.
 //
 // With latest=NAME in the query, a newer call of another thread may supersede a call that waits: its problem then has
 // the kind superseded. The client does not repeat calls with latest, since they would supersede newer ones.

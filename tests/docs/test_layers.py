@@ -11,14 +11,8 @@ from daemon import ROOT
 LAYERS = {
     "server": ("api", "kernels"),
     "api": ("kernels",),
-    "kernels/cpu": (
-        *("", "image", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "serialize", "steps", "fps"),
-        "base",
-    ),
-    "kernels/cuda": (
-        *("", "image", "serialize", "steps", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "fps"),
-        "base",
-    ),
+    "kernels/cpu": ("kernels",),
+    "kernels/cuda": ("kernels",),
     "kernels/engine": ("kernels",),
     "kernels": (),
 }
@@ -27,10 +21,12 @@ ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "streams", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "steps", "params", "base"),
     "kernels/cpu": (
-        *("", "image", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "serialize", "steps", "fps", "base"),
+        *("", "image", "detect", "sparse", "boxes", "voxelize", "encode", "scatter"),
+        *("serialize", "steps", "fps", "base"),
     ),
     "kernels/cuda": (
-        *("", "image", "serialize", "steps", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "fps", "base"),
+        *("", "image", "serialize", "steps", "detect", "sparse"),
+        *("boxes", "voxelize", "encode", "scatter", "fps", "base"),
     ),
     "kernels/engine": ("",),
     "kernels": ("",),
