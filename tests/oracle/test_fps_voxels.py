@@ -138,8 +138,7 @@ class Corners(check.OracleCase):
 @unittest.skipUnless(SCANS.is_dir(), f"no real scans in {SCANS}")
 class Scans(check.OracleCase):
     def test_every_preset(self):
-        for preset in self.daemon.get("/v1/presets").json()["presets"]:
-            name, values = preset["name"], preset["parameters"]
+        for name, values in oracle.known_presets(self.daemon.get("/v1/presets").json()["presets"]).items():
             # With fps the tensors are the default tensors, not those of the preset.
             params = dataclasses.replace(oracle.Params.from_values(values), outputs=())
             for path in scans(values["num_features"])[::3]:

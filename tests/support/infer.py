@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-DATATYPES = {"FP32": "<f4", "FP16": "<f2", "INT32": "<i4", "UINT8": "|u1"}
+DATATYPES = {"FP32": "<f4", "FP16": "<f2", "INT32": "<i4", "INT64": "<i8", "UINT8": "|u1"}
 HEAD = "Inference-Header-Content-Length"
 
 

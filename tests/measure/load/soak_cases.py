@@ -264,13 +264,13 @@ def thin(cloud, points):
 
 
 def preset_requests(daemon, clouds, largest):
-    """Every preset with clouds of zero, one, some and many points."""
-    for preset in daemon.get("/v1/presets").json()["presets"]:
-        columns = preset["parameters"]["num_features"]
-        params = oracle.Params.from_values(preset["parameters"])
+    """Every preset that the oracle knows, with clouds of zero, one, some and many points."""
+    for name, values in oracle.known_presets(daemon.get("/v1/presets").json()["presets"]).items():
+        columns = values["num_features"]
+        params = oracle.Params.from_values(values)
         for number, points in enumerate((0, 1, 100, largest // 8, largest)):
             body = thin(clouds[columns][number % len(clouds[columns])], points).tobytes()
-            yield Good({"preset": preset["name"]}, body, columns, params)
+            yield Good({"preset": name}, body, columns, params)
 
 
 def other_requests(cloud, largest):
