@@ -53,6 +53,7 @@ REQUESTS = (
         "features": RNG.random((70, 3)).astype("<f4"),
         "voxel_coords": RNG.integers(0, (2, 2, 6, 8), (70, 4)).astype("<i4")}),
     ("range_image", "height=8&width=64&fov_up=30&fov_down=-30&point_counts=100,0,200", {"points": POINTS}),
+    ("serialize", "voxel_size=0.5&strides=2,4&point_counts=100,0,200", {"points": POINTS}),
     ("detect", "model=head&point_counts=100,0,200", {"points": POINTS}),
     ("backbone", "model=sparse&point_counts=100,0,200", {"points": POINTS}),
 )  # fmt: skip
@@ -148,7 +149,7 @@ class Wires(OneDaemonCase):
         models.write(folder.name, "sparse", models.sparse_standin(), models.sparse_description())
         cls.ARGS = (*cls.ARGS, "--models-dir", folder.name, "--onnxruntime", models.STANDIN)
         super().setUpClass()
-        cls.memory = Memory(20 * ROOM)
+        cls.memory = Memory(32 * ROOM)
         cls.addClassCleanup(cls.memory.__exit__)
         assert cls.memory.register(cls.daemon, "r").status == 200
 
