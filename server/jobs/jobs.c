@@ -31,15 +31,15 @@ static bool is_stale(struct job *job, struct job_choice *choice) { return job_is
 
 // ---- the newest of a name -------------------------------------------------------------------------------------------
 
-// A superseded job with a stream stays where it waits, without a queue slot, until a worker gives its sweep to the
-// stream.
+// Releases the job's queue slot with the lock held, so that a newer job finds it free. A superseded job with a stream
+// stays where it waits until a worker gives its sweep to the stream.
 static bool is_superseded(struct job *job, struct job_choice *choice) {
   if (job->superseded || job->client != choice->client || strcmp(job->asked.latest, choice->latest) != 0) return false;
   if (job->queued_ns > choice->newest_ns) choice->newest_ns = job->queued_ns;
   if (job->queued_ns >= choice->before_ns) return false;
   choice->count++;
   job->superseded = sweeps_are_joined(job);
-  if (job->superseded) job_release_queue_slot(job);
+  job_release_queue_slot(job);
   return !job->superseded;
 }
 
@@ -61,8 +61,9 @@ static bool supersede(struct jobs *jobs, struct job_choice *choice) {
   return choice->count > 0;
 }
 
+// A job that is not submitted yet is newer than all that wait.
 static bool on_supersede(void *owner, const struct job *job) {
-  struct job_choice choice = choice_of(job, clock_ns());
+  struct job_choice choice = choice_of(job, job->queued_ns ? job->queued_ns : clock_ns());
   return supersede(owner, &choice);
 }
 

@@ -79,6 +79,21 @@ static int open_room(void **state) {
   return 0;
 }
 
+static bool has_slots(void) {
+  const struct clients_use use = clients_use(&clients);
+  return use.held[SHARE_JOBS] + use.held[SHARE_LONG_JOBS] > 0;
+}
+
+// A client may hold one of two slots. The jobs that keep the workers have released theirs.
+static int open_small_room(void **state) {
+  const int64_t depth = options.queue_depth;
+  options.queue_depth = 2;
+  int opened = open_room(state);
+  options.queue_depth = depth;
+  while (has_slots()) sched_yield();
+  return opened;
+}
+
 static bool is_superseded(const struct job *job) { return job->result.error.kind == ERROR_SUPERSEDED; }
 
 static int close_room(void **state) {
@@ -169,6 +184,19 @@ static void the_slot_of_an_older_one_is_freed(void **state) {
   job_release_buffer(&newer->held.input);
 }
 
+// A job whose body tells its lanes takes the slot there after it was submitted. `make` takes it here.
+static void the_slot_of_an_older_one_is_had_in_other_lanes(void **state) {
+  (void)state;
+  submit(make(&all[0], VX_FPS, "a"));
+  clock_move_ms(1);
+  assert_int_equal(client_may_take(&clients, client, SHARE_LONG_JOBS, 1, 0), OVER_CLIENT_SHARE);
+  make(&all[1], VX_FPS, "a");
+  assert_true(is_superseded(&all[0]));
+  assert_int_equal(all[1].result.error.kind, ERROR_NONE);
+  submit(&all[1]);
+  assert_int_equal(waiting(), 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(the_one_that_waits_is_told_how_long, open_room, close_room),
@@ -176,6 +204,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(an_older_one_that_comes_late_is_superseded_itself, open_room, close_room),
       cmocka_unit_test_setup_teardown(other_names_and_clients_are_left_alone, open_room, close_room),
       cmocka_unit_test_setup_teardown(the_slot_of_an_older_one_is_freed, open_room, close_room),
+      cmocka_unit_test_setup_teardown(the_slot_of_an_older_one_is_had_in_other_lanes, open_small_room, close_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
