@@ -373,7 +373,6 @@ const struct vx_operation vx_operations[VX_OPS] = {
                       .chained = true,
                       .stages = OF_CHAIN | VX_STAGE_BIT(VX_STAGE_SERIALIZE),
                       .fates = FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_LATTICE),
-                      .sectioned = true,
                       .rows = "kept",
                       .add_sizes = add_serialize_sizes,
                       .check = check_serialize},

@@ -36,7 +36,7 @@ struct vx_operation {
   uint32_t stages, fates;                     // bits of the stages and fates that the operation can have
   bool makes_voxels;
   bool chained;                 // its jobs always have a chain, perhaps of 0 steps
-  bool sectioned;               // its jobs may have sections; with a chain, the jobs of every operation on points may
+  bool sectioned;               // it counts the points of sections itself; else the job's chain, if there is one, does
   bool needs_detector;          // its parameters are struct vx_detect
   bool rows_carry_cloud_index;  // so a cloud has no stretch of rows of its own
   const char *rows;             // what vx_job.row_counts counts; NULL if unused

@@ -58,7 +58,8 @@ static const struct vx_caller caller = {.output = give_output, .stopped = is_sto
 
 static void set_sections(struct side *side, const struct scan *scan) {
   int64_t points = side->job.inputs[VX_POINTS].dims[0], begin = 0;
-  if (!vx_operations[side->job.op].sectioned || scan->num_clouds != 1 || scan->num_sections == 0) return;
+  bool counted = vx_operations[side->job.op].sectioned || side->job.chain;
+  if (!counted || scan->num_clouds != 1 || scan->num_sections == 0) return;
   for (int32_t i = 0; i < scan->num_sections; i++) {
     int64_t end = points * scan->section_ends[i] / SECTION_PARTS;
     side->section_points[i] = (int32_t)(end - begin);

@@ -12,6 +12,7 @@ POINTS = floats(0.5, 0.5, 0.5, 3.5, 0.5, 0.5, 0.5, 1.5, 0.5, float("nan"), 0, 0,
 QUERY = "num_features=3&voxel_size=1&orders=z,z-trans"
 CODES = (0, 36, 2, 54, 0, 18, 4, 54)  # of the cells 0,0,0; 3,0,0; 0,1,0; 3,3,0
 ORDER = (0, 2, 1, 3, 0, 2, 1, 3)
+FATES = ("kept", "not_finite", "out_of_lattice")
 
 
 class Serialize(SharedDaemonCase):
@@ -46,6 +47,14 @@ class Serialize(SharedDaemonCase):
         answer = self.tensors(self.serialize(query))
         self.assertEqual(answer.values("point_rows"), (0, 1, 0, -1, 2, -1))
         self.assertEqual(answer.metadata["points"]["merged"], 1)
+
+    def test_each_sweep_of_a_stream_has_its_fates(self):
+        stream = "stream=sweeps&point_counts=2,4&times=1,0&poses=0,0,0,1,0,0,0,0,0,0,1,0,0,0"
+        with_tensors = self.tensors(self.serialize(f"{QUERY}&{stream}")).metadata
+        for metadata in (with_tensors, self.serialize(f"{QUERY}&{stream}", POINTS, JSON).json()):
+            first, second = (sweep["points"] for sweep in metadata["stream"]["sweeps"])
+            self.assertEqual([first[name] for name in FATES], [2, 0, 0])
+            self.assertEqual([second[name] for name in FATES], [2, 1, 1])
 
     def test_every_kind_of_answer(self):
         arrays = np.load(io.BytesIO(self.serialize(QUERY, POINTS, "Accept: application/x-npz").body))

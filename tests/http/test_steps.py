@@ -121,7 +121,10 @@ class Steps(SharedDaemonCase):
         pose = "0,0,0,1,0,0,0"
         stream = f"stream=steps&point_counts=2,3&times=1,0&poses={pose},{pose}"
         query = f"{stream}&steps=transform&transform.distance=1,10"
-        for path in (f"/v1/points?{query}", f"/v1/fps?num_samples=1&{query}", f"/v1/voxelize?{GRID}&{query}"):
+        view = "height=64&width=1024&fov_up=80&fov_down=-80"
+        operations = ("points?", "fps?num_samples=1&", f"voxelize?{GRID}&", "serialize?voxel_size=1&")
+        for operation in (*operations, f"range_image?{view}&"):
+            path = f"/v1/{operation}{query}"
             with self.subTest(path):
                 metadata = self.tensors(self.post(path, FEW)).metadata
                 first, second = (sweep["points"] for sweep in metadata["stream"]["sweeps"])

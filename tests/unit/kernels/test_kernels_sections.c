@@ -118,6 +118,27 @@ static void moved_points_have_their_fates_too(void **state) {
   assert_true(first.counts.cut_out > 0);
 }
 
+static void points_on_curves_have_their_fates_too(void **state) {
+  (void)state;
+  static const struct vx_chain no_steps;
+  const int32_t section_points[] = {1000, 0, 2000};
+  struct vx_chain_report report;
+  struct vx_job asked = {.op = VX_SERIALIZE,
+                         .params.serialize = {.size = {1, 1, 1}, .fixed = true, .num_orders = 1},
+                         .inputs = {vx_points_of(VX_FLOAT32, 0, COLUMNS, NULL)},
+                         .chain = &no_steps,
+                         .report = &report};
+  struct vx_counts counts[3];
+  make_points();
+  for (int i = 0; i < 2; i++) {
+    asked.tensors = i ? VX_SERIAL_TENSORS : 0;
+    (void)run_cut(&asked, 3, section_points, counts);
+    struct outcome first = run_scan(&asked, points, 1000);
+    assert_memory_equal(&counts[0], &first.counts, offsetof(struct vx_counts, depth));
+    assert_true(first.counts.kept > 0 && first.counts.not_finite > 0 && first.counts.out_of_lattice > 0);
+  }
+}
+
 static void sections_of_something_else_are_refused(void **state) {
   (void)state;
   static const int32_t good[] = {1000, 2000}, negative[] = {-1, 3001}, more[] = {1000, 2001};
@@ -149,6 +170,7 @@ int main(void) {
       cmocka_unit_test(each_section_has_its_fates),
       cmocka_unit_test(there_are_up_to_64_sections),
       cmocka_unit_test(moved_points_have_their_fates_too),
+      cmocka_unit_test(points_on_curves_have_their_fates_too),
       cmocka_unit_test(sections_of_something_else_are_refused),
   };
   return cmocka_run_group_tests(tests, open_backend, close_backend);
