@@ -76,14 +76,16 @@ struct job_request {
   struct stream_terms stream;       // the stream of the body's sweeps
   struct time_terms time;           // of the points
   struct deskew_terms deskew;
-  struct region_ref points_region;       // where the body is
-  struct region_ref output_region;       // where the answer goes
-  char preset[64];                       // "" = none
-  char model[64];                        // of a detection; "" = none
-  char fields[REQUEST_NAMES_SIZE];       // names of the columns, separated by commas; "" = not given
-  char class_names[REQUEST_NAMES_SIZE];  // separated by commas; "" = not given
-  bool given[PARAMS_MAX];                // for each row of the operation's table: whether preset, model or query set it
-  struct sent_sweeps sent;               // the sweeps in the body
+  struct region_ref points_region;         // where the body is
+  struct region_ref output_region;         // where the answer goes
+  char preset[64];                         // "" = none
+  char model[64];                          // of a detection; "" = none
+  union {                                  // names, separated by commas; "" = not given
+    char fields[REQUEST_NAMES_SIZE];       // of the columns, if the operation takes points
+    char class_names[REQUEST_NAMES_SIZE];  // if it takes the maps of a network
+  };
+  bool given[PARAMS_MAX];   // for each row of the operation's table: whether preset, model or query set it
+  struct sent_sweeps sent;  // the sweeps in the body
   // Lists in the pool.
   int32_t *point_counts;   // [num_clouds]
   double *scales;          // [columns.num_scales]
@@ -93,7 +95,7 @@ struct job_request {
   struct request_chain chain;  // the steps before the operation
 };
 
-_Static_assert(sizeof(struct job_request) <= 4160, "each request clears its memory, so it must be small");
+_Static_assert(sizeof(struct job_request) <= 4096, "each request clears its memory, so it must be small");
 
 // A tensor that an operation can return, for readers.
 struct result_row {
