@@ -334,23 +334,24 @@ static bool check_grid(const struct job_request *request, struct error *error) {
   static const char *const needed[] = {"point_cloud_range", "voxel_size"};
   static const char axes[] = "xyz";
   const struct vx_voxelize *params = &request->job.params.voxelize;
-  size_t count = params->coordinates == VX_CYLINDER ? 1 : 2;
-  for (size_t i = 0; i < count; i++)
+  bool cylinder = params->coordinates == VX_CYLINDER;
+  const char *sized_by = cylinder ? "grid_shape" : "voxel_size";
+  for (size_t i = 0; i < (cylinder ? 1 : 2); i++)
     if (!job_request_is_given(request, needed[i]))
       return error_refuse(error, ERROR_BAD_PARAMETER, needed[i], "%s is missing; give it, or a preset that has it",
                           needed[i]);
   for (int a = 0; a < 3; a++) {
-    if (!(params->voxel_size[a] > 0))
-      return error_refuse(error, ERROR_BAD_PARAMETER, "voxel_size", "voxel_size along %c is %g; allowed: above 0",
-                          axes[a], (double)params->voxel_size[a]);
     if (!(params->range_min[a] < params->range_max[a]))
       return error_refuse(error, ERROR_BAD_PARAMETER, "point_cloud_range",
                           "along %c point_cloud_range runs from %g to %g; allowed: min below max", axes[a],
                           (double)params->range_min[a], (double)params->range_max[a]);
+    if (!(params->voxel_size[a] > 0 && params->voxel_size[a] <= FLT_MAX))
+      return error_refuse(error, ERROR_BAD_PARAMETER, sized_by, "voxel_size along %c is %g; allowed: finite, above 0",
+                          axes[a], (double)params->voxel_size[a]);
   }
   struct vx_grid grid;
   return vx_grid_of(params, request->num_clouds ? request->num_clouds : 1, &grid, error) == VX_OK ||
-         error_blame(error, "voxel_size");
+         error_blame(error, sized_by);
 }
 
 static bool finish_expected(struct job_request *request, struct error *error) {
