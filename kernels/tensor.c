@@ -72,7 +72,7 @@ const struct vx_tensor_row vx_tensors[VX_TENSOR_COUNT] = {
     [VX_RANGE_MASK] = {"range_mask", VX_UINT8, IMAGE},
     [VX_POINT_PIXELS] = {"point_pixels", VX_INT32, {VX_EXTENT_ROWS, VX_EXTENT_PIXEL}},
     [VX_POINT_RANGES] = {"point_ranges", VX_FLOAT32, {VX_EXTENT_ROWS}},
-    [VX_PIXEL_COORDS] = {"pixel_coords", VX_INT32, {VX_EXTENT_KEPT, VX_EXTENT_CLOUD_PIXEL}},
+    [VX_PIXEL_COORDS] = {"pixel_coords", VX_INT32, {VX_EXTENT_KEPT, VX_EXTENT_AXES}},
     [VX_POINT_PIXEL_ROWS] = {"point_pixel_rows", VX_INT32, {VX_EXTENT_ROWS}},
     [VX_LEFT_POINTS] = {"points", VX_FLOAT32, {VX_EXTENT_LEFT, VX_EXTENT_COLUMNS}},
     [VX_POINT_INDICES] = {"point_indices", VX_INT32, {VX_EXTENT_LEFT}},
@@ -141,7 +141,6 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_POOL_ENDS: return sizes->pooled + sizes->pools;
     case VX_EXTENT_IMAGE_CHANNELS: return sizes->image_channels;
     case VX_EXTENT_PIXEL: return 2;
-    case VX_EXTENT_CLOUD_PIXEL: return 3;
     case VX_EXTENT_NONE: break;
   }
   return 1;

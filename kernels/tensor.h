@@ -124,15 +124,14 @@ enum vx_extent {
   VX_EXTENT_HEAD_WIDTH,
   VX_EXTENT_VALUES,       // values in a row of features: a point's columns, an encoder's width, or a backbone's
   VX_EXTENT_SPARSE,       // rows of a backbone's last level, of all clouds
-  VX_EXTENT_AXES,         // x, y, z
+  VX_EXTENT_AXES,         // x, y, z; or batch, row, column
   VX_EXTENT_ROW,          // columns of the rows that become voxels
   VX_EXTENT_ORDERS,       // curves of a serialization
   VX_EXTENT_POOLED,       // rows of all stages of pooling
   VX_EXTENT_POOL_INPUTS,  // rows before each stage, of all stages
   VX_EXTENT_POOL_ENDS,    // rows of each stage and one more, of all stages
   VX_EXTENT_IMAGE_CHANNELS,
-  VX_EXTENT_PIXEL,        // row, column
-  VX_EXTENT_CLOUD_PIXEL,  // batch, row, column
+  VX_EXTENT_PIXEL,  // row, column
 };
 
 // The sizes that determine the shapes of a job's tensors. All counts are over all clouds.

@@ -44,7 +44,6 @@ static const struct extent_row {
     [VX_EXTENT_POOL_ENDS] = {"F", "rows of each stage of pooling and one more, of all stages"},
     [VX_EXTENT_IMAGE_CHANNELS] = {"Ch", "channels of a range image"},
     [VX_EXTENT_PIXEL] = {"2", NULL},
-    [VX_EXTENT_CLOUD_PIXEL] = {"3", NULL},
     [VX_EXTENT_LEFT] = {"R", "points of all clouds that the steps left"},
 };
 

@@ -33,7 +33,6 @@ static int64_t length_of(const struct model *model, enum vx_extent extent, const
     case VX_EXTENT_SIDE:
     case VX_EXTENT_AXES:
     case VX_EXTENT_PIXEL:
-    case VX_EXTENT_CLOUD_PIXEL:
     case VX_EXTENT_BOX: return vx_extent_of(extent, sizes);
     case VX_EXTENT_COLUMNS:
     case VX_EXTENT_ROW:
