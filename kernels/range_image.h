@@ -8,13 +8,13 @@
 // A row by elevation that is not in the image moves to the nearest row, or the point is dropped. A point whose row by
 // ring is not in the image, or that has no ring, is dropped.
 //
-// Of the points of a pixel, one is kept. The distance of a point is sqrtf((x*x + y*y) + z*z), in float32. Of equal
-// distances, the row that comes first in the input counts.
+// A pixel keeps one of its points. The distance of a point is sqrtf((x*x + y*y) + z*z), in float32. Of points at equal
+// distances, the pixel keeps the one that comes first in the input.
 //
 // Each point has one fate: not_finite, outside_image (dropped), occluded (its pixel keeps another point), or kept.
 //
 // A channel of a pixel is a column of its point, bit for bit, or its distance. With means and stds it is
-// (value - mean) / std in float32; a NaN becomes the one of VX_FLOAT_NAN. A pixel without a point is `empty` in all
+// (value - mean) / std in float32, and every NaN has the bits VX_FLOAT_NAN. A pixel without a point is `empty` in all
 // channels.
 #ifndef VOXELD_RANGE_IMAGE_H
 #define VOXELD_RANGE_IMAGE_H
@@ -85,7 +85,7 @@ VX_SHARED double vx_image_row(const struct vx_view *view, double x, double y, do
   return floor((view->up - pitch) / view->span * view->height);
 }
 
-// That row in the image; -1 if the point is dropped.
+// The row in the image of a point whose row by elevation is `row`; -1 if the point is dropped.
 VX_SHARED double vx_row_in_image(const struct vx_view *view, enum vx_outside outside, double row) {
   double within = row < 0 ? 0 : row < view->height ? row : view->height - 1;
   return outside == VX_OUTSIDE_CLAMP || within == row ? within : -1;

@@ -3,11 +3,12 @@
 // A point is in the cell c[a] = floor(p[a] / size[a]) in float32, as in a downsample (lattice.h) with the
 // origin 0. Its row of grid_coord is c - m. Without a fixed origin, m is the least cell of the point's cloud along each
 // axis; with one, it is the cell of `origin`. A point beyond the lattice, or below a fixed origin along some axis, has
-// the fate out_of_lattice. The operation drops it as a last step of the chain, with the step 0, so it has no row in the
-// tensors below nor in `points`.
+// the fate out_of_lattice. The operation drops it as a last step of the chain, with the number 0. So the point has no
+// row in `points` or in the tensors below.
 //
-// With `most`, the largest value in grid_coord of all clouds, the depth is the number of bits of most + 1. A given
-// depth must be at least the number of bits of most. The depth is 1 to VX_MAX_SERIAL_DEPTH.
+// Let `most` be the largest value in grid_coord of all clouds. If no depth is given, it is the number of bits of the
+// integer (most + 1). A given depth must be at least the number of bits of `most`. The depth is 1 to
+// VX_MAX_SERIAL_DEPTH.
 //
 // The code of a row on a curve is cloud << 3 * depth | key:
 //   z              bit 3 * i + 2 of the key is bit i of x, bit 3 * i + 1 is that of y, bit 3 * i is that of z
@@ -15,15 +16,15 @@
 //   z-trans, hilbert-trans    the same with x and y swapped
 // serialized_order has the rows by ascending (code, row); serialized_inverse has the place of each row in that order.
 //
-// Each stage of pooling makes rows of the rows before it (the first stage: of the points). With the stride 1 << b, or
-// b = 0 if the depth before it is less than b, the rows whose codes on the first curve have the same code >> 3 * b
-// become one row, in ascending order of these codes:
+// Each stage of pooling makes new rows of the rows before it. The first stage begins with the rows of the points. The
+// stride of a stage is 1 << b. If the depth before the stage is less than b, the stage takes b = 0 instead. Rows that
+// have the same code >> 3 * b on the first curve become one new row. The new rows ascend by this code:
 //   pool_cluster       [rows before]      the new row of each row
 //   pool_indices       [rows before]      the rows by ascending (new row, row)
-//   pool_indptr        [new rows + 1]     where the rows of each new row begin in pool_indices; last, their number
+//   pool_indptr        [new rows + 1]     where each new row's rows begin in pool_indices; last, the number of rows
 //   pool_head_indices  [new rows]         the first row of each new row
 //   pool_grid_coord    [new rows, 3]      the head's grid_coord >> b
-//   pool_serialized_code [orders, new rows]  the head's codes >> 3 * b; then their orders and inverses
+//   pool_serialized_code [orders, new rows]  the head's codes >> 3 * b; two more tensors have the orders and inverses
 // The depth becomes depth - b. The tensors of all stages are joined, along their last dimension or, for
 // pool_grid_coord, along the rows.
 #ifndef VOXELD_SERIALIZE_H
@@ -48,7 +49,7 @@ struct vx_serialize {
   float size[3];
   bool fixed;  // the grid begins at `origin`, not at the least cell
   float origin[3];
-  int32_t depth;                  // 0: of the rows
+  int32_t depth;                  // 0: computed, as above
   int32_t num_orders;             // 1..VX_CURVES
   int32_t orders[VX_CURVES];      // enum vx_curve, each once
   int32_t num_pools;              // 0..VX_MAX_POOLS
@@ -74,7 +75,7 @@ VX_WARN_UNUSED enum vx_status vx_check_serialize(const struct vx_serialize *para
 // The depth, given the largest value in grid_coord. VX_REFUSED if it is too large.
 VX_WARN_UNUSED enum vx_status vx_serial_depth(const struct vx_serialize *params, int32_t most, int32_t *depth,
                                               struct error *error);
-// By how many bits of depth the stage pools rows of this depth.
+// How many bits the stage takes off rows of this depth.
 int32_t vx_pool_bits(const struct vx_serialize *params, int32_t stage, int32_t depth);
 
 #ifdef __cplusplus
@@ -99,7 +100,7 @@ VX_SHARED bool vx_serial_lattice_of(const struct vx_serialize *params, struct vx
   return inside;
 }
 
-// The cell of a point, from `first` on. False if there is none.
+// The cell of a point minus `first`. False if the point is out of the lattice or below `first`.
 VX_SHARED bool vx_serial_cell(const struct vx_serial_lattice *lattice, const float *point, int32_t cell[3]) {
   bool inside = true;
   for (int axis = 0; axis < 3; axis++) {
@@ -137,7 +138,7 @@ VX_SHARED void vx_hilbert_step(int bit, uint32_t *x, uint32_t *y, uint32_t *z) {
   *z ^= swapped;
 }
 
-// The key of coordinates after all steps: bit i is the parity of the bits from i up.
+// The key of the coordinates after all steps: bit i is the parity of bits i and higher of their z key.
 VX_SHARED uint64_t vx_hilbert_end(uint32_t x, uint32_t y, uint32_t z) {
   uint64_t key = vx_z_key(x, y, z);
   for (int shift = 1; shift < 64; shift *= 2) key ^= key >> shift;

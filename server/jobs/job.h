@@ -173,8 +173,9 @@ struct job_choice {
   // For jobs that a newer one supersedes. The client is never dereferenced.
   const struct client *client;
   char latest[STREAM_NAME_SIZE];
-  int64_t before_ns, newest_ns;  // takes the jobs submitted before `before_ns`; when the newest of all was submitted
-  int64_t count;                 // superseded jobs, also those that stay for their sweep
+  int64_t before_ns;  // takes only jobs submitted before this time
+  int64_t newest_ns;  // when the newest of the client's waiting jobs with `latest` was submitted
+  int64_t count;      // superseded jobs, also those that stay for their sweep
 };
 
 // Makes a job that holds nothing and has no result. The memory of a new job must be zeros.
@@ -198,7 +199,7 @@ bool job_refuse_stopped(struct job *job, const char *what);
 // Sets an error that says `what` happened, and how long after the job was submitted. Returns false.
 bool job_refuse_after(struct job *job, enum error_kind kind, const char *what);
 
-// The layout of its tensors, given the number of rows that only a run would show: voxels, or points that are kept.
+// The layout of its tensors. `rows`: the number of voxels or of kept points, which only a run can find.
 VX_WARN_UNUSED enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout,
                                          struct error *error);
 // Whether it may use its client's streams and regions of shared memory. A web page of another site may not, because its

@@ -49,8 +49,8 @@ static struct job_choice choice_of(const struct job *job, int64_t before_ns) {
   return choice;
 }
 
-// Refuses the waiting jobs of that name but the newest. Each thread calls this after its own job has begun to wait, so
-// of two jobs that come at once, the second call sees both. A job that a worker has taken is not superseded.
+// Of the waiting jobs of that name, refuses all but the newest. Each thread calls this after its own job has begun to
+// wait, so of two jobs that come at once, the second call sees both. A job that a worker has taken is not superseded.
 static bool supersede(struct jobs *jobs, struct job_choice *choice) {
   bool missed = choice->latest[0];
   while (missed) {

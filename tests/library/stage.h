@@ -1,4 +1,4 @@
-// A daemon of libmicrohttpd and its clients, for one try of one of its traps.
+// A libmicrohttpd daemon and its clients, for one try of one behaviour that the service must cope with.
 //
 // The library runs without threads on its own Unix socket. It acts only within stage_run, so a try always takes the
 // same course. A try that needs the library's threads asks for them.

@@ -29,12 +29,12 @@ struct run {
   float *widened;       // the same, if the points are narrow
   struct slice *slices;
   int32_t num_slices;
-  int32_t *pixels;           // [N]: of each point in its image, VX_NO_PIXEL or VX_NOT_FINITE_PIXEL; at first its ring
+  int32_t *pixels;           // [N]: each point's ring; later its pixel in its image, VX_NO_PIXEL or VX_NOT_FINITE_PIXEL
   float *distances;          // [N]; undefined for points that are not finite
   uint64_t *keys;            // [clouds, height, width]
   int32_t *before;           // [clouds, height]: pixels with a point in the row; later, in all rows before it
   struct vx_counts *counts;  // [clouds]
-  int32_t *numbers;          // [clouds, height, width]: of a pixel with a point, if point_pixel_rows is requested
+  int32_t *numbers;          // [clouds, height, width]: rows in pixel_coords; NULL if point_pixel_rows is not requested
   struct {
     float *image, *ranges;
     int32_t *indices, *pixels, *coords, *pixel_rows;
@@ -93,7 +93,7 @@ static enum vx_status for_parts(struct run *run, int32_t count, part *of, struct
 
 // ---- project --------------------------------------------------------------------------------------------------------
 
-// Notes the ring of each row in its place among the pixels: the turns up to it in the body of its cloud.
+// Writes the ring of each point to `pixels`: the number of turns in its cloud's body up to the point.
 static void count_turns(struct run *run) {
   const struct vx_input *body = &run->job->inputs[VX_POINTS];
   int64_t begin = 0;
@@ -194,7 +194,7 @@ static enum vx_fate fate_of(const struct run *run, int64_t point) {
   return kept ? VX_FATE_KEPT : VX_FATE_OCCLUDED;
 }
 
-// Sections belong to a lone cloud.
+// Only a job with one cloud has sections.
 static void count_sections(const struct run *run) {
   const struct vx_sections *sections = &run->job->sections;
   int64_t begin = 0;

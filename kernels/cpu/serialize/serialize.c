@@ -137,7 +137,8 @@ static void keys_of_block(int32_t curve, int32_t depth, const int32_t *grid, int
     for (int32_t i = 0; i < BLOCK; i++) keys[i] = vx_z_key(x[i], y[i], z[i]);
 }
 
-// Adds the clouds to the keys of rows first .. first + count - 1. `cloud` and `end`: of row `first`; they move on.
+// Makes the codes of `count` rows from `first` on, given their keys. `*cloud` is at most the cloud of row `first`, and
+// `*end` is the row after that cloud; both move on to the last row's cloud.
 static void put_codes(const struct serialize *own, const uint64_t *keys, int32_t first, int32_t count, int32_t *cloud,
                       int32_t *end, int64_t *codes) {
   for (int32_t i = 0; i < count; i++) {
@@ -223,7 +224,7 @@ static void count_pools(const struct serialize *own) {
 
 // ---- pooling --------------------------------------------------------------------------------------------------------
 
-// Numbers the new rows along the first curve. Then lists the rows of each in ascending order.
+// Numbers the new rows along the first curve. Then lists, for each new row, the old rows in it, in ascending order.
 static int32_t find_clusters(const struct serialize *own, int shift) {
   const struct level *level = own->level;
   int64_t before = -1;
@@ -236,13 +237,13 @@ static int32_t find_clusters(const struct serialize *own, int shift) {
     own->cluster[row] = clusters - 1;
   }
   own->indptr[clusters] = level->rows;
-  memcpy(own->heads, own->indptr, (size_t)clusters * sizeof *own->heads);  // for now, where the next row goes
+  memcpy(own->heads, own->indptr, (size_t)clusters * sizeof *own->heads);  // for now: where its next row goes
   VX_EACH_ROW(own->job->stop, row, 0, level->rows) own->indices[own->heads[own->cluster[row]]++] = (int32_t)row;
   VX_EACH_ROW(own->job->stop, i, 0, clusters) own->heads[i] = own->indices[own->indptr[i]];
   return clusters;
 }
 
-// Makes the next level of the heads, and of the codes and cells that they share with their rows.
+// Makes the next level: each new row gets the cell and the codes of its head, without their lowest bits.
 static void make_level(struct serialize *own, int32_t bits, int32_t rows) {
   const struct level *from = own->level;
   struct level *to = &own->levels[from == &own->levels[0]];
@@ -264,8 +265,8 @@ static void put(const struct serialize *own, enum vx_tensor tensor, int64_t at, 
   vx_copy(own->job->stop, own->output + own->layout.offset[tensor] + (size_t)at * size, values, (size_t)count * size);
 }
 
-// The tensors of the current level: `grid` and the three that follow the tensors of a curve, in rows of `width` values
-// of which this level has those from `at` on.
+// Writes the tensors of the current level: `grid`, `code`, and the orders and inverses, which follow `code`. The three
+// tensors with curves have `width` values for each curve; the level's values begin at `at`.
 static void put_level(const struct serialize *own, enum vx_tensor grid, enum vx_tensor code, int64_t width,
                       int64_t at) {
   const struct level *level = own->level;

@@ -1,7 +1,7 @@
 // See transfer.cuh.
 //
-// A few blocks are enough to fill the bus. The last block tells the host the end. A fence before it makes the host see
-// the data before the word. Cleaning comes last: only the lane's next job waits for it.
+// A few blocks are enough to fill the bus. The last block writes a word that tells the host that all data is sent. A
+// fence before the word makes the host see the data first. Cleaning comes last: only the lane's next job waits for it.
 #include "kernels/cuda/base/transfer.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -25,7 +25,7 @@ template <typename unit> static __device__ void send_units(const struct cuda_par
   if (blockIdx.x == 0 && rest < part.bytes) part.to[rest] = part.from[rest];
 }
 
-// A vector must be aligned to its size. In the image every part is.
+// A vector access must be aligned to its size. All parts of the output's image are aligned.
 static __device__ void send_part(const struct cuda_part &part) {
   if ((uintptr_t)part.to % sizeof(uint4) == 0)
     send_units<uint4>(part);

@@ -2,8 +2,8 @@
 //
 //   clear     Makes all pixels empty.
 //   project   Brings the points from the host and finds their pixels. Each pixel gets the least key of its points. If
-//             KITTI's rings give the rows, this only notes where turns begin, unless the chain has noted that, and two
-//             more kernels count the turns and find the pixels.
+//             KITTI's rings give the rows, the first kernel only notes where turns begin, unless a chain has noted that
+//             before. Two further kernels count the turns and find the pixels.
 //   sections  Counts the fates of the points by section, if the cloud has sections.
 //   number    Numbers the pixels that have a point, by a scan, and tells the host how many there are.
 //   write     Writes the tensors into an image of the output block.
@@ -28,12 +28,12 @@ struct range_image {
   uint32_t plane;            // pixels of one image
   uint64_t num_pixels;       // of all images
   unsigned long long *keys;  // [num_pixels]
-  uint32_t *numbers;         // [num_pixels]: of pixels with a point
-  int32_t *pixels;           // [num_points]: of each point in its image, VX_NO_PIXEL or VX_NOT_FINITE_PIXEL
+  uint32_t *numbers;         // [num_pixels]: rows in pixel_coords
+  int32_t *pixels;           // [num_points]: each point's pixel in its image, VX_NO_PIXEL or VX_NOT_FINITE_PIXEL
   float *distances;          // [num_points]
   uint32_t *turns;           // one bit for each point: whether a turn begins there; NULL unless turns are counted
   uint32_t *turns_before;    // [words of turns]: turns before each word
-  bool notes_turns;          // no chain has noted them
+  bool notes_turns;          // true: turns are counted, and no chain has noted where they begin
 };
 
 // ---- clear ----------------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@
 //   sort     cub sorts the keys of all curves together. The sort is stable, so rows with the same code ascend.
 //   count    Counts the rows of each stage of pooling in the sorted codes of the first curve. The host awaits them.
 //   write    Writes the tensors of the rows into the image of the output.
-//   pool     For each stage: cub sorts the rows by their key on the first curve, and sums up where a key begins. Then
-//            codes, sort and write of the new rows.
+//   pool     For each stage: cub sorts the rows by their key on the first curve, and counts the new keys before each
+//            row: the numbers of the new rows. Then the new rows get their codes, are sorted and are written.
 #include "kernels/cuda/serialize/serialize.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -41,7 +41,7 @@ struct serial {
   uint64_t *keys, *sorted_keys;  // [orders, rows]
   uint32_t *ids, *sorted_ids;    // [orders, rows]
   uint32_t *order, *inverse;     // [orders, rows]
-  uint32_t *begins, *before;     // [rows]: whether a new row begins at a place; new rows that begin before it
+  uint32_t *begins, *before;     // [rows]: whether a new row begins at this place; new rows before it
   uint32_t *cluster, *indptr, *heads;
   unsigned long long *counts;  // [VX_MAX_POOLS]: rows of each stage
   int32_t orders[VX_CURVES], num_orders;
@@ -55,7 +55,8 @@ struct serialize {
   struct level *level;  // the current one
   unsigned char *cub;
   size_t cub_bytes;
-  int64_t rows_done, inputs_done, pooled;  // of the tensors of stages
+  int64_t rows_done, inputs_done;  // new rows, and rows before, of the stages that have run
+  int64_t pooled;                  // new rows of all stages
 };
 
 // ---- cells ----------------------------------------------------------------------------------------------------------
@@ -162,7 +163,7 @@ static __global__ void __launch_bounds__(BLOCK)
   s.inverse[first + s.sorted_ids[i]] = (uint32_t)(i - first);
 }
 
-// Sorts by at least one bit: cub may leave the output empty without.
+// Sorts by at least one bit: without bits to sort by, cub may write no output.
 static cudaError_t sort_keys(const struct cuda_run *run, const struct serial &s, uint64_t count, int bits, void *cub,
                              size_t *bytes) {
   return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint64_t *)s.keys, s.sorted_keys, (const uint32_t *)s.ids,
@@ -284,7 +285,7 @@ static __global__ void __launch_bounds__(BLOCK) begins_kernel(const __grid_const
   if (place < rows) s.begins[place] = place == 0 || s.sorted_keys[place] != s.sorted_keys[place - 1];
 }
 
-// Writes the tensors of a stage that have no curve, and what the next level is made of.
+// Writes the stage's tensors that have no curve, and the heads, from which heads_kernel makes the next level.
 static __global__ void __launch_bounds__(BLOCK)
     clusters_kernel(const __grid_constant__ struct serial s, uint32_t rows, uint32_t new_rows,
                     const __grid_constant__ serial_tensors tensors, uint64_t input_at, uint64_t end_at, uint64_t at) {
@@ -320,7 +321,7 @@ static cudaError_t sum_begins(const struct cuda_run *run, const struct serial &s
   return cub::DeviceScan::ExclusiveSum(cub, *bytes, s.begins, s.before, (int64_t)rows, run->stream);
 }
 
-// Lines up the rows by their key on the first curve.
+// Sorts the rows by their key on the first curve, and numbers the new rows.
 static enum vx_status line_up(const struct cuda_run *run, const struct serialize *own, int bits, struct error *error) {
   const struct level &level = *own->level;
   unsigned blocks = cuda_blocks(level.rows, BLOCK);
