@@ -88,8 +88,8 @@ static const struct param grid_shape = {
     .second = FIELD(num_grid_shape),
     .most = 3,
     .allowed = "3 whole numbers from 2 to 65536",
-    .doc = "with coordinates=cylinder, in place of voxel_size: the cells along rho, phi, z; points outside count as in "
-           "the outermost cells",
+    .doc = "with coordinates=cylinder, in place of voxel_size: the cells along rho, phi, z; points outside go to the "
+           "outermost cells",
 };
 static const struct param max_points_per_voxel = {
     .name = "max_points_per_voxel",

@@ -751,8 +751,8 @@ PARAMETERS: List[Parameter] = [
         None,
         "3 whole numbers from 2 to 65536",
         (
-            "with coordinates=cylinder, in place of voxel_size: the cells along rho, phi, z; points outside count as "
-            "in the outermost cells"
+            "with coordinates=cylinder, in place of voxel_size: the cells along rho, phi, z; points outside go to the "
+            "outermost cells"
         ),
     ),
     Parameter(
@@ -1356,7 +1356,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a whole number from 1 to 16",
-        "bits of a code for each axis; without it the bits of the largest value in grid_coord plus 1",
+        "bits of a code for each axis; without it, those of 1 + the largest value in grid_coord",
     ),
     Parameter(
         "grid_origin",
@@ -1374,7 +1374,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "1 to 8 powers of two, from 1 to 65536",
-        "stages of pooling: a stage joins cells of its stride along each axis; without it there are none",
+        "one stage of pooling per number, which joins that many cells along each axis; without it, no pooling",
     ),
     Parameter(
         "outputs",
@@ -2604,36 +2604,38 @@ class SerializeResult(Result):
 
     @property
     def pool_cluster(self) -> Optional[NDArray[np.int32]]:
-        """[E] int32: stage after stage: the row after the stage, of each row before it. Only with strides, else
-        None.
-        """
+        """[E] int32: for each stage in turn: the new row of each row before the stage. Only with strides, else None."""
         return self.tensors.get("pool_cluster")
 
     @property
     def pool_indices(self) -> Optional[NDArray[np.int32]]:
-        """[E] int32: stage after stage: the rows before it, by ascending row after it. Only with strides, else None."""
+        """[E] int32: for each stage in turn: the rows before the stage, by ascending (new row, row). Only with
+        strides, else None.
+        """
         return self.tensors.get("pool_indices")
 
     @property
     def pool_indptr(self) -> Optional[NDArray[np.int32]]:
-        """[F] int32: stage after stage: where the rows of each new row begin in pool_indices, then their number.
-        Only with strides, else None.
+        """[F] int32: for each stage in turn: where the rows of each new row begin in pool_indices; last, the number
+        of rows. Only with strides, else None.
         """
         return self.tensors.get("pool_indptr")
 
     @property
     def pool_head_indices(self) -> Optional[NDArray[np.int32]]:
-        """[G] int32: stage after stage: the first row of each new row. Only with strides, else None."""
+        """[G] int32: for each stage in turn: the first row of each new row. Only with strides, else None."""
         return self.tensors.get("pool_head_indices")
 
     @property
     def pool_grid_coord(self) -> Optional[NDArray[np.int32]]:
-        """[G, 3] int32: the cells of the new rows, stage after stage. Only with strides, else None."""
+        """[G, 3] int32: for each stage in turn: the cells of the new rows. Only with strides, else None."""
         return self.tensors.get("pool_grid_coord")
 
     @property
     def pool_serialized_code(self) -> Optional[NDArray[np.int64]]:
-        """[Q, G] int64: their codes on each curve. Only with strides, else None."""
+        """[Q, G] int64: for each stage in turn: the codes of the new rows on each curve. Only with strides, else
+        None.
+        """
         return self.tensors.get("pool_serialized_code")
 
     @property
@@ -2645,7 +2647,7 @@ class SerializeResult(Result):
 
     @property
     def pool_serialized_inverse(self) -> Optional[NDArray[np.int32]]:
-        """[Q, G] int32: the place of each new row in that order. Only with strides, else None."""
+        """[Q, G] int32: the place of each new row in pool_serialized_order. Only with strides, else None."""
         return self.tensors.get("pool_serialized_inverse")
 
     @property
@@ -2896,7 +2898,7 @@ class Operations:
             coordinates: with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range is one
                 of rho, phi, z; default: xyz
             grid_shape: with coordinates=cylinder, in place of voxel_size: the cells along rho, phi, z; points
-                outside count as in the outermost cells; allowed: 3 whole numbers from 2 to 65536
+                outside go to the outermost cells; allowed: 3 whole numbers from 2 to 65536
             max_points_per_voxel: P: how many points a voxel keeps; 0 = no cap (dynamic voxelization); allowed: a
                 whole number from 0 to 1024; default: 32
             max_points_by: which points a voxel keeps; default: first
@@ -4069,12 +4071,12 @@ class Operations:
                 out_of_lattice; allowed: one number for all axes, or x,y,z, finite, each above 0
             orders: the curves that order the points, each once; strides pools along the first; default:
                 z,z-trans,hilbert,hilbert-trans
-            depth: bits of a code for each axis; without it the bits of the largest value in grid_coord plus 1;
-                allowed: a whole number from 1 to 16
+            depth: bits of a code for each axis; without it, those of 1 + the largest value in grid_coord; allowed: a
+                whole number from 1 to 16
             grid_origin: metres; the point whose cell is 0,0,0; points below are out_of_lattice; without it each
                 cloud's least cell is 0,0,0; allowed: x,y,z, finite
-            strides: stages of pooling: a stage joins cells of its stride along each axis; without it there are none;
-                allowed: 1 to 8 powers of two, from 1 to 65536
+            strides: one stage of pooling per number, which joins that many cells along each axis; without it, no
+                pooling; allowed: 1 to 8 powers of two, from 1 to 65536
             outputs: tensors to return; without it points, the tensors serialized and, with strides, those of pools
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
@@ -4092,18 +4094,20 @@ class Operations:
                 depth
             serialized_order: [Q, R] int32; the rows by ascending code, on each curve; rows with the same code ascend
             serialized_inverse: [Q, R] int32; the place of each row in serialized_order
-            pool_cluster: [E] int32; stage after stage: the row after the stage, of each row before it; only with
+            pool_cluster: [E] int32; for each stage in turn: the new row of each row before the stage; only with
                 strides
-            pool_indices: [E] int32; stage after stage: the rows before it, by ascending row after it; only with
-                strides
-            pool_indptr: [F] int32; stage after stage: where the rows of each new row begin in pool_indices, then
-                their number; only with strides
-            pool_head_indices: [G] int32; stage after stage: the first row of each new row; only with strides
-            pool_grid_coord: [G, 3] int32; the cells of the new rows, stage after stage; only with strides
-            pool_serialized_code: [Q, G] int64; their codes on each curve; only with strides
+            pool_indices: [E] int32; for each stage in turn: the rows before the stage, by ascending (new row, row);
+                only with strides
+            pool_indptr: [F] int32; for each stage in turn: where the rows of each new row begin in pool_indices;
+                last, the number of rows; only with strides
+            pool_head_indices: [G] int32; for each stage in turn: the first row of each new row; only with strides
+            pool_grid_coord: [G, 3] int32; for each stage in turn: the cells of the new rows; only with strides
+            pool_serialized_code: [Q, G] int64; for each stage in turn: the codes of the new rows on each curve; only
+                with strides
             pool_serialized_order: [Q, G] int32; the new rows of each stage by ascending code, numbered from 0 in the
                 stage; only with strides
-            pool_serialized_inverse: [Q, G] int32; the place of each new row in that order; only with strides
+            pool_serialized_inverse: [Q, G] int32; the place of each new row in pool_serialized_order; only with
+                strides
             points: [R, C] float32; the points that the steps left, without those out of the lattice, in the order of
                 the body
             point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
