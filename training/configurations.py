@@ -1,4 +1,4 @@
-"""Reads the configurations of the samples, both into OpenPCDet's words."""
+"""Reads the samples' configurations. Renames what mmdetection3d's files have to OpenPCDet's names."""
 
 import runpy
 

@@ -1,8 +1,8 @@
-"""Sparse convolution in PyTorch, as kernels/sparse.h defines it but for the order of its sums, under mmdetection3d's
-names. It needs no spconv, so that the sample trains on any machine.
+"""Sparse convolution in PyTorch, under mmdetection3d's names. kernels/sparse.h defines the same computation, but its
+sums have another order. This module needs no spconv, so the sample trains on any machine.
 
-A cloud's cells are rows of (cloud, z, y, x). A table has, for each row of an output and each offset of the kernel, the
-row of the input, or the number of inputs if there is none.
+A cell is (cloud, z, y, x). A table has, for each output row and each offset of the kernel, the input row at that
+offset. If no input is there, it has the number of input rows instead, which is an index past the last.
 """
 
 import itertools
@@ -26,7 +26,7 @@ class Cells:
         return ((at[..., 0] * nz + at[..., 1]) * ny + at[..., 2]) * nx + at[..., 3]
 
     def find(self, at, real):
-        """The row of each cell; their number where a cell is empty or outside, or not `real`."""
+        """The row of each cell. The number of rows if the cell is empty, outside or not `real`."""
         real = real & inside(at[..., 1:], self.shape)
         keys = torch.where(real, self.keys(at), 0)
         return torch.where(real, self.rows.index_select(0, keys.flatten()).view_as(keys), len(self.at))
@@ -39,7 +39,7 @@ def inside(places, shape):
 
 
 class Rule:
-    """A kernel of a layer: the cells of its output, and the tables in both directions."""
+    """One layer: the cells of its output, and the tables in both directions."""
 
     def __init__(self, cells, kernel, stride=None, padding=(0, 0, 0)):
         options = {"dtype": cells.at.dtype, "device": cells.at.device}
@@ -80,7 +80,7 @@ def gathered(rows, table):
 
 
 class Convolve(torch.autograd.Function):
-    """Products of gathered rows, both ways, which is faster on a CPU than adding to scattered rows."""
+    """Gathers rows and multiplies them, in both directions. On a CPU this is faster than adding to scattered rows."""
 
     @staticmethod
     def forward(ctx, rows, weight, forward, backward):

@@ -116,14 +116,16 @@ class Second(nn.Module):
         self.dense_head = head_of(config, self.backbone_2d.width)
 
     def forward(self, features, cells, batch):
-        """features [V, 4]; cells [V] of all clouds: ((cloud * nz + z) * ny + y) * nx + x, nz without the extra cell."""
+        """features [V, 4]; cells [V] of all clouds: ((cloud * nz + z) * ny + y) * nx + x. nz is one less than
+        in the shape."""
         nz, ny, nx = self.shape
         nz -= 1
         at = torch.stack((cells // (nx * ny * nz), cells // (nx * ny) % nz, cells // nx % ny, cells % nx), 1).int()
         return self.dense_head(self.backbone_2d(self.middle_encoder(features, at, batch)))
 
     def state(self):
-        """The state under mmdetection3d's names, where convolutions pad their maps themselves."""
+        """The state under mmdetection3d's names. There, convolutions pad their inputs, so a block
+        has no layer of padding."""
         return {mmdet3d_name(name): value for name, value in self.state_dict().items()}
 
 

@@ -504,7 +504,7 @@ class Bags(unittest.TestCase):
             self.check_refused(reason, *asked)
         ended = self.run_here("backbone", "two", *topic, "--model", MODEL, *mcap)
         self.assertEqual(ended.status, 2, ended)
-        self.assertIn("no message has what backbone makes", ended.errors)
+        self.assertIn("ROS has no message for the answers of backbone", ended.errors)
         self.robot.write(self.output / "none", [("/odom", BEGIN, self.robot.odometry(BEGIN, pose(BEGIN)))])
         self.check_refused("has no topic of sensor_msgs/msg/PointCloud2", self.output / "none", *out)
         ended = self.voxelize("two", *topic, "--pose", "/tf", "--fixed-frame", "map", "--stream", "s", *out)

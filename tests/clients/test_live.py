@@ -133,7 +133,7 @@ class Order(unittest.TestCase):
         self.assertEqual((self.counts.received, self.counts.lost, self.dropped()), (2, 4, {"repeated": 1}))
 
     def failing(self, *failures):
-        """What is dropped if the messages fail so and one is answered at last."""
+        """The counts of dropped messages if the messages fail in this way, and the last one is answered."""
         bridge = self.bridge(1)
         with mock.patch.object(live, "BACKOFF", 0.001):
             for number, failure in enumerate((*failures, b""), 1):
@@ -271,7 +271,7 @@ class Pages(unittest.TestCase):
 
     def test_metrics(self):
         self.assertEqual(self.rows("name | type of metric | meaning"), list(live_counts.METRICS))
-        reasons = self.rows("reason | why the message got no answer that was published")
+        reasons = self.rows("reason | why no answer to the message was published")
         self.assertEqual([reason for reason, _ in reasons], list(live_counts.REASONS))
 
     def test_the_options_of_the_unit(self):

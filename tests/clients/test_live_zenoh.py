@@ -235,7 +235,7 @@ class Live(LiveCase):
         for arguments, reason in (
             (("--topic", "/a"), "--zenoh --ros2"),
             ((*robot, "--topic", "/a b"), "/a b is not the name of a topic"),
-            ((*robot, "--topic", "/a", "--publish", "a"), "--publish is the topic that is answered"),
+            ((*robot, "--topic", "/a", "--publish", "a"), "--publish names the topic of --topic"),
             ((*robot, "--topic", "/a"), "--publish NAME or --view"),
             ((*robot, "--topic", "/a", "--publish", "/b", "--stream", "roof"), "cannot be sweeps"),
             ((*robot, "--topic", "/a", "--publish", "/b", "--outputs", "boxes"), "outputs would leave out"),

@@ -185,7 +185,7 @@ class Latest(Held):
         return rows(50 + time, columns=3, seed=time)
 
     def reference(self, *times):
-        """The answer to the last sweep if all were computed."""
+        """The answer that the last sweep should get: the same as if every sweep had been computed."""
         replies = [self.daemon.post(self.path(time, "u", ""), self.sweep(time)) for time in times]
         self.assertEqual([reply.status for reply in replies], [200] * len(times))
         return replies[-1].tensors()

@@ -144,7 +144,7 @@ def rechunk(source, target, chunk_bytes):
 
 
 def write_ros1_mcap(path, robot, messages):
-    """An MCAP file of ROS 1, without an index, as a recorder leaves it that has not ended."""
+    """An MCAP file of ROS 1 without an index, as a recorder that was cut off leaves it."""
     with open(path, "wb") as out:
         writer, channels = Writer(out, use_chunking=False, repeat_channels=False, use_statistics=False), {}
         writer.start("ros1", "test")

@@ -122,7 +122,7 @@ def _livox(reader: Reader, header: Header) -> bytes:
 
 def _head(writer: Writer, header: Header) -> Writer:
     seconds, rest = divmod(header.stamp, 10**9)
-    return writer.numbers("I", seconds & 0xFFFFFFFF, rest).text(header.frame)  # only ROS 2 has a sign
+    return writer.numbers("I", seconds & 0xFFFFFFFF, rest).text(header.frame)  # ROS 2 has signed seconds, ROS 1 has not
 
 
 # --- answers ---
@@ -188,7 +188,7 @@ def _messages(file: memoryview) -> Iterator[Tuple[str, memoryview]]:
 
 
 def _reheaded(message: memoryview, header: Header) -> bytes:
-    """No member of a PointCloud2 has a larger alignment than the 4 bytes of its lengths."""
+    """The message with another header. No member of a PointCloud2 needs an alignment of more than 4 bytes."""
     reader = Reader(message)
     header_of(reader)
     reader.align(4)

@@ -38,7 +38,7 @@ def _refuse(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
     """UsageError for options that only files have."""
     for name in ("format", "time"):
         if name in parameters:
-            raise UsageError(f"{options.option_of(name)} is for files; a bag says it itself")
+            raise UsageError(f"{options.option_of(name)} is for files; a bag has its own")
     for name in ("root", "poses"):
         if getattr(told, name) is not None:
             raise UsageError(
@@ -50,7 +50,7 @@ def _refuse(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
         if "outputs" in parameters:
             raise UsageError("outputs needs a folder as --output; tables and messages have only boxes or points")
         if told.output is not None and told.operation not in MESSAGES:
-            raise UsageError(f"no message has what {told.operation} makes; --output needs a folder")
+            raise UsageError(f"ROS has no message for the answers of {told.operation}; --output needs a folder")
 
 
 class _Run:

@@ -170,7 +170,7 @@ def is_bag(path: Path) -> bool:
 
 
 def open_all(names: Sequence[str]) -> List[Bag]:
-    """The bags by their times. UsageError if a bag cannot be read at all, or if some of the names are not bags."""
+    """The bags by their times. UsageError if a bag cannot be read at all, or if only some of the names are bags."""
     bags: List[Bag] = []
     for path in map(Path, names):
         if not is_bag(path):

@@ -104,7 +104,7 @@ class Bridge:
             self._counts.drop(REPLACED)
 
     def start(self, tend: Callable[[], None]) -> None:
-        """Also calls `tend`, which looks after the robot and may wait for it, again and again from a thread."""
+        """Starts the workers, and a thread that calls `tend` regularly. tend() looks after the robot and may block."""
         for worker in self._workers:
             worker.start()
         threading.Thread(target=self._tend, args=(tend,), daemon=True).start()
@@ -186,7 +186,7 @@ class Bridge:
             self._tell(reason, reason)
 
     def _tell(self, state: str, line: str) -> None:
-        """Says a line if the state is another one than before."""
+        """Prints a line if the state has changed."""
         if state != self._told:
             self._told = state
             self._say(line)
@@ -200,7 +200,7 @@ class Asker:
         self._file: Callable[..., Any] = client.file_bytes
 
     def ask(self, message: Message) -> Answer:
-        """ValueError if the message is not one of its type."""
+        """ValueError if the message does not have the form of its type."""
         cloud = ros.cloud_of(message.kind, message.content)
         given = {"format": cloud.format, **self._parameters}
         if self._operation == DETECT:
@@ -215,9 +215,9 @@ def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], sa
     """Runs until a signal comes. Raises the Problem if the service refuses every message."""
     topic, target = _topic(told.topic), _topic(told.publish) if told.publish else None
     if topic == target:
-        raise UsageError("--publish is the topic that is answered")
+        raise UsageError("--publish names the topic of --topic")
     if not target and not told.view:
-        raise UsageError("--publish NAME or --view says what becomes of the answers")
+        raise UsageError("give --publish NAME or --view, so that the answers go somewhere")
     if STREAM in parameters:
         raise UsageError("the messages of a topic have no poses, so they cannot be sweeps of a stream")
     if told.operation == DETECT and "outputs" in parameters:
@@ -281,14 +281,14 @@ class View:
             try:
                 own = rows_of(answer.message) if answer.result is None else None
                 self._viewer.show(Frame(answer.header, rows_of(answer.points), own, answer.result))
-            except Exception as reason:  # what is shown must not end what is published
+            except Exception as reason:  # the answers must be published even if they cannot be shown
                 if not self._failed:
                     self._say(f"cannot show an answer: {reason}")
                 self._failed = True
 
 
 def _apart(call: Callable[[], None]) -> None:
-    """Calls what may wait for a robot, and waits a few seconds at most."""
+    """Runs a call that may wait for a robot, and waits for its end for at most a few seconds."""
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(PATIENCE)

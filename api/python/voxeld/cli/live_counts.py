@@ -9,14 +9,14 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from .scans import UsageError
 
-# Why messages got no answer that was published.
+# Why no answer to a message was published.
 REPLACED = "replaced"  # a newer message came before this one could be sent
 SUPERSEDED = "superseded"  # a newer one arrived at the service before this one was computed
-LATE = "late"  # a newer answer was published before
-REPEATED = "repeated"  # the publisher had sent it before, or a newer one
+LATE = "late"  # a newer message's answer was published first
+REPEATED = "repeated"  # the publisher had already sent this message, or a newer one
 REFUSED = "refused"  # by the service
 FAILED = "failed"  # the service gave no answer
-UNREADABLE = "unreadable"  # it is no message of its type
+UNREADABLE = "unreadable"  # the message does not have the form of its type
 REASONS = (REPLACED, SUPERSEDED, LATE, REPEATED, REFUSED, FAILED, UNREADABLE)
 BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
 PREFIX = "voxeld_live_"
@@ -46,7 +46,7 @@ class Counts:
         self._before = self._now()
 
     def receive(self, gap: int) -> None:
-        """A message has come, behind `gap` that are missing."""
+        """A message has come; `gap` messages before it are missing."""
         with self._lock:
             self.received += 1
             self.lost += max(0, gap)

@@ -19,9 +19,9 @@ from .. import ros
 from .scans import UsageError
 
 RETRY = 1.0  # seconds between attempts to reach a robot
-SLASH, BRIDGE_SLASH = "%", "§"  # what stands for `/` in a part of a token: in rmw_zenoh's, in the bridge's
+SLASH, BRIDGE_SLASH = "%", "§"  # these replace `/` within a part of a token, of rmw_zenoh and of the bridge
 NODE, PUBLISHER, SUBSCRIPTION = "NN", "MP", "MS"
-# Quality of service as tokens write it; what is left out is ROS 2's default. Ours: the last message only.
+# Quality of service as tokens write it. An empty field means ROS 2's default. A topic keeps only its last message.
 QOS = {PUBLISHER: "::,1:,:,:,,", SUBSCRIPTION: "2::,1:,:,:,,"}  # reliable; best effort
 BRIDGE_QOS = ":1:0:0,1"  # reliable, volatile, the last message
 # Hashes of types, as REP 2016 computes them from the definitions. Humble has none.
@@ -34,8 +34,8 @@ HASHES = {
 ATTACHMENT = struct.Struct("<qqB16s")
 GID = 16  # bytes
 
-# Payload, type, and how many messages are missing before it: negative for a message that is not newer than the last
-# one, 0 if the publisher does not count.
+# Called with the payload, the type and the gap: how many messages are missing before this one. The gap is negative if
+# the message is not newer than the last one, and 0 if the publisher does not count.
 OnMessage = Callable[[bytes, str, int], None]
 
 
@@ -167,7 +167,7 @@ class Zenoh:
 
     def _gap_before(self, attachment: Any) -> int:
         content = b"" if attachment is None else attachment.to_bytes()
-        if len(content) != ATTACHMENT.size:  # the publisher is no rmw_zenoh, or one of before 0.2.4
+        if len(content) != ATTACHMENT.size:  # the publisher is not rmw_zenoh, or is older than 0.2.4
             return 0
         count, _, length, gid = ATTACHMENT.unpack(content)
         (before, newest), gap = self._last, 0

@@ -315,7 +315,7 @@ def _add_live(commands: Any) -> None:
         "older ones, if sending takes long",
     )
     option(
-        "--every", type=_seconds, default=10.0, metavar="S", help="print rates, ages and drops so often; default: 10"
+        "--every", type=_seconds, default=10.0, metavar="S", help="print rates, ages and drops every S s; default: 10"
     )
     option(
         "--metrics",
@@ -350,14 +350,14 @@ def _add_server(command: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--key", metavar="FILE", help="PEM file of the client's key")
     group.add_argument(
-        "--timeout", type=_seconds, default=60.0, metavar="S", help="most seconds without progress; default: 60"
+        "--timeout", type=_seconds, default=60.0, metavar="S", help="maximum seconds without progress; default: 60"
     )
     group.add_argument(
         "--deadline",
         type=_seconds,
         default=120.0,
         metavar="S",
-        help="most seconds for a scan with all attempts; default: %(default)g",
+        help="maximum seconds for a scan, with all attempts; default: %(default)g",
     )
     group.add_argument(
         "--no-shared-memory",
@@ -378,7 +378,7 @@ def _add_server(command: argparse.ArgumentParser) -> None:
         type=int,
         default=5,
         metavar="N",
-        help="most further attempts after temporary errors; default: %(default)s",
+        help="maximum further attempts after temporary errors; default: %(default)s",
     )
 
 

@@ -1,7 +1,8 @@
 """Answers as one MCAP file of ROS 2 messages. Threads may share a recording. Needs mcap.
 
-The messages are in the order of the scans. Until the run ends the file is hidden; an interrupted run leaves it so. The
-next run takes over the answers in the hidden file or, to add what failed, in the finished file."""
+The messages are in the order of the scans. Until the run ends, the file is hidden. An interrupted run leaves it
+hidden. The next run takes over the answers in the hidden file. If there is only a finished file, the next run takes
+over the answers in it, and adds those of the scans that failed."""
 
 from __future__ import annotations
 
@@ -87,8 +88,9 @@ def definition(kind: str) -> str:
 
 class Recording:
     def __init__(self, path: Path, request: Mapping[str, Any], newest: int, force: bool, anew: bool) -> None:
-        """`request`: what the answers depend on. `newest`: in nanoseconds; answers that are older do not count.
-        `anew`: no answers count. UsageError if the file is not that of this request, unless `force` is set."""
+        """`request`: what the answers depend on. `newest`: when the bags last changed, in nanoseconds; answers in older
+        files do not count. `anew`: no answers count. UsageError if the file has the answers of another request, unless
+        `force` is set."""
         self.path, self._part = path, path.parent / f".{path.name}{PART}"
         self._module = needed("mcap.writer", path)
         self._request = json.dumps(request, sort_keys=True)
@@ -137,8 +139,8 @@ class Recording:
             self._waiting.append(scan.number)
 
     def put(self, scan: BagScan, answers: List[Answer]) -> None:
-        """Writes the answers to a scan once the earlier scans are written. There are none if it failed. OSError if the
-        file cannot be written."""
+        """Writes the answers to a scan once the earlier scans are written. `answers` is empty if the scan failed.
+        OSError if the file cannot be written."""
         with self._lock:
             self._ready[scan.number] = scan.time, answers
             while self._writer and self._waiting and self._waiting[0] in self._ready:

@@ -36,7 +36,7 @@ class Track:
         self._times, self._poses, self._sorted = array("q"), array("d"), True
 
     def add(self, time: int, pose: Pose) -> None:
-        """A pose that is none, such as the zeros that some drivers send at first, is left out."""
+        """Ignores invalid poses, such as the zeros that some drivers send at first."""
         norm = math.sqrt(sum(part * part for part in pose[3:]))
         if not (all(map(math.isfinite, pose)) and 1e-6 < norm < 1e6):
             return
@@ -58,7 +58,7 @@ class Track:
             raise Unknown(f"poses are known {near}, not at {time / 1e9:.3f}")
         gap = times[after] - times[after - 1]
         if gap > LONGEST_GAP:
-            raise Unknown(f"there is no pose for {gap / 1e9:.3f} s around {time / 1e9:.3f}; most are 1 s")
+            raise Unknown(f"there is no pose for {gap / 1e9:.3f} s around {time / 1e9:.3f}; allowed: up to 1 s")
         return between(self._pose(after - 1), self._pose(after), (time - times[after - 1]) / gap)
 
     def times(self, first: int, last: int) -> Iterable[int]:
@@ -99,8 +99,9 @@ class Tree:
             self._put(header, _name(child), _pose(reader)).static = topic.endswith(STATIC)
 
     def chain(self, frame: str, fixed: Optional[str], mounted: bool) -> List[Track]:
-        """The tracks from a sensor's frame up to the fixed frame: that of the odometry, else the topmost. `mounted`:
-        from the vehicle's frame, since the request has the mount. Unknown if the tracks do not lead there."""
+        """The tracks from a sensor's frame up to the fixed frame. Without `fixed`, that is the frame of the odometry,
+        else the topmost. `mounted`: the tracks begin at the vehicle's frame, because the request has the mount. Unknown
+        if the tracks do not lead to the fixed frame."""
         start = frame = _name(frame)
         if self.vehicle is not None and (mounted or not self.vehicle):
             start = self.vehicle
@@ -122,7 +123,7 @@ class Tree:
 
 
 def at(tracks: List[Track], time: int) -> Pose:
-    """The pose at the end of the tracks. Unknown if one of them is."""
+    """The pose that the tracks give together. Unknown if a track has no pose at the time."""
     pose = IDENTITY
     for track in tracks:
         pose = compose(track.at(time), pose)
@@ -130,8 +131,8 @@ def at(tracks: List[Track], time: int) -> Pose:
 
 
 def within(tracks: List[Track], first: int, last: int, most: int) -> Iterator[Tuple[int, Pose]]:
-    """The known poses of an interval: at the ends and at the times of the moving tracks or, if these are more than
-    `most`, at `most` times of equal distance."""
+    """The known poses of an interval: at the ends and at the times of the moving tracks. If these are more than
+    `most`, at `most` evenly spaced times instead."""
     times = sorted({first, last, *(time for track in tracks if not track.static for time in track.times(first, last))})
     if len(times) > most:
         times = [first + (last - first) * number // (most - 1) for number in range(most)]
