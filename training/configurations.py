@@ -1,4 +1,4 @@
-"""Reads the samples' configurations. Renames what mmdetection3d's files have to OpenPCDet's names."""
+"""Reads the samples' configurations. Translates the keys of mmdetection3d's files to OpenPCDet's names."""
 
 import runpy
 

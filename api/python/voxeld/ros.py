@@ -122,7 +122,7 @@ def _livox(reader: Reader, header: Header) -> bytes:
 
 def _head(writer: Writer, header: Header) -> Writer:
     seconds, rest = divmod(header.stamp, 10**9)
-    return writer.numbers("I", seconds & 0xFFFFFFFF, rest).text(header.frame)  # ROS 2 has signed seconds, ROS 1 has not
+    return writer.numbers("I", seconds & 0xFFFFFFFF, rest).text(header.frame)  # ROS 2's seconds have a sign
 
 
 # --- answers ---
