@@ -48,7 +48,8 @@ struct job_services {
   atomic_bool hurry;  // true: running jobs stop
   // Called with `owner`. A worker calls gpu_lost when its GPU is lost, and gpu_changed when its GPU is paused or works
   // again. Any thread calls requeue when a job that waited in its stream may run, or when a job needs other lanes, and
-  // supersede when a job with a whole body needs the queue slot of an older job. False: no such job waits.
+  // supersede when a job with a whole body, submitted or not, needs the queue slot of an older job. False: no such job
+  // waits.
   void *owner;
   void (*gpu_lost)(void *owner);
   void (*gpu_changed)(void *owner);
@@ -188,7 +189,8 @@ static inline const struct answer_kind *job_answer_kind(const struct job *job) {
   return job->infer ? infer_answer_kind(job->infer, &job->asked) : job->spec.kind;
 }
 
-// The use of the lanes that run the job. It may change when the body is open: the number of boxes decides it.
+// The use of the lanes that run the job. It may change when the body is open: the number of boxes and the
+// parameters of an inference request decide it.
 enum vx_lane_use job_lane_use(const struct job *job);
 // Whether the job need not run any more: its deadline has passed, or its client is gone.
 bool job_is_stale(const struct job *job, int64_t now_ns);

@@ -57,7 +57,8 @@ static int phase_to_preempt(const struct peer *peer) {
 //
 // Clients that hold little are safe from a flood. A request of a client over its share preempts no upload of a client
 // that holds less. No request preempts a moving upload whose client holds less than the request wants. An upload with
-// unread bytes is not slow: the server is late in reading.
+// unread bytes is not slow: the server is late in reading. At the gate all bytes are unread; a held upload loses only
+// its reservation.
 static struct peer *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->services->clients;
   struct watcher *watcher = need->services->uploads->watcher;
@@ -69,11 +70,13 @@ static struct peer *slowest(const struct need *need, int64_t now_ns) {
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
     struct peer *peer = &watcher->peers[fd];
     const struct upload *upload = &peer->upload;
-    if (!has(upload, share) || phase_to_preempt(peer) == PEER_PREEMPTED) continue;
+    int phase = phase_to_preempt(peer);
+    if (!has(upload, share) || phase == PEER_PREEMPTED) continue;
     double own = slowness(peer, now_ns);
     int64_t held = client_held(clients, atomic_load(&upload->client), share);
     if (own <= most || own <= need->slower_than || held < fewest) continue;
-    if ((held < wanted && peer_rate(peer, now_ns) >= PACE_SLOW) || peer_has_unread(peer)) continue;
+    if (held < wanted && peer_rate(peer, now_ns) >= PACE_SLOW) continue;
+    if (phase == PEER_UPLOAD && peer_has_unread(peer)) continue;
     found = peer;
     most = own;
   }

@@ -412,6 +412,7 @@ static void a_locked_upload_is_not_preempted(void **state) {
   assert_int_equal(error.kind, ERROR_QUEUE_FULL);
   assert_true(peer_move(&peers[5], PEER_LOCKED, PEER_UPLOAD));
   peer_upload_hold(&peers[5]);
+  assert_int_equal(write(ends[5], "unread", 6), 6);  // at the gate the body waits in the socket
   assert_true(announce(12, 1000) && receive(12, 1000));
   assert_preempted(0);
   assert_false(atomic_load(&peers[5].upload.slot_reserved));
