@@ -43,7 +43,11 @@ static bool is_plain(unsigned char byte) { return byte >= 0x20 && byte < 0x7f &&
 // Escapes in the innermost string, and the escape in the string around it. Bytes that are not UTF-8 become U+FFFD.
 void text_append(struct text *text, const char *bytes, size_t length) {
   const unsigned char *input = (const unsigned char *)bytes;
-  size_t start = 0, i = text->json.quotes ? 0 : length;
+  size_t start = 0, i = 0;
+  if (!text->json.quotes) {
+    text_append_plain(text, bytes, length);
+    return;
+  }
   for (;;) {
     while (i < length && is_plain(input[i])) i++;
     if (i == length) break;

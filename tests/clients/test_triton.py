@@ -78,6 +78,8 @@ class Triton(OneDaemonCase):
             "decode": HEAD,
             "decode_center": CENTER_HEAD,
             "scatter": {"grid_size": "4,4,2", "batch_size": 2},
+            "serialize": {"voxel_size": "1"},
+            "range_image": {"height": 8, "width": 16, "fov_up": 60, "fov_down": -60},
         }
         sizes = {  # the length for each dimension -1 of the inputs; the key is the model or the end of its name
             "nms": (60, 60),
