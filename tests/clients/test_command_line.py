@@ -35,6 +35,32 @@ def files_below(folder):
 def times(folder):
     return {path.name: path.stat().st_mtime_ns for path in folder.glob("*.safetensors")}
 
+# Sends a signal before each line of wait() in turn. The program hangs if the handler needs what wait() holds.
+SIGNAL_AT_EACH_LINE = """
+import signal, sys
+from voxeld.cli.batch import Signals
+
+at = lines = 1
+while lines >= at:
+    lines = 0
+
+    def trace(frame, event, _):
+        global lines
+        if event == "line":
+            lines += 1
+            if lines == at:
+                signal.raise_signal(signal.SIGTERM)
+        return trace
+
+    with Signals() as signals:
+        sys.settrace(trace)
+        signals.wait(0.001)
+        sys.settrace(None)
+        assert signals.came == signals.wait(0) == (lines >= at), at
+    at += 1
+print(at)
+"""
+
 
 class Commands(OneDaemonCase):
     def setUp(self):
@@ -271,6 +297,12 @@ class Commands(OneDaemonCase):
         self.assertEqual(done.status, -signal.SIGKILL)
         self.assertEqual(files_below(self.output), ["a.safetensors", "voxeld.json"])
         self.assert_counts(self.voxelize(), 0, done=2, skipped=1)
+
+    def test_a_signal_at_any_moment_of_a_wait(self):
+        command = (PROGRAM[0], "-c", SIGNAL_AT_EACH_LINE)
+        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertGreater(int(done.stdout), 3)
 
     def test_a_scan_that_hangs_does_not_outlast_a_signal(self):
         os.mkfifo(self.scans / "a.bin")

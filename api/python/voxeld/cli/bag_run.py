@@ -107,11 +107,11 @@ class _Run:
 
     def _has_room(self, workers: Workers, signals: Signals, jobs: int) -> bool:
         """Waits until few scans are in hand, so that the memory has room for them. False if the run is to end."""
-        while not (workers.is_over() or signals.came.is_set()):
+        while not (workers.is_over() or signals.came):
             behind = self._recording.behind() if self._recording else 0
             if workers.waiting() < jobs and behind < MOST_BEHIND * jobs:
                 return True
-            signals.came.wait(PAUSE)
+            signals.wait(PAUSE)
         return False
 
     def _is_answered(self, scan: BagScan) -> bool:

@@ -132,11 +132,26 @@ class Report:
 
 
 class Signals:
-    """SIGINT and SIGTERM set `came` while the `with` block runs. A second signal ends the program at once."""
+    """`came` is true once SIGINT or SIGTERM came while the `with` block runs. A second signal ends the program at once.
+    The main thread alone may wait.
+
+    Python calls the handler between any two instructions of the main thread, also within Event.wait(), which holds a
+    lock that Event.set() needs. A plain lock may be released there."""
 
     def __init__(self) -> None:
-        self.came = threading.Event()
         self.number = 0
+        self._wake = threading.Lock()
+        self._wake.acquire()
+
+    @property
+    def came(self) -> bool:
+        return self.number != 0
+
+    def wait(self, seconds: float) -> bool:
+        """Whether a signal came, at the latest after `seconds`."""
+        if not self.came:
+            self._wake.acquire(timeout=seconds)
+        return self.came
 
     def __enter__(self) -> Signals:
         self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -148,7 +163,8 @@ class Signals:
 
     def _note(self, number: int, _: Any) -> None:
         self.number = number
-        self.came.set()
+        if self._wake.locked():
+            self._wake.release()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -185,9 +201,9 @@ class Workers:
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
-            while thread.is_alive() and not signals.came.is_set():
+            while thread.is_alive() and not signals.came:
                 thread.join(TICK)
-        if signals.came.is_set():
+        if signals.came:
             self._over.set()
             say(f"waiting for the scans in hand, for {PATIENCE:g} s at most")
         self.end()

@@ -250,7 +250,7 @@ def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], sa
         bridge.start(robot.tend)
         with Signals() as signals:
             until = time.monotonic() + told.every
-            while not signals.came.wait(TICK) and not bridge.stopped:
+            while not signals.wait(TICK) and not bridge.stopped:
                 if time.monotonic() >= until:
                     until += told.every
                     say(counts.line())

@@ -179,7 +179,7 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
     report = Report(_print_answer, lambda scan, reason: say(f"failed {scan.path}: {reason}"))
     with Signals() as signals:
         workers = Workers(job, report, told.jobs, persistent=True)
-        while not signals.came.is_set() and not workers.is_over():
+        while not signals.came and not workers.is_over():
             for path in watch.complete():
                 scan = layout.scan(path, told.folder)
                 first = scan.answer not in answered
@@ -191,7 +191,7 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
                     workers.put(scan)
             for scan in workers.unanswered():
                 watch.again(scan.path)
-            signals.came.wait(told.interval)
+            signals.wait(told.interval)
         workers.end()
     close(client, report, signals, skipped, None)
     return FAILED if report.errors or report.stopped else DONE  # a signal is the normal way to end a watch
