@@ -221,6 +221,20 @@ class Live(LiveCase):
             robot.publish(message(5))
             robot.wait_for(1)
 
+    def test_a_session_that_opens_after_the_end_is_closed(self):
+        """Threads of an open session would keep the program from ending."""
+        robot = live_zenoh.Zenoh("tcp/127.0.0.1:1", 0, "node", "/a", None, lambda *_: None, lambda _: None)
+        session = mock.Mock()
+
+        def open_late(_):
+            robot.close()
+            return session
+
+        with mock.patch.object(robot._zenoh, "open", open_late):
+            robot.tend()
+        session.close.assert_called_once_with()
+        session.declare_subscriber.assert_not_called()
+
     # ---- usage ----
 
     def test_a_model_that_there_is_not(self):

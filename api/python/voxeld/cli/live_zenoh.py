@@ -71,6 +71,7 @@ class Zenoh:
         self._config = self._configuration()
         self._lock = threading.Lock()
         self._session: Any = None
+        self._closed = False
         self._next = 0.0  # when to try again to reach the robot
         self._connected = False
         self._form: Optional[Form] = None  # of the newest message or token
@@ -113,8 +114,9 @@ class Zenoh:
             self._publisher.put(message, attachment=None if self._form.bridged else attachment)
 
     def close(self) -> None:
+        """Also ends a session that tend() is opening, as soon as it is open."""
         with self._lock:
-            session, self._session = self._session, None
+            session, self._session, self._closed = self._session, None, True
         if session is not None:
             session.close()
 
@@ -138,7 +140,12 @@ class Zenoh:
                 self._say(f"cannot reach {self._place}; trying again")
             self._next = time.monotonic() + RETRY
             return
-        self._session = session
+        with self._lock:
+            if not self._closed:
+                self._session = session
+        if self._closed:
+            session.close()
+            return
         name = self._topic.strip("/")
         session.declare_subscriber(f"{self._domain}/{name}/*/*", self._on_sample)
         session.declare_subscriber(name, self._on_bridged_sample)
