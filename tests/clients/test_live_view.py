@@ -94,6 +94,20 @@ class Rows(unittest.TestCase):
             with self.assertRaises(ValueError):
                 live_view.rows_of(content)
 
+    def test_numbers_that_do_not_fit_the_data(self):
+        """numpy would read memory of others, or take gigabytes."""
+        whole = message(1, 300)
+        for place, number in (
+            (whole.index(b"\x02\0\0\0x\0") + 8, 0x7FFFFFFF),  # the offset of x
+            (whole.index(b"\x02\0\0\0x\0") + 8, 13),
+            (whole.index(struct.pack("<II", 1, 300)), 1 << 31),  # the height
+            (whole.index(struct.pack("<II", 1, 300)) + 4, 301),  # the width
+            (whole.index(struct.pack("<II", 16, 4800)), 1 << 31),  # the step of points
+        ):
+            wrong = whole[:place] + struct.pack("<I", number) + whole[place + 4 :]
+            with self.assertRaises(ValueError, msg=(place, number)):
+                live_view.rows_of(wrong)
+
 
 class Viewers(LiveCase):
     @unittest.skipUnless(websocket and importlib.util.find_spec("foxglove"), "there is no foxglove-sdk here")

@@ -19,6 +19,7 @@ FOXGLOVE, RERUN = "foxglove", "rerun"
 PORTS = {FOXGLOVE: 8765, RERUN: 9876}
 LOOPBACK = "127.0.0.1"
 BACKLOG = 4  # messages that a slow Foxglove may lag behind
+LARGEST_STEP = 1 << 16  # bytes of a point
 MEMORY = "256MiB"  # of the newest messages, which Rerun shows to viewers that connect later
 COLOURS = ((0.2, 0.7, 1.0), (1.0, 0.6, 0.2), (0.5, 1.0, 0.3), (1.0, 0.3, 0.5), (0.8, 0.5, 1.0), (1.0, 0.9, 0.3))
 DTYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}  # of PointField
@@ -35,8 +36,13 @@ def rows_of(message: Bytes) -> NDArray[Any]:
     order = ">" if reader.number("B") else "<"
     step, stride = reader.number("I"), reader.number("I")
     data = reader.take(reader.number("I"))
+    if height * width and max((height - 1) * stride, (height - 1) * width * step) + width * step > len(data):
+        raise ValueError(f"{height} rows of {width} points do not fit the message's data")
     try:
         shown = [field for field in fields if field[3] == 1]
+        most = min(step, LARGEST_STEP)  # numpy does not check the sums of larger offsets
+        if any(offset + np.dtype(DTYPES[kind]).itemsize > most for _, offset, kind, _ in shown):
+            raise ValueError("the message's fields end after its points")
         told: Any = {
             "names": [name for name, *_ in shown],
             "offsets": [offset for _, offset, *_ in shown],
@@ -45,7 +51,7 @@ def rows_of(message: Bytes) -> NDArray[Any]:
         }
         rows: NDArray[Any] = np.ndarray((height, width), np.dtype(told), data, strides=(stride, step))
         return rows.ravel().astype(rows.dtype.newbyteorder("<"), copy=False)
-    except (KeyError, TypeError) as reason:
+    except (KeyError, TypeError, OverflowError) as reason:
         raise ValueError(f"the message's fields do not fit its data: {reason}") from None
 
 
