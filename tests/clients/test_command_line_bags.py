@@ -485,6 +485,8 @@ class Bags(unittest.TestCase):
         out = ("-o", self.output / "out")
         topic, stream = ("--topic", "/livox"), ("--stream", "s")
         mount, mcap = ("--mount", text(MOUNT)), ("-o", self.output / "a.mcap")
+        folder = self.output / "folder.mcap"
+        folder.mkdir()
         for reason, *asked in (
             ("several topics of points; choose one with --topic: /", "two", *out),
             ("two has no points in /odom; it has them in /", "two", "--topic", "/odom", *out),
@@ -496,6 +498,7 @@ class Bags(unittest.TestCase):
             ("the poses of the sensor itself", "two", *topic, "--pose", "/tf", *stream, *mount, *out),
             ("--format is for files", "two", *topic, "--format", "pcd", *out),
             ("--poses is for files; --pose names a topic", "two", *topic, "--poses", "p.txt", "--stream", "s", *out),
+            ("is not a file", "two", *topic, "-o", folder),
             ("outputs needs a folder as --output", "two", *topic, "--outputs", "voxel_coords", *mcap),
             ("is not a bag, but others of the scans are", "two", "drive.txt", *topic, *out),
             ("there is no missing.bag", "missing.bag", *topic, *out),

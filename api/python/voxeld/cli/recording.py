@@ -94,6 +94,8 @@ class Recording:
         self.path, self._part = path, path.parent / f".{path.name}{PART}"
         self._module = needed("mcap.writer", path)
         self._request = json.dumps(request, sort_keys=True)
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is not a file")
         if path.exists() and not force and _request_of(path) != self._request:
             raise UsageError(f"{path} has answers of other parameters; choose another file, or replace it by --force")
         usable = [] if force or anew else [file for file in (self._part, path) if self._is_usable(file, newest)]
