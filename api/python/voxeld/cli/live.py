@@ -236,7 +236,7 @@ def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], sa
         ends.callback(_apart, robot.close)
         view = View(told.view[0], told.view[1], say) if told.view else None
         if view:
-            ends.callback(view.close)
+            ends.callback(_apart, view.close)
         if told.metrics:
             ends.callback(Pages(told.metrics, lambda: counts.page(robot.publishers)).close)
 
@@ -288,7 +288,7 @@ class View:
 
 
 def _apart(call: Callable[[], None]) -> None:
-    """Runs a call that may wait for a robot, and waits for its end for at most a few seconds."""
+    """Runs a call that may wait for others, and waits for its end for at most a few seconds."""
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(PATIENCE)
