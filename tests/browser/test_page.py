@@ -63,7 +63,7 @@ def setUpModule():
 
 
 # What the form leaves out: parameters that the page sets itself, and those of streams.
-OWN = ("outputs", "point_counts", "timeout_ms", "points_region", "output_region")
+OWN = ("outputs", "point_counts", "latest", "timeout_ms", "points_region", "output_region")
 STREAMS = ("stream", "streams", "sweeps", "pose", "poses", "mount", "time", "times", "time_column", "remove_close")
 
 
