@@ -42,11 +42,9 @@ static void on_gpu_lost(void *cls) { (void)cls; }
 static int open_rooms(void **state) {
   (void)state;
   struct error error;
-  const int64_t limits[SHARES] = {[SHARE_CONNECTIONS] = 100,
-                                  [SHARE_JOBS] = 64,
-                                  [SHARE_LONG_JOBS] = 65,
-                                  [SHARE_DETECTION_JOBS] = 66,
-                                  [SHARE_BYTES] = 16 << 20, [SHARE_QUICK_BYTES] = 16 << 20};
+  const int64_t limits[SHARES] = {
+      [SHARE_CONNECTIONS] = 100,   [SHARE_JOBS] = 64,        [SHARE_LONG_JOBS] = 65,
+      [SHARE_DETECTION_JOBS] = 66, [SHARE_BYTES] = 16 << 20, [SHARE_QUICK_BYTES] = 16 << 20};
   http_init(&http);
   return catalog_open(&catalog, "", "", "", 1, 0, &error) && clients_init(&clients, 4, limits) &&
                  jobs_start(&jobs, &options, &clients, &counters, &watcher, on_gpu_lost, NULL, &error)
