@@ -152,7 +152,7 @@ static enum vx_status make_codes(void *ctx, const struct vx_worker *worker, int3
   const struct level *level = own->level;
   int32_t cloud = 0, end = own->job->row_counts[0];
   uint64_t keys[BLOCK];
-  for (int32_t first = 0; first < level->rows && !vx_stopped(worker->stop, 8 * BLOCK); first += BLOCK) {
+  for (int32_t first = 0; first < level->rows && !vx_stopped(worker->stop, INT64_C(8) * BLOCK); first += BLOCK) {
     int32_t count = level->rows - first < BLOCK ? level->rows - first : BLOCK;
     keys_of_block(own->params->orders[k], level->depth, level->grid + 3 * (int64_t)first, count, keys);
     put_codes(own, keys, first, count, &cloud, &end, level->codes[k]);
