@@ -143,12 +143,12 @@ static bool set_step(struct job_request *request, json_t *step, const char *plac
 static bool set_steps(struct job_request *request, json_t *steps, const char *place, struct error *error) {
   size_t i;
   json_t *step, *names = json_array();
-  if (!names) return error_set(error, "out of memory");
+  bool good = names != NULL;
   json_array_foreach(steps, i, step) {
     const char *op = json_string_value(json_object_get(step, "op"));
-    json_array_append_new(names, op ? json_sprintf("%s:%s", tag_of(step), op) : json_incref(step));
+    good = good && json_array_append_new(names, op ? json_sprintf("%s:%s", tag_of(step), op) : json_incref(step)) == 0;
   }
-  bool good = set(request, "steps", names, place, error);
+  good = good ? set(request, "steps", names, place, error) : error_set(error, "out of memory");
   json_decref(names);
   json_array_foreach(steps, i, step) good = good && (!json_is_object(step) || set_step(request, step, place, error));
   return good;
