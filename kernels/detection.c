@@ -70,7 +70,7 @@ enum vx_status vx_detection_check_time(const struct vx_detection *detection, con
 static enum vx_status measure_voxels(struct vx_detection *detection, struct error *error) {
   const struct vx_job *job = detection->job;
   int64_t most = detection->detector->voxelize.max_voxels;
-  struct vx_sizes sizes = {.columns = job->inputs[VX_POINTS].dims[1]};
+  struct vx_sizes sizes = {.row = job->inputs[VX_POINTS].dims[1]};
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++)
     sizes.voxels += job->point_counts[cloud] < most ? job->point_counts[cloud] : most;
   return vx_layout_of(VOXEL_TENSORS, &sizes, &detection->voxels, error);

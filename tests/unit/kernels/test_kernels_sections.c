@@ -132,10 +132,11 @@ static void points_on_curves_have_their_fates_too(void **state) {
   make_points();
   for (int i = 0; i < 2; i++) {
     asked.tensors = i ? VX_SERIAL_TENSORS : 0;
-    (void)run_cut(&asked, 3, section_points, counts);
-    struct outcome first = run_scan(&asked, points, 1000);
+    struct outcome cut = run_cut(&asked, 3, section_points, counts), first = run_scan(&asked, points, 1000);
     assert_memory_equal(&counts[0], &first.counts, offsetof(struct vx_counts, depth));
     assert_true(first.counts.kept > 0 && first.counts.not_finite > 0 && first.counts.out_of_lattice > 0);
+    free(cut.block);
+    free(first.block);
   }
 }
 
