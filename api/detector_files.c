@@ -119,6 +119,8 @@ static bool read_voxelize(struct detector_files *files, json_t *voxelize, struct
   if (!request) return error_set(error, "out of memory");
   if (!settings_read(request, voxelize, "a model", error) || !job_request_finish(request, error))
     return error_prefix(error, MODEL "voxelize: ");
+  if (request->job.params.voxelize.coordinates == VX_CYLINDER)
+    return error_set(error, MODEL "voxelize: coordinates is cylinder; a model takes voxels in x, y and z");
   return !request->job.params.voxelize.sampling.enabled ||
          error_set(error, MODEL "voxelize: fps is given; a model does not sample");
 }

@@ -197,6 +197,8 @@ static void what_is_wrong_with_model_json(void **state) {
       {"network", "1", "network is not an object"},
       {"decode", "null", "decode is not an object"},
       {"voxelize.fps", "5", "voxelize: fps is given; a model does not sample"},
+      {"voxelize", "{'coordinates':'cylinder','point_cloud_range':[0,-3,-4,50,3,2],'grid_shape':[9,9,9]}",
+       "voxelize: coordinates is cylinder; a model takes voxels in x, y and z"},
       {"encoder.size", "5", "encoder has a member 'size' that has no meaning there"},
       {"encoder.file", "''", "encoder.file is not a string of 1 to 255 bytes"},
       {"encoder.file", "'../x'", "encoder.file is '../x'; allowed: the name of a file beside it"},
