@@ -1,7 +1,5 @@
 """`python -m voxeld` is voxeld-client."""
 
-import sys
+from .cli.main import program
 
-from .cli.main import main
-
-sys.exit(main())
+program()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import re
@@ -24,6 +25,19 @@ from .poses import stamped
 from .run import DONE, FAILED, GOES_ON, INTERRUPTED, USAGE, Bar, asked, close, end, record
 from .scans import NPY, ROWS, Layout, NoScans, Path, Scan, UsageError, find
 from .watch import Watch
+
+
+def program() -> None:
+    """The command as a program. It ends at once: a thread that is inside Zenoh or a viewer while the interpreter shuts
+    down would abort the process."""
+    try:
+        status = main()
+    except SystemExit as end_of_options:  # after --help, or a usage error
+        status = end_of_options.code if isinstance(end_of_options.code, int) else DONE
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # the reader may have closed it
+            stream.flush()
+    os._exit(status)
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
