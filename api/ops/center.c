@@ -116,20 +116,12 @@ static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.center.nm
 static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.center.nms.class_agnostic, "yes");
 static const struct param outputs = PARAM_OUTPUTS(VX_DECODE_TENSORS, "all");
 
-static const struct param *const rows[] = {&param_preset,        &param_head,
-                                           &point_cloud_range,   &voxel_size,
-                                           &feature_map_stride,  &task_classes,
-                                           &rot_order,           &cell_labels,
-                                           &max_objects,         &score_threshold,
-                                           &iou_power,           &score_power,
-                                           &rectified_threshold, &nms,
-                                           &post_center_range,   &min_radius,
-                                           &nms_threshold,       &nms_pre_max,
-                                           &nms_post_max,        &class_agnostic,
-                                           &param_class_names,   &outputs,
-                                           &param_points_region, &param_output_region,
-                                           &param_metadata,      &param_latest,
-                                           &param_timeout_ms,    NULL};
+static const struct param *const rows[] = {
+    &param_preset,      &param_head,    &point_cloud_range,   &voxel_size,   &feature_map_stride,
+    &task_classes,      &rot_order,     &cell_labels,         &max_objects,  &score_threshold,
+    &iou_power,         &score_power,   &rectified_threshold, &nms,          &post_center_range,
+    &min_radius,        &nms_threshold, &nms_pre_max,         &nms_post_max, &class_agnostic,
+    &param_class_names, &outputs,       PARAMS_OF_ANSWER,     NULL};
 PARAM_ROWS_FIT(rows);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

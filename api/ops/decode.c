@@ -129,35 +129,12 @@ static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.decode.nm
 static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.decode.nms.class_agnostic, "yes");
 static const struct param outputs = PARAM_OUTPUTS(VX_DECODE_TENSORS, "all");
 
-static const struct param *const rows[] = {&param_preset,
-                                           &param_head,
-                                           &point_cloud_range,
-                                           &anchor_sizes,
-                                           &anchor_bottoms,
-                                           &anchor_rotations,
-                                           &task_classes,
-                                           &task_sizes,
-                                           &heading,
-                                           &velocity,
-                                           &align_center,
-                                           &dir_offset,
-                                           &dir_limit_offset,
-                                           &dir_bins,
-                                           &labels,
-                                           &score_threshold,
-                                           &nms_groups,
-                                           &nms_threshold,
-                                           &nms_pre_max,
-                                           &nms_post_max,
-                                           &class_agnostic,
-                                           &param_class_names,
-                                           &outputs,
-                                           &param_points_region,
-                                           &param_output_region,
-                                           &param_metadata,
-                                           &param_latest,
-                                           &param_timeout_ms,
-                                           NULL};
+static const struct param *const rows[] = {
+    &param_preset,     &param_head,        &point_cloud_range, &anchor_sizes,    &anchor_bottoms,
+    &anchor_rotations, &task_classes,      &task_sizes,        &heading,         &velocity,
+    &align_center,     &dir_offset,        &dir_limit_offset,  &dir_bins,        &labels,
+    &score_threshold,  &nms_groups,        &nms_threshold,     &nms_pre_max,     &nms_post_max,
+    &class_agnostic,   &param_class_names, &outputs,           PARAMS_OF_ANSWER, NULL};
 PARAM_ROWS_FIT(rows);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

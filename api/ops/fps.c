@@ -15,9 +15,8 @@ static const struct param start = PARAM_START(job.params.fps.sampling.start);
 static const struct param outputs =
     PARAM_OUTPUTS(VX_SAMPLED_TENSORS | VX_CHAIN_TENSORS, "sampled_indices and sampled_points");
 
-static const struct param *const rows[] = {&num_samples,    &param_preset, PARAMS_OF_POINTS,     &param_steps,
-                                           &start,          &outputs,      &param_points_region, &param_output_region,
-                                           &param_metadata, &param_latest, &param_timeout_ms,    NULL};
+static const struct param *const rows[] = {&num_samples, &param_preset, PARAMS_OF_POINTS, &param_steps,
+                                           &start,       &outputs,      PARAMS_OF_ANSWER, NULL};
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {

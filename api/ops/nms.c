@@ -15,10 +15,8 @@ static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.nms.post_
 static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.nms.class_agnostic, "yes");
 static const struct param outputs = PARAM_OUTPUTS(VX_NMS_TENSORS, "kept_indices");
 
-static const struct param *const rows[] = {
-    &param_preset, &box_counts,          &iou_threshold,       &nms_pre_max,    &nms_post_max, &class_agnostic,
-    &outputs,      &param_points_region, &param_output_region, &param_metadata, &param_latest, &param_timeout_ms,
-    NULL};
+static const struct param *const rows[] = {&param_preset,   &box_counts, &iou_threshold,   &nms_pre_max, &nms_post_max,
+                                           &class_agnostic, &outputs,    PARAMS_OF_ANSWER, NULL};
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {

@@ -159,28 +159,9 @@ static const struct param empty = {
 static const struct param outputs =
     PARAM_OUTPUTS(VX_RANGE_IMAGE_TENSORS | VX_CHAIN_TENSORS, "range_image, range_indices, range_mask and point_pixels");
 
-static const struct param *const rows[] = {&param_preset,
-                                           PARAMS_OF_POINTS,
-                                           &param_steps,
-                                           &height,
-                                           &width,
-                                           &image_rows,
-                                           &fov_up,
-                                           &fov_down,
-                                           &ring,
-                                           &outside,
-                                           &winner,
-                                           &channels,
-                                           &means,
-                                           &stds,
-                                           &empty,
-                                           &outputs,
-                                           &param_points_region,
-                                           &param_output_region,
-                                           &param_metadata,
-                                           &param_latest,
-                                           &param_timeout_ms,
-                                           NULL};
+static const struct param *const rows[] = {
+    &param_preset, PARAMS_OF_POINTS, &param_steps, &height, &width, &image_rows, &fov_up,  &fov_down,        &ring,
+    &outside,      &winner,          &channels,    &means,  &stds,  &empty,      &outputs, PARAMS_OF_ANSWER, NULL};
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {

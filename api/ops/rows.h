@@ -21,6 +21,9 @@ extern const struct param param_preset, param_num_features, param_dtype, param_s
   &param_num_features, &param_dtype, &param_scale, &param_filter, &param_format, &param_fields,                        \
       &param_intensity_scale, &param_point_counts, PARAMS_OF_STREAMS, PARAMS_OF_TIMES
 
+// Where the points and the answer are, and how the request is answered: the last rows of each operation.
+#define PARAMS_OF_ANSWER &param_points_region, &param_output_region, &param_metadata, &param_latest, &param_timeout_ms
+
 // The row `outputs` of an operation that can write these tensors.
 #define PARAM_OUTPUTS(allowed_tensors, text)                                                                           \
   {                                                                                                                    \

@@ -41,9 +41,7 @@ static const struct param batch_size = {
 };
 static const struct param outputs = PARAM_OUTPUTS(VX_SCATTER_TENSORS, "bev_features");
 
-static const struct param *const rows[] = {
-    &param_preset,        &grid_size,      &batch_size,   &outputs,          &param_points_region,
-    &param_output_region, &param_metadata, &param_latest, &param_timeout_ms, NULL};
+static const struct param *const rows[] = {&param_preset, &grid_size, &batch_size, &outputs, PARAMS_OF_ANSWER, NULL};
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {

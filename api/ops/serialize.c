@@ -96,21 +96,9 @@ static const struct param strides = {
 static const struct param outputs = PARAM_OUTPUTS(VX_SERIAL_TENSORS | VX_POOL_TENSORS | VX_CHAIN_TENSORS,
                                                   "points, the tensors serialized and, with strides, those of pools");
 
-static const struct param *const rows[] = {&param_preset,
-                                           PARAMS_OF_POINTS,
-                                           &param_steps,
-                                           &voxel_size,
-                                           &orders,
-                                           &depth,
-                                           &grid_origin,
-                                           &strides,
-                                           &outputs,
-                                           &param_points_region,
-                                           &param_output_region,
-                                           &param_metadata,
-                                           &param_latest,
-                                           &param_timeout_ms,
-                                           NULL};
+static const struct param *const rows[] = {&param_preset, PARAMS_OF_POINTS, &param_steps, &voxel_size,
+                                           &orders,       &depth,           &grid_origin, &strides,
+                                           &outputs,      PARAMS_OF_ANSWER, NULL};
 PARAM_ROWS_FIT(rows);
 
 #define WITH_STRIDES "with strides"

@@ -5,9 +5,7 @@
 
 static const struct param outputs = PARAM_OUTPUTS(VX_CHAIN_TENSORS, "points and point_indices");
 
-static const struct param *const rows[] = {&param_preset,        PARAMS_OF_POINTS,     &outputs,
-                                           &param_points_region, &param_output_region, &param_metadata,
-                                           &param_latest,        &param_timeout_ms,    NULL};
+static const struct param *const rows[] = {&param_preset, PARAMS_OF_POINTS, &outputs, PARAMS_OF_ANSWER, NULL};
 PARAM_ROWS_FIT(rows);
 
 const struct operation operation_transform = {

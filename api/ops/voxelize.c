@@ -219,11 +219,7 @@ static const struct param *const rows[] = {&param_preset,
                                            &intensity_range,
                                            &ground_z,
                                            &outputs,
-                                           &param_points_region,
-                                           &param_output_region,
-                                           &param_metadata,
-                                           &param_latest,
-                                           &param_timeout_ms,
+                                           PARAMS_OF_ANSWER,
                                            NULL};
 PARAM_ROWS_FIT(rows);
 
