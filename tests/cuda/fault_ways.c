@@ -157,7 +157,6 @@ static void set_transform(const struct way *way, struct vx_job *job) {
                                                            {0, 1, 0, 3, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}};
   static const struct vx_box cut = {{-1, -1, -1}, {2, 2, 2}};
   static struct vx_chain chains[2];
-  static struct vx_chain_report report;
   struct vx_chain *chain = &chains[way->filtered];
   struct vx_transform *params = &chain->steps[0].params.transform;
   chain->count = 1;
@@ -168,7 +167,6 @@ static void set_transform(const struct way *way, struct vx_job *job) {
                                   .num_matrices = way->filtered ? CLOUDS : 1,
                                   .matrices = matrices[0]};
   job->chain = chain;
-  job->report = &report;
 }
 
 // The maps of a head with two candidates per cell, from the same numbers as the points.
@@ -279,6 +277,7 @@ static void set_image(const struct way *way, struct vx_job *job) {
 
 // The job of a way. It has more boxes than are ranked without a selection, and more than one chunk holds.
 struct vx_job way_job(const struct way *way) {
+  static struct vx_chain_report report;
   struct vx_job asked = {
       .op = way->op, .inputs = {vx_points_of(way->input, 0, COLUMNS, NULL)}, .tensors = way->tensors};
   if (way->op == VX_VOXELIZE) asked.params.voxelize = voxelize_of(way);
@@ -288,6 +287,7 @@ struct vx_job way_job(const struct way *way) {
   if (way->op == VX_SERIALIZE) set_serialize(way, &asked);
   if (way->op == VX_RANGE_IMAGE_OP) set_image(way, &asked);
   if (vx_operations[way->op].needs_detector) set_detector(way, &asked);
+  if (asked.chain) asked.report = &report;
   if (way->with == SAMPLED)
     *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = INT64_MAX};
   if (way->with == SECTIONED) asked.sections = (struct vx_sections){.count = WAY_SECTIONS, .points = section_points};
