@@ -54,7 +54,8 @@ static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, 
   if (layout->bytes > most || job->head_bytes > most - layout->bytes)
     return vx_refuse(error, too_large, layout->bytes, most);
   job->result.length = job->head_bytes + layout->bytes;
-  if (job->shared && !sinks_reserve(job)) return VX_REFUSED;
+  bool is_file = kind->write && sinks_take_answer(job);  // its length is known once it is written
+  if (job->shared && !is_file && !sinks_reserve(job)) return VX_REFUSED;
   job->work.output_ptrs = NULL;
   char *memory = job->shared ? sinks_reach(job) : NULL;
   job->work.pinned = memory || source_rows(job);

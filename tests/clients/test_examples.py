@@ -1,4 +1,4 @@
-"""The examples of README.md and docs/*.md do what they say.
+"""The examples of README.md, docs/*.md and docs/contribute/files.md do what they say.
 
 The commands and programs of a page run in the order in which they stand, in one shell and one new folder. They find
 what the quickstart leaves: a daemon at localhost:8080, scan.bin, and the variables VOXELD and PATH. Where a page shows
@@ -21,7 +21,7 @@ import unittest
 
 from daemon import BIN, PATIENCE, ROOT, SCAN, Daemon, voxeld_binary, wait_until
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "docs/contribute/files.md"]
 SETS_UP = ("README.md", "quickstart.md")  # pages that start from a clone
 # Commands that are not run, by how they begin: they install, name files that only a reader has, or do not end.
 NOT_RUN = (

@@ -182,6 +182,14 @@ class Order(unittest.TestCase):
         self.assertEqual(str(bridge.stopped), "a bug")
 
 
+class Asking(unittest.TestCase):
+    def test_an_answer_without_a_message(self):
+        client = mock.Mock(file_bytes=lambda *_, **__: ros.MAGIC + ros.MAGIC)
+        asker = live.Asker(client, "voxelize", {})
+        with self.assertRaisesRegex(voxeld.BadAnswer, "the answer of voxelize has no message"):
+            asker.ask(live.Message(1, message(), "sensor_msgs/msg/PointCloud2", 0.0))
+
+
 class Counting(unittest.TestCase):
     def setUp(self):
         self.now = 0.0

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -87,6 +88,14 @@ class Regions(FaultCase):
             self.refused(reply, 422, "the region's part has 100", "output_region")
         self.assertEqual(self.memory.read(ROOM, SIZE), before)
         self.works()
+
+    def test_the_error_has_the_bytes_of_the_whole_answer(self):
+        for accept in ("application/vnd.safetensors", "application/x-npz", "application/x-shuffled-safetensors"):
+            told = self.ask(output=f"a,{SIZE},100", headers={"Accept": accept}).json()["detail"]
+            needed = int(re.search(r"the answer has (\d+) bytes", told)[1])
+            reply = self.ask(output=f"a,{SIZE},{ROOM}", headers={"Accept": accept})
+            self.assertEqual(reply.status, 200, reply)
+            self.assertLess(abs(reply.json()["output_region"]["bytes"] - needed), 256, accept)  # of times in the text
 
     def test_only_parts_of_answered_jobs_are_counted(self):
         parts = lambda: sum(self.daemon.status()["shared_memory"][f"parts_{way}"] for way in ("in_place", "copied"))

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Generic, NamedTuple, Optional, TypeVar, 
 from .. import ros, tensors
 from ..cdr import Bytes
 from ..client import Client
-from ..errors import Error, Problem, Superseded
+from ..errors import BadAnswer, Error, Problem, Superseded
 from ..operations import DetectResult
 from ..result import Result
 from .answers import KINDS
@@ -200,7 +200,7 @@ class Asker:
         self._file: Callable[..., Any] = client.file_bytes
 
     def ask(self, message: Message) -> Answer:
-        """ValueError if the message does not have the form of its type."""
+        """ValueError if the message does not have the form of its type, BadAnswer if the answer has no message."""
         cloud = ros.cloud_of(message.kind, message.content)
         given = {"format": cloud.format, **self._parameters}
         if self._operation == DETECT:
@@ -208,7 +208,9 @@ class Asker:
             result = DetectResult(*tensors.parse(file))
             return Answer(cloud.header, cloud.body, ros.detections(result, cloud.header), result)
         file = self._file(self._operation, cloud.body, ros.MCAP, **given)
-        return Answer(cloud.header, cloud.body, next(iter(ros.clouds(file, cloud.header).values())), None)
+        for own in ros.clouds(file, cloud.header).values():
+            return Answer(cloud.header, cloud.body, own, None)
+        raise BadAnswer(f"the answer of {self._operation} has no message")
 
 
 def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], say: Callable[[str], None]) -> None:
