@@ -277,7 +277,8 @@ void sweeps_end(struct job *job) {
   if (!stream->turn.stream && !stream->sweep) return;
   const struct sweep_shape shape = shape_of(job);
   struct sweep *kept = kept_of(job);
-  if (kept && (job->result.answered || job->result.error.kind == ERROR_SUPERSEDED))
+  stream->turn.superseded = job->result.error.kind == ERROR_SUPERSEDED;
+  if (kept && (job->result.answered || stream->turn.superseded))
     keep_sweeps(streams_of(job), &stream->turn, &job->asked.stream, &shape, kept, stream->lost_sweeps);
   sweeps_leave(streams_of(job), stream->sweep);
   stream->sweep = NULL;

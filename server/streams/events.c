@@ -172,9 +172,10 @@ static void write_stream(const struct event *event, struct text *out) {
   bool newest = event->kind == EVENT_SWEEP || event->kind == EVENT_OPEN;
   if (newest && event->sweeps) json_printf(out, "time:%g", event->time);
   if (event->kind == EVENT_SWEEP)
-    json_printf(out, "begun:%i repeated:%i points:{received:%ld removed_close:%ld joined:%ld not_finite:%ld}",
-                event->begun, event->repeated, points->received, points->removed_close, points->joined,
-                points->not_finite);
+    json_printf(out,
+                "begun:%i repeated:%i superseded:%i points:{received:%ld removed_close:%ld joined:%ld not_finite:%ld}",
+                event->begun, event->repeated, event->superseded, points->received, points->removed_close,
+                points->joined, points->not_finite);
   if (event->kind == EVENT_EVICTED || event->kind == EVENT_EXPIRED) json_printf(out, "dropped:%ld", event->count);
 }
 

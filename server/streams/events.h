@@ -45,6 +45,7 @@ struct event {
   int64_t count;                  // EVICTED, EXPIRED: sweeps; LOST: events
   double time;                    // OPEN, SWEEP: of the newest sweep
   bool begun, repeated;           // SWEEP
+  bool superseded;                // SWEEP: the sweep's request got no answer
   struct join_counts points;      // SWEEP
   const char *reason;             // END
 };

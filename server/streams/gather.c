@@ -195,10 +195,12 @@ static void put(struct streams *streams, struct stream *stream, const struct see
 }
 
 // Keeps the request's sweeps, shape and terms, and sends the event.
-static void keep(struct streams *streams, struct stream *stream, const struct stream_terms *terms,
+static void keep(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost) HOLDS(streams->lock) {
+  struct stream *stream = turn->stream;
   struct event event = {.kind = EVENT_SWEEP, .time = own->time, .points = own->counts, .begun = stream->count == 0};
   struct seen seen;
+  event.superseded = turn->superseded;
   event.repeated = stream->count > 0 && stream->sweeps[0]->time == own->time;
   int32_t replaced = see(stream, own, terms->sweeps, &seen);
   put(streams, stream, &seen, replaced);
@@ -224,6 +226,6 @@ void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct
   while ((sweep = sweep->next));
   lock_acquire(&streams->lock);
   turn->evicted = turn->expired = 0;
-  if (!turn->stream->dropped) keep(streams, turn->stream, terms, shape, own, lost);
+  if (!turn->stream->dropped) keep(streams, turn, terms, shape, own, lost);
   streams_unlock(streams);
 }

@@ -16,6 +16,7 @@ struct stream_turn {
   double time;                              // of the request's newest sweep
   bool listed;                              // the time is from `times`, not from `time`
   int64_t evicted, expired;                 // sweeps that the answer should report
+  bool superseded;                          // a newer request superseded this one, which only keeps its sweep
   void (*begin)(struct stream_turn *turn);  // called on any thread when a turn that waited begins
 };
 

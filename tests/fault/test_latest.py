@@ -19,6 +19,7 @@ from client import (
     rows,
     wait_until,
 )
+from events import Subscriber
 
 OTHER = "127.0.0.2"
 SHORT = "/v1/fps?num_features=3&num_samples=3"
@@ -200,6 +201,7 @@ class Latest(Held):
 
     def test_sweeps_are_kept(self):
         """All wait in the stream: a sampling has the turn."""
+        subscriber = self.enterContext(Subscriber(self.daemon, "/v1/streams/s/events"))
         self.assertEqual(self.daemon.post(self.path(1), self.sweep(1)).status, 200)
         self.hold(source=None, more="&stream=s&sweeps=4&pose=0,0,0,1,0,0,0&time=1.5")
         replies = [self.post_sweep(time, lambda time=time: self.waiting() == time - 1) for time in (2, 3, 4)]
@@ -211,6 +213,8 @@ class Latest(Held):
         self.assertEqual(replies[-1].result().tensors(), self.reference(1, 2, 3, 4))
         kept = self.daemon.get("/v1/streams/s").json()["sweeps"]
         self.assertEqual([sweep["time"] for sweep in kept], [4, 3, 2, 1])
+        told = [data for name, data in (subscriber.next() for _ in range(5)) if name == "sweep"]
+        self.assertEqual([each["superseded"] for each in told], [False, True, True, False])
 
     def test_sweeps_that_wait_for_a_worker_are_kept(self):
         """The first has the turn and waits in the queue, the others wait in the stream."""

@@ -14,10 +14,10 @@ ROOF = f"""event: open
 data: {{"stream":"roof","sweeps":0}}
 
 event: sweep
-data: {{"stream":"roof","sweeps":1,"time":1,"begun":true,"repeated":false,{POINTS}}}
+data: {{"stream":"roof","sweeps":1,"time":1,"begun":true,"repeated":false,"superseded":false,{POINTS}}}
 
 event: sweep
-data: {{"stream":"roof","sweeps":2,"time":2.5,"begun":false,"repeated":false,{POINTS}}}
+data: {{"stream":"roof","sweeps":2,"time":2.5,"begun":false,"repeated":false,"superseded":false,{POINTS}}}
 
 """
 

@@ -264,8 +264,8 @@ static void texts(void **state) {
                          .time = 0.1,
                          .repeated = true,
                          .points = {.received = 9, .removed_close = 2, .joined = 7, .not_finite = 1}},
-         "event: sweep\ndata: {\"stream\":\"a\",\"sweeps\":2,\"time\":0.1,\"begun\":false,\"repeated\":true,\"points\":"
-         "{\"received\":9,\"removed_close\":2,\"joined\":7,\"not_finite\":1}}\n\n");
+         "event: sweep\ndata: {\"stream\":\"a\",\"sweeps\":2,\"time\":0.1,\"begun\":false,\"repeated\":true,"
+         "\"superseded\":false,\"points\":{\"received\":9,\"removed_close\":2,\"joined\":7,\"not_finite\":1}}\n\n");
   writes(&(struct event){.kind = EVENT_EVICTED, .stream = "a", .sweeps = 1, .count = 3},
          "event: evicted\ndata: {\"stream\":\"a\",\"sweeps\":1,\"dropped\":3}\n\n");
   writes(&(struct event){.kind = EVENT_EXPIRED, .stream = "a", .count = 3},
