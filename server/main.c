@@ -90,7 +90,7 @@ static void warn_of_variables(void) {
 // Names the page at each listener that a browser can reach.
 static void say_page(void) {
   const char *scheme = server.options.tls_cert[0] ? "https" : "http";
-  for (const char *address = server.http.address; *address;) {
+  for (const char *address = server.http.service.address; *address;) {
     int length = (int)strcspn(address, ",");
     if (strncmp(address, "unix:", 5) != 0) printf("open %s://%.*s/ in a browser\n", scheme, length, address);
     address += length + (address[length] == ',');

@@ -19,7 +19,6 @@
 #include "server/jobs/jobs.h"
 #include "server/jobs/warm.h"
 #include "server/net/watcher.h"
-#include "server/pages/view.h"
 
 // All rooms. Owns what they hold.
 struct server {
@@ -38,7 +37,6 @@ struct server {
   struct jobs jobs;
   struct warm_progress warming;
   struct http http;
-  struct view view;
 };
 
 // ---- server.c: the rooms --------------------------------------------------------------------------------------------

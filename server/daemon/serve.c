@@ -53,9 +53,9 @@ bool serve_start(struct server *server, struct error *error) {
 }
 
 int serve(struct server *server) {
-  const char *pages = server->http.pages_address;
-  notify_supervisor("READY=1\nSTATUS=listening on %s%s%s", server->http.address, pages[0] ? ", for pages on " : "",
-                    pages);
+  const char *pages = server->http.service.pages_address;
+  notify_supervisor("READY=1\nSTATUS=listening on %s%s%s", server->http.service.address,
+                    pages[0] ? ", for pages on " : "", pages);
   int number;
   while ((number = signals_wait()) == SIGHUP) reload_ask();
   signals_drain(number);

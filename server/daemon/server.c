@@ -25,6 +25,7 @@ static void hand_to_http(struct server *server) {
   server->http.service = (struct service){.options = &server->options,
                                           .phase = &server->phase,
                                           .started_ns = server->started_ns,
+                                          .started_unix_s = server->started_unix_s,
                                           .counters = &server->counters,
                                           .catalog = &server->catalog,
                                           .access = &server->access,
@@ -33,18 +34,7 @@ static void hand_to_http(struct server *server) {
                                           .watcher = &server->watcher,
                                           .jobs = &server->jobs,
                                           .pages = pages,
-                                          .view = &server->view};
-  server->view = (struct view){.options = &server->options,
-                               .phase = &server->phase,
-                               .started_ns = &server->started_ns,
-                               .started_unix_s = &server->started_unix_s,
-                               .counters = &server->counters,
-                               .watcher = &server->watcher,
-                               .catalog = &server->catalog,
-                               .clients = &server->clients,
-                               .jobs = &server->jobs,
-                               .warming = &server->warming,
-                               .http = &server->http};
+                                          .warming = &server->warming};
 }
 
 bool server_check(struct server *server, struct error *error) {
@@ -144,8 +134,8 @@ static void log_listening(const struct server *server) {
   const struct device *device = devices_main(devices);
   struct log_line line;
   log_begin(&line, LOG_NOTICE, "listening");
-  log_string(&line, "address", server->http.address);
-  if (server->http.pages_address[0]) log_string(&line, "pages", server->http.pages_address);
+  log_string(&line, "address", server->http.service.address);
+  if (server->http.service.pages_address[0]) log_string(&line, "pages", server->http.service.pages_address);
   log_string(&line, "version", VOXELD_VERSION);
   log_string(&line, "backend", device->backend->name);
   log_string(&line, "device", device->description.name);

@@ -254,14 +254,15 @@ bool http_check(struct http *http, struct error *error) {
 
 // Opens the listeners of both lists, and writes their addresses.
 static bool open_listeners(struct http *http, struct error *error) {
-  const struct options *options = http->service.options;
-  struct listen_rules rules = rules_of(&http->service);
+  struct service *service = &http->service;
+  const struct options *options = service->options;
+  struct listen_rules rules = rules_of(service);
   struct listeners *listeners = &http->listeners;
   if (!listeners_open(listeners, options->listen, &rules, error)) return false;
   rules.pages = true;
   if (options->pages_listen[0] && !listeners_open(listeners, options->pages_listen, &rules, error)) return false;
-  struct text all = text_over(http->address, sizeof http->address);
-  struct text pages = text_over(http->pages_address, sizeof http->pages_address);
+  struct text all = text_over(service->address, sizeof service->address);
+  struct text pages = text_over(service->pages_address, sizeof service->pages_address);
   for (int i = 0; i < listeners->count; i++) {
     struct text *text = listeners->at[i].pages ? &pages : &all;
     text_printf(text, "%s%s", text->length ? "," : "", listeners->at[i].address);

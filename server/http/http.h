@@ -31,9 +31,6 @@ struct http {
   struct listeners listeners;
   struct acceptor acceptor;
   struct listener_daemon daemons[LISTENERS_MAX * LISTENER_LISTS];
-  // The addresses of the listeners as bound, separated by commas: of those that serve everything, and of those that
-  // serve only pages.
-  char address[1100], pages_address[1100];
 };
 
 // The version of the library that is loaded; the library's own text.
@@ -95,8 +92,7 @@ enum MHD_Result request_reply(struct request *request);
 VX_WARN_UNUSED bool request_make_page(struct job *job);
 // The response of a page that lasts: events of streams, sent as they happen. While there is no event the connection is
 // suspended; the thread that causes one resumes it. NULL with the request's problem.
-struct MHD_Response *subscription_response(struct request *request, const struct page *page,
-                                           const struct page_asked *asked);
+struct MHD_Response *subscription_response(struct request *request, const struct page_asked *asked);
 
 // Counts a finished request and writes its log line. `aborted`: the client left before its answer was sent.
 void request_account(struct request *request, bool aborted);

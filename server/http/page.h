@@ -10,9 +10,10 @@
 #include "api/base/problem.h"
 #include "api/base/text.h"
 
-struct view;  // what pages show; defined in pages/
 struct client;
 struct job;
+struct page;
+struct service;
 struct subscriber;
 
 enum { PAGE_BODY_MAX = 16384 };  // bytes of a POST's body
@@ -20,6 +21,8 @@ enum { PAGE_BODY_MAX = 16384 };  // bytes of a POST's body
 
 // Who asks for a page, and for what.
 struct page_asked {
+  struct service *service;
+  const struct page *page;
   const char *name;       // the part of the path that matches the route's *, or ""
   const char *version;    // of a model, if the path names one, or ""
   const char *user;       // by token or certificate; "": known by address only
@@ -36,24 +39,24 @@ struct page_header {
 
 struct page {
   const char *name;        // replaces the name in `page_asked`; NULL: the name comes from the path
+  const char *text;        // for a `write` that writes nothing else
   const char *media_type;  // NULL: `media_type_of` has it
   const char *(*media_type_of)(const char *name);
   const char *(*tag_of)(const char *name);  // the page's ETag; no ETag if this or its result is NULL
   const struct page_header *headers;  // more headers of an answer without a problem, up to a NULL name; NULL: none
   // Writes the page to `out`. False with an error. The page is first measured, then written, so this is called twice or
   // more for one answer. NULL: the endpoint has no page.
-  bool (*write)(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
+  bool (*write)(const struct page_asked *asked, struct text *out, struct error *error);
   // Makes a file, as the output of a job. A worker calls it, since it may take long. False with the job's problem.
   // NULL: `write` makes the page.
-  bool (*fill)(const struct view *view, const struct page_asked *asked, struct job *job);
+  bool (*fill)(const struct page_asked *asked, struct job *job);
   // The length of that file, for HEAD. -1: unknown until the file is made.
-  bool (*measure)(const struct view *view, const struct page_asked *asked, int64_t *length, struct error *error);
+  bool (*measure)(const struct page_asked *asked, int64_t *length, struct error *error);
   // Subscribes to events that the page reports as they happen. The answer lasts until the client or the server ends it.
-  bool (*follow)(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
-                 struct error *error);
+  bool (*follow)(const struct page_asked *asked, struct subscriber *subscriber, struct error *error);
   // Does what a POST or DELETE asks for, once, before the page is written. False with an error. NULL: there is nothing
   // to do.
-  bool (*act)(const struct view *view, const struct page_asked *asked, struct error *error);
+  bool (*act)(const struct page_asked *asked, struct error *error);
 };
 
 #endif

@@ -38,7 +38,9 @@ static const char *media_type_of_page(const struct request *request, const struc
 
 static struct page_asked asked_of(const struct request *request, const struct page *page) {
   const struct page_body *body = request->page_body;
-  return (struct page_asked){.name = name_of(request, page),
+  return (struct page_asked){.service = request->service,
+                             .page = page,
+                             .name = name_of(request, page),
                              .version = request->names.version,
                              .user = request->user,
                              .address = request->address,
@@ -52,16 +54,15 @@ static struct page_asked asked_of(const struct request *request, const struct pa
 // If the page outgrows this room too (a reload has added presets), it is measured again.
 static struct MHD_Response *response_of_page(struct request *request, const struct page *page) {
   enum { GROWTH = 4096 };
-  const struct view *view = request->service->view;
   struct page_asked asked = asked_of(request, page);
-  if (page->act && !page->act(view, &asked, &request->error)) return NULL;
+  if (page->act && !page->act(&asked, &request->error)) return NULL;
   struct text text;
   char *memory = NULL;
   bool written;
   do {
     free(memory);
     text = text_over(NULL, 0);
-    if (!page->write(view, &asked, &text, &request->error)) return NULL;
+    if (!page->write(&asked, &text, &request->error)) return NULL;
     size_t size = text.length + GROWTH;
     memory = malloc(size);
     if (!memory) {
@@ -69,7 +70,7 @@ static struct MHD_Response *response_of_page(struct request *request, const stru
       return NULL;
     }
     text = text_over(memory, size);
-    written = page->write(view, &asked, &text, &request->error);
+    written = page->write(&asked, &text, &request->error);
   } while (written && !text_complete(&text));
   struct MHD_Response *response =
       written ? MHD_create_response_from_buffer(text.length, memory, MHD_RESPMEM_MUST_FREE) : NULL;
@@ -82,7 +83,7 @@ bool request_make_page(struct job *job) {
   struct request *request = request_of_job(job);
   const struct page *page = &request->service->pages[request->endpoint];
   struct page_asked asked = asked_of(request, page);
-  return page->fill(request->service->view, &asked, job);
+  return page->fill(&asked, job);
 }
 
 // NOLINTNEXTLINE(readability-non-const-parameter): the library's type
@@ -106,7 +107,7 @@ static struct MHD_Response *head_of_length(int64_t length) {
 static struct MHD_Response *response_of_file(struct request *request, const struct page *page) {
   struct page_asked asked = asked_of(request, page);
   int64_t length;
-  if (!page->measure(request->service->view, &asked, &length, &request->error)) return NULL;
+  if (!page->measure(&asked, &length, &request->error)) return NULL;
   return head_of_length(length);
 }
 
@@ -114,7 +115,7 @@ static struct MHD_Response *response_of_file(struct request *request, const stru
 static struct MHD_Response *response_of_events(struct request *request, const struct page *page) {
   struct page_asked asked = asked_of(request, page);
   if (strcmp(request->method, "HEAD") == 0) return head_of_length(-1);
-  return subscription_response(request, page, &asked);
+  return subscription_response(request, &asked);
 }
 
 static const char *tag_of_page(const struct request *request, const struct page *page) {

@@ -30,6 +30,8 @@
 #include "server/net/peer.h"
 #include "server/net/watcher.h"
 
+struct warm_progress;
+
 struct request_counts {
   atomic_llong begun;   // all requests since the start
   atomic_llong open;    // requests whose headers have arrived and whose answer is not yet sent
@@ -42,8 +44,8 @@ struct request_counts {
 struct service {
   // Given.
   const struct options *options;
-  const atomic_int *phase;  // enum phase
-  int64_t started_ns;       // by clock_ns
+  const atomic_int *phase;             // enum phase
+  int64_t started_ns, started_unix_s;  // by clock_ns, and in seconds since 1970
   struct counters *counters;
   struct catalog *catalog;
   struct access *access;
@@ -52,12 +54,15 @@ struct service {
   struct watcher *watcher;
   struct jobs *jobs;
   const struct page *pages;  // [ENDPOINT_COUNT]
-  const struct view *view;   // what pages show
+  const struct warm_progress *warming;
 
   // The room's own.
   struct library library;
   struct gate gate;
   struct request_counts requests;
+  // The addresses of the listeners as bound, separated by commas: of those that serve everything, and of those that
+  // serve only pages.
+  char address[1100], pages_address[1100];
 };
 
 // The states, each with its owner.

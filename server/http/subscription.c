@@ -72,8 +72,7 @@ static void end_subscription(void *cls) {
   free(own);
 }
 
-struct MHD_Response *subscription_response(struct request *request, const struct page *page,
-                                           const struct page_asked *asked) {
+struct MHD_Response *subscription_response(struct request *request, const struct page_asked *asked) {
   struct subscription *own = malloc(sizeof *own);
   if (!own) {
     error_refuse(&request->error, ERROR_MEMORY_FULL, NULL, "there is no memory for a subscription now");
@@ -88,7 +87,7 @@ struct MHD_Response *subscription_response(struct request *request, const struct
   own->subscriber.came_ns = request->started_ns;
   own->subscriber.sleep = sleep_now;
   own->subscriber.wake = wake_up;
-  if (!page->follow(request->service->view, asked, &own->subscriber, &request->error)) {
+  if (!asked->page->follow(asked, &own->subscriber, &request->error)) {
     free(own);
     return NULL;
   }

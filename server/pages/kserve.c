@@ -7,26 +7,23 @@
 
 // ---- the server -----------------------------------------------------------------------------------------------------
 
-bool kserve_write_live(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error) {
-  (void)view, (void)asked, (void)error;
+bool kserve_write_live(const struct page_asked *asked, struct text *out, struct error *error) {
+  (void)asked, (void)error;
   json_printf(out, "{live:true}\n");
   return true;
 }
 
-bool kserve_write_ready(const struct view *view, const struct page_asked *asked, struct text *out,
-                        struct error *error) {
-  (void)asked;
-  if (!view_is_ready(view, error)) return false;
+bool kserve_write_ready(const struct page_asked *asked, struct text *out, struct error *error) {
+  if (!service_is_ready(asked->service, error)) return false;
   json_printf(out, "{ready:true}\n");
   return true;
 }
 
-bool kserve_write_server(const struct view *view, const struct page_asked *asked, struct text *out,
-                         struct error *error) {
-  (void)asked, (void)error;
+bool kserve_write_server(const struct page_asked *asked, struct text *out, struct error *error) {
+  (void)error;
   json_printf(out, "{name:'voxeld' version:%s extensions:['binary_tensor_data' 'parameters'", VOXELD_VERSION);
   json_printf(out, "'model_configuration' 'model_repository' 'statistics'");
-  if (view->options->allow_shared_memory) json_put_string(out, "system_shared_memory");
+  if (asked->service->options->allow_shared_memory) json_put_string(out, "system_shared_memory");
   json_printf(out, "]}\n");
   return true;
 }
@@ -34,71 +31,68 @@ bool kserve_write_server(const struct view *view, const struct page_asked *asked
 // ---- models ---------------------------------------------------------------------------------------------------------
 
 // Writes the part of a page about one model.
-typedef void (*model_writer)(const struct view *view, const struct model *model, struct text *out);
+typedef void (*model_writer)(struct service *service, const struct model *model, struct text *out);
 
 // If `serving`, refuses models that do not serve.
-static bool write_one(const struct view *view, const struct page_asked *asked, bool serving, model_writer writer,
-                      struct text *out, struct error *error) {
+static bool write_one(const struct page_asked *asked, bool serving, model_writer writer, struct text *out,
+                      struct error *error) {
   struct job_request memory = {0};
   struct model model;
-  bool good = model_find(catalog_acquire(view->catalog), asked->name, asked->version, &memory, &model, error) &&
-              (!serving || model_serves(&model, error));
-  if (good) writer(view, &model, out);
-  catalog_release(view->catalog);
+  bool good =
+      model_find(catalog_acquire(asked->service->catalog), asked->name, asked->version, &memory, &model, error) &&
+      (!serving || model_serves(&model, error));
+  if (good) writer(asked->service, &model, out);
+  catalog_release(asked->service->catalog);
   pool_close(&memory.pool);
   return good;
 }
 
 // Writes all models as the elements of a list. If `serving`, leaves out models that do not serve.
-static void write_each(const struct view *view, bool serving, model_writer writer, struct text *out) {
+static void write_each(struct service *service, bool serving, model_writer writer, struct text *out) {
   struct job_request memory = {0};
   struct model model;
   char name[MODEL_NAME_SIZE];
-  const struct named *named = catalog_acquire(view->catalog);
+  const struct named *named = catalog_acquire(service->catalog);
   for (size_t number = 0; number < model_numbers(named); number++)
-    if (model_at(named, number, name, &memory, &model) && !(serving && model.fault)) writer(view, &model, out);
-  catalog_release(view->catalog);
+    if (model_at(named, number, name, &memory, &model) && !(serving && model.fault)) writer(service, &model, out);
+  catalog_release(service->catalog);
   pool_close(&memory.pool);
 }
 
-static void write_name(const struct view *view, const struct model *model, struct text *out) {
-  (void)view;
+static void write_name(struct service *service, const struct model *model, struct text *out) {
+  (void)service;
   json_put_string(out, model->name);
 }
 
-static void write_metadata(const struct view *view, const struct model *model, struct text *out) {
-  (void)view;
+static void write_metadata(struct service *service, const struct model *model, struct text *out) {
+  (void)service;
   model_write_metadata(model, out);
 }
 
-static void write_config(const struct view *view, const struct model *model, struct text *out) {
-  (void)view;
+static void write_config(struct service *service, const struct model *model, struct text *out) {
+  (void)service;
   model_write_config(model, out);
 }
 
-bool kserve_write_models(const struct view *view, const struct page_asked *asked, struct text *out,
-                         struct error *error) {
-  (void)asked, (void)error;
+bool kserve_write_models(const struct page_asked *asked, struct text *out, struct error *error) {
+  (void)error;
   json_printf(out, "{models:[");
-  write_each(view, false, write_name, out);
+  write_each(asked->service, false, write_name, out);
   json_printf(out, "]}\n");
   return true;
 }
 
-bool kserve_write_model(const struct view *view, const struct page_asked *asked, struct text *out,
-                        struct error *error) {
-  return write_one(view, asked, true, write_metadata, out, error);
+bool kserve_write_model(const struct page_asked *asked, struct text *out, struct error *error) {
+  return write_one(asked, true, write_metadata, out, error);
 }
 
-bool kserve_write_config(const struct view *view, const struct page_asked *asked, struct text *out,
-                         struct error *error) {
-  return write_one(view, asked, true, write_config, out, error);
+bool kserve_write_config(const struct page_asked *asked, struct text *out, struct error *error) {
+  return write_one(asked, true, write_config, out, error);
 }
 
-bool kserve_write_model_ready(const struct view *view, const struct page_asked *asked, struct text *out,
-                              struct error *error) {
+bool kserve_write_model_ready(const struct page_asked *asked, struct text *out, struct error *error) {
   json_printf(out, "{name:");
-  if (!write_one(view, asked, true, write_name, out, error) || !view_is_ready(view, error)) return false;
+  if (!write_one(asked, true, write_name, out, error) || !service_is_ready(asked->service, error)) return false;
   json_printf(out, "ready:true}\n");
   return true;
 }
@@ -111,9 +105,9 @@ static void write_refused(const struct model *model, struct text *out) {
               model->refused_version, model->refused);
 }
 
-static void write_entry(const struct view *view, const struct model *model, struct text *out) {
+static void write_entry(struct service *service, const struct model *model, struct text *out) {
   struct error error = {0};
-  bool ready = view_is_ready(view, &error) && model_serves(model, &error);
+  bool ready = service_is_ready(service, &error) && model_serves(model, &error);
   json_printf(out, "{name:%s version:%s state:%s", model->name, model->version, ready ? "READY" : "UNAVAILABLE");
   if (ready && model->refused)
     write_refused(model, out);
@@ -122,20 +116,18 @@ static void write_entry(const struct view *view, const struct model *model, stru
   json_printf(out, "}");
 }
 
-bool kserve_write_index(const struct view *view, const struct page_asked *asked, struct text *out,
-                        struct error *error) {
+bool kserve_write_index(const struct page_asked *asked, struct text *out, struct error *error) {
   bool only_ready;
   struct error why;
   if (!model_read_index(asked->body, asked->body_size, &only_ready, error)) return false;
   json_printf(out, "[");
-  if (!only_ready || view_is_ready(view, &why)) write_each(view, only_ready, write_entry, out);
+  if (!only_ready || service_is_ready(asked->service, &why)) write_each(asked->service, only_ready, write_entry, out);
   json_printf(out, "]\n");
   return true;
 }
 
-bool kserve_refuse_load(const struct view *view, const struct page_asked *asked, struct text *out,
-                        struct error *error) {
-  (void)view, (void)out;
+bool kserve_refuse_load(const struct page_asked *asked, struct text *out, struct error *error) {
+  (void)out;
   return error_refuse(error, ERROR_UNSUPPORTED, NULL,
                       "'%.80s' cannot be loaded or unloaded by request; the models are the operations, the presets "
                       "and the networks in models_dir, which the server reads at the start and on SIGHUP",
@@ -149,10 +141,10 @@ static void write_duration(const char *name, unsigned long long count, unsigned 
 }
 
 // An answered request counts as one inference and one execution, however many clouds it has. Nothing is cached.
-static void write_model_stats(const struct view *view, const struct model *model, struct text *out) {
+static void write_model_stats(struct service *service, const struct model *model, struct text *out) {
   static const char *const parts[] = {"queue", "compute_input", "compute_infer", "compute_output"};
   static const struct model_counts none;
-  const struct model_counts *counts = models_find(&view->counters->models, model->name);
+  const struct model_counts *counts = models_find(&service->counters->models, model->name);
   if (!counts) counts = &none;
   unsigned long long good = counter_value(&counts->succeeded);
   json_printf(out,
@@ -167,19 +159,17 @@ static void write_model_stats(const struct view *view, const struct model *model
   json_printf(out, "}batch_stats:[]}");
 }
 
-bool kserve_write_stats(const struct view *view, const struct page_asked *asked, struct text *out,
-                        struct error *error) {
+bool kserve_write_stats(const struct page_asked *asked, struct text *out, struct error *error) {
   json_printf(out, "{model_stats:[");
-  if (!write_one(view, asked, false, write_model_stats, out, error)) return false;
+  if (!write_one(asked, false, write_model_stats, out, error)) return false;
   json_printf(out, "]}\n");
   return true;
 }
 
-bool kserve_write_all_stats(const struct view *view, const struct page_asked *asked, struct text *out,
-                            struct error *error) {
-  (void)asked, (void)error;
+bool kserve_write_all_stats(const struct page_asked *asked, struct text *out, struct error *error) {
+  (void)error;
   json_printf(out, "{model_stats:[");
-  write_each(view, false, write_model_stats, out);
+  write_each(asked->service, false, write_model_stats, out);
   json_printf(out, "]}\n");
   return true;
 }

@@ -37,10 +37,10 @@ static void write_answers(struct text *out, const char *name, const char *path, 
 static bool is_counted(int endpoint) { return (int)route_counted((enum endpoint)endpoint) == endpoint; }
 
 // An endpoint's answers with the same status are one sample, whatever their reasons.
-static void write_requests(const struct view *view, const char *name, struct text *out) {
+static void write_requests(struct service *service, const char *name, struct text *out) {
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) {
     if (!is_counted(endpoint)) continue;
-    const atomic_uint_fast64_t *outcomes = view->counters->requests[endpoint];
+    const atomic_uint_fast64_t *outcomes = service->counters->requests[endpoint];
     const char *path = routes[endpoint].path;
     enum problem_style style = route_style(path);
     for (int kind = 0; kind < ERROR_COUNT; kind++) {
@@ -54,231 +54,232 @@ static void write_requests(const struct view *view, const char *name, struct tex
       }
       if (first && sum) write_answers(out, name, path, status, sum);
     }
-    unsigned long long unchanged = counter_value(&view->counters->unchanged[endpoint]);
+    unsigned long long unchanged = counter_value(&service->counters->unchanged[endpoint]);
     if (unchanged) write_answers(out, name, path, 304, unchanged);
   }
 }
 
-static void write_durations(const struct view *view, const char *name, struct text *out) {
+static void write_durations(struct service *service, const char *name, struct text *out) {
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
     if (is_counted(endpoint))
-      write_histogram(out, name, "endpoint", routes[endpoint].path, &view->counters->durations[endpoint]);
+      write_histogram(out, name, "endpoint", routes[endpoint].path, &service->counters->durations[endpoint]);
 }
 
-static void write_refusals(const struct view *view, const char *name, struct text *out) {
+static void write_refusals(struct service *service, const char *name, struct text *out) {
   for (int kind = ERROR_NONE + 1; kind < ERROR_COUNT; kind++)
     write_labelled(out, name, "reason", problem_info((enum error_kind)kind)->name,
-                   counters_of_outcome(view->counters, (enum error_kind)kind) +
-                       connections_refused(view->watcher, (enum error_kind)kind));
+                   counters_of_outcome(service->counters, (enum error_kind)kind) +
+                       connections_refused(service->watcher, (enum error_kind)kind));
 }
 
-static void write_unparsed(const struct view *view, const char *name, struct text *out) {
+static void write_unparsed(struct service *service, const char *name, struct text *out) {
   for (int i = 0; i < UNPARSED_CODES; i++) {
     char code[16] = "other";
     if (unparsed_codes[i]) snprintf(code, sizeof code, "%d", unparsed_codes[i]);
-    write_labelled(out, name, "code", code, counter_value(&view->counters->unparsed[i]));
+    write_labelled(out, name, "code", code, counter_value(&service->counters->unparsed[i]));
   }
 }
 
-static void write_aborted(const struct view *view, const char *name, struct text *out) {
+static void write_aborted(struct service *service, const char *name, struct text *out) {
   for (int i = 0; i < ABORT_STAGES; i++)
-    write_labelled(out, name, "stage", abort_name((enum abort_stage)i), counter_value(&view->counters->aborted[i]));
+    write_labelled(out, name, "stage", abort_name((enum abort_stage)i), counter_value(&service->counters->aborted[i]));
 }
 
-static void write_ended(const struct view *view, const char *name, struct text *out) {
+static void write_ended(struct service *service, const char *name, struct text *out) {
   for (int i = 0; i < PEER_ENDS; i++)
     write_labelled(out, name, "reason", peer_end_name((enum peer_end)i),
-                   (unsigned long long)atomic_load(&view->watcher->ended[i]));
+                   (unsigned long long)atomic_load(&service->watcher->ended[i]));
 }
 
-static void write_fates(const struct view *view, enum vx_items items, const char *name, struct text *out) {
+static void write_fates(struct service *service, enum vx_items items, const char *name, struct text *out) {
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
     if (vx_fates_of(items) & VX_FATE_BIT(fate))
-      write_labelled(out, name, "fate", vx_fate_names[fate], counter_value(&view->counters->fates[items][fate]));
+      write_labelled(out, name, "fate", vx_fate_names[fate], counter_value(&service->counters->fates[items][fate]));
 }
 
 static const char *step_name(int type) { return vx_step_row_of((enum vx_step_type)type)->name; }
 
-static void write_steps(const struct view *view, const char *name, struct text *out) {
+static void write_steps(struct service *service, const char *name, struct text *out) {
   for (int type = 0; type < VX_STEP_TYPES; type++) {
     uint32_t fates = vx_step_row_of((enum vx_step_type)type)->fates | VX_FATE_BIT(VX_FATE_KEPT);
     for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
       if (fates & VX_FATE_BIT(fate))
         text_printf(out, "%s{step=\"%s\",fate=\"%s\"} %llu\n", name, step_name(type), vx_fate_names[fate],
-                    counter_value(&view->counters->steps[type][fate]));
+                    counter_value(&service->counters->steps[type][fate]));
   }
 }
 
-static void write_step_durations(const struct view *view, const char *name, struct text *out) {
+static void write_step_durations(struct service *service, const char *name, struct text *out) {
   for (int type = 0; type < VX_STEP_TYPES; type++)
-    write_histogram(out, name, "step", step_name(type), &view->counters->step_durations[type]);
+    write_histogram(out, name, "step", step_name(type), &service->counters->step_durations[type]);
 }
 
-static void write_voxels(const struct view *view, const char *name, struct text *out) {
+static void write_voxels(struct service *service, const char *name, struct text *out) {
   for (int i = 0; i < VX_VOXEL_FATES; i++)
-    write_labelled(out, name, "fate", voxel_fates[i], counter_value(&view->counters->voxels[i]));
+    write_labelled(out, name, "fate", voxel_fates[i], counter_value(&service->counters->voxels[i]));
 }
 
-static void write_warnings(const struct view *view, const char *name, struct text *out) {
+static void write_warnings(struct service *service, const char *name, struct text *out) {
   for (enum warning i = 0; i < WARNING_KINDS; i++)
-    write_labelled(out, name, "kind", warning_kind(i), counter_value(&view->counters->warnings[i]));
+    write_labelled(out, name, "kind", warning_kind(i), counter_value(&service->counters->warnings[i]));
 }
 
-static void write_stages(const struct view *view, const char *name, struct text *out) {
+static void write_stages(struct service *service, const char *name, struct text *out) {
   for (int i = 0; i < STAGE_COUNT; i++)
-    write_histogram(out, name, "stage", i == STAGE_SEND ? "send" : answer_timing_name(i), &view->counters->stages[i]);
+    write_histogram(out, name, "stage", i == STAGE_SEND ? "send" : answer_timing_name(i),
+                    &service->counters->stages[i]);
 }
 
-static void write_build(const struct view *view, const char *name, struct text *out) {
-  const struct device *device = devices_main(&view->jobs->devices);
+static void write_build(struct service *service, const char *name, struct text *out) {
+  const struct device *device = devices_main(&service->jobs->devices);
   text_printf(out, "%s{version=\"%s\",backend=\"%s\",device=", name, VOXELD_VERSION, device->backend->name);
   json_put_string(out, device->description.name);
   text_put(out, "} 1\n");
 }
 
-static void write_gpus(const struct view *view, const char *name, struct text *out) {
+static void write_gpus(struct service *service, const char *name, struct text *out) {
   for (int state = 0; state < DEVICE_STATES; state++)
     write_labelled(out, name, "state", device_states[state],
-                   (unsigned long long)devices_in(&view->jobs->devices, (enum device_state)state));
+                   (unsigned long long)devices_in(&service->jobs->devices, (enum device_state)state));
 }
 
-static void write_each_gpu(const struct view *view, const char *name, struct text *out,
-                           long long (*value)(const struct view *view, const struct device *gpu)) {
-  for (int i = 0; i < view->jobs->devices.count; i++) {
-    const struct device *gpu = &view->jobs->devices.gpu[i];
-    text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, gpu->index, value(view, gpu));
+static void write_each_gpu(struct service *service, const char *name, struct text *out,
+                           long long (*value)(struct service *service, const struct device *gpu)) {
+  for (int i = 0; i < service->jobs->devices.count; i++) {
+    const struct device *gpu = &service->jobs->devices.gpu[i];
+    text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, gpu->index, value(service, gpu));
   }
 }
 
-static long long memory_of(const struct view *view, const struct device *gpu) {
-  return (void)view, gpu->description.memory_bytes;
+static long long memory_of(struct service *service, const struct device *gpu) {
+  return (void)service, gpu->description.memory_bytes;
 }
-static long long running_of(const struct view *view, const struct device *gpu) {
-  return (void)view, atomic_load(&gpu->running);
+static long long running_of(struct service *service, const struct device *gpu) {
+  return (void)service, atomic_load(&gpu->running);
 }
-static long long answered_of(const struct view *view, const struct device *gpu) {
-  return (void)view, atomic_load(&gpu->answered);
+static long long answered_of(struct service *service, const struct device *gpu) {
+  return (void)service, atomic_load(&gpu->answered);
 }
 // ONNX Runtime does not report how much memory the networks use, only how much they may take.
-static long long network_memory_of(const struct view *view, const struct device *gpu) {
-  return view_sessions(view, gpu) * view->options->network_memory_bytes;
+static long long network_memory_of(struct service *service, const struct device *gpu) {
+  return service_sessions(service, gpu) * service->options->network_memory_bytes;
 }
 
-static void write_models(const struct view *view, const char *name, struct text *out) {
-  const struct detectors *detectors = catalog_acquire(view->catalog)->detectors;
+static void write_models(struct service *service, const char *name, struct text *out) {
+  const struct detectors *detectors = catalog_acquire(service->catalog)->detectors;
   unsigned long long failed = 0, outdated = 0, all = detectors_count(detectors);
   for (size_t i = 0; i < all; i++) {
     failed += detector_fault(detectors_at(detectors, i)) != NULL;
     outdated += detectors_refusal(detectors, i) != NULL;
   }
-  catalog_release(view->catalog);
+  catalog_release(service->catalog);
   write_labelled(out, name, "state", "ready", all - failed - outdated);
   write_labelled(out, name, "state", "outdated", outdated);
   write_labelled(out, name, "state", "failed", failed);
 }
 
-static void write_jobs(const struct view *view, const char *name, struct text *out) {
-  const struct devices *devices = &view->jobs->devices;
+static void write_jobs(struct service *service, const char *name, struct text *out) {
+  const struct devices *devices = &service->jobs->devices;
   unsigned long long on_gpus = 0;
   for (int i = 0; i < devices->count; i++) on_gpus += (unsigned long long)atomic_load(&devices->gpu[i].answered);
   write_labelled(out, name, "backend", "cpu", (unsigned long long)atomic_load(&devices->cpu.answered));
   write_labelled(out, name, "backend", "cuda", on_gpus);
 }
 
-static void write_reruns(const struct view *view, const char *name, struct text *out) {
+static void write_reruns(struct service *service, const char *name, struct text *out) {
   for (int status = VX_OK + 1; status < VX_STATUS_COUNT; status++)
     if (status != VX_STOPPED)
       write_labelled(out, name, "failure", failure_name((enum vx_status)status),
-                     counter_value(&view->counters->reruns[status]));
+                     counter_value(&service->counters->reruns[status]));
 }
 
 // Writes a sample for each kind of lanes.
-static void write_each_lanes(const struct view *view, const char *name, struct text *out,
-                             long long (*value)(const struct view *view, enum vx_lane_use use)) {
+static void write_each_lanes(struct service *service, const char *name, struct text *out,
+                             long long (*value)(struct service *service, enum vx_lane_use use)) {
   for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++)
-    write_labelled(out, name, "lanes", lane_names[use].label, (unsigned long long)value(view, use));
+    write_labelled(out, name, "lanes", lane_names[use].label, (unsigned long long)value(service, use));
 }
 
-static long long depth_of(const struct view *view, enum vx_lane_use use) {
-  return queue_depth(&view->jobs->queues[use]);
+static long long depth_of(struct service *service, enum vx_lane_use use) {
+  return queue_depth(&service->jobs->queues[use]);
 }
-static long long slots_of(const struct view *view, enum vx_lane_use use) {
-  return clients_use(view->clients).held[SHARE_JOBS + use];
+static long long slots_of(struct service *service, enum vx_lane_use use) {
+  return clients_use(service->clients).held[SHARE_JOBS + use];
 }
-static long long jobs_of(const struct view *view, enum vx_lane_use use) {
-  return atomic_load(&view->jobs->workers.running[use]);
+static long long jobs_of(struct service *service, enum vx_lane_use use) {
+  return atomic_load(&service->jobs->workers.running[use]);
 }
-static long long workers_of(const struct view *view, enum vx_lane_use use) { return jobs_workers(view->jobs, use); }
+static long long workers_of(struct service *service, enum vx_lane_use use) { return jobs_workers(service->jobs, use); }
 
-static double helping(const struct view *view) { return (double)helpers_use(&view->jobs->helpers).at_work; }
-static void write_tasks(const struct view *view, const char *name, struct text *out) {
-  struct helpers_use use = helpers_use(&view->jobs->helpers);
+static double helping(struct service *service) { return (double)helpers_use(&service->jobs->helpers).at_work; }
+static void write_tasks(struct service *service, const char *name, struct text *out) {
+  struct helpers_use use = helpers_use(&service->jobs->helpers);
   write_labelled(out, name, "by", "job", use.tasks - use.helped);
   write_labelled(out, name, "by", "helper", use.helped);
 }
-static double given_up(const struct view *view) { return (double)helpers_use(&view->jobs->helpers).given_up; }
+static double given_up(struct service *service) { return (double)helpers_use(&service->jobs->helpers).given_up; }
 
-static double small_jobs(const struct view *view) { return (double)atomic_load(&view->jobs->small.run); }
+static double small_jobs(struct service *service) { return (double)atomic_load(&service->jobs->small.run); }
 
-static void write_buffers(const struct view *view, const char *name, struct text *out) {
-  struct buffers_use use = buffers_use(&view->jobs->buffers);
+static void write_buffers(struct service *service, const char *name, struct text *out) {
+  struct buffers_use use = buffers_use(&service->jobs->buffers);
   write_labelled(out, name, "state", "in_use", use.in_use);
   write_labelled(out, name, "state", "free", use.allocated - use.in_use);
 }
 
 // ---- families of one sample -----------------------------------------------------------------------------------------
 
-static double preempted(const struct view *view) { return (double)counter_value(&view->jobs->uploads.preempted); }
-static double ready(const struct view *view) { return atomic_load(view->phase) == PHASE_READY; }
-static double received(const struct view *view) { return (double)counter_value(&view->counters->received_bytes); }
-static double sent(const struct view *view) { return (double)counter_value(&view->counters->sent_bytes); }
-static double samples(const struct view *view) { return (double)counter_value(&view->counters->samples); }
-static double clients_present(const struct view *view) { return (double)clients_use(view->clients).present; }
-static double gate_depth(const struct view *view) { return (double)gate_waiting(&view->http->service.gate); }
-static double queue_limit(const struct view *view) { return (double)view->options->queue_depth; }
-static double active(const struct view *view) { return (double)atomic_load(&view->http->service.requests.active); }
-static double connections(const struct view *view) { return (double)atomic_load(&view->watcher->places.open); }
-static double connection_limit(const struct view *view) { return (double)view->options->max_connections; }
-static double page_connections(const struct view *view) {
-  return (double)atomic_load(&view->watcher->page_places.open);
+static double preempted(struct service *service) { return (double)counter_value(&service->jobs->uploads.preempted); }
+static double ready(struct service *service) { return atomic_load(service->phase) == PHASE_READY; }
+static double received(struct service *service) { return (double)counter_value(&service->counters->received_bytes); }
+static double sent(struct service *service) { return (double)counter_value(&service->counters->sent_bytes); }
+static double samples(struct service *service) { return (double)counter_value(&service->counters->samples); }
+static double clients_present(struct service *service) { return (double)clients_use(service->clients).present; }
+static double gate_depth(struct service *service) { return (double)gate_waiting(&service->gate); }
+static double queue_limit(struct service *service) { return (double)service->options->queue_depth; }
+static double active(struct service *service) { return (double)atomic_load(&service->requests.active); }
+static double connections(struct service *service) { return (double)atomic_load(&service->watcher->places.open); }
+static double connection_limit(struct service *service) { return (double)service->options->max_connections; }
+static double page_connections(struct service *service) {
+  return (double)atomic_load(&service->watcher->page_places.open);
 }
-static double page_connection_limit(const struct view *view) {
-  return view->options->pages_listen[0] ? PAGES_CONNECTIONS : 0;
+static double page_connection_limit(struct service *service) {
+  return service->options->pages_listen[0] ? PAGES_CONNECTIONS : 0;
 }
-static double budget(const struct view *view) { return (double)view->options->memory_budget_bytes; }
-static double pinned(const struct view *view) { return (double)regions_use(&view->jobs->regions).pinned_bytes; }
-static double pin_failures(const struct view *view) { return (double)regions_use(&view->jobs->regions).refusals; }
-static void write_parts(const struct view *view, const char *name, struct text *out) {
-  struct regions_use use = regions_use(&view->jobs->regions);
+static double budget(struct service *service) { return (double)service->options->memory_budget_bytes; }
+static double pinned(struct service *service) { return (double)regions_use(&service->jobs->regions).pinned_bytes; }
+static double pin_failures(struct service *service) { return (double)regions_use(&service->jobs->regions).refusals; }
+static void write_parts(struct service *service, const char *name, struct text *out) {
+  struct regions_use use = regions_use(&service->jobs->regions);
   write_labelled(out, name, "way", "in_place", use.reached);
   write_labelled(out, name, "way", "copied", use.copied);
 }
-static double streams(const struct view *view) { return (double)streams_use(&view->jobs->streams).streams; }
-static double sweeps(const struct view *view) { return (double)streams_use(&view->jobs->streams).sweeps; }
-static double stream_bytes(const struct view *view) { return (double)streams_use(&view->jobs->streams).bytes; }
-static double subscribers(const struct view *view) {
-  return (double)events_use(&view->jobs->streams.events).subscribers;
+static double streams(struct service *service) { return (double)streams_use(&service->jobs->streams).streams; }
+static double sweeps(struct service *service) { return (double)streams_use(&service->jobs->streams).sweeps; }
+static double stream_bytes(struct service *service) { return (double)streams_use(&service->jobs->streams).bytes; }
+static double subscribers(struct service *service) {
+  return (double)events_use(&service->jobs->streams.events).subscribers;
 }
-static void write_events(const struct view *view, const char *name, struct text *out) {
-  struct events_use use = events_use(&view->jobs->streams.events);
+static void write_events(struct service *service, const char *name, struct text *out) {
+  struct events_use use = events_use(&service->jobs->streams.events);
   write_labelled(out, name, "fate", "told", use.told);
   write_labelled(out, name, "fate", "lost", use.lost);
 }
-static void write_sweeps(const struct view *view, const char *name, struct text *out) {
-  struct streams_use use = streams_use(&view->jobs->streams);
+static void write_sweeps(struct service *service, const char *name, struct text *out) {
+  struct streams_use use = streams_use(&service->jobs->streams);
   write_labelled(out, name, "fate", "kept", use.kept);
   write_labelled(out, name, "fate", "repeated", use.repeated);
   write_labelled(out, name, "fate", "evicted", use.evicted);
   write_labelled(out, name, "fate", "expired", use.expired);
 }
-static double regions(const struct view *view) { return (double)regions_use(&view->jobs->regions).count; }
-static double dropped(const struct view *view) { return (void)view, (double)log_lines_dropped(); }
-static double cpu(const struct view *view) { return (void)view, process_cpu_seconds(); }
-static double resident(const struct view *view) { return (void)view, process_resident_bytes(); }
-static double virtual(const struct view *view) { return (void)view, process_virtual_bytes(); }
-static double open_files(const struct view *view) { return (void)view, process_open_files(); }
-static double max_files(const struct view *view) { return (void)view, process_max_files(); }
-static double start_time(const struct view *view) { return (double)*view->started_unix_s; }
+static double regions(struct service *service) { return (double)regions_use(&service->jobs->regions).count; }
+static double dropped(struct service *service) { return (void)service, (double)log_lines_dropped(); }
+static double cpu(struct service *service) { return (void)service, process_cpu_seconds(); }
+static double resident(struct service *service) { return (void)service, process_resident_bytes(); }
+static double virtual(struct service *service) { return (void)service, process_virtual_bytes(); }
+static double open_files(struct service *service) { return (void)service, process_open_files(); }
+static double max_files(struct service *service) { return (void)service, process_max_files(); }
+static double start_time(struct service *service) { return (double)service->started_unix_s; }
 
 // ---- the table ------------------------------------------------------------------------------------------------------
 
@@ -286,10 +287,10 @@ static double start_time(const struct view *view) { return (double)*view->starte
 // GPU; `of_lanes`, for a sample of each kind of lanes; `items`, for a sample of each fate of these items.
 static const struct family {
   const char *name, *type, *help;
-  void (*write)(const struct view *view, const char *name, struct text *out);
-  double (*value)(const struct view *view);
-  long long (*of_gpu)(const struct view *view, const struct device *gpu);
-  long long (*of_lanes)(const struct view *view, enum vx_lane_use use);
+  void (*write)(struct service *service, const char *name, struct text *out);
+  double (*value)(struct service *service);
+  long long (*of_gpu)(struct service *service, const struct device *gpu);
+  long long (*of_lanes)(struct service *service, enum vx_lane_use use);
   enum vx_items items;
 } families[] = {
     {"voxeld_build_info", "gauge", "Version, backend and device; always 1.", .write = write_build},
@@ -310,7 +311,7 @@ static const struct family {
     {"voxeld_gpu_jobs_running", "gauge", "Jobs that run on each GPU now.", .of_gpu = running_of},
     {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", .of_gpu = answered_of},
     {"voxeld_gpu_network_sessions", "gauge", "Networks of models that run on each GPU, times the streams.",
-     .of_gpu = view_sessions},
+     .of_gpu = service_sessions},
     {"voxeld_gpu_network_memory_limit_bytes", "gauge",
      "Memory of each GPU that ONNX Runtime may take for networks of models; 0 if there is no limit.",
      .of_gpu = network_memory_of},
@@ -391,20 +392,20 @@ static const struct family {
 };
 enum { FAMILY_COUNT = sizeof families / sizeof *families };
 
-void metrics_write(const struct view *view, struct text *out) {
+void metrics_write(struct service *service, struct text *out) {
   for (size_t i = 0; i < FAMILY_COUNT; i++) {
     const struct family *family = &families[i];
     text_printf(out, "# HELP %s %s\n# TYPE %s %s\n", family->name, family->help, family->name, family->type);
     if (family->write)
-      family->write(view, family->name, out);
+      family->write(service, family->name, out);
     else if (family->value)
-      text_printf(out, "%s %.15g\n", family->name, family->value(view));
+      text_printf(out, "%s %.15g\n", family->name, family->value(service));
     else if (family->of_gpu)
-      write_each_gpu(view, family->name, out, family->of_gpu);
+      write_each_gpu(service, family->name, out, family->of_gpu);
     else if (family->of_lanes)
-      write_each_lanes(view, family->name, out, family->of_lanes);
+      write_each_lanes(service, family->name, out, family->of_lanes);
     else
-      write_fates(view, family->items, family->name, out);
+      write_fates(service, family->items, family->name, out);
   }
 }
 

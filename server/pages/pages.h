@@ -5,8 +5,8 @@
 #define VOXELD_PAGES_H
 
 #include "api/routes.h"
-#include "server/http/page.h"
-#include "server/pages/view.h"
+#include "server/http/http.h"
+#include "server/jobs/warm.h"
 
 extern const struct page pages[ENDPOINT_COUNT];
 
@@ -21,54 +21,47 @@ static const struct lane_names {
 };
 
 // How many networks run on the GPU.
-long long view_sessions(const struct view *view, const struct device *gpu);
+long long service_sessions(struct service *service, const struct device *gpu);
 // Whether the service takes requests. False with an error.
-VX_WARN_UNUSED bool view_is_ready(const struct view *view, struct error *error);
+VX_WARN_UNUSED bool service_is_ready(struct service *service, struct error *error);
 
 // ---- /v1/status, /metrics and --describe ----------------------------------------------------------------------------
 
 // Writes the member `clients` of /v1/status: how much each client holds. `named`: with the clients' names, which are
 // users and addresses.
-void shares_write(const struct view *view, bool named, struct text *out);
+void shares_write(struct service *service, bool named, struct text *out);
 // Writes the counters and the present use of the rooms in Prometheus text format.
-void metrics_write(const struct view *view, struct text *out);
+void metrics_write(struct service *service, struct text *out);
 void metrics_describe(struct text *out);  // the table of families as a JSON array
 // Writes every table of the service as JSON.
 void describe_write(struct text *out);
 
 // ---- the KServe v2 protocol -----------------------------------------------------------------------------------------
 
-bool kserve_write_live(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
-bool kserve_write_ready(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
-bool kserve_write_server(const struct view *view, const struct page_asked *asked, struct text *out,
-                         struct error *error);
+bool kserve_write_live(const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_write_ready(const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_write_server(const struct page_asked *asked, struct text *out, struct error *error);
 
-bool kserve_write_model(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
-bool kserve_write_config(const struct view *view, const struct page_asked *asked, struct text *out,
-                         struct error *error);
-bool kserve_write_stats(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
-bool kserve_write_model_ready(const struct view *view, const struct page_asked *asked, struct text *out,
-                              struct error *error);
+bool kserve_write_model(const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_write_config(const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_write_stats(const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_write_model_ready(const struct page_asked *asked, struct text *out, struct error *error);
 
-bool kserve_write_models(const struct view *view, const struct page_asked *asked, struct text *out,
-                         struct error *error);
-bool kserve_write_all_stats(const struct view *view, const struct page_asked *asked, struct text *out,
-                            struct error *error);
-bool kserve_write_index(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_write_models(const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_write_all_stats(const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_write_index(const struct page_asked *asked, struct text *out, struct error *error);
 // Refuses to load or unload a model.
-bool kserve_refuse_load(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_refuse_load(const struct page_asked *asked, struct text *out, struct error *error);
 
 // ---- regions of shared memory, as Triton's extensions to that protocol have them ------------------------------------
 
 // The client's region that the path names, or all its regions.
-bool regions_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
-                          struct error *error);
-bool regions_act_register(const struct view *view, const struct page_asked *asked, struct error *error);
-bool regions_act_unregister(const struct view *view, const struct page_asked *asked, struct error *error);
+bool regions_write_status(const struct page_asked *asked, struct text *out, struct error *error);
+bool regions_act_register(const struct page_asked *asked, struct error *error);
+bool regions_act_unregister(const struct page_asked *asked, struct error *error);
 
 // CUDA memory cannot be shared.
-bool regions_write_none(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
-bool regions_act_refuse(const struct view *view, const struct page_asked *asked, struct error *error);
+bool regions_act_refuse(const struct page_asked *asked, struct error *error);
 
 // ---- the client's streams -------------------------------------------------------------------------------------------
 
@@ -79,17 +72,14 @@ bool regions_act_refuse(const struct view *view, const struct page_asked *asked,
 extern const struct page_header streams_headers[];
 
 // The client's stream that the path names, or all its streams.
-bool streams_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
-                          struct error *error);
-bool streams_act_drop(const struct view *view, const struct page_asked *asked, struct error *error);
+bool streams_write_status(const struct page_asked *asked, struct text *out, struct error *error);
+bool streams_act_drop(const struct page_asked *asked, struct error *error);
 // The points that the last request of the stream joined, as a safetensors file, and the length of the file. The length
 // is not known in advance if points near the sensor are removed.
-bool streams_fill_last(const struct view *view, const struct page_asked *asked, struct job *job);
-bool streams_measure_last(const struct view *view, const struct page_asked *asked, int64_t *length,
-                          struct error *error);
+bool streams_fill_last(const struct page_asked *asked, struct job *job);
+bool streams_measure_last(const struct page_asked *asked, int64_t *length, struct error *error);
 // Subscribes to the stream that the path names, or to all.
-bool streams_follow(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
-                    struct error *error);
+bool streams_follow(const struct page_asked *asked, struct subscriber *subscriber, struct error *error);
 
 // ---- the files of web/, which browsers load -------------------------------------------------------------------------
 
@@ -104,6 +94,6 @@ extern const struct page_header web_headers[];
 
 const char *web_media_type(const char *file);  // by the end of its name
 const char *web_tag(const char *file);         // NULL: there is no such file
-bool web_write(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
+bool web_write(const struct page_asked *asked, struct text *out, struct error *error);
 
 #endif

@@ -41,8 +41,7 @@ const char *web_tag(const char *file) {
   return found ? found->tag : NULL;
 }
 
-bool web_write(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error) {
-  (void)view;
+bool web_write(const struct page_asked *asked, struct text *out, struct error *error) {
   const struct resource *file = find(asked->name);
   if (!file) return error_refuse(error, ERROR_NOT_FOUND, NULL, "the pages have no file '%.80s'", asked->name);
   text_append(out, file->text, file->size);

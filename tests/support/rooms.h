@@ -1,13 +1,13 @@
 // The rooms that pages show, opened as the daemon opens them but without a listener: for a program of unit tests that
-// writes pages over `view`. `open_rooms` and `close_rooms` are the setup and the teardown of its group. Main thread;
-// the workers sleep.
+// writes pages over `http.service`. `open_rooms` and `close_rooms` are the setup and the teardown of its group. Main
+// thread; the workers sleep.
 #ifndef VOXELD_TESTS_ROOMS_H
 #define VOXELD_TESTS_ROOMS_H
 
 #include <stdatomic.h>
 
 #include "server/base/base.h"
-#include "server/pages/view.h"
+#include "server/pages/pages.h"
 
 static struct options options = {.backend = BACKEND_CPU,
                                  .devices = "all",
@@ -17,25 +17,21 @@ static struct options options = {.backend = BACKEND_CPU,
                                  .max_connections = 100,
                                  .memory_budget_bytes = 16 << 20};
 static atomic_int phase = PHASE_READY;
-static int64_t started_ns, started_unix_s = 1700000000;
 static struct counters counters;
 static struct catalog catalog;
 static struct clients clients;
 static struct watcher watcher = {.lock = LOCK_INITIALIZER};
 static struct jobs jobs;
 static struct warm_progress warming;
-static struct http http = {.service = {.options = &options}};
-static const struct view view = {.options = &options,
-                                 .phase = &phase,
-                                 .started_ns = &started_ns,
-                                 .started_unix_s = &started_unix_s,
-                                 .counters = &counters,
-                                 .watcher = &watcher,
-                                 .catalog = &catalog,
-                                 .clients = &clients,
-                                 .jobs = &jobs,
-                                 .warming = &warming,
-                                 .http = &http};
+static struct http http = {.service = {.options = &options,
+                                       .phase = &phase,
+                                       .started_unix_s = 1700000000,
+                                       .counters = &counters,
+                                       .watcher = &watcher,
+                                       .catalog = &catalog,
+                                       .clients = &clients,
+                                       .jobs = &jobs,
+                                       .warming = &warming}};
 
 static void on_gpu_lost(void *cls) { (void)cls; }
 

@@ -23,7 +23,7 @@ static int reset(void **state) {
 
 static void write_page(void) {
   struct text text = text_over(page, sizeof page);
-  metrics_write(&view, &text);
+  metrics_write(&http.service, &text);
   assert_true(text_complete(&text));
 }
 

@@ -18,11 +18,18 @@ static char page[1 << 18];
 static struct error error;
 
 static bool ask(enum endpoint endpoint, const char *name, bool local) {
-  const struct page_asked asked = {
-      .name = name, .version = "", .user = "", .address = "192.0.2.1", .local = local, .body = "", .body_size = 0};
+  const struct page_asked asked = {.service = &http.service,
+                                   .page = &pages[endpoint],
+                                   .name = name,
+                                   .version = "",
+                                   .user = "",
+                                   .address = "192.0.2.1",
+                                   .local = local,
+                                   .body = "",
+                                   .body_size = 0};
   struct text text = text_over(page, sizeof page);
   error = (struct error){.kind = ERROR_NONE};
-  bool good = pages[endpoint].write(&view, &asked, &text, &error);
+  bool good = pages[endpoint].write(&asked, &text, &error);
   assert_true(text_complete(&text));
   return good;
 }
@@ -82,7 +89,7 @@ static void counts_and_limits(void **state) {
   atomic_store(&watcher.places.open, 61);
   assert_int_equal(client_take(&clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
   assert_int_equal(client_take(&clients, client, SHARE_BYTES, 4, 0), GRANTED);
-  started_ns = clock_ns() - 12345678901;
+  http.service.started_ns = clock_ns() - 12345678901;
   assert_true(ask(ENDPOINT_STATUS, "", true));
   const char *from_start = strstr(page, ",\"started\"");
   assert_non_null(from_start);
@@ -220,19 +227,24 @@ static void each_phase_has_its_answers(void **state) {
 static void an_index_of_what_is_ready(void **state) {
   (void)state;
   static const char body[] = "{\"ready\":true}";
-  struct page_asked asked = {
-      .name = "", .version = "", .user = "", .address = "", .body = body, .body_size = strlen(body)};
+  struct page_asked asked = {.service = &http.service,
+                             .name = "",
+                             .version = "",
+                             .user = "",
+                             .address = "",
+                             .body = body,
+                             .body_size = strlen(body)};
   struct text text = text_over(page, sizeof page);
-  assert_true(pages[ENDPOINT_MODEL_INDEX].write(&view, &asked, &text, &error));
+  assert_true(pages[ENDPOINT_MODEL_INDEX].write(&asked, &text, &error));
   has("[{\"name\":\"voxelize\",");
   atomic_store(&phase, PHASE_DRAINING);
   text = text_over(page, sizeof page);
-  assert_true(pages[ENDPOINT_MODEL_INDEX].write(&view, &asked, &text, &error));
+  assert_true(pages[ENDPOINT_MODEL_INDEX].write(&asked, &text, &error));
   assert_string_equal(page, "[]\n");
   atomic_store(&phase, PHASE_READY);
   asked.body_size = 1;
   text = text_over(page, sizeof page);
-  assert_false(pages[ENDPOINT_MODEL_INDEX].write(&view, &asked, &text, &error));
+  assert_false(pages[ENDPOINT_MODEL_INDEX].write(&asked, &text, &error));
   assert_int_equal(error.kind, ERROR_BAD_BODY);
 }
 
@@ -294,7 +306,7 @@ int main(void) {
   options.max_body_bytes = 71, options.max_response_bytes = 72, options.max_timeout_ms = 73;
   options.max_sampling_work = 74, options.allow_shared_memory = true, options.shared_memory_pinned_bytes = 55;
   options.stream_memory_bytes = 56;
-  snprintf(http.address, sizeof http.address, "127.0.0.1:\"");
+  snprintf(http.service.address, sizeof http.service.address, "127.0.0.1:\"");
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_built),
       cmocka_unit_test(counts_and_limits),
