@@ -4,7 +4,6 @@
 #define VOXELD_COUNTERS_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "api/base/problem.h"

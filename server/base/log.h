@@ -8,7 +8,6 @@
 #define VOXELD_LOG_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "api/base/text.h"

@@ -3,7 +3,6 @@
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

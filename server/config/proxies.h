@@ -5,7 +5,6 @@
 #define VOXELD_PROXIES_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "kernels/kernels.h"
 #include "server/base/base.h"

@@ -2,7 +2,6 @@
 #include "server/daemon/daemon.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 

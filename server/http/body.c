@@ -1,12 +1,10 @@
 // Bodies; see http.h.
 #include "server/http/http.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/wire/formats.h"
-#include "api/wire/sniff.h"
 #include "server/base/clock.h"
 #include "server/jobs/body_open.h"
 #include "server/net/connections.h"

@@ -6,8 +6,6 @@
 // several times more slowly. MHD_quiesce_daemon is never called, since it can abort; a drain refuses new work instead.
 #include "server/http/http.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gnutls/abstract.h>
 #include <microhttpd.h>
 #include <stdio.h>

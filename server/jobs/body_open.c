@@ -2,7 +2,6 @@
 #include "server/jobs/body_open.h"
 
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "api/ops/deskew.h"

@@ -2,8 +2,6 @@
 #include "server/jobs/devices.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "kernels/backends.h"
 #include "server/base/clock.h"

@@ -16,8 +16,6 @@
 #include "server/base/lock.h"
 #include "server/config/options.h"
 
-struct options;
-
 enum device_state { DEVICE_WORKING, DEVICE_PAUSED, DEVICE_LOST, DEVICE_STATES };
 extern const char *const device_states[DEVICE_STATES];
 

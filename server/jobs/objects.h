@@ -17,7 +17,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "api/base/problem.h"
 #include "kernels/kernels.h"
 #include "server/config/options.h"
 

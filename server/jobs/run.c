@@ -1,10 +1,7 @@
 // See run.h.
 #include "server/jobs/run.h"
 
-#include <stdio.h>
-
 #include "api/wire/infer_answer.h"
-#include "server/base/base.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/jobs/body_open.h"

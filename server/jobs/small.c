@@ -2,7 +2,6 @@
 #include "server/jobs/small.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/backends.h"

@@ -21,7 +21,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "server/jobs/job.h"
 #include "server/net/watcher.h"

@@ -1,8 +1,6 @@
 // See warm.h.
 #include "server/jobs/warm.h"
 
-#include <stdio.h>
-
 #include "kernels/decoder.h"
 #include "server/base/base.h"
 #include "server/base/clock.h"

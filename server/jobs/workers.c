@@ -1,7 +1,6 @@
 // Worker threads; see workers.h.
 #include "server/jobs/workers.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <sys/socket.h>
 
 #include "kernels/kernels.h"

@@ -5,7 +5,6 @@
 #define VOXELD_LISTENER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <sys/types.h>
 
 #include "kernels/kernels.h"

@@ -2,7 +2,6 @@
 #include "server/net/watcher.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>

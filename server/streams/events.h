@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/base/problem.h"
 #include "api/params/stream.h"
 #include "api/wire/join.h"
 #include "server/base/lock.h"

@@ -15,7 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "api/base/problem.h"
 #include "api/params/stream.h"
 #include "kernels/tensor.h"
 #include "server/base/lock.h"
