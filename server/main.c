@@ -19,7 +19,7 @@
 #include "server/daemon/signals.h"
 #include "server/pages/pages.h"
 
-static struct server server;
+static struct service service;
 static enum options_action action;
 
 // ---- printing instead of serving ------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ static int print(void (*write_text)(struct text *out)) {
   return written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static void write_config(struct text *out) { options_print_config(&server.options, out); }
+static void write_config(struct text *out) { options_print_config(&service.options, out); }
 static void write_good(struct text *out) {
   text_put(out, "the options, presets, tokens, certificates and devices are good\n");
 }
@@ -67,7 +67,7 @@ static void fill_standard_files(void) {
 static int print_new_token(void) {
   char token[TOKEN_SIZE], line[TOKEN_LINE_SIZE];
   struct error error;
-  if (!token_make(server.options.new_token, token, line, &error)) return fail(error.text);
+  if (!token_make(service.options.new_token, token, line, &error)) return fail(error.text);
   bool written = printf("%s\n", token) >= 0 && fflush(stdout) == 0 && fprintf(stderr, "%s\n", line) >= 0;
   return written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -89,8 +89,8 @@ static void warn_of_variables(void) {
 
 // Names the page at each listener that a browser can reach.
 static void say_page(void) {
-  const char *scheme = server.options.tls_cert[0] ? "https" : "http";
-  for (const char *address = server.http.service.address; *address;) {
+  const char *scheme = service.options.tls_cert[0] ? "https" : "http";
+  for (const char *address = service.address; *address;) {
     int length = (int)strcspn(address, ",");
     if (strncmp(address, "unix:", 5) != 0) printf("open %s://%.*s/ in a browser\n", scheme, length, address);
     address += length + (address[length] == ',');
@@ -103,9 +103,9 @@ enum { SERVES = -1 };
 // Returns the exit status, or SERVES once the service has started.
 static int begin(int argc, char **argv) {
   struct error error;
-  server.started_ns = clock_ns();
-  server.started_unix_s = time(NULL);
-  if (!options_read(argc, argv, environ, &server.options, &action, &error))
+  service.started_ns = clock_ns();
+  service.started_unix_s = time(NULL);
+  if (!options_read(argc, argv, environ, &service.options, &action, &error))
     return action == ACTION_PROBE ? unwell(error.text) : fail(error.text);
   if (action == ACTION_SERVE || action == ACTION_DEMO) {
     signal(SIGPIPE, SIG_IGN);
@@ -113,22 +113,22 @@ static int begin(int argc, char **argv) {
   } else {
     signals_unblock();
   }
-  log_configure((enum log_level)server.options.log_level, (enum log_format)server.options.log_format);
+  log_configure((enum log_level)service.options.log_level, (enum log_format)service.options.log_format);
   switch (action) {
     case ACTION_HELP: return print(options_help);
     case ACTION_VERSION: return print(write_version);
     case ACTION_PRINT_CONFIG: return print(write_config);
     case ACTION_DESCRIBE: return print(describe_write);
     case ACTION_NEW_TOKEN: return print_new_token();
-    case ACTION_PROBE: return probe(&server.options, &error) ? EXIT_SUCCESS : unwell(error.text);
+    case ACTION_PROBE: return probe(&service.options, &error) ? EXIT_SUCCESS : unwell(error.text);
     case ACTION_SERVE:
     case ACTION_DEMO:
     case ACTION_CHECK_CONFIG: break;
   }
   warn_of_variables();
-  if (!server_prepare(&server, &error)) return fail(error.text);
-  if (action == ACTION_CHECK_CONFIG) return server_check(&server, &error) ? print(write_good) : fail(error.text);
-  if (!serve_start(&server, &error)) return fail(error.text);
+  if (!service_prepare(&service, &error)) return fail(error.text);
+  if (action == ACTION_CHECK_CONFIG) return service_check(&service, &error) ? print(write_good) : fail(error.text);
+  if (!serve_start(&service, &error)) return fail(error.text);
   if (action == ACTION_DEMO) say_page();
   return SERVES;
 }
@@ -158,5 +158,5 @@ int main(int argc, char **argv) {
     return 2;
   }
   signals_join(thread);
-  return start.status == SERVES ? serve(&server) : start.status;
+  return start.status == SERVES ? serve(&service) : start.status;
 }

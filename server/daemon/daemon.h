@@ -1,72 +1,39 @@
-// The daemon as one value, and the functions that start, serve, reload, drain and stop it.
+// The functions that start, serve, reload, drain and stop the service (http/request.h), which owns all rooms.
 //
 // Main's thread calls these functions unless a comment says otherwise. After the start, only atomics and parts with
 // their own locks change. Only main.c and this room include this header.
 #ifndef VOXELD_DAEMON_H
 #define VOXELD_DAEMON_H
 
-#include <stdatomic.h>
-#include <stdint.h>
-
-#include "server/base/base.h"
-#include "server/base/counters.h"
-#include "server/clients/access.h"
-#include "server/clients/clients.h"
-#include "server/config/catalog.h"
-#include "server/config/options.h"
-#include "server/config/proxies.h"
 #include "server/http/http.h"
-#include "server/jobs/jobs.h"
-#include "server/jobs/warm.h"
-#include "server/net/watcher.h"
 
-// All rooms. Owns what they hold.
-struct server {
-  struct options options;
-  int64_t started_ns;      // by clock_ns
-  int64_t started_unix_s;  // seconds since 1970
-  atomic_int phase;        // enum phase
-  struct counters counters;
-
-  struct catalog catalog;
-  struct access access;
-  struct proxies proxies;
-  struct clients clients;
-  struct clients page_clients;  // of the connections that get only pages
-  struct watcher watcher;
-  struct jobs jobs;
-  struct warm_progress warming;
-  struct http http;
-};
-
-// ---- server.c: the rooms --------------------------------------------------------------------------------------------
+// ---- service.c: the rooms -------------------------------------------------------------------------------------------
 
 // Loads presets, tokens and certificates. False with a reason.
-VX_WARN_UNUSED bool server_prepare(struct server *server, struct error *error);
-// After server_prepare: checks the listeners and opens the devices, without serving. False with a reason.
-VX_WARN_UNUSED bool server_check(struct server *server, struct error *error);
-// After server_prepare: starts all rooms. Calls `gpu_lost` on a worker's thread for each GPU that is lost. False with a
-// reason; the process must end then, since some rooms may have started.
-VX_WARN_UNUSED bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_lost_cls,
-                                 struct error *error);
+VX_WARN_UNUSED bool service_prepare(struct service *service, struct error *error);
+// After service_prepare: checks the listeners and opens the devices, without serving. False with a reason.
+VX_WARN_UNUSED bool service_check(struct service *service, struct error *error);
+// After service_prepare: starts all rooms. Calls `gpu_lost` on a worker's thread for each GPU that is lost. False with
+// a reason; the process must end then, since some rooms may have started.
+VX_WARN_UNUSED bool service_start(struct service *service, void (*gpu_lost)(void *service), struct error *error);
 // Logs which models do not serve, or serve in place of newer files, and why. Any thread.
-void server_log_broken(const struct detectors *models);
+void service_log_broken(const struct detectors *models);
 // Closes the sessions that the served models have on lost GPUs. Any thread, after each loss and each reload.
-void server_leave_lost(struct server *server);
+void service_leave_lost(struct service *service);
 // Stops all rooms and frees what they hold. No job may wait or run: drain comes first.
-void server_stop(struct server *server);
+void service_stop(struct service *service);
 
 // ---- serve.c, drain.c: from the start to the exit status ------------------------------------------------------------
 
-// Starts the log, the thread of reloads and all rooms. Call signals_block and server_prepare first. False with a
+// Starts the log, the thread of reloads and all rooms. Call signals_block and service_prepare first. False with a
 // reason; the process must end then.
-VX_WARN_UNUSED bool serve_start(struct server *server, struct error *error);
+VX_WARN_UNUSED bool serve_start(struct service *service, struct error *error);
 // Serves until a signal or, if on_device_lost is exit, the loss of a GPU; then drains and stops. Returns the process's
 // exit status. If a job does not end, serve ends the process with status 1.
-int serve(struct server *server);
+int serve(struct service *service);
 // Turns /readyz to 503. After drain_delay_s, refuses new requests and answers those that were accepted. Takes at most a
 // few seconds more than drain_delay_s and drain_timeout_s together. False if a job does not end.
-VX_WARN_UNUSED bool drain(struct server *server);
+VX_WARN_UNUSED bool drain(struct service *service);
 
 // ---- reload.c: SIGHUP -----------------------------------------------------------------------------------------------
 //
@@ -74,7 +41,7 @@ VX_WARN_UNUSED bool drain(struct server *server);
 // not answer, and main must still take signals.
 
 // Starts the thread. False with a reason.
-VX_WARN_UNUSED bool reload_start(struct server *server, struct error *error);
+VX_WARN_UNUSED bool reload_start(struct service *service, struct error *error);
 // Asks for a reload. If a reload is in progress, another follows it. A reload replaces presets, models, tokens and
 // certificates, each as a whole. It keeps presets, tokens or certificates whose files are bad. Of the models, it keeps
 // only those whose own files are bad. The log says which were replaced and which were kept. Requests do not wait for a

@@ -33,18 +33,18 @@ static void wait_until_quiet(const struct request_counts *requests) {
   }
 }
 
-bool drain(struct server *server) {
-  const struct options *options = &server->options;
-  const struct request_counts *requests = &server->http.service.requests;
-  struct jobs *jobs = &server->jobs;
-  atomic_store(&server->phase, PHASE_LEAVING);
+bool drain(struct service *service) {
+  const struct options *options = &service->options;
+  const struct request_counts *requests = &service->requests;
+  struct jobs *jobs = &service->jobs;
+  atomic_store(&service->phase, PHASE_LEAVING);
   events_end(&jobs->streams.events, "stop", true);
   signals_rest_until(clock_ns() + options->drain_delay_s * NS_PER_S);
-  atomic_store(&server->phase, PHASE_DRAINING);
-  gate_open(&server->http.service.gate);
+  atomic_store(&service->phase, PHASE_DRAINING);
+  gate_open(&service->gate);
   if (!wait_until_none(&requests->active, clock_ns() + options->drain_timeout_s * NS_PER_S)) {
     log_event(LOG_WARNING, "drain timeout", "effect", "uploads and waiting jobs are refused");
-    connections_fail_uploads(&server->watcher, ERROR_DRAINING, DRAIN_IS_OVER);
+    connections_fail_uploads(&service->watcher, ERROR_DRAINING, DRAIN_IS_OVER);
     jobs_hurry(jobs);
   }
   wait_until_quiet(requests);  // a second at most, even if a client still sends a refused body

@@ -20,34 +20,34 @@ static struct {
   bool wanted, in_progress, ending;
 } reloads = {.lock = LOCK_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static bool reload_presets(struct server *server, struct error *error) {
-  return catalog_reload_presets(&server->catalog, server->options.presets_dir, error);
+static bool reload_presets(struct service *service, struct error *error) {
+  return catalog_reload_presets(&service->catalog, service->options.presets_dir, error);
 }
 
-static bool reload_models(struct server *server, struct error *error) {
+static bool reload_models(struct service *service, struct error *error) {
   struct warm_progress unread;
-  struct detectors *models = catalog_load_models(&server->catalog, server->options.models_dir, error);
+  struct detectors *models = catalog_load_models(&service->catalog, service->options.models_dir, error);
   if (!models) return false;
-  warm_up(&server->jobs, &server->options, models, server->catalog.detectors, &server->phase, &unread);
-  server_log_broken(models);
-  catalog_put_models(&server->catalog, models);
-  server_leave_lost(server);  // a GPU may have been lost before these models were served
+  warm_up(&service->jobs, &service->options, models, service->catalog.detectors, &service->phase, &unread);
+  service_log_broken(models);
+  catalog_put_models(&service->catalog, models);
+  service_leave_lost(service);  // a GPU may have been lost before these models were served
   return true;
 }
 
-static bool reload_tokens(struct server *server, struct error *error) {
-  return access_reload_tokens(&server->access, &server->options, error);
+static bool reload_tokens(struct service *service, struct error *error) {
+  return access_reload_tokens(&service->access, &service->options, error);
 }
 
-static bool reload_certificates(struct server *server, struct error *error) {
-  return tls_reload(&server->access.tls, &server->options, error);
+static bool reload_certificates(struct service *service, struct error *error) {
+  return tls_reload(&service->access.tls, &service->options, error);
 }
 
-static void reload(struct server *server) {
-  const struct options *options = &server->options;
+static void reload(struct service *service) {
+  const struct options *options = &service->options;
   const struct {
     const char *name, *source;
-    bool (*reload)(struct server *server, struct error *error);
+    bool (*reload)(struct service *service, struct error *error);
     bool is_access;  // a subscriber may have lost it: subscriptions end, and clients show their credentials again
   } parts[] = {{"presets", options->presets_dir, reload_presets, false},
                {"models", options->models_dir, reload_models, false},
@@ -58,8 +58,8 @@ static void reload(struct server *server) {
     if (!parts[i].source[0]) continue;
     struct error error;
     struct log_line line;
-    bool good = parts[i].reload(server, &error);
-    if (good && parts[i].is_access) events_end(&server->jobs.streams.events, "reload", false);
+    bool good = parts[i].reload(service, &error);
+    if (good && parts[i].is_access) events_end(&service->jobs.streams.events, "reload", false);
     log_begin(&line, good ? LOG_INFO : LOG_ERROR, good ? "reloaded" : "not reloaded");
     log_string(&line, "what", parts[i].name);
     if (!good) log_string(&line, "reason", error.text);
@@ -84,8 +84,8 @@ static void *reload_main(void *argument) {
   return NULL;
 }
 
-bool reload_start(struct server *server, struct error *error) {
-  int code = pthread_create(&reloads.thread, NULL, reload_main, server);
+bool reload_start(struct service *service, struct error *error) {
+  int code = pthread_create(&reloads.thread, NULL, reload_main, service);
   return code == 0 || error_set(error, "reload: pthread_create: %s", strerror(code));
 }
 

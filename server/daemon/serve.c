@@ -14,9 +14,9 @@ static atomic_bool must_restart;  // a GPU is lost, and on_device_lost is exit
 
 // Any worker's thread.
 static void on_gpu_lost(void *cls) {
-  struct server *server = cls;
-  server_leave_lost(server);
-  bool restart = server->options.on_device_lost == LOST_EXIT;
+  struct service *service = cls;
+  service_leave_lost(service);
+  bool restart = service->options.on_device_lost == LOST_EXIT;
   log_event(LOG_ERROR, "a GPU is lost", "effect", restart ? "drain and exit" : "its jobs go to other devices");
   if (restart && !atomic_exchange(&must_restart, true)) signals_device_lost();
 }
@@ -44,28 +44,27 @@ static _Noreturn void leave(const char *message, int status) {
   _exit(status);
 }
 
-bool serve_start(struct server *server, struct error *error) {
-  if (log_start(error) && (!server->options.stop_with_stdin || signals_follow_stdin(error)) &&
-      reload_start(server, error) && server_start(server, on_gpu_lost, server, error))
+bool serve_start(struct service *service, struct error *error) {
+  if (log_start(error) && (!service->options.stop_with_stdin || signals_follow_stdin(error)) &&
+      reload_start(service, error) && service_start(service, on_gpu_lost, error))
     return true;
   log_stop();  // writes the log before main prints the reason
   return false;
 }
 
-int serve(struct server *server) {
-  const char *pages = server->http.service.pages_address;
-  notify_supervisor("READY=1\nSTATUS=listening on %s%s%s", server->http.service.address,
-                    pages[0] ? ", for pages on " : "", pages);
+int serve(struct service *service) {
+  const char *pages = service->pages_address;
+  notify_supervisor("READY=1\nSTATUS=listening on %s%s%s", service->address, pages[0] ? ", for pages on " : "", pages);
   int number;
   while ((number = signals_wait()) == SIGHUP) reload_ask();
   signals_drain(number);
   notify_stopping();
   log_event(LOG_INFO, "draining", "reason", reason_of(number));
-  if (!drain(server)) leave("a job does not end", EXIT_FAILURE);
+  if (!drain(service)) leave("a job does not end", EXIT_FAILURE);
   int status = atomic_load(&must_restart) ? EXIT_DEVICE_LOST : EXIT_SUCCESS;
   if (!reload_end()) leave("a reload does not end", status);
   signals_let_end();
-  server_stop(server);
+  service_stop(service);
   log_stopped(status);
   log_stop();
   return status;

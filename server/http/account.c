@@ -48,7 +48,7 @@ static void log_stages(struct log_line *line, const struct request *request, int
 }
 
 static bool is_logged(const struct request *request, bool aborted) {
-  int access_log = request->service->options->access_log;
+  int access_log = request->service->options.access_log;
   return access_log == ACCESS_LOG_ALL || (access_log == ACCESS_LOG_ERRORS && (aborted || request->error.kind));
 }
 
@@ -76,7 +76,7 @@ static void log_request(const struct request *request, bool aborted, int64_t now
 }
 
 void request_account(struct request *request, bool aborted) {
-  struct counters *counters = request->service->counters;
+  struct counters *counters = &request->service->counters;
   enum endpoint endpoint = route_counted(request->endpoint);
   int64_t now_ns = clock_ns();
   if (aborted)

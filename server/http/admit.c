@@ -81,7 +81,7 @@ static bool is_media_type(const char *value, const char *type) {
 static bool read_codings(struct request *request, const struct heads *heads) {
   struct job *job = &request->job;
   int codings = heads->count[HEAD_ENCODING];
-  if (heads->count[HEAD_ACCEPT_ENCODING] == 1 && request->service->options->compress_answers)
+  if (heads->count[HEAD_ACCEPT_ENCODING] == 1 && request->service->options.compress_answers)
     job->spec.answer_coding =
         coding_for_answer(heads->value[HEAD_ACCEPT_ENCODING], request->endpoint == ENDPOINT_INFER);
   if (codings) job->spec.coding = codings > 1 ? CODINGS : coding_of_body(heads->value[HEAD_ENCODING]);
@@ -147,12 +147,12 @@ static bool read_query(struct request *request) {
   if (!collect(request, &query)) return false;
   struct service *service = request->service;
   struct job_request *asked = &request->job.asked;
-  const struct named *named = catalog_acquire(service->catalog);
+  const struct named *named = catalog_acquire(&service->catalog);
   bool good = job_request_from_query(asked, (enum vx_op)routes[request->endpoint].op, &query, named, &request->error);
   if (good) job_acquire_detector(&request->job);
-  catalog_release(service->catalog);
+  catalog_release(&service->catalog);
   if (!good) return false;
-  asked->max_sampling_work = service->options->max_sampling_work;
+  asked->max_sampling_work = service->options.max_sampling_work;
   return true;
 }
 
@@ -165,14 +165,14 @@ static bool start_from_model(struct request *request) {
   struct service *service = request->service;
   struct model model;
   const struct route_names *names = &request->names;
-  const struct named *named = catalog_acquire(service->catalog);
+  const struct named *named = catalog_acquire(&service->catalog);
   bool found = model_find(named, names->name, names->version, &job->asked, &model, &request->error);
   if (found && model.preset && !job_request_copy(&job->asked, model.request)) found = pool_refuse(&request->error);
   if (found && !model.fault) job_acquire_detector(job);
   bool serves = found && model_serves(&model, &request->error);
-  catalog_release(service->catalog);
+  catalog_release(&service->catalog);
   if (!serves) return false;
-  job->asked.max_sampling_work = service->options->max_sampling_work;
+  job->asked.max_sampling_work = service->options.max_sampling_work;
   job->infer = pool_take(&job->asked.pool, sizeof *job->infer);
   if (!job->infer) return pool_refuse(&request->error);
   *job->infer =
@@ -208,7 +208,7 @@ static bool read_inference(struct request *request, const struct heads *heads) {
 // ---- body -----------------------------------------------------------------------------------------------------------
 
 static bool check_length(struct request *request, bool declared, bool *early) {
-  int64_t limit = request->service->options->max_body_bytes;
+  int64_t limit = request->service->options.max_body_bytes;
   *early = !declared || request->body_bytes > limit;  // a body may still follow, or is too long to discard
   if (!declared)
     return error_refuse(&request->error, ERROR_LENGTH_REQUIRED, NULL,
@@ -250,7 +250,7 @@ static bool check_rows(struct request *request) {
 }
 
 static bool join(struct request *request) {
-  if (!request->joined) request->joined = clients_join(request->service->clients, request->user, request->address);
+  if (!request->joined) request->joined = clients_join(&request->service->clients, request->user, request->address);
   return request->joined ||
          error_refuse(&request->error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
 }
@@ -281,7 +281,7 @@ static void name_client(struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
   request->relayed = heads->forwards || heads->count[HEAD_FORWARDED] || heads->count[HEAD_VIA];
   if (peer->proxy && heads->forwards > 0 &&
-      !proxies_client(request->service->proxies, heads->forwarded, heads->forwards, request->address))
+      !proxies_client(&request->service->proxies, heads->forwarded, heads->forwards, request->address))
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
 }
 
@@ -289,13 +289,13 @@ static void name_client(struct request *request, const struct heads *heads) {
 // browser. On a Unix socket and behind a trusted proxy any Host will do.
 static bool host_is_known(const struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
-  const char *list = request->service->options->allowed_hosts;
+  const char *list = request->service->options.allowed_hosts;
   bool tcp = strncmp(peer->address, "unix:", 5) != 0;
   return !tcp || peer->proxy || host_is_own(heads->value[HEAD_HOST]) || hosts_have(list, heads->value[HEAD_HOST]);
 }
 
 static bool check_host(struct request *request, const struct heads *heads) {
-  bool any = !request->service->options->allowed_hosts[0] || route_is_public(request->endpoint);
+  bool any = !request->service->options.allowed_hosts[0] || route_is_public(request->endpoint);
   if (any || host_is_known(request, heads)) return true;
   return error_refuse(&request->error, ERROR_FORBIDDEN, NULL,
                       "the Host is '%.200s'; allowed: an IP address, localhost, or a name in --allowed-hosts",
@@ -306,7 +306,7 @@ static bool check_access(struct request *request, const struct heads *heads) {
   if (route_is_public(request->endpoint)) return true;
   struct credential credential = {heads->count[HEAD_AUTHORIZATION], heads->value[HEAD_AUTHORIZATION],
                                   request->peer->tls};
-  return access_check(request->service->access, &credential, request->user, &request->error);
+  return access_check(&request->service->access, &credential, request->user, &request->error);
 }
 
 // The value of a header that no browser repeats; "" if it is repeated.
@@ -360,7 +360,7 @@ static bool check_page_body(struct request *request) {
 }
 
 static bool takes_jobs(struct request *request) {
-  return atomic_load(request->service->phase) != PHASE_DRAINING ||
+  return atomic_load(&request->service->phase) != PHASE_DRAINING ||
          error_refuse(&request->error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
 }
 
@@ -423,7 +423,7 @@ bool request_admit(struct request *request, const char *method, const char *path
   const char *expect = heads.value[HEAD_EXPECT];
   bool held_back = expect && strcasecmp(expect, "100-continue") == 0;
   if (held_back) body_guess(request);
-  if (held_back || request->body_bytes > request->service->options->max_body_bytes || request->peer->places->pages)
+  if (held_back || request->body_bytes > request->service->options.max_body_bytes || request->peer->places->pages)
     *early = true;
   return false;
 }

@@ -42,10 +42,10 @@ static enum MHD_Result discard(struct request *request, const char *data, size_t
   request->not_rows = false;
   // A refused request with a Content-Length over the limit was answered early. So only a chunked body, or the body of a
   // GET, can exceed this bound.
-  int64_t bound = 2 * request->service->options->max_body_bytes;
+  int64_t bound = 2 * request->service->options.max_body_bytes;
   *size = 0;
   if (received(request) <= bound) return on_chunk(request);
-  connection_fail(request->service->watcher, request->peer, ERROR_BODY_TOO_LARGE,
+  connection_fail(&request->service->watcher, request->peer, ERROR_BODY_TOO_LARGE,
                   "the body is longer than max_body_bytes and has not ended");
   return MHD_NO;
 }
@@ -57,7 +57,7 @@ enum MHD_Result body_discard(struct request *request, const char *data, size_t *
 
 // Keeps a coded body as it is: the worker decodes it (jobs/body_open.h).
 static bool copy(struct request *request, const char *data, size_t size) {
-  int64_t most = request->service->options->max_body_bytes;
+  int64_t most = request->service->options.max_body_bytes;
   if (received(request) > most)
     return error_refuse(&request->error, ERROR_BODY_TOO_LARGE, NULL, "the body is longer than %lld bytes",
                         (long long)most);

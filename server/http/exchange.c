@@ -67,7 +67,7 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
                          clock_ns()))
     return MHD_NO;  // this connection, idle for long, was just ended to make room for another
   if (!admitted && early) {
-    connection_linger(service->watcher, request->peer);
+    connection_linger(&service->watcher, request->peer);
     return peer_upload_end(request->peer) ? request_reply(request) : MHD_NO;
   }
   // A large body may wait at the gate here. The rest of the body is still to come, so after a resume the library reads
@@ -96,13 +96,13 @@ static enum MHD_Result start(struct request *request) {
   struct job *job = &request->job;
   if (!request->has_job || request->error.kind) return request_reply(request);
   request_to(request, REQUEST_JOB);
-  if (small_run(&request->service->jobs->small, job)) {
+  if (small_run(&request->service->jobs.small, job)) {
     take_result(request);
     return request_reply(request);
   }
   // Suspended first: once the job is submitted, the request no longer belongs to this thread.
   MHD_suspend_connection(request->connection);
-  if (jobs_submit(request->service->jobs, job)) return MHD_YES;
+  if (jobs_submit(&request->service->jobs, job)) return MHD_YES;
   error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
   job->spec.done(job);
   return MHD_YES;
@@ -110,7 +110,7 @@ static enum MHD_Result start(struct request *request) {
 
 static void fill_in(struct request *request) {
   struct job *job = &request->job;
-  int64_t wait_ms = request->service->options->max_timeout_ms, asked_ms = job->asked.timeout_ms;
+  int64_t wait_ms = request->service->options.max_timeout_ms, asked_ms = job->asked.timeout_ms;
   job->spec.id = request->id;
   job->spec.trace_id = trace_is_clients(&request->trace) ? request->trace.trace_id : NULL;
   job->spec.gone = &request->peer->gone;
@@ -136,7 +136,7 @@ static enum MHD_Result resume(struct request *request, const char *method, const
                               size_t *size) {
   if (is_suspended(request)) return MHD_YES;
   if (request->state == REQUEST_WAITING) return start(request);
-  if (!connection_go_on(request->service->watcher, request->peer)) return MHD_NO;
+  if (!connection_go_on(&request->service->watcher, request->peer)) return MHD_NO;
   go_on(request);
   // If the call for the head suspended the connection, the library repeats that call. Otherwise it continues with the
   // body.
@@ -149,7 +149,7 @@ static enum MHD_Result resume(struct request *request, const char *method, const
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
                                  size_t *size) {
   if (request->chunk_broken && !is_at_gate(request)) {
-    connection_fail(request->service->watcher, request->peer, ERROR_BAD_REQUEST,
+    connection_fail(&request->service->watcher, request->peer, ERROR_BAD_REQUEST,
                     "a line of a chunk has a control byte, or does not end in CR LF");
     return MHD_NO;
   }
@@ -175,19 +175,19 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
 void exchange_close(struct request *request, enum MHD_RequestTerminationCode code) {
   struct service *service = request->service;
   struct job *job = &request->job;
-  enum error_kind failure = connection_failure(service->watcher, request->peer);
+  enum error_kind failure = connection_failure(&service->watcher, request->peer);
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure && !request->lasting;
   // The library may have answered a malformed chunk by itself. A reset must not destroy that answer either.
   bool refused = code == MHD_REQUEST_TERMINATED_WITH_ERROR && !failure;
   bool in_body = request->state == REQUEST_BODY || request->state == REQUEST_DISCARD;
-  if (refused && (in_body || is_at_gate(request))) connection_linger(service->watcher, request->peer);
+  if (refused && (in_body || is_at_gate(request))) connection_linger(&service->watcher, request->peer);
   peer_reply_end(request->peer, clock_ns());
   if (failure)
     error_refuse(&request->error, failure, NULL, request->peer->tls ? "ended in mid-upload" : "answered in mid-upload");
   gate_leave(&service->gate, &request->entry);
   release_job(request);
   job_release_buffer(&job->held.output);
-  if (request->joined) clients_leave(service->clients, request->joined);
+  if (request->joined) clients_leave(&service->clients, request->joined);
   request_account(request, aborted);
   request_end(request);
 }

@@ -116,15 +116,15 @@ static void *gnutls_session_of(struct MHD_Connection *connection) {
 static struct peer *open_peer(struct service *service, struct places *places, struct MHD_Connection *connection) {
   int fd = descriptor_of(connection);
   void *secure = gnutls_session_of(connection);
-  struct tls_session *tls = secure ? tls_session_open(&service->access->tls, secure) : NULL;
+  struct tls_session *tls = secure ? tls_session_open(&service->access.tls, secure) : NULL;
   char address[ADDRESS_SIZE];
   if (fd < 0 || (secure && !tls)) {
     tls_session_refuse(tls);
     return NULL;
   }
   listener_peer(fd, address);
-  bool proxy = proxies_have(service->proxies, address);
-  struct peer *peer = connection_opened(service->watcher, places, fd, address, proxy, tls);
+  bool proxy = proxies_have(&service->proxies, address);
+  struct peer *peer = connection_opened(&service->watcher, places, fd, address, proxy, tls);
   if (!peer) tls_session_refuse(tls);
   return peer;
 }
@@ -137,7 +137,7 @@ static void close_peer(struct service *service, struct peer *peer) {
   if (request && request->state != REQUEST_OVER) exchange_close(request, MHD_REQUEST_TERMINATED_WITH_ERROR);
   if (request) pool_close(&request->job.asked.pool);
   free(request);
-  connection_closed(service->watcher, peer);
+  connection_closed(&service->watcher, peer);
   tls_session_close(tls);
 }
 
@@ -163,8 +163,8 @@ static void on_library_message(void *cls, const char *format, va_list arguments)
   int status = library_own_status(text);
   if (status) {
     struct log_line line;
-    counters_unparsed(service->counters, status);
-    if (service->options->access_log == ACCESS_LOG_NONE) return;
+    counters_unparsed(&service->counters, status);
+    if (service->options.access_log == ACCESS_LOG_NONE) return;
     log_begin(&line, LOG_INFO, "answered by libmicrohttpd");
     log_integer(&line, "status", status);
     log_end(&line);
@@ -184,16 +184,15 @@ static int no_certificate(gnutls_session_t session, const gnutls_datum_t *issuer
   return -1;
 }
 
-static bool start_one(struct http *http, int index) {
-  struct service *service = &http->service;
-  const struct options *options = service->options;
-  const struct listener *listener = &http->listeners.at[index];
+static bool start_one(struct service *service, int index) {
+  const struct options *options = &service->options;
+  const struct listener *listener = &service->listeners.at[index];
   bool tls = listener->tcp && options->tls_cert[0];
   int64_t threads = listener->pages ? PAGES_THREADS : options->io_threads;
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME |
                    MHD_USE_ERROR_LOG;
-  struct watcher *watcher = service->watcher;
-  struct listener_daemon *own = &http->daemons[index];
+  struct watcher *watcher = &service->watcher;
+  struct listener_daemon *own = &service->daemons[index];
   own->service = service;
   own->places = listener->pages ? &watcher->page_places : &watcher->places;
   own->daemon = MHD_start_daemon(
@@ -215,47 +214,44 @@ static bool start_one(struct http *http, int index) {
 // An accepted connection has a descriptor before an IO thread counts it.
 static bool may_hand_on(void *cls, int index) {
   enum { MOST_COMING = 16 };
-  const struct http *http = cls;
-  return atomic_load(&http->daemons[index].places->coming) < MOST_COMING;
+  const struct service *service = cls;
+  return atomic_load(&service->daemons[index].places->coming) < MOST_COMING;
 }
 
 // The library owns the descriptor from now on, and closes it if it cannot serve it.
 static void hand_on(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
-  const struct http *http = cls;
-  const struct listener_daemon *own = &http->daemons[index];
+  const struct service *service = cls;
+  const struct listener_daemon *own = &service->daemons[index];
   atomic_fetch_add(&own->places->coming, 1);
   if (MHD_add_connection(own->daemon, fd, address, length) != MHD_YES) atomic_fetch_sub(&own->places->coming, 1);
 }
 
 static struct listen_rules rules_of(const struct service *service) {
-  struct listen_rules rules = {.may_expose = access_may_expose(service->access)};
-  (void)!mode_read(service->options->unix_mode, &rules.unix_mode);  // checked with the options
+  struct listen_rules rules = {.may_expose = access_may_expose(&service->access)};
+  (void)!mode_read(service->options.unix_mode, &rules.unix_mode);  // checked with the options
   return rules;
 }
 
 const char *http_library_version(void) { return MHD_get_version(); }
 
-void http_init(struct http *http) {
-  struct service *service = &http->service;
-  gate_init(&service->gate, service->options->client_requests, exchange_hold, exchange_let_go);
+void http_init(struct service *service) {
+  gate_init(&service->gate, service->options.client_requests, exchange_hold, exchange_let_go);
 }
 
-bool http_check(struct http *http, struct error *error) {
-  struct service *service = &http->service;
+bool http_check(struct service *service, struct error *error) {
   struct listen_rules rules = rules_of(service);
-  const char *pages = service->options->pages_listen;
+  const char *pages = service->options.pages_listen;
   struct listeners checked = {0};
   return library_find(&service->library, MHD_get_version(), error) &&
-         listeners_check(&checked, service->options->listen, &rules, error) &&
+         listeners_check(&checked, service->options.listen, &rules, error) &&
          (!pages[0] || listeners_check(&checked, pages, &rules, error));
 }
 
 // Opens the listeners of both lists, and writes their addresses.
-static bool open_listeners(struct http *http, struct error *error) {
-  struct service *service = &http->service;
-  const struct options *options = service->options;
+static bool open_listeners(struct service *service, struct error *error) {
+  const struct options *options = &service->options;
   struct listen_rules rules = rules_of(service);
-  struct listeners *listeners = &http->listeners;
+  struct listeners *listeners = &service->listeners;
   if (!listeners_open(listeners, options->listen, &rules, error)) return false;
   rules.pages = true;
   if (options->pages_listen[0] && !listeners_open(listeners, options->pages_listen, &rules, error)) return false;
@@ -268,18 +264,17 @@ static bool open_listeners(struct http *http, struct error *error) {
   return true;
 }
 
-bool http_start(struct http *http, struct error *error) {
-  struct service *service = &http->service;
-  struct listeners *listeners = &http->listeners;
-  if (!library_find(&service->library, MHD_get_version(), error) || !open_listeners(http, error)) return false;
+bool http_start(struct service *service, struct error *error) {
+  struct listeners *listeners = &service->listeners;
+  if (!library_find(&service->library, MHD_get_version(), error) || !open_listeners(service, error)) return false;
   for (int i = 0; i < listeners->count; i++) {
-    if (start_one(http, i)) continue;
+    if (start_one(service, i)) continue;
     error_set(error, "libmicrohttpd did not start on %s", listeners->at[i].address);
     listeners_close(listeners);
     return false;
   }
-  const struct acceptor_taker taker = {may_hand_on, hand_on, http};
-  if (acceptor_start(&http->acceptor, listeners, &taker, error)) return true;
+  const struct acceptor_taker taker = {may_hand_on, hand_on, service};
+  if (acceptor_start(&service->acceptor, listeners, &taker, error)) return true;
   listeners_close(listeners);
   return false;
 }
@@ -297,12 +292,12 @@ static void send_all_away(struct watcher *watcher) {
   for (int waited = 0; has_connections(watcher) && waited < 1000; waited++) nanosleep(&pause, NULL);
 }
 
-void http_stop(struct http *http) {
-  int count = http->listeners.count;
-  acceptor_stop(&http->acceptor);
-  listeners_close(&http->listeners);
-  send_all_away(http->service.watcher);
-  for (int i = 0; i < count; i++) MHD_stop_daemon(http->daemons[i].daemon);
+void http_stop(struct service *service) {
+  int count = service->listeners.count;
+  acceptor_stop(&service->acceptor);
+  listeners_close(&service->listeners);
+  send_all_away(&service->watcher);
+  for (int i = 0; i < count; i++) MHD_stop_daemon(service->daemons[i].daemon);
 }
 
-void http_destroy(struct http *http) { gate_destroy(&http->service.gate); }
+void http_destroy(struct service *service) { gate_destroy(&service->gate); }

@@ -11,42 +11,26 @@
 
 #include "kernels/kernels.h"
 #include "server/http/request.h"
-#include "server/net/acceptor.h"
-#include "server/net/listener.h"
 
 enum {
   CONNECTION_MEMORY = 256 * 1024,  // bytes that the library keeps for a connection that has had a request; see http.c
   PAGES_THREADS = 2,               // IO threads of a listener that serves only pages
 };
 
-// libmicrohttpd's daemon for one listener.
-struct listener_daemon {
-  struct MHD_Daemon *daemon;
-  struct service *service;
-  struct places *places;  // of the listener's connections
-};
-
-struct http {
-  struct service service;
-  struct listeners listeners;
-  struct acceptor acceptor;
-  struct listener_daemon daemons[LISTENERS_MAX * LISTENER_LISTS];
-};
-
 // The version of the library that is loaded; the library's own text.
 const char *http_library_version(void);
 
-// Sets up the gate. The caller has filled the members of http->service under `Given`.
-void http_init(struct http *http);
+// Sets up the gate. The caller has filled the members under `Given`.
+void http_init(struct service *service);
 // Checks, without listening, that the library can be used and that the listeners of the options are valid and allowed.
 // False with a reason.
-VX_WARN_UNUSED bool http_check(struct http *http, struct error *error);
+VX_WARN_UNUSED bool http_check(struct service *service, struct error *error);
 // Makes the same checks, then listens and starts the IO threads. False with a reason; the process must end then, since
 // some threads may run.
-VX_WARN_UNUSED bool http_start(struct http *http, struct error *error);
+VX_WARN_UNUSED bool http_start(struct service *service, struct error *error);
 // Stops listening, ends every connection and the IO threads. No request may be suspended, so no job may wait or run.
-void http_stop(struct http *http);
-void http_destroy(struct http *http);
+void http_stop(struct service *service);
+void http_destroy(struct service *service);
 
 // ---- the steps of a request, on the IO thread that owns it ----------------------------------------------------------
 //

@@ -187,7 +187,7 @@ static bool add_error_headers(struct MHD_Response *response, const struct reques
 static bool add_headers(struct MHD_Response *response, const struct request *request, const char *media_type) {
   // From the stop signal on, connections are closed after an answer. Clients then move to other servers while this one
   // still takes requests.
-  bool leaving = atomic_load(request->service->phase) >= PHASE_LEAVING;
+  bool leaving = atomic_load(&request->service->phase) >= PHASE_LEAVING;
   char traceparent[TRACEPARENT_LENGTH + 1];
   trace_write(&request->trace, traceparent);
   return add_header(response, "X-Request-Id", request->id) && add_header(response, "traceparent", traceparent) &&
@@ -216,7 +216,7 @@ static const char *answer_media_type(const struct request *request) {
 static void count_model(const struct request *request) {
   const struct job *job = &request->job;
   if (job->infer)
-    models_count(&request->service->counters->models, job->infer->model,
+    models_count(&request->service->counters.models, job->infer->model,
                  request->error.kind ? NULL : &job->result.answer, clock_ns() - request->started_ns);
 }
 

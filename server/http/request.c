@@ -55,7 +55,7 @@ struct request *request_begin(struct service *service, struct MHD_Connection *co
   struct request *request = peer->request;
   if (!request) return NULL;
   memset(request, 0, offsetof(struct request, job));
-  job_init(&request->job, &service->jobs->services);
+  job_init(&request->job, &service->jobs.services);
   upload_init(peer);
   request->job.client = peer->client;
   request->service = service;

@@ -27,10 +27,10 @@
 #include "server/jobs/job.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/uploads.h"
+#include "server/jobs/warm.h"
+#include "server/net/acceptor.h"
 #include "server/net/peer.h"
 #include "server/net/watcher.h"
-
-struct warm_progress;
 
 struct request_counts {
   atomic_llong begun;   // all requests since the start
@@ -38,28 +38,37 @@ struct request_counts {
   atomic_llong active;  // open requests with a body under way, a job, or a job's answer
 };
 
-// The service, shared by all requests: the rooms that they use, the library's version, the gate, and counts. The daemon
-// sets it up before the first connection. From then on, members change only if they are atomic or have a lock of their
-// own.
-struct service {
-  // Given.
-  const struct options *options;
-  const atomic_int *phase;             // enum phase
-  int64_t started_ns, started_unix_s;  // by clock_ns, and in seconds since 1970
-  struct counters *counters;
-  struct catalog *catalog;
-  struct access *access;
-  const struct proxies *proxies;
-  struct clients *clients;
-  struct watcher *watcher;
-  struct jobs *jobs;
-  const struct page *pages;  // [ENDPOINT_COUNT]
-  const struct warm_progress *warming;
+// libmicrohttpd's daemon for one listener.
+struct listener_daemon {
+  struct MHD_Daemon *daemon;
+  struct service *service;
+  struct places *places;  // of the listener's connections
+};
 
-  // The room's own.
+// The service: the rooms that requests use, the library's version, the gate, the listeners, and counts. It owns what
+// they hold. daemon/ sets it up before the first connection. From then on, members change only if they are atomic or
+// have a lock of their own.
+struct service {
+  struct options options;
+  int64_t started_ns, started_unix_s;  // by clock_ns, and in seconds since 1970
+  atomic_int phase;                    // enum phase
+  struct counters counters;
+  struct catalog catalog;
+  struct access access;
+  struct proxies proxies;
+  struct clients clients;
+  struct clients page_clients;  // of the connections that get only pages
+  struct watcher watcher;
+  struct jobs jobs;
+  struct warm_progress warming;
+  const struct page *pages;  // [ENDPOINT_COUNT]
+
   struct library library;
   struct gate gate;
   struct request_counts requests;
+  struct listeners listeners;
+  struct acceptor acceptor;
+  struct listener_daemon daemons[LISTENERS_MAX * LISTENER_LISTS];
   // The addresses of the listeners as bound, separated by commas: of those that serve everything, and of those that
   // serve only pages.
   char address[1100], pages_address[1100];

@@ -78,7 +78,7 @@ struct MHD_Response *subscription_response(struct request *request, const struct
     error_refuse(&request->error, ERROR_MEMORY_FULL, NULL, "there is no memory for a subscription now");
     return NULL;
   }
-  own->events = &request->service->jobs->streams.events;
+  own->events = &request->service->jobs.streams.events;
   own->request = request;
   own->connection = request->connection;
   own->length = own->sent = 0;

@@ -23,7 +23,7 @@ bool kserve_write_server(const struct page_asked *asked, struct text *out, struc
   (void)error;
   json_printf(out, "{name:'voxeld' version:%s extensions:['binary_tensor_data' 'parameters'", VOXELD_VERSION);
   json_printf(out, "'model_configuration' 'model_repository' 'statistics'");
-  if (asked->service->options->allow_shared_memory) json_put_string(out, "system_shared_memory");
+  if (asked->service->options.allow_shared_memory) json_put_string(out, "system_shared_memory");
   json_printf(out, "]}\n");
   return true;
 }
@@ -39,10 +39,10 @@ static bool write_one(const struct page_asked *asked, bool serving, model_writer
   struct job_request memory = {0};
   struct model model;
   bool good =
-      model_find(catalog_acquire(asked->service->catalog), asked->name, asked->version, &memory, &model, error) &&
+      model_find(catalog_acquire(&asked->service->catalog), asked->name, asked->version, &memory, &model, error) &&
       (!serving || model_serves(&model, error));
   if (good) writer(asked->service, &model, out);
-  catalog_release(asked->service->catalog);
+  catalog_release(&asked->service->catalog);
   pool_close(&memory.pool);
   return good;
 }
@@ -52,10 +52,10 @@ static void write_each(struct service *service, bool serving, model_writer write
   struct job_request memory = {0};
   struct model model;
   char name[MODEL_NAME_SIZE];
-  const struct named *named = catalog_acquire(service->catalog);
+  const struct named *named = catalog_acquire(&service->catalog);
   for (size_t number = 0; number < model_numbers(named); number++)
     if (model_at(named, number, name, &memory, &model) && !(serving && model.fault)) writer(service, &model, out);
-  catalog_release(service->catalog);
+  catalog_release(&service->catalog);
   pool_close(&memory.pool);
 }
 
@@ -144,7 +144,7 @@ static void write_duration(const char *name, unsigned long long count, unsigned 
 static void write_model_stats(struct service *service, const struct model *model, struct text *out) {
   static const char *const parts[] = {"queue", "compute_input", "compute_infer", "compute_output"};
   static const struct model_counts none;
-  const struct model_counts *counts = models_find(&service->counters->models, model->name);
+  const struct model_counts *counts = models_find(&service->counters.models, model->name);
   if (!counts) counts = &none;
   unsigned long long good = counter_value(&counts->succeeded);
   json_printf(out,

@@ -40,7 +40,7 @@ static bool is_counted(int endpoint) { return (int)route_counted((enum endpoint)
 static void write_requests(struct service *service, const char *name, struct text *out) {
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) {
     if (!is_counted(endpoint)) continue;
-    const atomic_uint_fast64_t *outcomes = service->counters->requests[endpoint];
+    const atomic_uint_fast64_t *outcomes = service->counters.requests[endpoint];
     const char *path = routes[endpoint].path;
     enum problem_style style = route_style(path);
     for (int kind = 0; kind < ERROR_COUNT; kind++) {
@@ -54,7 +54,7 @@ static void write_requests(struct service *service, const char *name, struct tex
       }
       if (first && sum) write_answers(out, name, path, status, sum);
     }
-    unsigned long long unchanged = counter_value(&service->counters->unchanged[endpoint]);
+    unsigned long long unchanged = counter_value(&service->counters.unchanged[endpoint]);
     if (unchanged) write_answers(out, name, path, 304, unchanged);
   }
 }
@@ -62,39 +62,39 @@ static void write_requests(struct service *service, const char *name, struct tex
 static void write_durations(struct service *service, const char *name, struct text *out) {
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
     if (is_counted(endpoint))
-      write_histogram(out, name, "endpoint", routes[endpoint].path, &service->counters->durations[endpoint]);
+      write_histogram(out, name, "endpoint", routes[endpoint].path, &service->counters.durations[endpoint]);
 }
 
 static void write_refusals(struct service *service, const char *name, struct text *out) {
   for (int kind = ERROR_NONE + 1; kind < ERROR_COUNT; kind++)
     write_labelled(out, name, "reason", problem_info((enum error_kind)kind)->name,
-                   counters_of_outcome(service->counters, (enum error_kind)kind) +
-                       connections_refused(service->watcher, (enum error_kind)kind));
+                   counters_of_outcome(&service->counters, (enum error_kind)kind) +
+                       connections_refused(&service->watcher, (enum error_kind)kind));
 }
 
 static void write_unparsed(struct service *service, const char *name, struct text *out) {
   for (int i = 0; i < UNPARSED_CODES; i++) {
     char code[16] = "other";
     if (unparsed_codes[i]) snprintf(code, sizeof code, "%d", unparsed_codes[i]);
-    write_labelled(out, name, "code", code, counter_value(&service->counters->unparsed[i]));
+    write_labelled(out, name, "code", code, counter_value(&service->counters.unparsed[i]));
   }
 }
 
 static void write_aborted(struct service *service, const char *name, struct text *out) {
   for (int i = 0; i < ABORT_STAGES; i++)
-    write_labelled(out, name, "stage", abort_name((enum abort_stage)i), counter_value(&service->counters->aborted[i]));
+    write_labelled(out, name, "stage", abort_name((enum abort_stage)i), counter_value(&service->counters.aborted[i]));
 }
 
 static void write_ended(struct service *service, const char *name, struct text *out) {
   for (int i = 0; i < PEER_ENDS; i++)
     write_labelled(out, name, "reason", peer_end_name((enum peer_end)i),
-                   (unsigned long long)atomic_load(&service->watcher->ended[i]));
+                   (unsigned long long)atomic_load(&service->watcher.ended[i]));
 }
 
 static void write_fates(struct service *service, enum vx_items items, const char *name, struct text *out) {
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
     if (vx_fates_of(items) & VX_FATE_BIT(fate))
-      write_labelled(out, name, "fate", vx_fate_names[fate], counter_value(&service->counters->fates[items][fate]));
+      write_labelled(out, name, "fate", vx_fate_names[fate], counter_value(&service->counters.fates[items][fate]));
 }
 
 static const char *step_name(int type) { return vx_step_row_of((enum vx_step_type)type)->name; }
@@ -105,33 +105,32 @@ static void write_steps(struct service *service, const char *name, struct text *
     for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
       if (fates & VX_FATE_BIT(fate))
         text_printf(out, "%s{step=\"%s\",fate=\"%s\"} %llu\n", name, step_name(type), vx_fate_names[fate],
-                    counter_value(&service->counters->steps[type][fate]));
+                    counter_value(&service->counters.steps[type][fate]));
   }
 }
 
 static void write_step_durations(struct service *service, const char *name, struct text *out) {
   for (int type = 0; type < VX_STEP_TYPES; type++)
-    write_histogram(out, name, "step", step_name(type), &service->counters->step_durations[type]);
+    write_histogram(out, name, "step", step_name(type), &service->counters.step_durations[type]);
 }
 
 static void write_voxels(struct service *service, const char *name, struct text *out) {
   for (int i = 0; i < VX_VOXEL_FATES; i++)
-    write_labelled(out, name, "fate", voxel_fates[i], counter_value(&service->counters->voxels[i]));
+    write_labelled(out, name, "fate", voxel_fates[i], counter_value(&service->counters.voxels[i]));
 }
 
 static void write_warnings(struct service *service, const char *name, struct text *out) {
   for (enum warning i = 0; i < WARNING_KINDS; i++)
-    write_labelled(out, name, "kind", warning_kind(i), counter_value(&service->counters->warnings[i]));
+    write_labelled(out, name, "kind", warning_kind(i), counter_value(&service->counters.warnings[i]));
 }
 
 static void write_stages(struct service *service, const char *name, struct text *out) {
   for (int i = 0; i < STAGE_COUNT; i++)
-    write_histogram(out, name, "stage", i == STAGE_SEND ? "send" : answer_timing_name(i),
-                    &service->counters->stages[i]);
+    write_histogram(out, name, "stage", i == STAGE_SEND ? "send" : answer_timing_name(i), &service->counters.stages[i]);
 }
 
 static void write_build(struct service *service, const char *name, struct text *out) {
-  const struct device *device = devices_main(&service->jobs->devices);
+  const struct device *device = devices_main(&service->jobs.devices);
   text_printf(out, "%s{version=\"%s\",backend=\"%s\",device=", name, VOXELD_VERSION, device->backend->name);
   json_put_string(out, device->description.name);
   text_put(out, "} 1\n");
@@ -140,13 +139,13 @@ static void write_build(struct service *service, const char *name, struct text *
 static void write_gpus(struct service *service, const char *name, struct text *out) {
   for (int state = 0; state < DEVICE_STATES; state++)
     write_labelled(out, name, "state", device_states[state],
-                   (unsigned long long)devices_in(&service->jobs->devices, (enum device_state)state));
+                   (unsigned long long)devices_in(&service->jobs.devices, (enum device_state)state));
 }
 
 static void write_each_gpu(struct service *service, const char *name, struct text *out,
                            long long (*value)(struct service *service, const struct device *gpu)) {
-  for (int i = 0; i < service->jobs->devices.count; i++) {
-    const struct device *gpu = &service->jobs->devices.gpu[i];
+  for (int i = 0; i < service->jobs.devices.count; i++) {
+    const struct device *gpu = &service->jobs.devices.gpu[i];
     text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, gpu->index, value(service, gpu));
   }
 }
@@ -162,24 +161,24 @@ static long long answered_of(struct service *service, const struct device *gpu) 
 }
 // ONNX Runtime does not report how much memory the networks use, only how much they may take.
 static long long network_memory_of(struct service *service, const struct device *gpu) {
-  return service_sessions(service, gpu) * service->options->network_memory_bytes;
+  return service_sessions(service, gpu) * service->options.network_memory_bytes;
 }
 
 static void write_models(struct service *service, const char *name, struct text *out) {
-  const struct detectors *detectors = catalog_acquire(service->catalog)->detectors;
+  const struct detectors *detectors = catalog_acquire(&service->catalog)->detectors;
   unsigned long long failed = 0, outdated = 0, all = detectors_count(detectors);
   for (size_t i = 0; i < all; i++) {
     failed += detector_fault(detectors_at(detectors, i)) != NULL;
     outdated += detectors_refusal(detectors, i) != NULL;
   }
-  catalog_release(service->catalog);
+  catalog_release(&service->catalog);
   write_labelled(out, name, "state", "ready", all - failed - outdated);
   write_labelled(out, name, "state", "outdated", outdated);
   write_labelled(out, name, "state", "failed", failed);
 }
 
 static void write_jobs(struct service *service, const char *name, struct text *out) {
-  const struct devices *devices = &service->jobs->devices;
+  const struct devices *devices = &service->jobs.devices;
   unsigned long long on_gpus = 0;
   for (int i = 0; i < devices->count; i++) on_gpus += (unsigned long long)atomic_load(&devices->gpu[i].answered);
   write_labelled(out, name, "backend", "cpu", (unsigned long long)atomic_load(&devices->cpu.answered));
@@ -190,7 +189,7 @@ static void write_reruns(struct service *service, const char *name, struct text 
   for (int status = VX_OK + 1; status < VX_STATUS_COUNT; status++)
     if (status != VX_STOPPED)
       write_labelled(out, name, "failure", failure_name((enum vx_status)status),
-                     counter_value(&service->counters->reruns[status]));
+                     counter_value(&service->counters.reruns[status]));
 }
 
 // Writes a sample for each kind of lanes.
@@ -201,78 +200,78 @@ static void write_each_lanes(struct service *service, const char *name, struct t
 }
 
 static long long depth_of(struct service *service, enum vx_lane_use use) {
-  return queue_depth(&service->jobs->queues[use]);
+  return queue_depth(&service->jobs.queues[use]);
 }
 static long long slots_of(struct service *service, enum vx_lane_use use) {
-  return clients_use(service->clients).held[SHARE_JOBS + use];
+  return clients_use(&service->clients).held[SHARE_JOBS + use];
 }
 static long long jobs_of(struct service *service, enum vx_lane_use use) {
-  return atomic_load(&service->jobs->workers.running[use]);
+  return atomic_load(&service->jobs.workers.running[use]);
 }
-static long long workers_of(struct service *service, enum vx_lane_use use) { return jobs_workers(service->jobs, use); }
+static long long workers_of(struct service *service, enum vx_lane_use use) { return jobs_workers(&service->jobs, use); }
 
-static double helping(struct service *service) { return (double)helpers_use(&service->jobs->helpers).at_work; }
+static double helping(struct service *service) { return (double)helpers_use(&service->jobs.helpers).at_work; }
 static void write_tasks(struct service *service, const char *name, struct text *out) {
-  struct helpers_use use = helpers_use(&service->jobs->helpers);
+  struct helpers_use use = helpers_use(&service->jobs.helpers);
   write_labelled(out, name, "by", "job", use.tasks - use.helped);
   write_labelled(out, name, "by", "helper", use.helped);
 }
-static double given_up(struct service *service) { return (double)helpers_use(&service->jobs->helpers).given_up; }
+static double given_up(struct service *service) { return (double)helpers_use(&service->jobs.helpers).given_up; }
 
-static double small_jobs(struct service *service) { return (double)atomic_load(&service->jobs->small.run); }
+static double small_jobs(struct service *service) { return (double)atomic_load(&service->jobs.small.run); }
 
 static void write_buffers(struct service *service, const char *name, struct text *out) {
-  struct buffers_use use = buffers_use(&service->jobs->buffers);
+  struct buffers_use use = buffers_use(&service->jobs.buffers);
   write_labelled(out, name, "state", "in_use", use.in_use);
   write_labelled(out, name, "state", "free", use.allocated - use.in_use);
 }
 
 // ---- families of one sample -----------------------------------------------------------------------------------------
 
-static double preempted(struct service *service) { return (double)counter_value(&service->jobs->uploads.preempted); }
-static double ready(struct service *service) { return atomic_load(service->phase) == PHASE_READY; }
-static double received(struct service *service) { return (double)counter_value(&service->counters->received_bytes); }
-static double sent(struct service *service) { return (double)counter_value(&service->counters->sent_bytes); }
-static double samples(struct service *service) { return (double)counter_value(&service->counters->samples); }
-static double clients_present(struct service *service) { return (double)clients_use(service->clients).present; }
+static double preempted(struct service *service) { return (double)counter_value(&service->jobs.uploads.preempted); }
+static double ready(struct service *service) { return atomic_load(&service->phase) == PHASE_READY; }
+static double received(struct service *service) { return (double)counter_value(&service->counters.received_bytes); }
+static double sent(struct service *service) { return (double)counter_value(&service->counters.sent_bytes); }
+static double samples(struct service *service) { return (double)counter_value(&service->counters.samples); }
+static double clients_present(struct service *service) { return (double)clients_use(&service->clients).present; }
 static double gate_depth(struct service *service) { return (double)gate_waiting(&service->gate); }
-static double queue_limit(struct service *service) { return (double)service->options->queue_depth; }
+static double queue_limit(struct service *service) { return (double)service->options.queue_depth; }
 static double active(struct service *service) { return (double)atomic_load(&service->requests.active); }
-static double connections(struct service *service) { return (double)atomic_load(&service->watcher->places.open); }
-static double connection_limit(struct service *service) { return (double)service->options->max_connections; }
+static double connections(struct service *service) { return (double)atomic_load(&service->watcher.places.open); }
+static double connection_limit(struct service *service) { return (double)service->options.max_connections; }
 static double page_connections(struct service *service) {
-  return (double)atomic_load(&service->watcher->page_places.open);
+  return (double)atomic_load(&service->watcher.page_places.open);
 }
 static double page_connection_limit(struct service *service) {
-  return service->options->pages_listen[0] ? PAGES_CONNECTIONS : 0;
+  return service->options.pages_listen[0] ? PAGES_CONNECTIONS : 0;
 }
-static double budget(struct service *service) { return (double)service->options->memory_budget_bytes; }
-static double pinned(struct service *service) { return (double)regions_use(&service->jobs->regions).pinned_bytes; }
-static double pin_failures(struct service *service) { return (double)regions_use(&service->jobs->regions).refusals; }
+static double budget(struct service *service) { return (double)service->options.memory_budget_bytes; }
+static double pinned(struct service *service) { return (double)regions_use(&service->jobs.regions).pinned_bytes; }
+static double pin_failures(struct service *service) { return (double)regions_use(&service->jobs.regions).refusals; }
 static void write_parts(struct service *service, const char *name, struct text *out) {
-  struct regions_use use = regions_use(&service->jobs->regions);
+  struct regions_use use = regions_use(&service->jobs.regions);
   write_labelled(out, name, "way", "in_place", use.reached);
   write_labelled(out, name, "way", "copied", use.copied);
 }
-static double streams(struct service *service) { return (double)streams_use(&service->jobs->streams).streams; }
-static double sweeps(struct service *service) { return (double)streams_use(&service->jobs->streams).sweeps; }
-static double stream_bytes(struct service *service) { return (double)streams_use(&service->jobs->streams).bytes; }
+static double streams(struct service *service) { return (double)streams_use(&service->jobs.streams).streams; }
+static double sweeps(struct service *service) { return (double)streams_use(&service->jobs.streams).sweeps; }
+static double stream_bytes(struct service *service) { return (double)streams_use(&service->jobs.streams).bytes; }
 static double subscribers(struct service *service) {
-  return (double)events_use(&service->jobs->streams.events).subscribers;
+  return (double)events_use(&service->jobs.streams.events).subscribers;
 }
 static void write_events(struct service *service, const char *name, struct text *out) {
-  struct events_use use = events_use(&service->jobs->streams.events);
+  struct events_use use = events_use(&service->jobs.streams.events);
   write_labelled(out, name, "fate", "told", use.told);
   write_labelled(out, name, "fate", "lost", use.lost);
 }
 static void write_sweeps(struct service *service, const char *name, struct text *out) {
-  struct streams_use use = streams_use(&service->jobs->streams);
+  struct streams_use use = streams_use(&service->jobs.streams);
   write_labelled(out, name, "fate", "kept", use.kept);
   write_labelled(out, name, "fate", "repeated", use.repeated);
   write_labelled(out, name, "fate", "evicted", use.evicted);
   write_labelled(out, name, "fate", "expired", use.expired);
 }
-static double regions(struct service *service) { return (double)regions_use(&service->jobs->regions).count; }
+static double regions(struct service *service) { return (double)regions_use(&service->jobs.regions).count; }
 static double dropped(struct service *service) { return (void)service, (double)log_lines_dropped(); }
 static double cpu(struct service *service) { return (void)service, process_cpu_seconds(); }
 static double resident(struct service *service) { return (void)service, process_resident_bytes(); }

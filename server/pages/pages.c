@@ -17,65 +17,65 @@
 #endif
 
 bool service_is_ready(struct service *service, struct error *error) {
-  switch (atomic_load(service->phase)) {
+  switch (atomic_load(&service->phase)) {
     case PHASE_READY: return true;
     case PHASE_LEAVING:
     case PHASE_DRAINING: return error_refuse(error, ERROR_DRAINING, NULL, "the server is stopping");
     default:
-      if (atomic_load(&service->warming->all) == 0)
+      if (atomic_load(&service->warming.all) == 0)
         return error_refuse(error, ERROR_NOT_READY, NULL, "the server is starting");
       return error_refuse(error, ERROR_NOT_READY, NULL, "the server runs its networks once: %lld of %lld runs are done",
-                          (long long)atomic_load(&service->warming->done),
-                          (long long)atomic_load(&service->warming->all));
+                          (long long)atomic_load(&service->warming.done),
+                          (long long)atomic_load(&service->warming.all));
   }
 }
 
 static bool write_presets(const struct page_asked *asked, struct text *out, struct error *error) {
   (void)error;
-  presets_write(catalog_acquire(asked->service->catalog)->presets, out);
-  catalog_release(asked->service->catalog);
+  presets_write(catalog_acquire(&asked->service->catalog)->presets, out);
+  catalog_release(&asked->service->catalog);
   return true;
 }
 
 static bool write_preset(const struct page_asked *asked, struct text *out, struct error *error) {
-  const struct presets *presets = catalog_acquire(asked->service->catalog)->presets;
+  const struct presets *presets = catalog_acquire(&asked->service->catalog)->presets;
   const struct preset *preset = presets_find(presets, asked->name);
   if (preset) preset_write(preset, out);
   bool good = preset || presets_refuse(presets, asked->name, error);
-  catalog_release(asked->service->catalog);
+  catalog_release(&asked->service->catalog);
   text_put(out, "\n");
   return good;
 }
 
 static bool write_detectors(const struct page_asked *asked, struct text *out, struct error *error) {
   (void)error;
-  detectors_write(catalog_acquire(asked->service->catalog)->detectors, out);
-  catalog_release(asked->service->catalog);
+  detectors_write(catalog_acquire(&asked->service->catalog)->detectors, out);
+  catalog_release(&asked->service->catalog);
   return true;
 }
 
 static bool write_detector(const struct page_asked *asked, struct text *out, struct error *error) {
-  bool good = detectors_write_one(catalog_acquire(asked->service->catalog)->detectors, asked->name, out, error);
-  catalog_release(asked->service->catalog);
+  bool good = detectors_write_one(catalog_acquire(&asked->service->catalog)->detectors, asked->name, out, error);
+  catalog_release(&asked->service->catalog);
   text_put(out, "\n");
   return good;
 }
 
 static const char *phase_name(struct service *service) {
   static const char *const names[] = {"starting", "ready", "leaving", "draining"};
-  int phase = atomic_load(service->phase);
-  bool degraded = atomic_load(&service->jobs->devices.working) < service->jobs->devices.count;
+  int phase = atomic_load(&service->phase);
+  bool degraded = atomic_load(&service->jobs.devices.working) < service->jobs.devices.count;
   return phase == PHASE_READY && degraded ? "degraded" : names[phase];
 }
 
 long long service_sessions(struct service *service, const struct device *gpu) {
-  long long sessions = detectors_sessions(catalog_acquire(service->catalog)->detectors, gpu->index);
-  catalog_release(service->catalog);
+  long long sessions = detectors_sessions(catalog_acquire(&service->catalog)->detectors, gpu->index);
+  catalog_release(&service->catalog);
   return sessions;
 }
 
 static void write_device(struct service *service, const struct device *device, struct text *out) {
-  struct devices *devices = &service->jobs->devices;
+  struct devices *devices = &service->jobs.devices;
   const struct vx_description *description = &device->description;
   struct device_health health = device_health(devices, device, clock_ns());
   json_printf(out, "{index:%d name:%s memory_bytes:%ld compute_capability:%d integrated:%i", device->index,
@@ -85,7 +85,7 @@ static void write_device(struct service *service, const struct device *device, s
   if (device != &devices->cpu) {
     long long sessions = service_sessions(service, device);
     json_printf(out, "network_sessions:%lld network_memory_limit_bytes:%lld", sessions,
-                sessions * service->options->network_memory_bytes);
+                sessions * service->options.network_memory_bytes);
   }
   if (health.state == DEVICE_PAUSED)
     json_printf(out, "paused_s:%.3f next_trial_s:%.3f", (double)health.paused_ns / 1e9, (double)health.retry_ns / 1e9);
@@ -94,7 +94,7 @@ static void write_device(struct service *service, const struct device *device, s
 }
 
 static void write_backend(struct service *service, struct text *out) {
-  struct devices *devices = &service->jobs->devices;
+  struct devices *devices = &service->jobs.devices;
   json_printf(out, "backend:{name:%s devices:[", devices_main(devices)->backend->name);
   for (int i = 0; i < devices->count; i++) write_device(service, &devices->gpu[i], out);
   if (devices->count == 0) write_device(service, &devices->cpu, out);
@@ -112,7 +112,7 @@ static void write_start(struct service *service, struct text *out) {
 
 static void write_requests(struct service *service, struct text *out) {
   const struct request_counts *requests = &service->requests;
-  struct outcomes outcomes = counters_outcomes(service->counters);
+  struct outcomes outcomes = counters_outcomes(&service->counters);
   json_printf(out, "requests:{active:%lld open:%lld answered:%llu refused:%llu superseded:%llu aborted:%llu}",
               atomic_load(&requests->active), atomic_load(&requests->open), outcomes.answered, outcomes.refused,
               outcomes.superseded, outcomes.aborted);
@@ -121,9 +121,9 @@ static void write_requests(struct service *service, struct text *out) {
 static void write_lanes(struct service *service, struct text *out) {
   for (int use = 0; use < VX_LANE_USES; use++) {
     json_printf(out, "%s:{count:%ld running:%lld}", lane_names[use].workers,
-                workers_at_work(&service->jobs->workers, use), atomic_load(&service->jobs->workers.running[use]));
-    json_printf(out, "%s:{depth:%ld limit:%ld}", lane_names[use].queue, queue_depth(&service->jobs->queues[use]),
-                service->options->queue_depth);
+                workers_at_work(&service->jobs.workers, use), atomic_load(&service->jobs.workers.running[use]));
+    json_printf(out, "%s:{depth:%ld limit:%ld}", lane_names[use].queue, queue_depth(&service->jobs.queues[use]),
+                service->options.queue_depth);
   }
 }
 
@@ -133,34 +133,34 @@ static void write_target(const struct placement *placement, enum target target, 
 }
 
 static void write_placement(struct service *service, struct text *out) {
-  const struct placement *placement = service->jobs->queues[VX_LANE_LONG].placement;
+  const struct placement *placement = service->jobs.queues[VX_LANE_LONG].placement;
   if (!placement) return;
   json_printf(out, "sampling_placement:{gpu:{");
   write_target(placement, TARGET_GPU, out);
-  int64_t steady = workers_steady(&service->jobs->workers, VX_LANE_LONG);
-  json_printf(out, "cpu:{workers:%ld room:%i", workers_at_work(&service->jobs->workers, VX_LANE_LONG) - steady,
+  int64_t steady = workers_steady(&service->jobs.workers, VX_LANE_LONG);
+  json_printf(out, "cpu:{workers:%ld room:%i", workers_at_work(&service->jobs.workers, VX_LANE_LONG) - steady,
               placement_has_room(placement));
   write_target(placement, TARGET_CPU, out);
   json_printf(out, "used_processors:%.3f}", (double)atomic_load(&placement->used) / 1000);
 }
 
 static void write_work(struct service *service, struct text *out) {
-  struct helpers_use use = helpers_use(&service->jobs->helpers);
-  const struct small *small = &service->jobs->small;
+  struct helpers_use use = helpers_use(&service->jobs.helpers);
+  const struct small *small = &service->jobs.small;
   json_printf(out, "help:{workers:%ld tasks:%lu helped:%lu given_up:%lu}", use.at_work, use.tasks, use.helped,
               use.given_up);
   json_printf(out, "small_jobs:{points:%ld run:%llu}", small->most_points, atomic_load(&small->run));
 }
 
 static void write_memory(struct service *service, struct text *out) {
-  struct buffers_use use = buffers_use(&service->jobs->buffers);
+  struct buffers_use use = buffers_use(&service->jobs.buffers);
   json_printf(out, "buffers:{budget_bytes:%zu allocated_bytes:%zu in_use_bytes:%zu}", use.budget, use.allocated,
               use.in_use);
 }
 
 static void write_regions(const struct page_asked *asked, struct text *out) {
-  struct regions_use use = regions_use(&asked->service->jobs->regions);
-  const struct options *options = asked->service->options;
+  struct regions_use use = regions_use(&asked->service->jobs.regions);
+  const struct options *options = &asked->service->options;
   const struct object_asker asker = {asked->user, asked->address};
   json_printf(out, "shared_memory:{allowed:%i regions:%ld pinned_bytes:%ld pinned_limit_bytes:%ld",
               options->allow_shared_memory, use.count, use.pinned_bytes, options->shared_memory_pinned_bytes);
@@ -171,16 +171,16 @@ static void write_regions(const struct page_asked *asked, struct text *out) {
 }
 
 static void write_streams(struct service *service, struct text *out) {
-  struct streams_use use = streams_use(&service->jobs->streams);
+  struct streams_use use = streams_use(&service->jobs.streams);
   json_printf(out, "streams:{count:%ld sweeps:%ld memory_bytes:%ld limit_bytes:%ld", use.streams, use.sweeps, use.bytes,
-              service->options->stream_memory_bytes);
+              service->options.stream_memory_bytes);
   json_printf(out, "kept:%llu repeated:%llu evicted:%llu expired:%llu subscribers:%ld}", use.kept, use.repeated,
-              use.evicted, use.expired, events_use(&service->jobs->streams.events).subscribers);
+              use.evicted, use.expired, events_use(&service->jobs.streams.events).subscribers);
 }
 
 static bool write_status(const struct page_asked *asked, struct text *out, struct error *error) {
   struct service *service = asked->service;
-  const struct options *options = service->options;
+  const struct options *options = &service->options;
   (void)error;
   json_printf(out, "{version:%s build:{compiler:%s libmicrohttpd:%s cuda:%i} state:%s", VOXELD_VERSION, BUILD_COMPILER,
               http_library_version(), vx_backend_find("cuda") != NULL, phase_name(service));
@@ -194,7 +194,7 @@ static bool write_status(const struct page_asked *asked, struct text *out, struc
   write_memory(service, out);
   write_regions(asked, out);
   write_streams(service, out);
-  json_printf(out, "connections:{open:%lld limit:%ld}", atomic_load(&service->watcher->places.open),
+  json_printf(out, "connections:{open:%lld limit:%ld}", atomic_load(&service->watcher.places.open),
               options->max_connections);
   shares_write(service, asked->local, out);
   json_printf(out, "limits:{max_body_bytes:%ld max_response_bytes:%ld max_clouds:%d", options->max_body_bytes,

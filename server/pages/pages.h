@@ -6,7 +6,6 @@
 
 #include "api/routes.h"
 #include "server/http/http.h"
-#include "server/jobs/warm.h"
 
 extern const struct page pages[ENDPOINT_COUNT];
 

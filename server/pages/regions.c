@@ -5,11 +5,11 @@ static const char *name_of(const struct page_asked *asked) { return asked->name[
 
 // A request that may come from another machine sees no regions, even if its client has some.
 bool regions_write_status(const struct page_asked *asked, struct text *out, struct error *error) {
-  return regions_write(&asked->service->jobs->regions, asked->local ? asked->client : NULL, name_of(asked), out, error);
+  return regions_write(&asked->service->jobs.regions, asked->local ? asked->client : NULL, name_of(asked), out, error);
 }
 
 bool regions_act_register(const struct page_asked *asked, struct error *error) {
-  struct regions *regions = &asked->service->jobs->regions;
+  struct regions *regions = &asked->service->jobs.regions;
   struct region_terms terms;
   if (!regions_allow(regions, asked->local, error) ||
       !region_terms_read(asked->name, asked->body, asked->body_size, &terms, error))
@@ -19,7 +19,7 @@ bool regions_act_register(const struct page_asked *asked, struct error *error) {
 }
 
 bool regions_act_unregister(const struct page_asked *asked, struct error *error) {
-  return !asked->local || regions_unregister(&asked->service->jobs->regions, asked->client, name_of(asked), error);
+  return !asked->local || regions_unregister(&asked->service->jobs.regions, asked->client, name_of(asked), error);
 }
 
 bool regions_act_refuse(const struct page_asked *asked, struct error *error) {

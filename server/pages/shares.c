@@ -21,8 +21,8 @@ static void write_amounts(const int64_t amounts[SHARES], struct text *out) {
 
 void shares_write(struct service *service, bool named, struct text *out) {
   struct client_use clients[SHOWN];
-  struct clients_use use = clients_use(service->clients);
-  size_t count = clients_greediest(service->clients, clients, SHOWN);
+  struct clients_use use = clients_use(&service->clients);
+  size_t count = clients_greediest(&service->clients, clients, SHOWN);
   json_printf(out, "clients:{present:%ld limits:{", use.present);
   write_amounts(use.limits, out);
   json_printf(out, "}greediest:[");

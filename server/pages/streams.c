@@ -10,15 +10,15 @@ const struct page_header streams_headers[] = {
     {"Cache-Control", "no-store"}, {"Connection", "close"}, {"X-Accel-Buffering", "no"}, {NULL, NULL}};
 
 bool streams_write_status(const struct page_asked *asked, struct text *out, struct error *error) {
-  return streams_write(&asked->service->jobs->streams, asked->client, asked->name[0] ? asked->name : NULL, out, error);
+  return streams_write(&asked->service->jobs.streams, asked->client, asked->name[0] ? asked->name : NULL, out, error);
 }
 
 bool streams_act_drop(const struct page_asked *asked, struct error *error) {
-  return streams_drop(&asked->service->jobs->streams, asked->client, asked->name, error);
+  return streams_drop(&asked->service->jobs.streams, asked->client, asked->name, error);
 }
 
 bool streams_follow(const struct page_asked *asked, struct subscriber *subscriber, struct error *error) {
-  return streams_subscribe(&asked->service->jobs->streams, asked->client, asked->name, subscriber, error);
+  return streams_subscribe(&asked->service->jobs.streams, asked->client, asked->name, subscriber, error);
 }
 
 // ---- the last points ------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ static bool fill(struct job *job, const struct gathered *gathered, const struct 
 }
 
 bool streams_fill_last(const struct page_asked *asked, struct job *job) {
-  struct streams *streams = &asked->service->jobs->streams;
+  struct streams *streams = &asked->service->jobs.streams;
   struct gathered gathered;
   struct stream_terms terms;
   struct sweep_shape shape;
@@ -78,7 +78,7 @@ bool streams_fill_last(const struct page_asked *asked, struct job *job) {
 }
 
 bool streams_measure_last(const struct page_asked *asked, int64_t *length, struct error *error) {
-  struct streams *streams = &asked->service->jobs->streams;
+  struct streams *streams = &asked->service->jobs.streams;
   struct gathered gathered;
   struct stream_terms terms;
   struct sweep_shape shape;

@@ -19,7 +19,7 @@
 #include "server/daemon/daemon.h"
 
 enum { PLAIN, TLS, DAEMONS };
-static struct server servers[DAEMONS];
+static struct service services[DAEMONS];
 static char directory[] = "/tmp/voxeld-fuzz-XXXXXX";
 static char socket_path[64], cert_path[64], key_path[64];
 static gnutls_certificate_credentials_t credentials[2];
@@ -66,16 +66,16 @@ static void on_gpu_lost(void *cls) { (void)cls; }
 // The leak check of the process comes after this.
 static void stop_daemons(void) {
   for (int i = 0; i < DAEMONS; i++) {
-    atomic_store(&servers[i].phase, PHASE_DRAINING);
-    assert(drain(&servers[i]));
-    server_stop(&servers[i]);
+    atomic_store(&services[i].phase, PHASE_DRAINING);
+    assert(drain(&services[i]));
+    service_stop(&services[i]);
   }
   log_stop();
   for (int named = 0; named < 2; named++) gnutls_certificate_free_credentials(credentials[named]);
   assert(unlink(cert_path) == 0 && unlink(key_path) == 0 && rmdir(directory) == 0);
 }
 
-static void read_options(struct server *server, char *const own[], int own_count) {
+static void read_options(struct service *service, char *const own[], int own_count) {
   static char *const common[] = {"voxeld",   "--backend",
                                  "cpu",      "--workers",
                                  "1",        "--long-workers",
@@ -97,15 +97,15 @@ static void read_options(struct server *server, char *const own[], int own_count
   assert(own_count <= 8);
   memcpy(arguments, common, sizeof common);
   memcpy(arguments + COMMON, own, (size_t)own_count * sizeof *own);
-  if (options_read(COMMON + own_count, arguments, none, &server->options, &action, &error)) return;
+  if (options_read(COMMON + own_count, arguments, none, &service->options, &action, &error)) return;
   fprintf(stderr, "%s\n", error.text);
   abort();
 }
 
-static void start(struct server *server) {
+static void start(struct service *service) {
   struct error error;
-  server->started_ns = clock_ns();
-  if (server_prepare(server, &error) && server_start(server, on_gpu_lost, NULL, &error)) return;
+  service->started_ns = clock_ns();
+  if (service_prepare(service, &error) && service_start(service, on_gpu_lost, &error)) return;
   fprintf(stderr, "%s\n", error.text);
   abort();
 }
@@ -113,7 +113,7 @@ static void start(struct server *server) {
 void daemons_need(void) {
   struct error error = {0};
   char listen[128];
-  if (servers[PLAIN].http.daemons[0].daemon) return;
+  if (services[PLAIN].daemons[0].daemon) return;
   assert(mkdtemp(directory));
   snprintf(socket_path, sizeof socket_path, "%s/socket", directory);
   snprintf(cert_path, sizeof cert_path, "%s/cert.pem", directory);
@@ -123,16 +123,16 @@ void daemons_need(void) {
   char *plain[] = {"--listen", listen, "--pages-listen", "127.0.0.1:0"};
   char *tls[] = {"--listen",  "127.0.0.1:0", "--tls-cert",      cert_path,
                  "--tls-key", key_path,      "--tls-client-ca", cert_path};
-  read_options(&servers[PLAIN], plain, sizeof plain / sizeof *plain);
-  read_options(&servers[TLS], tls, sizeof tls / sizeof *tls);
-  log_configure((enum log_level)servers[PLAIN].options.log_level, (enum log_format)servers[PLAIN].options.log_format);
+  read_options(&services[PLAIN], plain, sizeof plain / sizeof *plain);
+  read_options(&services[TLS], tls, sizeof tls / sizeof *tls);
+  log_configure((enum log_level)services[PLAIN].options.log_level, (enum log_format)services[PLAIN].options.log_format);
   signal(SIGPIPE, SIG_IGN);
   assert(log_start(&error));
-  for (int i = 0; i < DAEMONS; i++) start(&servers[i]);
+  for (int i = 0; i < DAEMONS; i++) start(&services[i]);
   atexit(stop_daemons);
 }
 
-static struct server *server_of(enum place place) { return &servers[place == PLACE_TLS ? TLS : PLAIN]; }
+static struct service *service_of(enum place place) { return &services[place == PLACE_TLS ? TLS : PLAIN]; }
 
 socklen_t daemons_address(enum place place, struct sockaddr_storage *address) {
   struct sockaddr_un *name = (struct sockaddr_un *)address;
@@ -142,8 +142,8 @@ socklen_t daemons_address(enum place place, struct sockaddr_storage *address) {
     strcpy(name->sun_path, socket_path);
     return sizeof *name;
   }
-  const struct http *http = &server_of(place)->http;
-  const char *text = place == PLACE_PAGES ? http->pages_address : http->address;  // it ends with :PORT
+  const struct service *service = service_of(place);
+  const char *text = place == PLACE_PAGES ? service->pages_address : service->address;  // it ends with :PORT
   tcp->sin_port = htons((uint16_t)atoi(strrchr(text, ':') + 1));
   tcp->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return sizeof *tcp;
@@ -158,22 +158,22 @@ static int64_t held_by_clients(struct clients *clients) {
   return held;
 }
 
-static bool is_quiet(struct server *server) {
-  const struct request_counts *requests = &server->http.service.requests;
-  return held_by_clients(&server->clients) == 0 && held_by_clients(&server->page_clients) == 0 &&
+static bool is_quiet(struct service *service) {
+  const struct request_counts *requests = &service->requests;
+  return held_by_clients(&service->clients) == 0 && held_by_clients(&service->page_clients) == 0 &&
          atomic_load(&requests->open) == 0 && atomic_load(&requests->active) == 0 &&
-         gate_waiting(&server->http.service.gate) == 0 && atomic_load(&server->watcher.connections) == 0 &&
-         buffers_use(&server->jobs.buffers).in_use == 0;
+         gate_waiting(&service->gate) == 0 && atomic_load(&service->watcher.connections) == 0 &&
+         buffers_use(&service->jobs.buffers).in_use == 0;
 }
 
 void daemons_await_quiet(void) {
   int64_t until_ns = clock_ns() + patience_ns;
   for (int i = 0; i < DAEMONS; i++)
-    for (; !is_quiet(&servers[i]); sched_yield()) assert(clock_ns() < until_ns);
+    for (; !is_quiet(&services[i]); sched_yield()) assert(clock_ns() < until_ns);
 }
 
 bool far_end_find(struct far_end *end, enum place place, int fd) {
-  struct watcher *watcher = &server_of(place)->watcher;
+  struct watcher *watcher = &service_of(place)->watcher;
   struct sockaddr_storage own, other;
   socklen_t own_length = sizeof own, length;
   bool found = false;
@@ -193,7 +193,7 @@ bool far_end_find(struct far_end *end, enum place place, int fd) {
 
 // With the lock held the library has not closed the descriptor of an open peer.
 int far_end_unread(const struct far_end *end) {
-  struct watcher *watcher = &server_of(end->place)->watcher;
+  struct watcher *watcher = &service_of(end->place)->watcher;
   int unread = 0;
   lock_acquire(&watcher->lock);
   const struct peer *peer = &watcher->peers[end->fd];

@@ -1,5 +1,5 @@
 // The rooms that pages show, opened as the daemon opens them but without a listener: for a program of unit tests that
-// writes pages over `http.service`. `open_rooms` and `close_rooms` are the setup and the teardown of its group. Main
+// writes pages over `service`. `open_rooms` and `close_rooms` are the setup and the teardown of its group. Main
 // thread; the workers sleep.
 #ifndef VOXELD_TESTS_ROOMS_H
 #define VOXELD_TESTS_ROOMS_H
@@ -9,29 +9,16 @@
 #include "server/base/base.h"
 #include "server/pages/pages.h"
 
-static struct options options = {.backend = BACKEND_CPU,
-                                 .devices = "all",
-                                 .workers = 2,
-                                 .long_workers = 1,
-                                 .queue_depth = 64,
-                                 .max_connections = 100,
-                                 .memory_budget_bytes = 16 << 20};
-static atomic_int phase = PHASE_READY;
-static struct counters counters;
-static struct catalog catalog;
-static struct clients clients;
-static struct watcher watcher = {.lock = LOCK_INITIALIZER};
-static struct jobs jobs;
-static struct warm_progress warming;
-static struct http http = {.service = {.options = &options,
-                                       .phase = &phase,
-                                       .started_unix_s = 1700000000,
-                                       .counters = &counters,
-                                       .watcher = &watcher,
-                                       .catalog = &catalog,
-                                       .clients = &clients,
-                                       .jobs = &jobs,
-                                       .warming = &warming}};
+static struct service service = {.options = {.backend = BACKEND_CPU,
+                                             .devices = "all",
+                                             .workers = 2,
+                                             .long_workers = 1,
+                                             .queue_depth = 64,
+                                             .max_connections = 100,
+                                             .memory_budget_bytes = 16 << 20},
+                                 .started_unix_s = 1700000000,
+                                 .phase = PHASE_READY,
+                                 .watcher = {.lock = LOCK_INITIALIZER}};
 
 static void on_gpu_lost(void *cls) { (void)cls; }
 
@@ -41,21 +28,22 @@ static int open_rooms(void **state) {
   const int64_t limits[SHARES] = {
       [SHARE_CONNECTIONS] = 100,   [SHARE_JOBS] = 64,        [SHARE_LONG_JOBS] = 65,
       [SHARE_DETECTION_JOBS] = 66, [SHARE_BYTES] = 16 << 20, [SHARE_QUICK_BYTES] = 16 << 20};
-  http_init(&http);
-  return catalog_open(&catalog, "", "", "", 1, 0, &error) && clients_init(&clients, 4, limits) &&
-                 jobs_start(&jobs, &options, &clients, &counters, &watcher, on_gpu_lost, NULL, &error)
+  http_init(&service);
+  return catalog_open(&service.catalog, "", "", "", 1, 0, &error) && clients_init(&service.clients, 4, limits) &&
+                 jobs_start(&service.jobs, &service.options, &service.clients, &service.counters, &service.watcher,
+                            on_gpu_lost, NULL, &error)
              ? 0
              : -1;
 }
 
 static int close_rooms(void **state) {
   (void)state;
-  jobs_close(&jobs);
-  jobs_join(&jobs);
-  jobs_destroy(&jobs);
-  clients_destroy(&clients);
-  catalog_close(&catalog);
-  http_destroy(&http);
+  jobs_close(&service.jobs);
+  jobs_join(&service.jobs);
+  jobs_destroy(&service.jobs);
+  clients_destroy(&service.clients);
+  catalog_close(&service.catalog);
+  http_destroy(&service);
   return 0;
 }
 

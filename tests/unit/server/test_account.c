@@ -13,16 +13,14 @@
 #include "tests/support/logged.h"
 #include "tests/support/moved_clock.h"
 
-static struct counters counters;
-static const struct options options = {.access_log = ACCESS_LOG_ALL};
-static struct service service = {.counters = &counters, .options = &options};
+static struct service service = {.options = {.access_log = ACCESS_LOG_ALL}};
 static struct peer peer = {.address = "192.0.2.1"};
 static struct request request;
 
 // A voxelization that was received in 1 ms, waited 2 ms, ran 7 ms and has been sent for 5 ms.
 static int open_request(void **state) {
   (void)state;
-  counters = (struct counters){.samples = 0};
+  service.counters = (struct counters){.samples = 0};
   atomic_store(&peer.gone, false);
   atomic_store(&peer.upload.bytes, 1600);
   request = (struct request){.state = REQUEST_REPLY,
@@ -67,13 +65,13 @@ static void says(const char *line, const char *part) {
 static void an_answer_is_counted_with_its_times(void **state) {
   (void)state;
   request_account(&request, false);
-  assert_int_equal(counter_value(&counters.requests[ENDPOINT_VOXELIZE][ERROR_NONE]), 1);
-  assert_int_equal(counter_value(&counters.durations[ENDPOINT_VOXELIZE].sum_ns), 15 * NS_PER_MS);
-  assert_int_equal(observations(&counters.stages[STAGE_SEND]), 1);
-  assert_int_equal(counter_value(&counters.stages[STAGE_SEND].sum_ns), 5 * NS_PER_MS);
-  assert_int_equal(counter_value(&counters.received_bytes), 1600);
-  assert_int_equal(counter_value(&counters.sent_bytes), 2400);
-  assert_int_equal(counters_outcomes(&counters).aborted, 0);
+  assert_int_equal(counter_value(&service.counters.requests[ENDPOINT_VOXELIZE][ERROR_NONE]), 1);
+  assert_int_equal(counter_value(&service.counters.durations[ENDPOINT_VOXELIZE].sum_ns), 15 * NS_PER_MS);
+  assert_int_equal(observations(&service.counters.stages[STAGE_SEND]), 1);
+  assert_int_equal(counter_value(&service.counters.stages[STAGE_SEND].sum_ns), 5 * NS_PER_MS);
+  assert_int_equal(counter_value(&service.counters.received_bytes), 1600);
+  assert_int_equal(counter_value(&service.counters.sent_bytes), 2400);
+  assert_int_equal(counters_outcomes(&service.counters).aborted, 0);
   const char *line = logged();
   says(line, " level=info msg=request id=r1 client=192.0.2.1 method=POST endpoint=/v1/voxelize status=200 "
              "received_bytes=1600 sent_bytes=2400 ms=15.000 backend=cpu "
@@ -86,21 +84,21 @@ static void a_page_that_the_client_has_is_counted_as_304(void **state) {
   request.endpoint = ENDPOINT_VIEWER;
   request.unchanged = true;
   request_account(&request, false);
-  assert_int_equal(counter_value(&counters.unchanged[ENDPOINT_VIEWER]), 1);
-  assert_int_equal(counter_value(&counters.requests[ENDPOINT_VIEWER][ERROR_NONE]), 0);
-  assert_int_equal(observations(&counters.durations[ENDPOINT_VIEWER]), 1);
-  assert_int_equal(counters_outcomes(&counters).answered, 1);
+  assert_int_equal(counter_value(&service.counters.unchanged[ENDPOINT_VIEWER]), 1);
+  assert_int_equal(counter_value(&service.counters.requests[ENDPOINT_VIEWER][ERROR_NONE]), 0);
+  assert_int_equal(observations(&service.counters.durations[ENDPOINT_VIEWER]), 1);
+  assert_int_equal(counters_outcomes(&service.counters).answered, 1);
   says(logged(), " endpoint=/ path=/v1/voxelize status=304 ");
 }
 
 static void an_answer_that_was_not_taken_is_not_counted_as_sent(void **state) {
   (void)state;
   request_account(&request, true);
-  assert_int_equal(counter_value(&counters.aborted[ABORT_SEND]), 1);
-  assert_int_equal(observations(&counters.stages[STAGE_SEND]), 0);
-  assert_int_equal(observations(&counters.durations[ENDPOINT_VOXELIZE]), 0);
-  assert_int_equal(counters_of_outcome(&counters, ERROR_NONE), 0);
-  assert_int_equal(counter_value(&counters.sent_bytes), 2400);
+  assert_int_equal(counter_value(&service.counters.aborted[ABORT_SEND]), 1);
+  assert_int_equal(observations(&service.counters.stages[STAGE_SEND]), 0);
+  assert_int_equal(observations(&service.counters.durations[ENDPOINT_VOXELIZE]), 0);
+  assert_int_equal(counters_of_outcome(&service.counters, ERROR_NONE), 0);
+  assert_int_equal(counter_value(&service.counters.sent_bytes), 2400);
   const char *line = logged();
   says(line, " aborted=send received_bytes=1600 ");
   assert_null(strstr(line, " status="));
@@ -122,7 +120,7 @@ static void the_stage_of_an_abort(void **state) {
   const char *line = logged();
   for (int i = 0; i < ABORT_STAGES; i++) {
     char part[64];
-    assert_int_equal(counter_value(&counters.aborted[i]), 1);
+    assert_int_equal(counter_value(&service.counters.aborted[i]), 1);
     snprintf(part, sizeof part, " aborted=%s ", abort_name(stages[i]));
     says(line, part);
     line = strstr(line, part) + 1;
@@ -161,9 +159,9 @@ static void a_refusal_is_logged_with_its_reason(void **state) {
     says(line, " detail=\"two words\" ");
     says(line, problem_info(cases[i].kind)->name);
     assert_null(strstr(line, "run_ms"));
-    assert_int_equal(counters_of_outcome(&counters, cases[i].kind), 1);
+    assert_int_equal(counters_of_outcome(&service.counters, cases[i].kind), 1);
   }
-  assert_int_equal(observations(&counters.stages[STAGE_SEND]), 0);
+  assert_int_equal(observations(&service.counters.stages[STAGE_SEND]), 0);
 }
 
 #define ACCOUNTED(test) cmocka_unit_test_setup_teardown(test, open_request, close_request)

@@ -13,9 +13,7 @@
 
 enum { LIMIT = 1000 };
 
-static struct options options = {.max_body_bytes = LIMIT};
-static struct watcher watcher;
-static struct service service = {.options = &options, .watcher = &watcher};
+static struct service service = {.options = {.max_body_bytes = LIMIT}};
 static struct peer peer;
 static struct request request;
 static int client_fd;
@@ -26,7 +24,7 @@ static int open_request(void **state) {
   (void)state;
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return -1;
   client_fd = pair[1];
-  lock_init(&watcher.lock);
+  lock_init(&service.watcher.lock);
   trace_begin(&trace, NULL);
   peer = (struct peer){.fd = pair[0]};
   request = (struct request){.state = REQUEST_DISCARD, .service = &service, .peer = &peer, .body_bytes = -1};
@@ -35,7 +33,7 @@ static int open_request(void **state) {
 
 static int close_request(void **state) {
   (void)state;
-  lock_destroy(&watcher.lock);
+  lock_destroy(&service.watcher.lock);
   return close(peer.fd) + close(client_fd);
 }
 

@@ -17,13 +17,13 @@ static char page[1 << 18];
 
 static int reset(void **state) {
   (void)state;
-  counters = (struct counters){.samples = 0};
+  service.counters = (struct counters){.samples = 0};
   return 0;
 }
 
 static void write_page(void) {
   struct text text = text_over(page, sizeof page);
-  metrics_write(&http.service, &text);
+  metrics_write(&service, &text);
   assert_true(text_complete(&text));
 }
 
@@ -39,9 +39,10 @@ static void has(const char *line) {
 static void a_histogram_has_buckets_sum_and_count(void **state) {
   (void)state;
 #define OF "{endpoint=\"/v1/voxelize\""
-  counters_request(&counters, ENDPOINT_VOXELIZE, ERROR_NONE, 10 * NS_PER_MS);  // a bound counts in its own bucket
-  counters_request(&counters, ENDPOINT_VOXELIZE, ERROR_NONE, 1500 * NS_PER_MS);
-  counters_request(&counters, ENDPOINT_VOXELIZE, ERROR_NONE, 60 * NS_PER_S);
+  counters_request(&service.counters, ENDPOINT_VOXELIZE, ERROR_NONE,
+                   10 * NS_PER_MS);  // a bound counts in its own bucket
+  counters_request(&service.counters, ENDPOINT_VOXELIZE, ERROR_NONE, 1500 * NS_PER_MS);
+  counters_request(&service.counters, ENDPOINT_VOXELIZE, ERROR_NONE, 60 * NS_PER_S);
   write_page();
   has("voxeld_request_duration_seconds_bucket" OF ",le=\"0.005\"} 0");
   has("voxeld_request_duration_seconds_bucket" OF ",le=\"0.01\"} 1");
@@ -56,7 +57,7 @@ static void a_histogram_has_buckets_sum_and_count(void **state) {
 
 static void the_time_to_send_is_a_stage(void **state) {
   (void)state;
-  counters_transfer(&counters, 0, 0, 2500000);
+  counters_transfer(&service.counters, 0, 0, 2500000);
   write_page();
   has("voxeld_stage_duration_seconds_sum{stage=\"send\"} 0.0025");
   has("voxeld_stage_duration_seconds_count{stage=\"send\"} 1");
@@ -65,8 +66,8 @@ static void the_time_to_send_is_a_stage(void **state) {
 
 static void bytes_are_counted_each_way(void **state) {
   (void)state;
-  counters_transfer(&counters, 1600, 24, -1);
-  counters_transfer(&counters, 16, 2400, -1);
+  counters_transfer(&service.counters, 1600, 24, -1);
+  counters_transfer(&service.counters, 16, 2400, -1);
   write_page();
   has("voxeld_received_bytes_total 1616");
   has("voxeld_sent_bytes_total 2424");
@@ -87,7 +88,7 @@ static void a_job_is_counted_by_what_became_of_it(void **state) {
                                    .sampled = 10};
   const struct vx_job job = {.op = VX_VOXELIZE, .counts = counts, .stage_ns = {[VX_STAGE_VOXELIZE] = 2500000}};
   const struct answer answer = {.job = &job, .queue_ns = 1500000};
-  counters_job(&counters, &counts, &answer);
+  counters_job(&service.counters, &counts, &answer);
   write_page();
   has("voxeld_points_total{fate=\"kept\"} 1");
   has("voxeld_points_total{fate=\"not_finite\"} 2");
@@ -107,7 +108,7 @@ static void a_job_is_counted_by_what_became_of_it(void **state) {
 static void codes_of_the_library_or_other(void **state) {
   (void)state;
   static const int statuses[] = {400, 413, 414, 431, 505, 501, 599, 200};
-  for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) counters_unparsed(&counters, statuses[i]);
+  for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) counters_unparsed(&service.counters, statuses[i]);
   write_page();
   for (int i = 0; i < 5; i++) {
     char line[128];
@@ -119,9 +120,9 @@ static void codes_of_the_library_or_other(void **state) {
 
 static void answers_of_one_status_are_one_sample(void **state) {
   (void)state;
-  counters_request(&counters, ENDPOINT_FPS, ERROR_BAD_BODY, 1);
-  counters_request(&counters, ENDPOINT_FPS, ERROR_BAD_PARAMETER, 1);
-  counters_request(&counters, ENDPOINT_FPS, ERROR_NONE, 1);
+  counters_request(&service.counters, ENDPOINT_FPS, ERROR_BAD_BODY, 1);
+  counters_request(&service.counters, ENDPOINT_FPS, ERROR_BAD_PARAMETER, 1);
+  counters_request(&service.counters, ENDPOINT_FPS, ERROR_NONE, 1);
   write_page();
   has("voxeld_requests_total{endpoint=\"/v1/fps\",code=\"400\"} 2");
   has("voxeld_requests_total{endpoint=\"/v1/fps\",code=\"200\"} 1");
@@ -133,20 +134,20 @@ static void answers_of_one_status_are_one_sample(void **state) {
 static void aborts_by_stage(void **state) {
   (void)state;
   for (int i = 0; i < ABORT_STAGES; i++)
-    for (int n = 0; n <= i; n++) counters_abort(&counters, (enum abort_stage)i);
+    for (int n = 0; n <= i; n++) counters_abort(&service.counters, (enum abort_stage)i);
   write_page();
   has("voxeld_requests_aborted_total{stage=\"upload\"} 1");
   has("voxeld_requests_aborted_total{stage=\"queue\"} 2");
   has("voxeld_requests_aborted_total{stage=\"run\"} 3");
   has("voxeld_requests_aborted_total{stage=\"send\"} 4");
-  struct outcomes outcomes = counters_outcomes(&counters);
+  struct outcomes outcomes = counters_outcomes(&service.counters);
   assert_true(outcomes.aborted == 10 && outcomes.answered == 0 && outcomes.refused == 0);
 }
 
 static void what_the_rooms_hold(void **state) {
   (void)state;
-  struct client *client = clients_join(&clients, "", "192.0.2.1");
-  assert_int_equal(client_take(&clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
+  struct client *client = clients_join(&service.clients, "", "192.0.2.1");
+  assert_int_equal(client_take(&service.clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
   write_page();
   has("voxeld_ready 1");
   has("voxeld_clients 1");
@@ -160,9 +161,9 @@ static void what_the_rooms_hold(void **state) {
   has("voxeld_page_connections_limit 0");
   has("voxeld_buffer_budget_bytes 16777216");
   has("process_start_time_seconds 1700000000");
-  client_give(&clients, client, SHARE_LONG_JOBS, 3);
-  clients_leave(&clients, client);
-  atomic_store(&phase, PHASE_DRAINING);
+  client_give(&service.clients, client, SHARE_LONG_JOBS, 3);
+  clients_leave(&service.clients, client);
+  atomic_store(&service.phase, PHASE_DRAINING);
   write_page();
   has("voxeld_ready 0");
   has("voxeld_clients 0");

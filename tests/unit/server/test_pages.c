@@ -18,7 +18,7 @@ static char page[1 << 18];
 static struct error error;
 
 static bool ask(enum endpoint endpoint, const char *name, bool local) {
-  const struct page_asked asked = {.service = &http.service,
+  const struct page_asked asked = {.service = &service,
                                    .page = &pages[endpoint],
                                    .name = name,
                                    .version = "",
@@ -61,35 +61,36 @@ static void what_was_built(void **state) {
 
 static void counts_and_limits(void **state) {
   (void)state;
-  struct client *client = clients_join(&clients, "", "192.0.2.1");
-  const struct vx_description cpu = jobs.devices.cpu.description;
-  jobs.devices.cpu.description = (struct vx_description){.name = "a \"CPU\"", .memory_bytes = 81, .integrated = true};
-  atomic_store(&jobs.devices.cpu.running, 82);
-  atomic_store(&jobs.devices.cpu.answered, 83);
+  struct client *client = clients_join(&service.clients, "", "192.0.2.1");
+  const struct vx_description cpu = service.jobs.devices.cpu.description;
+  service.jobs.devices.cpu.description =
+      (struct vx_description){.name = "a \"CPU\"", .memory_bytes = 81, .integrated = true};
+  atomic_store(&service.jobs.devices.cpu.running, 82);
+  atomic_store(&service.jobs.devices.cpu.answered, 83);
   for (int use = 0; use < VX_LANE_USES; use++) {
-    atomic_store(&jobs.workers.running[use], 11 + use);
-    jobs.queues[use].depth = 21 + use;
+    atomic_store(&service.jobs.workers.running[use], 11 + use);
+    service.jobs.queues[use].depth = 21 + use;
   }
-  atomic_store(&http.service.requests.active, 31);
-  atomic_store(&http.service.requests.open, 32);
-  counters_request(&counters, ENDPOINT_FPS, ERROR_NONE, 1);
-  for (int i = 0; i < 2; i++) counters_request(&counters, ENDPOINT_FPS, ERROR_BAD_BODY, 1);
-  for (int i = 0; i < 4; i++) counters_request(&counters, ENDPOINT_FPS, ERROR_SUPERSEDED, 1);
-  for (int i = 0; i < 3; i++) counters_abort(&counters, ABORT_SEND);
-  jobs.helpers.use = (struct helpers_use){71, 72, 73, 74};
-  jobs.small.most_points = 75;
-  atomic_store(&jobs.small.run, 76);
-  atomic_store(&jobs.buffers.allocated, 42);
-  atomic_store(&jobs.buffers.in_use, 41);
-  atomic_store(&jobs.regions.pinner.bytes, 51);
-  atomic_store(&jobs.regions.pinner.refusals, 52);
-  atomic_store(&jobs.regions.reached, 53);
-  atomic_store(&jobs.regions.copied, 54);
-  jobs.streams.events.use.subscribers = 57;
-  atomic_store(&watcher.places.open, 61);
-  assert_int_equal(client_take(&clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
-  assert_int_equal(client_take(&clients, client, SHARE_BYTES, 4, 0), GRANTED);
-  http.service.started_ns = clock_ns() - 12345678901;
+  atomic_store(&service.requests.active, 31);
+  atomic_store(&service.requests.open, 32);
+  counters_request(&service.counters, ENDPOINT_FPS, ERROR_NONE, 1);
+  for (int i = 0; i < 2; i++) counters_request(&service.counters, ENDPOINT_FPS, ERROR_BAD_BODY, 1);
+  for (int i = 0; i < 4; i++) counters_request(&service.counters, ENDPOINT_FPS, ERROR_SUPERSEDED, 1);
+  for (int i = 0; i < 3; i++) counters_abort(&service.counters, ABORT_SEND);
+  service.jobs.helpers.use = (struct helpers_use){71, 72, 73, 74};
+  service.jobs.small.most_points = 75;
+  atomic_store(&service.jobs.small.run, 76);
+  atomic_store(&service.jobs.buffers.allocated, 42);
+  atomic_store(&service.jobs.buffers.in_use, 41);
+  atomic_store(&service.jobs.regions.pinner.bytes, 51);
+  atomic_store(&service.jobs.regions.pinner.refusals, 52);
+  atomic_store(&service.jobs.regions.reached, 53);
+  atomic_store(&service.jobs.regions.copied, 54);
+  service.jobs.streams.events.use.subscribers = 57;
+  atomic_store(&service.watcher.places.open, 61);
+  assert_int_equal(client_take(&service.clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
+  assert_int_equal(client_take(&service.clients, client, SHARE_BYTES, 4, 0), GRANTED);
+  service.started_ns = clock_ns() - 12345678901;
   assert_true(ask(ENDPOINT_STATUS, "", true));
   const char *from_start = strstr(page, ",\"started\"");
   assert_non_null(from_start);
@@ -117,32 +118,34 @@ static void counts_and_limits(void **state) {
       "\"max_sampling_work\":74},\"log\":{\"lines_dropped\":0}}\n");
   assert_true(ask(ENDPOINT_STATUS, "", false));
   has("\"greediest\":[{\"number\":0,\"connections\":0,");
-  client_give(&clients, client, SHARE_LONG_JOBS, 3);
-  client_give(&clients, client, SHARE_BYTES, 4);
-  clients_leave(&clients, client);
+  client_give(&service.clients, client, SHARE_LONG_JOBS, 3);
+  client_give(&service.clients, client, SHARE_BYTES, 4);
+  clients_leave(&service.clients, client);
   for (int use = 0; use < VX_LANE_USES; use++) {
-    atomic_store(&jobs.workers.running[use], 0);
-    jobs.queues[use].depth = 0;
+    atomic_store(&service.jobs.workers.running[use], 0);
+    service.jobs.queues[use].depth = 0;
   }
-  jobs.buffers.allocated = jobs.buffers.in_use = 0;
-  jobs.devices.cpu.description = cpu;
+  service.jobs.buffers.allocated = service.jobs.buffers.in_use = 0;
+  service.jobs.devices.cpu.description = cpu;
 }
 
 static void gpus_and_their_states(void **state) {
   (void)state;
   static const struct vx_backend backend = {.name = "gpus"};
   for (int i = 0; i < 3; i++) {
-    jobs.devices.gpu[i] = (struct device){
+    service.jobs.devices.gpu[i] = (struct device){
         .backend = &backend, .index = 4 + i, .description = {.memory_bytes = 100 + i, .compute_capability = 90}};
-    snprintf(jobs.devices.gpu[i].description.name, sizeof jobs.devices.gpu[i].description.name, "GPU %d", i);
+    snprintf(service.jobs.devices.gpu[i].description.name, sizeof service.jobs.devices.gpu[i].description.name,
+             "GPU %d", i);
   }
-  jobs.devices.count = 3;
-  atomic_store(&jobs.devices.working, 3);
+  service.jobs.devices.count = 3;
+  atomic_store(&service.jobs.devices.working, 3);
   bool trial;
   for (int i = 0; i < 3; i++)
-    (void)device_tell(&jobs.devices, &jobs.devices.gpu[1], false, DEVICE_FAILED, "it \"failed\"", clock_ns());
-  assert_true(device_take(&jobs.devices, &jobs.devices.gpu[0], clock_ns(), &trial));
-  assert_true(device_lose(&jobs.devices, &jobs.devices.gpu[2], "it fell"));
+    (void)device_tell(&service.jobs.devices, &service.jobs.devices.gpu[1], false, DEVICE_FAILED, "it \"failed\"",
+                      clock_ns());
+  assert_true(device_take(&service.jobs.devices, &service.jobs.devices.gpu[0], clock_ns(), &trial));
+  assert_true(device_lose(&service.jobs.devices, &service.jobs.devices.gpu[2], "it fell"));
   clock_move_ms(250);
   assert_true(ask(ENDPOINT_STATUS, "", true));
   has(",\"state\":\"degraded\",");
@@ -156,12 +159,12 @@ static void gpus_and_their_states(void **state) {
       "{\"index\":6,\"name\":\"GPU 2\",\"memory_bytes\":102,\"compute_capability\":90,\"integrated\":false,"
       "\"state\":\"lost\",\"running\":0,\"answered\":0" NO_SESSIONS ",\"reason\":\"it fell\"}]}");
   says(ENDPOINT_READYZ, "", "degraded\n");
-  jobs.devices.count = 0;
-  atomic_store(&jobs.devices.working, 0);
+  service.jobs.devices.count = 0;
+  atomic_store(&service.jobs.devices.working, 0);
 }
 
 static void set_placement(struct placement *placement) {
-  struct queue *queue = &jobs.queues[VX_LANE_LONG];
+  struct queue *queue = &service.jobs.queues[VX_LANE_LONG];
   lock_acquire(&queue->lock);
   queue->placement = placement;
   lock_release(&queue->lock);
@@ -169,8 +172,8 @@ static void set_placement(struct placement *placement) {
 
 static void where_samplings_run(void **state) {
   (void)state;
-  struct placement *placement = &jobs.placement;
-  placement_init(placement, &jobs.devices.working, jobs.workers.running, 16);
+  struct placement *placement = &service.jobs.placement;
+  placement_init(placement, &service.jobs.devices.working, service.jobs.workers.running, 16);
   set_placement(placement);
   atomic_store(&placement->answered[TARGET_GPU], 91);
   atomic_store(&placement->answered[TARGET_CPU], 92);
@@ -206,7 +209,7 @@ static void each_phase_has_its_answers(void **state) {
   static const char *const answers[] = {"ready\n", "{\"ready\":true}\n", "{\"name\":\"fps\",\"ready\":true}\n"};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     char expected[64];
-    atomic_store(&phase, rows[i].phase);
+    atomic_store(&service.phase, rows[i].phase);
     assert_true(ask(ENDPOINT_STATUS, "", true));
     snprintf(expected, sizeof expected, ",\"state\":\"%s\",", rows[i].name);
     has(expected);
@@ -221,13 +224,13 @@ static void each_phase_has_its_answers(void **state) {
     says(ENDPOINT_HEALTHZ, "", "ok\n");
     says(ENDPOINT_KSERVE_LIVE, "", "{\"live\":true}\n");
   }
-  atomic_store(&phase, PHASE_READY);
+  atomic_store(&service.phase, PHASE_READY);
 }
 
 static void an_index_of_what_is_ready(void **state) {
   (void)state;
   static const char body[] = "{\"ready\":true}";
-  struct page_asked asked = {.service = &http.service,
+  struct page_asked asked = {.service = &service,
                              .name = "",
                              .version = "",
                              .user = "",
@@ -237,11 +240,11 @@ static void an_index_of_what_is_ready(void **state) {
   struct text text = text_over(page, sizeof page);
   assert_true(pages[ENDPOINT_MODEL_INDEX].write(&asked, &text, &error));
   has("[{\"name\":\"voxelize\",");
-  atomic_store(&phase, PHASE_DRAINING);
+  atomic_store(&service.phase, PHASE_DRAINING);
   text = text_over(page, sizeof page);
   assert_true(pages[ENDPOINT_MODEL_INDEX].write(&asked, &text, &error));
   assert_string_equal(page, "[]\n");
-  atomic_store(&phase, PHASE_READY);
+  atomic_store(&service.phase, PHASE_READY);
   asked.body_size = 1;
   text = text_over(page, sizeof page);
   assert_false(pages[ENDPOINT_MODEL_INDEX].write(&asked, &text, &error));
@@ -261,7 +264,7 @@ static void statistics_of_a_model(void **state) {
                                        .part_ns = {13, 14, 15, 16},
                                        .last_unix_ms = 17};
   char expected[512];
-  atomic_store(&counters.models.first, &counts);
+  atomic_store(&service.counters.models.first, &counts);
   says(
       ENDPOINT_MODEL_STATS, "fps",
       "{\"model_stats\":[{\"name\":\"fps\",\"version\":\"1\",\"last_inference\":17,\"inference_count\":2,"
@@ -279,7 +282,7 @@ static void statistics_of_a_model(void **state) {
   has("\"batch_stats\":[]}]}\n");
   assert_false(ask(ENDPOINT_MODEL_STATS, "nowhere", true));
   assert_int_equal(error.kind, ERROR_NOT_FOUND);
-  atomic_store(&counters.models.first, NULL);
+  atomic_store(&service.counters.models.first, NULL);
 }
 
 // ---- files ----------------------------------------------------------------------------------------------------------
@@ -303,10 +306,11 @@ static void files_for_browsers(void **state) {
 }
 
 int main(void) {
-  options.max_body_bytes = 71, options.max_response_bytes = 72, options.max_timeout_ms = 73;
-  options.max_sampling_work = 74, options.allow_shared_memory = true, options.shared_memory_pinned_bytes = 55;
-  options.stream_memory_bytes = 56;
-  snprintf(http.service.address, sizeof http.service.address, "127.0.0.1:\"");
+  service.options.max_body_bytes = 71, service.options.max_response_bytes = 72, service.options.max_timeout_ms = 73;
+  service.options.max_sampling_work = 74, service.options.allow_shared_memory = true,
+  service.options.shared_memory_pinned_bytes = 55;
+  service.options.stream_memory_bytes = 56;
+  snprintf(service.address, sizeof service.address, "127.0.0.1:\"");
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_built),
       cmocka_unit_test(counts_and_limits),

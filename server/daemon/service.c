@@ -11,36 +11,20 @@
 #include "server/net/connections.h"
 #include "server/pages/pages.h"
 
-bool server_prepare(struct server *server, struct error *error) {
-  struct options *options = &server->options;
+bool service_prepare(struct service *service, struct error *error) {
+  struct options *options = &service->options;
+  service->pages = pages;
   options_fit(options, limits_processors(""));
-  if (!proxies_read(options->trusted_proxies, &server->proxies)) return false;  // options_read has checked them
-  return catalog_open(&server->catalog, options->presets_dir, options->models_dir, options->onnxruntime,
+  if (!proxies_read(options->trusted_proxies, &service->proxies)) return false;  // options_read has checked them
+  return catalog_open(&service->catalog, options->presets_dir, options->models_dir, options->onnxruntime,
                       (int)options->network_threads, (size_t)options->network_host_memory_bytes, error) &&
-         access_open(&server->access, options, error);
+         access_open(&service->access, options, error);
 }
 
-static void hand_to_http(struct server *server) {
-  server->http.service = (struct service){.options = &server->options,
-                                          .phase = &server->phase,
-                                          .started_ns = server->started_ns,
-                                          .started_unix_s = server->started_unix_s,
-                                          .counters = &server->counters,
-                                          .catalog = &server->catalog,
-                                          .access = &server->access,
-                                          .proxies = &server->proxies,
-                                          .clients = &server->clients,
-                                          .watcher = &server->watcher,
-                                          .jobs = &server->jobs,
-                                          .pages = pages,
-                                          .warming = &server->warming};
-}
-
-bool server_check(struct server *server, struct error *error) {
-  hand_to_http(server);
-  if (!http_check(&server->http, error)) return false;
-  if (!devices_open(&server->jobs.devices, &server->options, error)) return false;
-  devices_close(&server->jobs.devices);
+bool service_check(struct service *service, struct error *error) {
+  if (!http_check(service, error)) return false;
+  if (!devices_open(&service->jobs.devices, &service->options, error)) return false;
+  devices_close(&service->jobs.devices);
   return true;
 }
 
@@ -62,8 +46,8 @@ static bool raise_file_limit(const struct options *options, struct error *error)
   return setrlimit(RLIMIT_NOFILE, &files) == 0 || error_set(error, "setrlimit: %s", strerror(errno));
 }
 
-static bool start_clients(struct server *server, struct error *error) {
-  const struct options *options = &server->options;
+static bool start_clients(struct service *service, struct error *error) {
+  const struct options *options = &service->options;
   const int64_t limits[SHARES] = {[SHARE_CONNECTIONS] = options->max_connections,
                                   [SHARE_LINGERING] = LINGER_SLOTS,
                                   [SHARE_JOBS] = options->queue_depth,
@@ -81,30 +65,30 @@ static bool start_clients(struct server *server, struct error *error) {
   static const int64_t page_limits[SHARES] = {
       [SHARE_CONNECTIONS] = PAGES_CONNECTIONS, [SHARE_LINGERING] = PAGES_CONNECTIONS};
   int64_t connections = options->max_connections + REFUSED_PEERS + REGIONS_MAX + STREAMS_MAX;
-  return (clients_init(&server->clients, connections, limits) &&
-          clients_init(&server->page_clients, PAGES_CONNECTIONS + REFUSED_PEERS, page_limits)) ||
+  return (clients_init(&service->clients, connections, limits) &&
+          clients_init(&service->page_clients, PAGES_CONNECTIONS + REFUSED_PEERS, page_limits)) ||
          error_set(error, "clients: out of memory");
 }
 
 static void on_tick(void *cls, int64_t now_ns) {
-  struct server *server = cls;
-  jobs_tick(&server->jobs, now_ns);
-  connections_end_slow_answers(&server->watcher, jobs_memory_wanted(&server->jobs), now_ns);
-  gate_tick(&server->http.service.gate);
+  struct service *service = cls;
+  jobs_tick(&service->jobs, now_ns);
+  connections_end_slow_answers(&service->watcher, jobs_memory_wanted(&service->jobs), now_ns);
+  gate_tick(&service->gate);
 }
 
 // Warns if the options allow more memory than the system grants. Without the warning, the operator would notice only
 // when the kernel kills a busy process.
-static void warn_of_memory(const struct server *server) {
-  const struct options *options = &server->options;
+static void warn_of_memory(const struct service *service) {
+  const struct options *options = &service->options;
   int64_t limit = limits_memory_bytes("");
   // The sum that docs/operate/tuning.md explains, without the memory of models: few networks come near their limit.
   int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)sizeof(struct request) + POOL_KEPT;
   int64_t connections = options->max_connections + (options->pages_listen[0] ? PAGES_CONNECTIONS : 0);
-  int64_t detecting = workers_at_work(&server->jobs.workers, VX_LANE_DETECT);  // each keeps four blocks of scratch
+  int64_t detecting = workers_at_work(&service->jobs.workers, VX_LANE_DETECT);  // each keeps four blocks of scratch
   int64_t most = options->memory_budget_bytes + connections * of_a_connection +
-                 (server->jobs.workers.count + 3 * detecting) * (int64_t)VX_SCRATCH_KEPT +
-                 server->jobs.small.count * server->jobs.small.most_points * SMALL_POINT_BYTES;
+                 (service->jobs.workers.count + 3 * detecting) * (int64_t)VX_SCRATCH_KEPT +
+                 service->jobs.small.count * service->jobs.small.most_points * SMALL_POINT_BYTES;
   if (limit >= most) return;
   struct log_line line;
   log_begin(&line, LOG_WARNING, "the memory limit is less than may be needed");
@@ -115,9 +99,9 @@ static void warn_of_memory(const struct server *server) {
 }
 
 // Warns if tokens come over a network without TLS. A proxy with TLS may be in front, so this is no error.
-static void warn_of_plain_tokens(const struct server *server) {
-  const struct options *options = &server->options;
-  const struct listeners *listeners = &server->http.listeners;
+static void warn_of_plain_tokens(const struct service *service) {
+  const struct options *options = &service->options;
+  const struct listeners *listeners = &service->listeners;
   int at = 0;
   while (at < listeners->count && !listener_is_exposed(&listeners->at[at])) at++;
   if (!options->token_file[0] || options->tls_cert[0] || at == listeners->count) return;
@@ -128,22 +112,22 @@ static void warn_of_plain_tokens(const struct server *server) {
   log_end(&line);
 }
 
-static void log_listening(const struct server *server) {
-  const struct devices *devices = &server->jobs.devices;
+static void log_listening(const struct service *service) {
+  const struct devices *devices = &service->jobs.devices;
   const struct device *device = devices_main(devices);
   struct log_line line;
   log_begin(&line, LOG_NOTICE, "listening");
-  log_string(&line, "address", server->http.service.address);
-  if (server->http.service.pages_address[0]) log_string(&line, "pages", server->http.service.pages_address);
+  log_string(&line, "address", service->address);
+  if (service->pages_address[0]) log_string(&line, "pages", service->pages_address);
   log_string(&line, "version", VOXELD_VERSION);
   log_string(&line, "backend", device->backend->name);
   log_string(&line, "device", device->description.name);
   log_integer(&line, "devices", devices->count > 0 ? devices->count : 1);
-  log_integer(&line, "workers", workers_at_work(&server->jobs.workers, VX_LANE_QUICK));
-  log_integer(&line, "long_workers", workers_at_work(&server->jobs.workers, VX_LANE_LONG));
-  if (server->options.models_dir[0])
-    log_integer(&line, "detection_workers", workers_at_work(&server->jobs.workers, VX_LANE_DETECT));
-  log_integer(&line, "io_threads", server->options.io_threads);
+  log_integer(&line, "workers", workers_at_work(&service->jobs.workers, VX_LANE_QUICK));
+  log_integer(&line, "long_workers", workers_at_work(&service->jobs.workers, VX_LANE_LONG));
+  if (service->options.models_dir[0])
+    log_integer(&line, "detection_workers", workers_at_work(&service->jobs.workers, VX_LANE_DETECT));
+  log_integer(&line, "io_threads", service->options.io_threads);
   log_end(&line);
 }
 
@@ -157,7 +141,7 @@ static void log_broken(const struct detector *detector, const struct detector_re
   log_end(&line);
 }
 
-void server_log_broken(const struct detectors *models) {
+void service_log_broken(const struct detectors *models) {
   for (size_t i = 0; i < detectors_count(models); i++) {
     const struct detector *detector = detectors_at(models, i);
     const struct detector_refusal *refusal = detectors_refusal(models, i);
@@ -165,46 +149,45 @@ void server_log_broken(const struct detectors *models) {
   }
 }
 
-bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_lost_cls, struct error *error) {
-  const struct options *options = &server->options;
-  hand_to_http(server);
-  http_init(&server->http);
-  if (!raise_file_limit(options, error) || !start_clients(server, error) ||
-      !jobs_start(&server->jobs, options, &server->clients, &server->counters, &server->watcher, gpu_lost, gpu_lost_cls,
+bool service_start(struct service *service, void (*gpu_lost)(void *service), struct error *error) {
+  const struct options *options = &service->options;
+  http_init(service);
+  if (!raise_file_limit(options, error) || !start_clients(service, error) ||
+      !jobs_start(&service->jobs, options, &service->clients, &service->counters, &service->watcher, gpu_lost, service,
                   error) ||
-      !watcher_start(&server->watcher, options, &server->clients, &server->page_clients, on_tick, server, error) ||
-      !http_start(&server->http, error))
+      !watcher_start(&service->watcher, options, &service->clients, &service->page_clients, on_tick, service, error) ||
+      !http_start(service, error))
     return false;
-  warn_of_memory(server);
-  warn_of_plain_tokens(server);
-  log_listening(server);
-  warm_placement(&server->jobs);
+  warn_of_memory(service);
+  warn_of_plain_tokens(service);
+  log_listening(service);
+  warm_placement(&service->jobs);
   // Nothing replaces the models now: a reload begins once the service has started.
-  warm_up(&server->jobs, options, server->catalog.detectors, NULL, &server->phase, &server->warming);
-  server_log_broken(server->catalog.detectors);
-  atomic_store(&server->phase, PHASE_READY);
+  warm_up(&service->jobs, options, service->catalog.detectors, NULL, &service->phase, &service->warming);
+  service_log_broken(service->catalog.detectors);
+  atomic_store(&service->phase, PHASE_READY);
   return true;
 }
 
-void server_leave_lost(struct server *server) {
-  const struct devices *devices = &server->jobs.devices;
-  const struct named *named = catalog_acquire(&server->catalog);
+void service_leave_lost(struct service *service) {
+  const struct devices *devices = &service->jobs.devices;
+  const struct named *named = catalog_acquire(&service->catalog);
   for (int i = 0; i < devices->count; i++)
     if (device_state(&devices->gpu[i]) == DEVICE_LOST) detectors_lose(named->detectors, devices->gpu[i].index);
-  catalog_release(&server->catalog);
+  catalog_release(&service->catalog);
 }
 
-void server_stop(struct server *server) {
-  jobs_join(&server->jobs);
+void service_stop(struct service *service) {
+  jobs_join(&service->jobs);
   // The library may end only when no request is suspended. The watcher ends first, since its tick may resume requests.
-  watcher_halt(&server->watcher);
-  http_stop(&server->http);
-  watcher_destroy(&server->watcher);
-  http_destroy(&server->http);
-  catalog_close(&server->catalog);  // networks end before the lanes of their sessions
-  jobs_destroy(&server->jobs);
-  clients_destroy(&server->page_clients);
-  clients_destroy(&server->clients);
-  access_close(&server->access);
-  models_free(&server->counters.models);
+  watcher_halt(&service->watcher);
+  http_stop(service);
+  watcher_destroy(&service->watcher);
+  http_destroy(service);
+  catalog_close(&service->catalog);  // networks end before the lanes of their sessions
+  jobs_destroy(&service->jobs);
+  clients_destroy(&service->page_clients);
+  clients_destroy(&service->clients);
+  access_close(&service->access);
+  models_free(&service->counters.models);
 }
