@@ -90,28 +90,24 @@ static void set_state(struct devices *devices, struct device *device, enum devic
   atomic_fetch_add(&devices->working, (state == DEVICE_WORKING) - (before == DEVICE_WORKING));
 }
 
-static bool may_be_tried(const struct device *device, int64_t now_ns) {
-  return device_state(device) == DEVICE_PAUSED && !device->tried && now_ns >= device->retry_ns;
+// Whether a job may try the paused device. With `take`, the caller's job tries it.
+static bool may_try(struct devices *devices, struct device *device, int64_t now_ns, bool take) {
+  lock_acquire(&devices->lock);
+  bool may = device_state(device) == DEVICE_PAUSED && !device->tried && now_ns >= device->retry_ns;
+  device->tried |= may && take;
+  lock_release(&devices->lock);
+  return may;
 }
 
 bool device_is_open(struct devices *devices, struct device *device, int64_t now_ns) {
   enum device_state state = device_state(device);
-  if (state != DEVICE_PAUSED) return state == DEVICE_WORKING;
-  lock_acquire(&devices->lock);
-  bool open = may_be_tried(device, now_ns);
-  lock_release(&devices->lock);
-  return open;
+  return state == DEVICE_WORKING || (state == DEVICE_PAUSED && may_try(devices, device, now_ns, false));
 }
 
 bool device_take(struct devices *devices, struct device *device, int64_t now_ns, bool *trial) {
-  *trial = false;
   enum device_state state = device_state(device);
-  if (state != DEVICE_PAUSED) return state == DEVICE_WORKING;
-  lock_acquire(&devices->lock);
-  *trial = may_be_tried(device, now_ns);
-  if (*trial) device->tried = true;
-  lock_release(&devices->lock);
-  return *trial;
+  *trial = state == DEVICE_PAUSED && may_try(devices, device, now_ns, true);
+  return *trial || state == DEVICE_WORKING;
 }
 
 static void log_change(const struct device *device, enum device_state state, const char *reason) {
