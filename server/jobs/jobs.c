@@ -115,7 +115,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                          .gpu_changed = on_gpu_changed,
                                          .requeue = on_requeue,
                                          .supersede = on_supersede};
-  uploads_init(&jobs->uploads, watcher);
+  jobs->uploads.watcher = watcher;
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
   streams_init(&jobs->streams, options, clients, buffer_release);

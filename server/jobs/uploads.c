@@ -9,12 +9,6 @@
 // rate.
 static const double patience_s = 3;
 
-void uploads_init(struct uploads *uploads, struct watcher *watcher) {
-  uploads->watcher = watcher;
-  atomic_init(&uploads->refused, false);
-  atomic_init(&uploads->preempted, 0);
-}
-
 // ---- who is preempted; with the lock held ---------------------------------------------------------------------------
 
 // The room that a request needs.
