@@ -52,17 +52,17 @@ static struct page_asked asked_of(const struct request *request, const struct pa
 
 // Measures the page, then writes it. The page may grow in between (a counter gains a digit), so it gets some more room.
 // If the page outgrows this room too (a reload has added presets), it is measured again.
-static struct MHD_Response *response_of_page(struct request *request, const struct page *page) {
+static struct MHD_Response *response_of_page(struct request *request, const struct page_asked *asked) {
   enum { GROWTH = 4096 };
-  struct page_asked asked = asked_of(request, page);
-  if (page->act && !page->act(&asked, &request->error)) return NULL;
+  const struct page *page = asked->page;
+  if (page->act && !page->act(asked, &request->error)) return NULL;
   struct text text;
   char *memory = NULL;
   bool written;
   do {
     free(memory);
     text = text_over(NULL, 0);
-    if (!page->write(&asked, &text, &request->error)) return NULL;
+    if (!page->write(asked, &text, &request->error)) return NULL;
     size_t size = text.length + GROWTH;
     memory = malloc(size);
     if (!memory) {
@@ -70,7 +70,7 @@ static struct MHD_Response *response_of_page(struct request *request, const stru
       return NULL;
     }
     text = text_over(memory, size);
-    written = page->write(&asked, &text, &request->error);
+    written = page->write(asked, &text, &request->error);
   } while (written && !text_complete(&text));
   struct MHD_Response *response =
       written ? MHD_create_response_from_buffer(text.length, memory, MHD_RESPMEM_MUST_FREE) : NULL;
@@ -104,18 +104,15 @@ static struct MHD_Response *head_of_length(int64_t length) {
 }
 
 // Answers HEAD. For GET a worker makes the file.
-static struct MHD_Response *response_of_file(struct request *request, const struct page *page) {
-  struct page_asked asked = asked_of(request, page);
+static struct MHD_Response *response_of_file(struct request *request, const struct page_asked *asked) {
   int64_t length;
-  if (!page->measure(&asked, &length, &request->error)) return NULL;
+  if (!asked->page->measure(asked, &length, &request->error)) return NULL;
   return head_of_length(length);
 }
 
 // HEAD gets the head of what GET would get, and subscribes to nothing.
-static struct MHD_Response *response_of_events(struct request *request, const struct page *page) {
-  struct page_asked asked = asked_of(request, page);
-  if (strcmp(request->method, "HEAD") == 0) return head_of_length(-1);
-  return subscription_response(request, &asked);
+static struct MHD_Response *response_of_events(struct request *request, const struct page_asked *asked) {
+  return strcmp(request->method, "HEAD") == 0 ? head_of_length(-1) : subscription_response(request, asked);
 }
 
 static const char *tag_of_page(const struct request *request, const struct page *page) {
@@ -230,10 +227,11 @@ enum MHD_Result request_reply(struct request *request) {
     media_type = answer_media_type(request);
     response = response_of_output(request);
   } else if (!request->error.kind && (page->write || page->fill || page->follow)) {
+    struct page_asked asked = asked_of(request, page);
     media_type = media_type_of_page(request, page);
-    response = page->fill     ? response_of_file(request, page)
-               : page->follow ? response_of_events(request, page)
-                              : response_of_page(request, page);
+    response = page->fill     ? response_of_file(request, &asked)
+               : page->follow ? response_of_events(request, &asked)
+                              : response_of_page(request, &asked);
     request->unchanged = response && client_has(request, tag_of_page(request, page));
     if (request->unchanged) request->sent_bytes = 0;  // with 304 the library sends only the body's length
   }
