@@ -151,7 +151,7 @@ void service_log_broken(const struct detectors *models) {
 
 bool service_start(struct service *service, void (*gpu_lost)(void *service), struct error *error) {
   const struct options *options = &service->options;
-  http_init(service);
+  gate_init(&service->gate, options->client_requests, exchange_hold, exchange_let_go);
   if (!raise_file_limit(options, error) || !start_clients(service, error) ||
       !jobs_start(&service->jobs, options, &service->clients, &service->counters, &service->watcher, gpu_lost, service,
                   error) ||
@@ -183,7 +183,7 @@ void service_stop(struct service *service) {
   watcher_halt(&service->watcher);
   http_stop(service);
   watcher_destroy(&service->watcher);
-  http_destroy(service);
+  gate_destroy(&service->gate);
   catalog_close(&service->catalog);  // networks end before the lanes of their sessions
   jobs_destroy(&service->jobs);
   clients_destroy(&service->page_clients);

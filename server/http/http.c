@@ -234,10 +234,6 @@ static struct listen_rules rules_of(const struct service *service) {
 
 const char *http_library_version(void) { return MHD_get_version(); }
 
-void http_init(struct service *service) {
-  gate_init(&service->gate, service->options.client_requests, exchange_hold, exchange_let_go);
-}
-
 bool http_check(struct service *service, struct error *error) {
   struct listen_rules rules = rules_of(service);
   const char *pages = service->options.pages_listen;
@@ -280,8 +276,8 @@ bool http_start(struct service *service, struct error *error) {
 }
 
 static bool has_connections(const struct watcher *watcher) {
-  return atomic_load(&watcher->places.coming) > 0 || atomic_load(&watcher->page_places.coming) > 0 ||
-         atomic_load(&watcher->connections) > 0;
+  const struct places *all = &watcher->places, *pages = &watcher->page_places;
+  return atomic_load(&all->coming) + atomic_load(&all->open) + atomic_load(&pages->coming) + atomic_load(&pages->open);
 }
 
 // Ends all connections and waits up to 1 s until they are closed. Up to 1.0.0, the library crashes if it refuses a
@@ -299,5 +295,3 @@ void http_stop(struct service *service) {
   send_all_away(&service->watcher);
   for (int i = 0; i < count; i++) MHD_stop_daemon(service->daemons[i].daemon);
 }
-
-void http_destroy(struct service *service) { gate_destroy(&service->gate); }

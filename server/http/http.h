@@ -20,8 +20,6 @@ enum {
 // The version of the library that is loaded; the library's own text.
 const char *http_library_version(void);
 
-// Sets up the gate. The caller has filled the members under `Given`.
-void http_init(struct service *service);
 // Checks, without listening, that the library can be used and that the listeners of the options are valid and allowed.
 // False with a reason.
 VX_WARN_UNUSED bool http_check(struct service *service, struct error *error);
@@ -30,7 +28,6 @@ VX_WARN_UNUSED bool http_check(struct service *service, struct error *error);
 VX_WARN_UNUSED bool http_start(struct service *service, struct error *error);
 // Stops listening, ends every connection and the IO threads. No request may be suspended, so no job may wait or run.
 void http_stop(struct service *service);
-void http_destroy(struct service *service);
 
 // ---- the steps of a request, on the IO thread that owns it ----------------------------------------------------------
 //

@@ -241,7 +241,6 @@ struct peer *connection_opened(struct watcher *watcher, struct places *places, i
   if (!peer->open) clients_leave(places->clients, client);
   if (!peer->open) return turn_away(watcher);
   atomic_fetch_add(&places->open, 1);
-  atomic_fetch_add(&watcher->connections, 1);
   return peer;
 }
 
@@ -302,7 +301,6 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   lock_release(&watcher->lock);
   clients_leave(places->clients, client);
   atomic_fetch_sub(&places->open, 1);
-  atomic_fetch_sub(&watcher->connections, 1);
 }
 
 // ---- ended by the server --------------------------------------------------------------------------------------------

@@ -63,9 +63,8 @@ struct watcher {
   size_t peer_count, peers_used;  // slots ever used are below peers_used
   struct lingering lingering[LINGER_SLOTS + PAGES_CONNECTIONS];
   int lingering_count, refused_count;
-  atomic_llong connections;  // that are open, of all places
-  atomic_bool ending;        // each new connection is ended at once
-  struct places places;      // of the listeners that serve everything
+  atomic_bool ending;    // each new connection is ended at once
+  struct places places;  // of the listeners that serve everything
   struct places page_places;
   atomic_llong ended[PEER_ENDS];            // connections that have ended since the start
   void (*tick)(void *cls, int64_t now_ns);  // called about every 50 ms, on the watcher's thread, without its lock

@@ -28,7 +28,7 @@ static int open_rooms(void **state) {
   const int64_t limits[SHARES] = {
       [SHARE_CONNECTIONS] = 100,   [SHARE_JOBS] = 64,        [SHARE_LONG_JOBS] = 65,
       [SHARE_DETECTION_JOBS] = 66, [SHARE_BYTES] = 16 << 20, [SHARE_QUICK_BYTES] = 16 << 20};
-  http_init(&service);
+  gate_init(&service.gate, 0, NULL, NULL);
   return catalog_open(&service.catalog, "", "", "", 1, 0, &error) && clients_init(&service.clients, 4, limits) &&
                  jobs_start(&service.jobs, &service.options, &service.clients, &service.counters, &service.watcher,
                             on_gpu_lost, NULL, &error)
@@ -43,7 +43,7 @@ static int close_rooms(void **state) {
   jobs_destroy(&service.jobs);
   clients_destroy(&service.clients);
   catalog_close(&service.catalog);
-  http_destroy(&service);
+  gate_destroy(&service.gate);
   return 0;
 }
 
