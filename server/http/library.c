@@ -81,13 +81,3 @@ bool library_tells_of_one_end(const char *text) {
     if (strncmp(text, starts[i], strlen(starts[i])) == 0) return true;
   return false;
 }
-
-// ---- bodies of responses --------------------------------------------------------------------------------------------
-
-struct MHD_Response *library_response_of(const char *data, const struct byte_range *ranges, int count,
-                                         void (*release)(void *cls), void *cls) {
-  struct MHD_IoVec parts[RANGES_MAX];
-  if (count > RANGES_MAX) return NULL;
-  for (int i = 0; i < count; i++) parts[i] = (struct MHD_IoVec){data + ranges[i].offset, ranges[i].bytes};
-  return MHD_create_response_from_iovec(parts, (unsigned)count, release, cls);
-}

@@ -12,8 +12,6 @@
 
 #include "kernels/kernels.h"
 
-#include "api/base/bytes.h"
-
 struct library {
   bool strict;     // MHD_OPTION_STRICT_FOR_CLIENT can be used: a bad head is then refused, with one answer
   bool laid_out;   // a request lies in memory as head_trace.h says
@@ -42,11 +40,5 @@ int library_own_status(const char *text);
 // Whether the log message `text` only says how one connection ended. Clients can cause such messages at will, and the
 // metrics count them.
 bool library_tells_of_one_end(const char *text);
-
-// A response whose body is several ranges of `data`, in their order: at most RANGES_MAX. `data` must stay until
-// `release` is called with `cls`. NULL: out of memory, and `release` is not called.
-enum { RANGES_MAX = 64 };
-struct MHD_Response *library_response_of(const char *data, const struct byte_range *ranges, int count,
-                                         void (*release)(void *cls), void *cls);
 
 #endif

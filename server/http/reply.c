@@ -11,15 +11,16 @@
 #include "server/base/clock.h"
 #include "server/http/library.h"
 
-_Static_assert((int)INFER_RANGES_MAX <= (int)RANGES_MAX, "each tensor may be a part of an answer");
-
 static void release_output(void *cls) { buffer_release(cls); }
 
 static struct MHD_Response *response_of_output(struct request *request) {
   struct job_result *result = &request->job.result;
   struct buffer *output = request->job.held.output;
+  struct MHD_IoVec parts[INFER_RANGES_MAX];
+  for (int i = 0; i < result->ranges; i++)
+    parts[i] = (struct MHD_IoVec){output->data + result->range[i].offset, result->range[i].bytes};
   struct MHD_Response *response =
-      result->ranges ? library_response_of(output->data, result->range, result->ranges, release_output, output)
+      result->ranges ? MHD_create_response_from_iovec(parts, (unsigned)result->ranges, release_output, output)
                      : MHD_create_response_from_buffer_with_free_callback_cls(result->length, output->data,
                                                                               release_output, output);
   if (!response) return NULL;
