@@ -22,10 +22,8 @@ enum phase {
 // ---- notify.c: messages to the supervisor, such as systemd, by the protocol of sd_notify(3) -------------------------
 
 // Sends lines of NAME=VALUE to the socket that $NOTIFY_SOCKET names. Does nothing without such a socket, or after
-// notify_stopping. Logs a warning if it fails.
+// STOPPING=1: a reload that ends later can no longer report READY=1. Logs a warning if it fails.
 __attribute__((format(printf, 1, 2))) void notify_supervisor(const char *format, ...);
-// Sends the last message: the stop has begun. A reload that ends later can no longer report READY=1.
-void notify_stopping(void);
 
 // ---- limits.c: what the system grants the process -------------------------------------------------------------------
 //

@@ -17,6 +17,7 @@
 
 static struct lock lock = LOCK_INITIALIZER;
 static bool stopping;  // under the lock, which is also held to send: so no message follows the last one
+static const char last[] = "STOPPING=1";
 
 static bool send_message(const char *message, size_t size) {
   struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -35,26 +36,17 @@ static bool send_message(const char *message, size_t size) {
   return sent;
 }
 
-// Sends nothing after the `last` message.
-static void notify(const char *message, size_t size, bool last) {
-  lock_acquire(&lock);
-  bool good = stopping || send_message(message, size);
-  int reason = errno;
-  stopping |= last;
-  lock_release(&lock);
-  if (!good) log_event(LOG_WARNING, "the supervisor could not be notified", "reason", strerror(reason));
-}
-
 void notify_supervisor(const char *format, ...) {
   char message[2048];
   va_list arguments;
   va_start(arguments, format);
   int size = vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  if (size >= 0) notify(message, (size_t)size < sizeof message ? (size_t)size : sizeof message - 1, false);
-}
-
-void notify_stopping(void) {
-  static const char message[] = "STOPPING=1\nSTATUS=draining";
-  notify(message, sizeof message - 1, true);
+  if (size < 0) return;
+  lock_acquire(&lock);
+  bool good = stopping || send_message(message, strlen(message));
+  int reason = errno;
+  stopping = stopping || strncmp(message, last, strlen(last)) == 0;
+  lock_release(&lock);
+  if (!good) log_event(LOG_WARNING, "the supervisor could not be notified", "reason", strerror(reason));
 }

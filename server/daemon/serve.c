@@ -58,7 +58,7 @@ int serve(struct service *service) {
   int number;
   while ((number = signals_wait()) == SIGHUP) reload_ask();
   signals_drain(number);
-  notify_stopping();
+  notify_supervisor("STOPPING=1\nSTATUS=draining");
   log_event(LOG_INFO, "draining", "reason", reason_of(number));
   if (!drain(service)) leave("a job does not end", EXIT_FAILURE);
   int status = atomic_load(&must_restart) ? EXIT_DEVICE_LOST : EXIT_SUCCESS;

@@ -88,7 +88,7 @@ static void a_reload_that_ends_after_the_stop_began_is_not_told(void **state) {
   assert_string_equal(told(), "READY=1\nSTATUS=listening on here");
   notify_supervisor("RELOADING=1");
   assert_string_equal(told(), "RELOADING=1");
-  notify_stopping();
+  notify_supervisor("STOPPING=1\nSTATUS=draining");
   assert_string_equal(told(), "STOPPING=1\nSTATUS=draining");
   notify_supervisor("READY=1");
   assert_string_equal(told(), "");
