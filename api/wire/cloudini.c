@@ -8,7 +8,6 @@
 #include "api/wire/decimal.h"
 #include "api/wire/lines.h"
 
-static const char hint[] = "the body looks like a blob of cloudini: add format=cloudini";
 static const char magic[] = "CLOUDINI_V";
 
 enum { MAGIC = sizeof magic - 1, VERSION_DIGITS = 2, FIRST_VERSION = 2, LAST_VERSION = 5 };
@@ -298,8 +297,6 @@ bool cloudini_open(const char *bytes, size_t size, struct cloud_file *file, int6
   return check_chunks(&head) && set_packing(&head);
 }
 
-static bool open(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
+bool cloudini_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
   return cloudini_open(bytes, size, file, NULL, NULL, error);
 }
-
-const struct format format_cloudini = {hint, cloudini_looks, open};

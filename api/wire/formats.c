@@ -4,24 +4,16 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/wire/wire.h"
 
-// tensors.c reads these.
-static bool looks_like_safetensors(const char *bytes, size_t size) {
-  // Read as two floats, the length of the header is an x that no point has, and a y of 0.
-  return size > 8 && bytes[8] == '{' && memcmp(bytes + 4, "\0\0\0\0", 4) == 0 && memcmp(bytes, "\0\0\0\0", 4) != 0;
-}
-static const struct format format_safetensors = {
-    .hint = "the body looks like a safetensors file: add format=safetensors", .looks = looks_like_safetensors};
-
-static const struct format *const formats[FORMATS] = {
-    [FORMAT_PCD] = &format_pcd,
-    [FORMAT_PLY] = &format_ply,
-    [FORMAT_POINTCLOUD2] = &format_pointcloud2,
-    [FORMAT_COMPRESSEDPOINTCLOUD2] = &format_compressedpointcloud2,
-    [FORMAT_CLOUDINI] = &format_cloudini,
-    [FORMAT_SAFETENSORS] = &format_safetensors,
+static format_reader *const readers[FORMATS] = {
+    [FORMAT_PCD] = pcd_read,
+    [FORMAT_PLY] = ply_read,
+    [FORMAT_POINTCLOUD2] = pointcloud2_read,
+    [FORMAT_COMPRESSEDPOINTCLOUD2] = compressedpointcloud2_read,
+    [FORMAT_CLOUDINI] = cloudini_read,
 };
 
 size_t number_bytes(enum number_type type) {
@@ -31,19 +23,31 @@ size_t number_bytes(enum number_type type) {
 
 // ---- hints ----------------------------------------------------------------------------------------------------------
 
-// Files in formats that are not read. A hint is a guess: rows that begin like such a file are computed too. Rows of a
-// sensor hardly ever begin like such a file: read as float32, the x or the y of each magic is between 0 and 10^-8 m, or
-// over 10^7 m. There are two exceptions: LASF is the x 13520.32 m, and DRACO is the x 193.32 m with one of 65536 values
-// of y.
+// How files begin. Those of `format` are read if the request names the format; those of FORMAT_RAW are not read. A hint
+// is a guess: rows that begin like such a file are computed too. Rows of a sensor hardly ever begin like a file that is
+// not read: the x or the y of each of these magics, as float32, is between 0 and 10^-8 m, or over 10^7 m. There are two
+// exceptions: LASF is the x 13520.32 m, and DRACO is the x 193.32 m with one of 65536 values of y.
 #define ROWS_INSTEAD ", which is not read: send rows of float32, or a PCD or PLY file"
 #define DECODE_FIRST                                                                                                   \
   ", which is not read: decompress it, or compress it with gzip or zstd and name the coding in Content-Encoding"
-#define MAGIC(bytes) (bytes), sizeof(bytes) - 1
+#define MAGIC_OF(format, bytes) (format), (bytes), sizeof(bytes) - 1
+#define MAGIC(bytes) MAGIC_OF(FORMAT_RAW, bytes)
+static const char pcd_hint[] = "the body looks like a PCD file: add format=pcd",
+                  ply_hint[] = "the body looks like a PLY file: add format=ply";
 static const struct {
+  enum body_format format;
   const char *magic;
   size_t length;
   const char *hint;
-} others[] = {
+} magics[] = {
+    {MAGIC_OF(FORMAT_PCD, "# .PCD"), pcd_hint},
+    {MAGIC_OF(FORMAT_PCD, "VERSION ."), pcd_hint},
+    {MAGIC_OF(FORMAT_PCD, "VERSION 0"), pcd_hint},
+    {MAGIC_OF(FORMAT_PCD, "FIELDS "), pcd_hint},
+    {MAGIC_OF(FORMAT_PLY, "ply\n"), ply_hint},
+    {MAGIC_OF(FORMAT_PLY, "ply\r"), ply_hint},
+    {MAGIC_OF(FORMAT_PLY, "ply "), ply_hint},
+    {MAGIC_OF(FORMAT_CLOUDINI, "CLOUDINI_V"), "the body looks like a blob of cloudini: add format=cloudini"},
     {MAGIC("\x89MCAP0\r\n"),
      "the body looks like an MCAP file, which is not read: send one of its PointCloud2 messages, "
      "with format=pointcloud2"},
@@ -146,12 +150,25 @@ static bool is_file_name(const char *bytes, size_t size) {
   return at == size;
 }
 
+// tensors.c reads these. Read as two floats, the length of the header is an x that no point has, and a y of 0.
+static bool is_safetensors(const char *bytes, size_t size) {
+  return size > 8 && bytes[8] == '{' && memcmp(bytes + 4, "\0\0\0\0", 4) == 0 && memcmp(bytes, "\0\0\0\0", 4) != 0;
+}
+
+// Keywords of PCD may have lower case.
+static bool begins(const char *bytes, size_t size, size_t row) {
+  size_t length = magics[row].length;
+  if (magics[row].format == FORMAT_PCD) return size >= length && strncasecmp(bytes, magics[row].magic, length) == 0;
+  bool longer = magics[row].format != FORMAT_CLOUDINI || size > length;
+  return size >= length && longer && memcmp(bytes, magics[row].magic, length) == 0;
+}
+
 const char *format_hint(enum body_format sent_as, const char *bytes, size_t size) {
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (size >= others[i].length && memcmp(bytes, others[i].magic, others[i].length) == 0) return others[i].hint;
-  for (enum body_format format = FORMAT_PCD; format < FORMATS; format++)
-    if (format != sent_as && formats[format]->looks && formats[format]->looks(bytes, size))
-      return formats[format]->hint;
+  for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
+    if ((magics[i].format == FORMAT_RAW || magics[i].format != sent_as) && begins(bytes, size, i))
+      return magics[i].hint;
+  if (sent_as != FORMAT_SAFETENSORS && is_safetensors(bytes, size))
+    return "the body looks like a safetensors file: add format=safetensors";
   const char *hint = pointcloud2_hint(sent_as, bytes, size);
   if (hint) return hint;
   if (is_file_name(bytes, size))
@@ -171,7 +188,7 @@ bool format_open(enum body_format format, const char *bytes, size_t size, struct
                  struct error *error) {
   *file = (struct cloud_file){.stop = stop, .layout = CLOUD_BINARY};
   if (size == 0) return error_refuse(error, ERROR_BAD_BODY, NULL, "the body is empty");
-  if (formats[format]->open(bytes, size, file, error)) return true;
+  if (readers[format](bytes, size, file, error)) return true;
   format_suggest(format, bytes, size, error);
   return false;
 }

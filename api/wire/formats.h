@@ -81,14 +81,9 @@ struct cloud_file {
   struct cloud_field fields[CLOUD_FIELDS_MAX];
 };
 
-// A format's row.
-struct format {
-  const char *hint;  // for the error or warning if a body looks like this format but was sent as another
-  bool (*looks)(const char *bytes, size_t size);  // whether the body begins like this; NULL: see pointcloud2_hint
-  // Reads the header and checks that the body has all points. False with an error.
-  bool (*open)(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
-};
-extern const struct format format_pcd, format_ply, format_pointcloud2, format_compressedpointcloud2, format_cloudini;
+// How each format reads its header, and checks that the body has all points. False with an error.
+typedef bool format_reader(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
+format_reader pcd_read, ply_read, pointcloud2_read, compressedpointcloud2_read, cloudini_read;
 
 VX_WARN_UNUSED bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop,
                                 struct cloud_file *file, struct error *error);

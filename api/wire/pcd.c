@@ -1,13 +1,10 @@
 // PCD up to version 0.7, the format of the Point Cloud Library: lines of a header, then points as text, as bytes, or
 // compressed by column.
 #include <string.h>
-#include <strings.h>
 
 #include "api/wire/formats.h"
 #include "api/wire/lines.h"
 #include "api/wire/lzf.h"
-
-static const char hint[] = "the body looks like a PCD file: add format=pcd";
 
 enum { COUNT_MOST = 1 << 20, PACKED_HEAD = 8 };
 
@@ -233,7 +230,7 @@ static bool fit_packed(struct cloud_file *file, struct error *error) {
   return true;
 }
 
-static bool open(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
+bool pcd_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
   struct pcd pcd = {
       .file = file, .lines = lines_over(bytes, size, 0, file->stop), .width = -1, .height = 1, .points = -1};
   if (!read_header(&pcd, error) || !set_layout(&pcd, error) || !set_points(&pcd, error)) return false;
@@ -243,12 +240,3 @@ static bool open(const char *bytes, size_t size, struct cloud_file *file, struct
   if (!set_fields(&pcd, error)) return false;
   return file->layout == CLOUD_PACKED ? fit_packed(file, error) : cloud_fit(file, true, error);
 }
-
-static bool looks(const char *bytes, size_t size) {
-  static const char *const beginnings[] = {"# .PCD", "VERSION .", "VERSION 0", "FIELDS "};
-  for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
-    if (size >= strlen(beginnings[i]) && strncasecmp(bytes, beginnings[i], strlen(beginnings[i])) == 0) return true;
-  return false;
-}
-
-const struct format format_pcd = {hint, looks, open};

@@ -5,8 +5,6 @@
 #include "api/wire/formats.h"
 #include "api/wire/lines.h"
 
-static const char hint[] = "the body looks like a PLY file: add format=ply";
-
 enum { ELEMENTS_MOST = 32, PROPERTIES_MOST = 256, NO_LIST = -1 };
 
 struct property {
@@ -195,7 +193,7 @@ static bool skip_lines(struct ply *ply, const struct element *element, struct er
   return true;
 }
 
-static bool open(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
+bool ply_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
   struct ply ply = {.bytes = bytes, .file = file, .lines = lines_over(bytes, size, 0, file->stop)};
   if (!read_header(&ply, error)) return false;
   if (ply.where == BEFORE_VERTEX)
@@ -211,9 +209,3 @@ static bool open(const char *bytes, size_t size, struct cloud_file *file, struct
   file->line = ply.lines.number + 1;
   return cloud_fit(file, ply.where == IN_VERTEX, error);
 }
-
-static bool looks(const char *bytes, size_t size) {
-  return size >= 4 && memcmp(bytes, "ply", 3) == 0 && (bytes[3] == '\n' || bytes[3] == '\r' || bytes[3] == ' ');
-}
-
-const struct format format_ply = {hint, looks, open};

@@ -211,7 +211,7 @@ static bool place_points(const struct head *head, struct cloud_file *file, struc
   return true;
 }
 
-static bool open(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
+bool pointcloud2_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
   struct cdr cdr = {.bytes = bytes, .size = size, .error = error};
   struct head head;
   uint8_t is_dense;
@@ -275,7 +275,7 @@ static bool open_blob(const struct head *head, const struct span *data, struct c
                       (long long)width, (long long)height, head->width, head->height);
 }
 
-static bool open_compressed(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
+bool compressedpointcloud2_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
   struct cdr cdr = {.bytes = bytes, .size = size, .error = error};
   struct head head;
   struct compressed compressed;
@@ -313,6 +313,3 @@ const char *pointcloud2_hint(enum body_format sent_as, const char *bytes, size_t
   }
   return NULL;
 }
-
-const struct format format_pointcloud2 = {.open = open};
-const struct format format_compressedpointcloud2 = {.open = open_compressed};
