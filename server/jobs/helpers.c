@@ -44,7 +44,7 @@ struct await {
 
 static bool has_changed(const void *ctx) {
   const struct await *await = ctx;
-  return atomic_load(await->counter) != await->before || (await->queue && queue_depth(await->queue) > 0);
+  return atomic_load(await->counter) != await->before || (await->queue && atomic_load(&await->queue->depth) > 0);
 }
 
 // Spins without the lock. Returns whether the counter has changed.
@@ -177,7 +177,7 @@ struct helper {
 static bool has_other_work(void *ctx) {
   const struct helper *helper = ctx;
   const struct vx_stop *own = helper->own->stop;
-  return queue_depth(helper->queue) > 0 || (own->stopped && own->stopped(own->ctx));
+  return atomic_load(&helper->queue->depth) > 0 || (own->stopped && own->stopped(own->ctx));
 }
 
 // Drops the error: the job's worker runs the task again and reports its own error.
@@ -192,7 +192,8 @@ static bool help_with(const struct shared_tasks *shared, int32_t task, struct vx
 // Runs one task without the lock. False: no task is left, a job waits, or the helper gave up its task.
 static bool help_once(struct helpers *helpers, struct vx_lane *lane, struct queue *queue) HOLDS(helpers->lock) {
   int32_t task;
-  struct shared_tasks *shared = queue_depth(queue) == 0 && room(helpers) > 0 ? take_to_help(helpers, &task) : NULL;
+  struct shared_tasks *shared =
+      atomic_load(&queue->depth) == 0 && room(helpers) > 0 ? take_to_help(helpers, &task) : NULL;
   if (!shared) return false;
   atomic_fetch_add(&shared->helpers, 1);
   helpers->use.at_work++;

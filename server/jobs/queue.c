@@ -323,5 +323,3 @@ void queue_close(struct queue *queue) {
     for (struct queue_waiter *waiter; (waiter = take_idle(queue, device));) wake(waiter);
   lock_release(&queue->lock);
 }
-
-int64_t queue_depth(const struct queue *queue) { return atomic_load(&queue->depth); }

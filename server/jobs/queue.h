@@ -85,7 +85,5 @@ void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns);
 struct job *queue_take(struct queue *queue, struct job_choice *choice);
 // Takes no more jobs. queue_pop still returns the jobs that wait.
 void queue_close(struct queue *queue);
-// How many jobs wait.
-int64_t queue_depth(const struct queue *queue);
 
 #endif

@@ -200,7 +200,7 @@ static void write_each_lanes(struct service *service, const char *name, struct t
 }
 
 static long long depth_of(struct service *service, enum vx_lane_use use) {
-  return queue_depth(&service->jobs.queues[use]);
+  return atomic_load(&service->jobs.queues[use].depth);
 }
 static long long slots_of(struct service *service, enum vx_lane_use use) {
   return clients_use(&service->clients).held[SHARE_JOBS + use];

@@ -122,7 +122,7 @@ static void write_lanes(struct service *service, struct text *out) {
   for (int use = 0; use < VX_LANE_USES; use++) {
     json_printf(out, "%s:{count:%ld running:%lld}", lane_names[use].workers,
                 workers_at_work(&service->jobs.workers, use), atomic_load(&service->jobs.workers.running[use]));
-    json_printf(out, "%s:{depth:%ld limit:%ld}", lane_names[use].queue, queue_depth(&service->jobs.queues[use]),
+    json_printf(out, "%s:{depth:%lld limit:%ld}", lane_names[use].queue, atomic_load(&service->jobs.queues[use].depth),
                 service->options.queue_depth);
   }
 }

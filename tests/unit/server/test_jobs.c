@@ -308,7 +308,7 @@ static void refuse_what_waits(void (*refuse)(void), enum error_kind kind, int64_
   job.spec.done = on_done_held;
   other.deadline_ns = deadline_ns;
   assert_true(jobs_submit(&jobs, &job));
-  while (queue_depth(&jobs.queues[VX_LANE_LONG]) > 0) sched_yield();
+  while (atomic_load(&jobs.queues[VX_LANE_LONG].depth) > 0) sched_yield();
   assert_true(jobs_submit(&jobs, &other));
   refuse();
   await(1);

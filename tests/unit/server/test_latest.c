@@ -63,7 +63,7 @@ static struct job *make(struct job *job, enum vx_op op, const char *latest) {
 static void submit(struct job *job) { assert_true(jobs_submit(&jobs, job)); }
 
 static int64_t waiting(void) {
-  return queue_depth(&jobs.queues[VX_LANE_QUICK]) + queue_depth(&jobs.queues[VX_LANE_LONG]);
+  return atomic_load(&jobs.queues[VX_LANE_QUICK].depth) + atomic_load(&jobs.queues[VX_LANE_LONG].depth);
 }
 
 static int open_room(void **state) {

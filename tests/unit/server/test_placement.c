@@ -357,7 +357,7 @@ static void a_job_that_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state)
   slow_down(TARGET_GPU, 10);
   start(TARGET_CPU);
   assert_true(queue_push(&queue, make(&one, VX_FPS, 3)));
-  assert_int_equal(queue_depth(&queue), 1);
+  assert_int_equal(atomic_load(&queue.depth), 1);
   make(&two, VX_FPS, 1)->client = other;
   assert_true(queue_push(&queue, &two));
   assert_ptr_equal(join(TARGET_CPU), &two);
@@ -366,7 +366,7 @@ static void a_job_that_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state)
   start(TARGET_GPU);
   assert_ptr_equal(join(TARGET_GPU), &one);
   assert_true(queue_return(&queue, &poppers[TARGET_GPU].waiter, &one));
-  assert_int_equal(queue_depth(&queue), 1);
+  assert_int_equal(atomic_load(&queue.depth), 1);
   queue_close(&queue);
   assert_null(join(TARGET_CPU));
   assert_ptr_equal(queue_pop(&queue, &poppers[TARGET_CPU].waiter), &one);  // closed: any worker takes any job
