@@ -31,10 +31,6 @@ void request_to(struct request *request, enum request_state state) {
   request->state = state;
 }
 
-struct request *request_of_job(struct job *job) {
-  return (struct request *)((char *)job - offsetof(struct request, job));
-}
-
 int request_status(const struct request *request) {
   return request->unchanged ? 304 : problem_status(request->error.kind, request->style);
 }

@@ -156,7 +156,9 @@ void request_end(struct request *request);
 void request_to(struct request *request, enum request_state state);
 
 // The request of this job.
-struct request *request_of_job(struct job *job);
+static inline struct request *request_of_job(struct job *job) {
+  return (struct request *)((char *)job - offsetof(struct request, job));
+}
 
 // The status of its answer.
 int request_status(const struct request *request);

@@ -22,10 +22,6 @@ enum vx_lane_use job_lane_use(const struct job *job) {
   return use == VX_LANE_QUICK && chain_is_long(&job->asked.chain) ? VX_LANE_LONG : use;
 }
 
-bool job_is_stale(const struct job *job, int64_t now_ns) {
-  return now_ns > job->deadline_ns || atomic_load(job->spec.gone);
-}
-
 bool job_is_stopped(void *ctx) {
   const struct job *job = ctx;
   return job_is_stale(job, clock_ns()) || atomic_load(&job->services->hurry);

@@ -193,7 +193,9 @@ static inline const struct answer_kind *job_answer_kind(const struct job *job) {
 // parameters of an inference request decide it.
 enum vx_lane_use job_lane_use(const struct job *job);
 // Whether the job need not run any more: its deadline has passed, or its client is gone.
-bool job_is_stale(const struct job *job, int64_t now_ns);
+static inline bool job_is_stale(const struct job *job, int64_t now_ns) {
+  return now_ns > job->deadline_ns || atomic_load(job->spec.gone);
+}
 // Whether a running job should stop: it is stale, or the server no longer waits for it. Long work checks regularly.
 bool job_is_stopped(void *job);
 // Sets the error of a job that has stopped; `what` says where. Returns false.

@@ -8,10 +8,6 @@
 
 #include "server/base/clock.h"
 
-bool peer_move(struct peer *peer, int from, int to) { return atomic_compare_exchange_strong(&peer->phase, &from, to); }
-
-bool peer_is_failed(const struct peer *peer) { return atomic_load(&peer->phase) == PEER_FAILED; }
-
 bool peer_has_unread(const struct peer *peer) {
   char next;
   return recv(peer->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) > 0;

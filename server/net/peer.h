@@ -137,9 +137,11 @@ struct peer {
 };
 
 // Moves the phase by compare-and-swap. False if the peer is not in phase `from`.
-bool peer_move(struct peer *peer, int from, int to);
+static inline bool peer_move(struct peer *peer, int from, int to) {
+  return atomic_compare_exchange_strong(&peer->phase, &from, to);
+}
 // Whether the server has ended the connection: nothing more is answered.
-bool peer_is_failed(const struct peer *peer);
+static inline bool peer_is_failed(const struct peer *peer) { return atomic_load(&peer->phase) == PEER_FAILED; }
 // Whether its socket has bytes that the library has not read yet. Takes none of them.
 bool peer_has_unread(const struct peer *peer);
 
