@@ -103,7 +103,6 @@ static enum MHD_Result start(struct request *request) {
   // Suspended first: once the job is submitted, the request no longer belongs to this thread.
   MHD_suspend_connection(request->connection);
   if (jobs_submit(&request->service->jobs, job)) return MHD_YES;
-  error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
   job->spec.done(job);
   return MHD_YES;
 }

@@ -105,19 +105,19 @@ static bool acquire(struct job *job, size_t bytes, bool (*attempt)(struct job *,
 
 // ---- acquiring ------------------------------------------------------------------------------------------------------
 
-static bool try_queue_slot(struct job *job) {
-  struct shortage shortage;
-  return queue_slot_acquire(job->services->clients, job->client, job_lane_use(job), &shortage, &job->result.error);
+static bool try_queue_slot(struct job *job, size_t bytes, struct shortage *shortage) {
+  (void)bytes;
+  return queue_slot_acquire(job->services->clients, job->client, job_lane_use(job), shortage, &job->result.error);
 }
 
 bool job_acquire_queue_slot(struct job *job) {
+  struct shortage shortage;
   enum vx_lane_use use = job_lane_use(job);
   if (job->held.queue_slot == share_of_queue_slot(use)) return true;
-  if (!try_queue_slot(job)) {  // the job that this one supersedes may have the slot
+  if (!try_queue_slot(job, 0, &shortage)) {  // the job that this one supersedes may have the slot
     if (!job->asked.latest[0]) return false;
     (void)job->services->supersede(job->services->owner, job);
-    if (!try_queue_slot(job)) return false;
-    job->result.error.kind = ERROR_NONE;
+    if (!acquire(job, 0, try_queue_slot)) return false;
   }
   job_release_queue_slot(job);
   job->held.queue_slot = share_of_queue_slot(use);

@@ -115,6 +115,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                          .gpu_changed = on_gpu_changed,
                                          .requeue = on_requeue,
                                          .supersede = on_supersede};
+  lock_init(&jobs->latest);
   jobs->uploads.watcher = watcher;
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
@@ -133,14 +134,32 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
          workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, placement, &jobs->helpers, error);
 }
 
-// A job of a stream waits for its turn there. If the stream refuses it, the worker that runs it will refuse it again.
-bool jobs_submit(struct jobs *jobs, struct job *job) {
+// Whether a job with `latest` may wait. If a newer one waits, it needs no slot: it will be superseded at once.
+static bool acquire_slot(struct jobs *jobs, struct job *job) {
   struct job_choice choice = choice_of(job, job->queued_ns);
+  if (!choice.latest[0] || job_acquire_queue_slot(job)) return true;
+  (void)supersede(jobs, &choice);
+  return choice.newest_ns > job->queued_ns;
+}
+
+// A job of a stream waits for its turn there. If the stream refuses it, the worker that runs it will refuse it again.
+static bool submit(struct jobs *jobs, struct job *job) {
+  struct job_choice choice = choice_of(job, job->queued_ns);
+  if (!acquire_slot(jobs, job)) return false;
+  job->result.error.kind = ERROR_NONE;
   if (sweeps_are_joined(job) && sweeps_begin(job, true) == STREAM_WAITS) return (void)supersede(jobs, &choice), true;
   job->result.error.kind = ERROR_NONE;
   if (push(jobs, job)) return true;
   if (job->stream) sweeps_end(job);
-  return false;
+  return error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
+}
+
+bool jobs_submit(struct jobs *jobs, struct job *job) {
+  if (!job->asked.latest[0]) return submit(jobs, job);
+  lock_acquire(&jobs->latest);
+  bool submitted = submit(jobs, job);
+  lock_release(&jobs->latest);
+  return submitted;
 }
 
 // Wakes the workers of the GPUs whose pause is over.
@@ -186,6 +205,7 @@ void jobs_join(struct jobs *jobs) { workers_join(&jobs->workers); }
 
 void jobs_destroy(struct jobs *jobs) {
   workers_destroy(&jobs->workers);
+  lock_destroy(&jobs->latest);
   small_end(&jobs->small);
   helpers_destroy(&jobs->helpers);
   for (int use = 0; use < VX_LANE_USES; use++) queue_destroy(&jobs->queues[use]);

@@ -27,6 +27,8 @@ struct jobs {
   struct helpers helpers;
   struct small small;
   struct workers workers;
+  struct lock
+      latest;  // held from when a job with `latest` gets its slot until it waits: others find the job or the slot
   void (*gpu_lost)(void *cls);
   void *gpu_lost_cls;
 };
@@ -37,8 +39,8 @@ VX_WARN_UNUSED bool jobs_start(struct jobs *jobs, const struct options *options,
                                struct counters *counters, struct watcher *watcher, void (*gpu_lost)(void *cls),
                                void *gpu_lost_cls, struct error *error);
 
-// Submits a job to its queue. True: the room owns the job until it calls `done`. False: the room is closed, and the
-// caller keeps the job.
+// Submits a job to its queue. True: the room owns the job until it calls `done`. False with the job's error:
+// the room is closed, or there is no slot for a job with `latest`. Then the caller keeps the job.
 VX_WARN_UNUSED bool jobs_submit(struct jobs *jobs, struct job *job);
 // Call it regularly: refuses stale jobs that wait, and starts jobs that may run by now.
 void jobs_tick(struct jobs *jobs, int64_t now_ns);

@@ -3,7 +3,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/lock.h"
-#include "server/jobs/job.h"
+#include "server/jobs/held.h"
 
 void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns) {
   *queue = (struct queue){.use = use, .awake_ns = awake_ns, .most = 1};
@@ -132,6 +132,7 @@ static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_
   (*waiter)->counted = !has_targets(queue) || target_of(*waiter) == TARGET_GPU;
   jobs->running += (*waiter)->counted;
   leave(queue, job);
+  job_release_queue_slot(job);  // before its worker wakes, so that a newer job finds it free
   return job;
 }
 

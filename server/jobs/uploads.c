@@ -169,7 +169,6 @@ struct reserving {
   struct upload *upload;
   const struct job *job;
   int64_t written;
-  bool whole;  // no more bytes will arrive
 };
 
 static int64_t whole_body(const struct upload *upload, int64_t come) {
@@ -179,9 +178,9 @@ static int64_t whole_body(const struct upload *upload, int64_t come) {
 
 static size_t capacity_of(const struct upload *upload) { return upload->input ? upload->input->capacity : 0; }
 
-// A job with `latest` needs no slot before its body is whole: it may then have the slot of the job that it supersedes.
+// A job with `latest` acquires its slot when it is submitted: it may then have the slot of the job that it supersedes.
 static bool has_slot(const struct reserving *it) {
-  return atomic_load(&it->upload->slot_reserved) || (it->job->asked.latest[0] && !it->whole);
+  return atomic_load(&it->upload->slot_reserved) || it->job->asked.latest[0];
 }
 
 static bool has_all(const struct reserving *it, int64_t come) {
@@ -255,10 +254,6 @@ static void want_rest(struct need *need, const struct upload *upload) {
   need->more = share_is_memory(need->shortage.share) && rest > 0 ? rest : 0;
 }
 
-static bool supersede(const struct reserving *it) {
-  return it->whole && it->job->asked.latest[0] && it->job->services->supersede(it->job->services->owner, it->job);
-}
-
 static bool reserve_from_others(const struct reserving *it, size_t bytes, struct error *error) {
   struct shortage shortage;
   if (reserve(it, bytes, &shortage, error)) return true;
@@ -266,7 +261,7 @@ static bool reserve_from_others(const struct reserving *it, size_t bytes, struct
   do {
     need.shortage = shortage;
     want_rest(&need, it->upload);
-    if (!supersede(it) && !make_room(&need)) return false;
+    if (!make_room(&need)) return false;
   } while (!reserve(it, bytes, &shortage, error));
   error->kind = ERROR_NONE;
   return true;
@@ -284,7 +279,7 @@ void upload_init(struct peer *peer) {
 // Reserves the first part, when the headers have arrived. The client's shares must allow the whole body.
 bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error) {
   struct upload *upload = &peer->upload;
-  const struct reserving it = {peer, upload, job, 0, false};
+  const struct reserving it = {peer, upload, job, 0};
   atomic_store(&upload->client, job->client);
   atomic_store(&upload->use, (int)job_lane_use(job));
   atomic_store(&upload->expected, (int64_t)bytes);
@@ -318,7 +313,7 @@ static void unlock(struct peer *peer) { (void)peer_move(peer, PEER_LOCKED, PEER_
 bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size, struct error *error) {
   struct upload *upload = &peer->upload;
   int64_t come = atomic_load(&upload->bytes);
-  const struct reserving it = {peer, upload, job, come - (int64_t)size, false};
+  const struct reserving it = {peer, upload, job, come - (int64_t)size};
   if (!lock(peer, job, error)) return false;
   bool good = has_all(&it, come) || reserve_from_others(&it, due(&it, come), error);
   if (good) memcpy(upload->input->data + job->spec.lead + it.written, data, size);
@@ -329,11 +324,11 @@ bool upload_write(struct peer *peer, const struct job *job, const char *data, si
 bool upload_commit(struct peer *peer, struct job *job, struct error *error) {
   struct upload *upload = &peer->upload;
   int64_t bytes = atomic_load(&upload->bytes);
-  const struct reserving it = {peer, upload, job, bytes, true};
+  const struct reserving it = {peer, upload, job, bytes};
   if (!lock(peer, job, error)) return false;
   bool good = reserve_from_others(&it, 0, error);
   if (good) {
-    job->held.queue_slot = share_of_queue_slot(use_of(upload));
+    if (atomic_load(&upload->slot_reserved)) job->held.queue_slot = share_of_queue_slot(use_of(upload));
     job->held.input = upload->input;
     job->held.body_bytes = upload->input ? bytes : 0;
     forget(upload);

@@ -292,6 +292,20 @@ class Slots(Held):
         self.go_on()
         self.assertEqual(newer.result().status, 200)
 
+    def test_no_newer_one_is_refused(self):
+        """Whatever the older one does just then: begins to wait, waits, or is given to a worker."""
+        path = "/v1/fps?num_features=3&num_samples=100&latest=x"
+        body, number = rows(2000, columns=3), 100 if is_sanitized() else 600
+
+        def sensor(connection):
+            return [self.daemon.post(path, body, connection=connection).status for _ in range(number)]
+
+        connections = [self.daemon.connection() for _ in range(3)]
+        for connection in connections:
+            self.addCleanup(connection.close)
+        statuses = sum(self.pool.map(sensor, connections), [])
+        self.assertEqual(set(statuses) | {200, 409}, {200, 409}, statuses)
+
     def test_superseded_sweeps_wait_without_a_slot(self):
         path = SHORT + "&stream=s&sweeps=4&pose=0,0,0,1,0,0,0&latest=roof&time="
         self.hold()

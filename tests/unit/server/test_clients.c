@@ -330,7 +330,7 @@ static atomic_llong load;
 static atomic_bool gone;
 
 static struct job job_of(struct client *client, int64_t deadline_ns) {
-  return (struct job){.client = client, .spec.gone = &gone, .deadline_ns = deadline_ns};
+  return (struct job){.client = client, .spec.gone = &gone, .held.queue_slot = SHARES, .deadline_ns = deadline_ns};
 }
 
 static void expect(const struct job *job) { assert_ptr_equal(queue_pop(&queue, &waiter), job); }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "server/jobs/held.h"
+#include "server/jobs/run.h"
 #include "tests/support/job_room.h"
 #include "tests/support/moved_clock.h"
 
@@ -197,6 +198,65 @@ static void the_slot_of_an_older_one_is_had_in_other_lanes(void **state) {
   assert_int_equal(waiting(), 1);
 }
 
+static struct job *taken_meanwhile;
+
+static bool find_none(void *owner, const struct job *job) {
+  (void)owner, (void)job;
+  job_release_queue_slot(taken_meanwhile);
+  return false;
+}
+
+// A worker may take the older job after the newer one found no slot, and before it looks for a job that waits.
+static void a_slot_that_a_worker_releases_meanwhile_is_had(void **state) {
+  (void)state;
+  taken_meanwhile = make(&all[0], VX_FPS, "a");
+  jobs.services.supersede = find_none;
+  clock_move_ms(1);
+  make(&all[1], VX_FPS, "a");
+  assert_int_equal(all[1].held.queue_slot, SHARE_LONG_JOBS);
+  assert_int_equal(all[1].result.error.kind, ERROR_NONE);
+  submit(&all[1]);
+  submit(&all[0]);
+}
+
+static void one_without_a_slot_is_superseded_if_a_newer_one_waits(void **state) {
+  (void)state;
+  make(&all[0], VX_FPS, "a");
+  job_release_queue_slot(&all[0]);
+  clock_move_ms(10);
+  submit(make(&all[1], VX_FPS, "a"));
+  submit(&all[0]);
+  assert_true(is_superseded(&all[0]) && !is_superseded(&all[1]));
+}
+
+static void one_without_a_slot_is_refused_if_others_have_all(void **state) {
+  (void)state;
+  make(&all[0], VX_FPS, "a");
+  job_release_queue_slot(&all[0]);
+  submit(make(&all[1], VX_FPS, "b"));
+  assert_false(jobs_submit(&jobs, &all[0]));
+  assert_int_equal(all[0].result.error.kind, ERROR_CLIENT_OVER_SHARE);
+  job_release(&all[0]);
+}
+
+// A worker that wakes late must not keep a newer job from the slot.
+static void a_job_has_no_slot_once_a_worker_shall_take_it(void **state) {
+  (void)state;
+  struct queue queue;
+  struct queue_waiter waiter;
+  atomic_llong load = 0;
+  queue_init(&queue, VX_LANE_LONG, 0);
+  queue_waiter_init(&waiter, QUEUE_CPU, &load);
+  assert_true(queue_push(&queue, make(&all[0], VX_FPS, "a")));
+  assert_int_equal(all[0].held.queue_slot, SHARE_LONG_JOBS);
+  assert_ptr_equal(queue_pop(&queue, &waiter), &all[0]);
+  assert_int_equal(all[0].held.queue_slot, SHARES);
+  queue_done(&queue, &waiter, &all[0]);
+  queue_waiter_destroy(&waiter);
+  queue_destroy(&queue);
+  job_release(&all[0]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(the_one_that_waits_is_told_how_long, open_room, close_room),
@@ -205,6 +265,11 @@ int main(void) {
       cmocka_unit_test_setup_teardown(other_names_and_clients_are_left_alone, open_room, close_room),
       cmocka_unit_test_setup_teardown(the_slot_of_an_older_one_is_freed, open_room, close_room),
       cmocka_unit_test_setup_teardown(the_slot_of_an_older_one_is_had_in_other_lanes, open_small_room, close_room),
+      cmocka_unit_test_setup_teardown(a_slot_that_a_worker_releases_meanwhile_is_had, open_small_room, close_room),
+      cmocka_unit_test_setup_teardown(one_without_a_slot_is_superseded_if_a_newer_one_waits, open_small_room,
+                                      close_room),
+      cmocka_unit_test_setup_teardown(one_without_a_slot_is_refused_if_others_have_all, open_small_room, close_room),
+      cmocka_unit_test_setup_teardown(a_job_has_no_slot_once_a_worker_shall_take_it, open_room, close_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

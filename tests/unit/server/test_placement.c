@@ -262,6 +262,7 @@ static struct job *make(struct job *made, enum vx_op op, int32_t clouds) {
   static atomic_bool gone;
   static int32_t samples = SAMPLES;
   memset(made, 0, sizeof *made);
+  made->held.queue_slot = SHARES;
   made->client = client;
   made->spec.gone = &gone;
   made->deadline_ns = INT64_MAX;

@@ -429,8 +429,8 @@ static void empty_body_takes_its_place_at_the_end(void **state) {
   assert_preempted(1);
 }
 
-// A job with `latest` takes a slot only with its last byte: until then an older one may hold the client's last slot.
-static void a_slot_for_the_latest_is_taken_at_the_end(void **state) {
+// A job with `latest` acquires its slot when it is submitted: an older one may hold the client's last slot.
+static void an_upload_for_the_latest_reserves_no_slot(void **state) {
   (void)state;
   enum vx_lane_use use = VX_LANE_QUICK;
   struct shortage shortage;
@@ -442,8 +442,8 @@ static void a_slot_for_the_latest_is_taken_at_the_end(void **state) {
               peer_upload_begin(&peers[0], "r", PROBLEM_STYLE_HTTP, &trace, true, clock_ns()));
   assert_true(receive(0, COME) && !atomic_load(&peers[0].upload.slot_reserved));
   assert_int_equal(client_held(&clients, owners[0], SHARE_JOBS), taken);
-  assert_false(commit(0));  // nothing waits that it could supersede
-  assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
+  assert_true(commit(0));
+  assert_int_equal(owns[0].held.queue_slot, SHARES);
   for (; taken > 0; taken--) client_give(&clients, owners[0], SHARE_JOBS, 1);
 }
 
@@ -520,7 +520,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(growing_memory_fits_beside_what_it_replaces, open_room, close_room),
       cmocka_unit_test_setup_teardown(a_locked_upload_is_not_preempted, open_room, close_room),
       cmocka_unit_test_setup_teardown(empty_body_takes_its_place_at_the_end, open_room, close_room),
-      cmocka_unit_test_setup_teardown(a_slot_for_the_latest_is_taken_at_the_end, open_room, close_room),
+      cmocka_unit_test_setup_teardown(an_upload_for_the_latest_reserves_no_slot, open_room, close_room),
       cmocka_unit_test(rate_is_of_this_window_or_the_one_before),
       cmocka_unit_test_setup_teardown(job_gets_place_and_body, open_room, close_room),
       cmocka_unit_test_setup_teardown(place_is_given_back_where_it_was_taken, open_room, close_room),
