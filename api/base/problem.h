@@ -34,6 +34,7 @@
   X(STREAM_TIME, 409, "stream-time", 0, "The sweep is older than the newest of its stream")                            \
   X(STREAM_SHAPE, 409, "stream-shape", 0, "The sweep has other columns than its stream")                               \
   X(SUPERSEDED, 409, "superseded", 0, "A newer request of the same name came while this one waited")                   \
+  X(TOO_OLD, 409, "too-old", 0, "The points are older than max_age_ms")                                                \
   X(LENGTH_REQUIRED, 411, "length-required", 0, "The request has no Content-Length and is not chunked")                \
   X(BODY_TOO_LARGE, 413, "body-too-large", 0, "The body is over the limit")                                            \
   X(UNSUPPORTED_MEDIA, 415, "unsupported-media-type", 0, "The body must be raw little-endian rows")                    \

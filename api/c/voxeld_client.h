@@ -110,6 +110,7 @@ void voxeld_close(struct voxeld_client *client);  // client may be NULL
 // points, little-endian, row by row. With options.encoding, `rows` has those bytes compressed, for example by
 // ZSTD_compress at level 1.
 //
+// With max_age_ms=N in the query, points that are too old when their job would begin get a problem of the kind too-old.
 // With latest=NAME in the query, a newer call of another thread may supersede a call that waits: its problem then has
 // the kind superseded. The client does not repeat calls with latest, since they would supersede newer ones.
 enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,

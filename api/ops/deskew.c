@@ -38,8 +38,8 @@ const struct param param_deskew = {
     .type = &value_word,
     .offset = FIELD(deskew.mode),
     .words = deskew_words,
-    .doc = "moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by the motion "
-           "of the stream from the previous sweep to this sweep; without it off",
+    .doc = "moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by the "
+           "stream's motion since the previous sweep; without it off",
 };
 
 const struct param param_deskew_poses = {
@@ -78,9 +78,7 @@ const struct param param_interpolation = {
     .type = &value_word,
     .offset = FIELD(deskew.slerp),
     .words = interpolation_words,
-    .doc =
-        "how a pose between two deskew_poses is computed: by a screw motion, or by a straight line and slerp; without "
-        "it screw",
+    .doc = "between two deskew_poses: a screw motion, or a straight line and slerp; without it screw",
 };
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
@@ -102,8 +100,7 @@ static bool check_field(const struct job_request *request, struct error *error) 
   if (strcasecmp(field, "x") == 0 || strcasecmp(field, "y") == 0 || strcasecmp(field, "z") == 0)
     return error_refuse(error, ERROR_BAD_PARAMETER, "time_field", "time_field is %s; allowed: %s", field,
                         param_time_field.allowed);
-  bool stamped = request->format == FORMAT_POINTCLOUD2 || request->format == FORMAT_COMPRESSEDPOINTCLOUD2;
-  if (request->time.origin.kind == ORIGIN_STAMP && !stamped)
+  if (request->time.origin.kind == ORIGIN_STAMP && !job_request_is_stamped(request))
     return error_refuse(error, ERROR_BAD_PARAMETER, "time_origin",
                         "time_origin is stamp; allowed: with format=pointcloud2 or compressedpointcloud2");
   if (of_file || value_find_name(request->fields, field, strlen(field)) >= 0) return true;

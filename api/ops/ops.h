@@ -70,6 +70,7 @@ struct job_request {
   int32_t num_bottoms;              // of anchors, as given
   int32_t num_class_names;          // as given; 0 = not given
   int32_t timeout_ms;               // 0 = none
+  int32_t max_age_ms;               // of the points; 0 = any age
   char latest[STREAM_NAME_SIZE];    // requests with this name supersede older ones; "" = none
   struct points_expected expected;  // by the preset or the model
   int64_t max_sampling_work;        // the server's limit, copied to vx_sampling.max_work
@@ -96,6 +97,11 @@ struct job_request {
 };
 
 _Static_assert(sizeof(struct job_request) <= 4096, "each request clears its memory, so it must be small");
+
+// Whether the body has a stamp: the time of its message.
+static inline bool job_request_is_stamped(const struct job_request *request) {
+  return request->format == FORMAT_POINTCLOUD2 || request->format == FORMAT_COMPRESSEDPOINTCLOUD2;
+}
 
 // A tensor that an operation can return, for readers.
 struct result_row {

@@ -90,7 +90,7 @@ static bool is_of_a_request(const char *name) {
       "preset",        "model",        "points_region", "output_region", "stream",        "streams",
       "sweeps",        "pose",         "poses",         "mount",         "time",          "times",
       "time_column",   "remove_close", "deskew",        "deskew_poses",  "deskew_twists", "deskew_reference",
-      "interpolation", "scale",        "filter",        "latest"};
+      "interpolation", "scale",        "filter",        "latest",        "max_age_ms"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], name) == 0) return true;
   return false;

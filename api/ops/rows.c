@@ -136,6 +136,16 @@ const struct param param_latest = {
     .doc = "of the client's requests with this name, only the newest waits",
 };
 
+const struct param param_max_age_ms = {
+    .name = "max_age_ms",
+    .type = &value_int,
+    .offset = FIELD(max_age_ms),
+    .least = 1,
+    .most = 3600000,
+    .unit = "milliseconds",
+    .doc = "refuses points that are older when their job would begin, by time or the stamp of a PointCloud2",
+};
+
 const struct param param_timeout_ms = {
     .name = "timeout_ms",
     .type = &value_int,

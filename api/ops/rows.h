@@ -14,12 +14,12 @@ extern const char *const points_by_words[];  // enum vx_points_by
 
 extern const struct param param_preset, param_num_features, param_dtype, param_scale, param_filter, param_format,
     param_fields, param_intensity_scale, param_point_counts, param_steps, param_points_region, param_output_region,
-    param_metadata, param_latest, param_timeout_ms;
+    param_metadata, param_max_age_ms, param_latest, param_timeout_ms;
 
 // The body's points: rows that all operations on points have. Needs stream.h and deskew.h.
 #define PARAMS_OF_POINTS                                                                                               \
   &param_num_features, &param_dtype, &param_scale, &param_filter, &param_format, &param_fields,                        \
-      &param_intensity_scale, &param_point_counts, PARAMS_OF_STREAMS, PARAMS_OF_TIMES
+      &param_intensity_scale, &param_point_counts, PARAMS_OF_STREAMS, PARAMS_OF_TIMES, &param_max_age_ms
 
 // Where the points and the answer are, and how the request is answered: the last rows of each operation.
 #define PARAMS_OF_ANSWER &param_points_region, &param_output_region, &param_metadata, &param_latest, &param_timeout_ms

@@ -18,7 +18,7 @@ const struct param param_stream = {
     .type = &value_stream,
     .offset = FIELD(stream.name),
     .allowed = STREAM_ALLOWED,
-    .doc = "the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps",
+    .doc = "the body is a sweep of this stream; the server joins it with earlier sweeps",
 };
 
 const struct param param_streams = {
@@ -29,8 +29,7 @@ const struct param param_streams = {
     .least = 1,
     .most = STREAMS_JOINED_MAX,
     .allowed = "1 to 8 names of streams, each once",
-    .doc = "the streams to join; their points are moved into the frame of the first stream; without it, only the "
-           "stream of the body is joined",
+    .doc = "the streams to join, into the frame of the first; without it, only the stream of the body",
 };
 
 const struct param param_sweeps = {
@@ -39,8 +38,8 @@ const struct param param_sweeps = {
     .offset = FIELD(stream.sweeps),
     .least = 1,
     .most = STREAM_SWEEPS_MAX,
-    .doc = "number of sweeps to join from each stream, the newest first; the stream of the body keeps this many; "
-           "without it, the number of sweeps in the body",
+    .doc =
+        "number of sweeps to join from each stream and to keep in that of the body; without it, the number in the body",
 };
 
 const struct param param_pose = {
@@ -58,7 +57,7 @@ const struct param param_poses = {
     .second = FIELD(sent.num_poses),
     .most = (int64_t)STREAM_SWEEPS_MAX * POSE_MATRIX,
     .allowed = "up to 32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7",
-    .doc = "for a body with several sweeps: the pose of each sweep, in order",
+    .doc = "for a body with several sweeps: their poses, in order",
 };
 
 const struct param param_mount = {
@@ -86,7 +85,7 @@ const struct param param_times = {
     .most = STREAM_SWEEPS_MAX,
     .allowed = "up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before",
     .unit = "seconds",
-    .doc = "for a body with several sweeps: the time of each sweep, the newest first",
+    .doc = "for a body with several sweeps: their times, the newest first",
 };
 
 const struct param param_time_column = {
@@ -112,12 +111,17 @@ static bool refuse_missing(const char *name, const char *who, struct error *erro
   return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is missing; %s needs it", name, who);
 }
 
+// A mount also serves poses and twists of a vehicle, and a time also max_age_ms.
+static bool is_used_alone(const struct job_request *request, const struct param *param) {
+  return (param == &param_mount && job_request_deskews(request)) || (param == &param_time && request->max_age_ms);
+}
+
 // Refuses the other parameters of a stream if `stream` is not given: no sweeps would be joined, and the client would
-// not notice. A mount also serves poses and twists of a vehicle.
+// not notice.
 static bool check_alone(const struct job_request *request, struct error *error) {
   static const struct param *const rows[] = {PARAMS_OF_STREAMS, NULL};
   for (param_rows row = rows; *row; row++)
-    if (job_request_is_given(request, (*row)->name) && !(*row == &param_mount && job_request_deskews(request)))
+    if (job_request_is_given(request, (*row)->name) && !is_used_alone(request, *row))
       return error_refuse(error, ERROR_BAD_PARAMETER, (*row)->name,
                           "%s is given without stream, which names the stream of the body", (*row)->name);
   return true;
@@ -147,6 +151,11 @@ static bool check_range(double time, const char *name, struct error *error) {
          error_refuse(error, ERROR_BAD_PARAMETER, name, "%s has %g; allowed: " TIME_ALLOWED, name, time);
 }
 
+static bool check_age(const struct job_request *request, struct error *error) {
+  if (!request->max_age_ms || stream_is_timed(request)) return check_range(request->stream.time, "time", error);
+  return job_request_is_stamped(request) || refuse_missing("time", "max_age_ms", error);
+}
+
 // ---- one sweep ------------------------------------------------------------------------------------------------------
 
 static bool take_pose(const struct pose_numbers *numbers, const char *name, struct pose *pose, struct error *error) {
@@ -158,7 +167,7 @@ static bool finish_one(const struct job_request *request, struct error *error) {
   struct pose pose;
   if (!request->stream.pose.count) return refuse_missing("pose", "a sweep of a stream", error);
   if (!job_request_is_given(request, "time")) return refuse_missing("time", "a sweep of a stream", error);
-  return check_range(request->stream.time, "time", error) && take_pose(&request->stream.pose, "pose", &pose, error);
+  return take_pose(&request->stream.pose, "pose", &pose, error);
 }
 
 // ---- several sweeps -------------------------------------------------------------------------------------------------
@@ -243,6 +252,7 @@ static bool check_sweeps(struct job_request *request, struct error *error) {
 bool stream_finish(struct job_request *request, struct error *error) {
   struct stream_terms *terms = &request->stream;
   if (!take_pose(&terms->mount_numbers, "mount", &terms->mount, error)) return false;
+  if (!check_age(request, error)) return false;
   if (!terms->name[0]) return check_alone(request, error) && deskew_finish(request, error);
   if (!(are_several(request) ? finish_several(request, error) : finish_one(request, error))) return false;
   request->job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 0, job_request_columns(request), NULL);
@@ -255,6 +265,10 @@ int32_t stream_sweeps(const struct job_request *request) { return request->sent.
 
 double stream_time(const struct job_request *request) {
   return request->sent.count ? request->sent.times[0] : request->stream.time;
+}
+
+bool stream_is_timed(const struct job_request *request) {
+  return request->sent.num_times > 0 || job_request_is_given(request, "time");
 }
 
 struct body_sweep stream_sweep(const struct job_request *request, int32_t number) {

@@ -23,7 +23,9 @@ struct body_sweep {
 };
 int32_t stream_sweeps(const struct job_request *request);
 struct body_sweep stream_sweep(const struct job_request *request, int32_t number);
-// The time of sweep 0. The body need not be split yet.
+// The time of sweep 0, or of the points if there is no stream. The body need not be split yet.
 double stream_time(const struct job_request *request);
+// Whether the request has that time.
+bool stream_is_timed(const struct job_request *request);
 
 #endif

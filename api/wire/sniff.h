@@ -26,6 +26,7 @@ struct body_sniff {
   struct points_seen seen;           // compared with what the model expects
   const struct join_report *joined;  // the sweeps that the request joined; NULL if it has no stream
   const struct deskew_report *deskewed;  // what de-skew did; NULL: the request did not ask for it
+  double ahead_ms;                       // how far the time of the points is ahead of the server's clock
   const struct cloud_loss *loss;         // of the points in a file or in JSON; NULL: not known
 };
 

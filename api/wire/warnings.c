@@ -55,7 +55,7 @@ static bool other_columns(const struct vx_job *job, const struct points_expected
 static bool lost_column(const struct cloud_loss *loss) { return loss->column && loss->moved > loss->range / 1000; }
 
 uint32_t warnings_of(const struct vx_job *job, const struct body_sniff *sniffed) {
-  const double lost_metres = 0.005;
+  const double lost_metres = 0.005, most_ahead_ms = 100;
   const struct vx_counts *counts = &job->counts;
   const struct points_seen *seen = &sniffed->seen;
   const struct cloud_loss *loss = sniffed->loss;
@@ -84,6 +84,7 @@ uint32_t warnings_of(const struct vx_job *job, const struct body_sniff *sniffed)
       [WARNING_TIMES_CLAMPED] = deskewed && deskewed->clamped > deskewed->moved / 20,
       [WARNING_NO_MOTION] = deskewed && deskewed->still,
       [WARNING_FEWER_SWEEPS] = joined && joined->count < joined->wanted,
+      [WARNING_CLOCK_AHEAD] = most_ahead_ms < sniffed->ahead_ms,
   };
   uint32_t set = 0;
   for (enum warning warning = 0; warning < WARNING_KINDS; warning++) set |= (uint32_t)holds[warning] << warning;
@@ -248,6 +249,12 @@ static void say_fewer_sweeps(const struct vx_job *job, const struct body_sniff *
   if (joined->begun) text_put(out, "; the stream begins with this request: the server has no earlier sweeps");
 }
 
+static void say_clock_ahead(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)job;
+  text_printf(out, "the time of the points is %.0f ms ahead of the server's clock, so max_age_ms took their age as 0",
+              sniffed->ahead_ms);
+}
+
 static void say_times_equal(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
   (void)job, (void)sniffed;
   text_put(out,
@@ -324,6 +331,8 @@ static const struct row {
                            say_no_motion},
     [WARNING_FEWER_SWEEPS] = {"fewer_sweeps", "the streams had fewer sweeps than the request asked for",
                               say_fewer_sweeps},
+    [WARNING_CLOCK_AHEAD] = {"clock_ahead", "the time of the points is more than 100 ms ahead of the server's clock",
+                             say_clock_ahead},
 };
 
 const char *warning_kind(enum warning warning) { return rows[warning].kind; }

@@ -106,7 +106,8 @@ unsigned long long counters_of_outcome(const struct counters *counters, enum err
 
 struct outcomes counters_outcomes(const struct counters *counters) {
   struct outcomes outcomes = {.answered = counters_of_outcome(counters, ERROR_NONE),
-                              .superseded = counters_of_outcome(counters, ERROR_SUPERSEDED)};
+                              .superseded = counters_of_outcome(counters, ERROR_SUPERSEDED),
+                              .too_old = counters_of_outcome(counters, ERROR_TOO_OLD)};
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
     outcomes.answered += counter_value(&counters->unchanged[endpoint]);
   for (int kind = ERROR_NONE + 1; kind < ERROR_COUNT; kind++)

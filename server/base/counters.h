@@ -81,7 +81,7 @@ const char *failure_name(enum vx_status status);
 
 // Requests that are over, for /v1/status: answered well, refused with a problem, or left by their client.
 struct outcomes {
-  unsigned long long answered, refused, superseded, aborted;
+  unsigned long long answered, refused, superseded, too_old, aborted;
 };
 struct outcomes counters_outcomes(const struct counters *counters);
 // Requests with that outcome, to all endpoints together.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/ops/deskew.h"
+#include "api/ops/stream.h"
 #include "api/wire/formats.h"
 #include "api/wire/gather.h"
 #include "api/wire/infer_inputs.h"
@@ -352,5 +353,6 @@ bool body_open(struct job *job, const struct device *gpu) {
   if (!open_container(&body)) return false;
   if (!take_columns(&body)) return false;
   job->points = body.rows ? body.rows : no_points;
+  job->measured = stream_is_timed(asked) ? stream_time(asked) : (double)body.times.stamp_s + 1e-9 * body.times.stamp_ns;
   return true;
 }

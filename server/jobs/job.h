@@ -153,7 +153,11 @@ struct job {
   struct vx_stop stop;     // for passes of the worker itself
   struct cloud_loss loss;  // of points in a file or in JSON
   struct deskew_report deskewed;
-  bool superseded;      // it only gives its sweep to its stream; set with the lock held while it waits
+  double measured;  // when its points were measured, in seconds since 1970 if the request has max_age_ms
+  double age_ms;    // of its points when their computation began; 0 without max_age_ms
+  // Why it is not computed and only gives its sweep, if any, to its stream: ERROR_SUPERSEDED, set with the lock held
+  // while it waits; or ERROR_TOO_OLD. Else ERROR_NONE.
+  enum error_kind spared;
   bool looked;          // at the values of the points, for warnings
   bool output_refused;  // the answer is too large or there is no memory: another lane would fail too
   size_t head_bytes;    // of the output, in front of tensors that stay where they are

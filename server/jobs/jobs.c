@@ -34,13 +34,13 @@ static bool is_stale(struct job *job, struct job_choice *choice) { return job_is
 // Releases the job's queue slot with the lock held, so that a newer job finds it free. A superseded job with a stream
 // stays where it waits until a worker gives its sweep to the stream.
 static bool is_superseded(struct job *job, struct job_choice *choice) {
-  if (job->superseded || job->client != choice->client || strcmp(job->asked.latest, choice->latest) != 0) return false;
+  if (job->spared || job->client != choice->client || strcmp(job->asked.latest, choice->latest) != 0) return false;
   if (job->queued_ns > choice->newest_ns) choice->newest_ns = job->queued_ns;
   if (job->queued_ns >= choice->before_ns) return false;
   choice->count++;
-  job->superseded = sweeps_are_joined(job);
+  if (sweeps_are_joined(job)) job->spared = ERROR_SUPERSEDED;
   job_release_queue_slot(job);
-  return !job->superseded;
+  return !job->spared;
 }
 
 static struct job_choice choice_of(const struct job *job, int64_t before_ns) {

@@ -32,6 +32,7 @@ static void look(void *ctx) {
     if (job->asked.format == FORMAT_RAW) *sniffed = body_sniff(&view, job->spec.form);
     sniffed->seen = points_look(&view, &job->asked.expected);
   }
+  sniffed->ahead_ms = -job->age_ms;
   sniffed->loss = &job->loss;
   sniffed->deskewed = job_request_deskews(&job->asked) ? &job->deskewed : NULL;
   sniffed->joined = sweeps_are_joined(job) ? &job->stream->joined : NULL;
@@ -335,11 +336,24 @@ static bool is_in_time(struct job *job, int64_t now_ns) {
          job_refuse_after(job, ERROR_DEADLINE, "the deadline passed before the job began");
 }
 
+// Spares a job whose points are too old. A time ahead of this clock is of age 0.
+static void find_age(struct job *job) {
+  if (!job->asked.max_age_ms || job->spared) return;
+  job->age_ms = (double)clock_wall_ns() / NS_PER_MS - job->measured * 1000;
+  if (job->age_ms > job->asked.max_age_ms) job->spared = ERROR_TOO_OLD;
+}
+
+static bool refuse_spared(struct job *job) {
+  if (job->spared == ERROR_SUPERSEDED)
+    return job_refuse_after(job, ERROR_SUPERSEDED, "the sweep is kept, but a newer request with the same latest came");
+  return error_refuse(&job->result.error, ERROR_TOO_OLD, "max_age_ms", "%sthe points are %.0f ms old; max_age_ms is %d",
+                      job->stream ? "the sweep is kept, but " : "", job->age_ms, job->asked.max_age_ms);
+}
+
 static bool run(struct job *job, const struct lanes *lanes) {
   struct error error = {0};
   int64_t now_ns = clock_ns();
-  if (job->superseded)
-    return job_refuse_after(job, ERROR_SUPERSEDED, "the sweep is kept, but a newer request with the same latest came");
+  if (job->spared) return refuse_spared(job);
   if (!is_in_time(job, now_ns) || !job_may_fit(job, &job->result.error)) return false;
   if (!prepare(job, lanes, now_ns)) return false;
   enum vx_status status = run_lanes(job, lanes, &error);
@@ -368,9 +382,10 @@ static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_us
 
 // An inference request names its stream in the body, so it may have to wait now.
 static bool join_stream(struct job *job, bool *waits) {
-  if (!sweeps_are_joined(job)) return true;
+  if (!sweeps_are_joined(job)) return find_age(job), true;
   enum stream_entry entry = sweeps_begin(job, false);
   *waits = entry == STREAM_WAITS;
+  if (entry == STREAM_TURN) find_age(job);
   bool joined = entry == STREAM_TURN && sweeps_join(job);
   return !was_stopped(job) && joined;
 }

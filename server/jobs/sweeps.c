@@ -240,7 +240,7 @@ bool sweeps_join(struct job *job) {
   for (int32_t i = 0; i < gathered.count; i++)
     if (!gathered.list[i].sent) stream->gathered_bytes += gathered.list[i].sweep->bytes;
   stream->sweep->counts.received = stream->sweep->points;
-  bool good = deskew(job, &gathered) && (job->superseded || join(job, &gathered));
+  bool good = deskew(job, &gathered) && (job->spared || join(job, &gathered));
   stream->gathered_bytes = 0;
   gathered_release(streams_of(job), &gathered);
   if (!good) return false;
@@ -278,7 +278,7 @@ void sweeps_end(struct job *job) {
   const struct sweep_shape shape = shape_of(job);
   struct sweep *kept = kept_of(job);
   stream->turn.superseded = job->result.error.kind == ERROR_SUPERSEDED;
-  if (kept && (job->result.answered || stream->turn.superseded))
+  if (kept && (job->result.answered || (job->spared && job->result.error.kind == (int)job->spared)))
     keep_sweeps(streams_of(job), &stream->turn, &job->asked.stream, &shape, kept, stream->lost_sweeps);
   sweeps_leave(streams_of(job), stream->sweep);
   stream->sweep = NULL;

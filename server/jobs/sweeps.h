@@ -15,12 +15,12 @@ static inline bool sweeps_are_joined(const struct job *job) { return job->asked.
 VX_WARN_UNUSED enum stream_entry sweeps_begin(struct job *job, bool may_wait);
 // Takes the chosen waiting jobs out of all streams: a list linked by `next`.
 struct job *sweeps_take_waiting(struct streams *streams, struct job_choice *choice);
-// The joined rows become the job's points, unless the job is superseded. The body must be open, and the job must have
+// The joined rows become the job's points, unless the job is spared. The body must be open, and the job must have
 // its turn.
 VX_WARN_UNUSED bool sweeps_join(struct job *job);
 // Lets the run count the fates of points for each joined sweep, if the operation can.
 void sweeps_count(struct job *job);
-// Ends the turn of a job that has a result. If the job was answered or superseded, the stream keeps its sweeps.
+// Ends the turn of a job that has a result. If the job was answered or spared, the stream keeps its sweeps.
 void sweeps_end(struct job *job);
 
 // The maximum number of rows of the gathered sweeps when joined.

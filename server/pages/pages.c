@@ -113,9 +113,10 @@ static void write_start(struct service *service, struct text *out) {
 static void write_requests(struct service *service, struct text *out) {
   const struct request_counts *requests = &service->requests;
   struct outcomes outcomes = counters_outcomes(&service->counters);
-  json_printf(out, "requests:{active:%lld open:%lld answered:%llu refused:%llu superseded:%llu aborted:%llu}",
+  json_printf(out,
+              "requests:{active:%lld open:%lld answered:%llu refused:%llu superseded:%llu too_old:%llu aborted:%llu}",
               atomic_load(&requests->active), atomic_load(&requests->open), outcomes.answered, outcomes.refused,
-              outcomes.superseded, outcomes.aborted);
+              outcomes.superseded, outcomes.too_old, outcomes.aborted);
 }
 
 static void write_lanes(struct service *service, struct text *out) {

@@ -356,6 +356,9 @@ class Rude(CCase):
         server, url = self.talk(problem(409, type="urn:voxeld:problem:superseded"), SOUND)
         line = self.call(url, query=QUERY + "&latest=roof")
         self.assertEqual((line["status"], line["problem"]["kind"]), ("REFUSED", "superseded"))
+        server, url = self.talk(problem(409, type="urn:voxeld:problem:too-old"), SOUND)
+        line = self.call(url, query=QUERY + "&max_age_ms=100&time=7.5")
+        self.assertEqual((line["status"], line["problem"]["kind"], len(server.heads)), ("REFUSED", "too-old", 1))
 
     def test_only_what_may_do_better_is_tried_again(self):
         for act in LASTING:

@@ -157,9 +157,10 @@ class Order(unittest.TestCase):
         self.assertEqual(self.failing(refusal(422, title="bad"), ValueError("cut")), {"refused": 1, "unreadable": 1})
         self.assertEqual(self.said[1:], ["a message of kind cannot be read: cut", "the service answers again"])
 
-    def test_a_superseded_message_is_no_failure(self):
+    def test_a_superseded_or_late_message_is_no_failure(self):
         superseded = refusal(409, type="urn:voxeld:problem:superseded")
-        self.assertEqual(self.failing(superseded), {"superseded": 1})
+        too_old = refusal(409, type="urn:voxeld:problem:too-old")
+        self.assertEqual(self.failing(superseded, too_old), {"superseded": 1, "too_old": 1})
         self.assertEqual(self.said, [])
 
     def test_a_refusal_of_every_message_stops_the_run_only_before_the_first_answer(self):

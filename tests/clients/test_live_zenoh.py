@@ -164,8 +164,9 @@ class Live(LiveCase):
             before = len(robot.answers())
             with Daemon(*listen):
                 robot.publish_until(following, lambda: len(robot.answers()) > before, "an answer of the new server")
+                while said[-1] != "the service answers again\n":
+                    said.append(running.process.stderr.readline())
                 done = running.end(signal.SIGTERM)
-        self.assertIn("the service answers again\n", done.errors)
         answered = [stamp_of(payload) for _, payload, _ in robot.answers()]
         self.assertEqual(answered, sorted(set(answered)))
         self.assertEqual(done.status, 0)
@@ -209,6 +210,18 @@ class Live(LiveCase):
                 self.assertEqual(running.end(signal.SIGTERM).status, 0)
             (head,) = server.heads
             self.assertIn("latest=voxeld_boxes", head.splitlines()[0])
+
+    def test_messages_that_are_too_old(self):
+        with ZenohRobot() as robot:
+            port, given = free_port(), ("--max-age-ms", 60_000)
+            with self.live(robot, *VOXELIZE, *given, "--metrics", port, "--uplink", "auto"):
+                robot.wait_for_subscription()
+                robot.publish(message(int(time.time()) - 120))
+                wait_until(lambda: self.metrics(port)['dropped_total{reason="too_old"}'] == 1, "the old message")
+                fresh = int(time.time())
+                robot.publish(message(fresh))
+                ((_, payload, _),) = robot.wait_for(1)
+        self.assertEqual(stamp_of(payload), fresh)
 
     def test_a_message_that_is_none(self):
         with ZenohRobot() as robot, self.live(robot, *VOXELIZE) as running:

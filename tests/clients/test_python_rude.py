@@ -4,6 +4,7 @@ for them."""
 import contextlib
 import json
 import pickle
+import re
 import resource
 import select
 import socket
@@ -158,6 +159,14 @@ class Retries(RudeCase):
         refusal = pickle.loads(pickle.dumps(self.refused(client, voxeld.Superseded, ask)))
         self.assertEqual((type(refusal), refusal.status, refusal.detail), (voxeld.Superseded, 409, "after 7 ms"))
         self.assertIn("latest=roof", server.heads[0])
+
+    def test_of_points_that_are_too_old(self):
+        ask = lambda client: client.voxelize(np.zeros((1, 4), np.float32), time=7.5, max_age_ms=100, **GRID)
+        server, client = self.talk(problem(409, type="urn:voxeld:problem:too-old", detail="900 ms old"))
+        refusal = pickle.loads(pickle.dumps(self.refused(client, voxeld.TooOld, ask)))
+        self.assertEqual((type(refusal), refusal.status, refusal.detail), (voxeld.TooOld, 409, "900 ms old"))
+        self.assertEqual(len(server.heads), 1)
+        self.assertTrue({"max_age_ms=100", "time=7.5"} <= set(re.split("[?& ]", server.heads[0])), server.heads)
 
     def test_not_past_the_deadline(self):
         server, client = self.talk(problem(503, {"Retry-After": "3600"}))

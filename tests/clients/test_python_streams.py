@@ -332,14 +332,20 @@ class Losses(StreamCase):
         self.assertEqual((result.stream.times(), result.lost), ((6.0, 4.0, 3.0, 2.0), ()))
         self.assertEqual(between.sent, [[1], [4, 3, 2, 1], [6]])
 
-    def test_a_superseded_sweep_is_kept(self):
+    def test_a_superseded_or_late_sweep_is_kept(self):
         """The service has it: it is neither sent again nor missed."""
+        for kind, error in (("superseded", voxeld.Superseded), ("too-old", voxeld.TooOld)):
+            with self.subTest(kind):
+                self.check_kept(kind, error)
+                self.daemon.request("DELETE", "/v1/streams/k")
+
+    def check_kept(self, kind, error):
         stream = self.behind(between := Between(self.daemon), retries=0)
         stream.send(sweep(1), quaternion(1), 1)
         kept = {"stream": "k", "sweeps": 4, "pose": quaternion(2), "time": 2}
         self.client.voxelize(sweep(2), **GRID, **kept)  # as if the service had kept it and answered 409
-        between.refusals.append(problem(409, type="urn:voxeld:problem:superseded"))
-        with self.assertRaises(voxeld.Superseded):
+        between.refusals.append(problem(409, type=f"urn:voxeld:problem:{kind}"))
+        with self.assertRaises(error):
             stream.send(sweep(2), quaternion(2), 2)
         result = stream.send(sweep(3), quaternion(3), 3)
         self.assertEqual((result.stream.times(), result.lost), ((3.0, 2.0, 1.0), ()))

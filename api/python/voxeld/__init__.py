@@ -20,6 +20,7 @@ from .errors import (
     SharedMemoryWarning,
     StreamWarning,
     Superseded,
+    TooOld,
     TransportError,
 )
 from .operations import *
@@ -51,6 +52,7 @@ __all__ = [
     "StreamWarning",
     "Superseded",
     "Sweep",
+    "TooOld",
     "TransportError",
     "__version__",
     "pack",

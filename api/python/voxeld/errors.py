@@ -2,6 +2,7 @@
 
 Problem         the service, or a balancer before it, refused the request and said why
 Superseded      a Problem: a newer request with the same `latest` came while this one waited
+TooOld          a Problem: the points were older than `max_age_ms` when their computation would have begun
 TransportError  no complete answer came: the connection was refused, broke or was too slow
 BadAnswer       an answer came, but it is not what the service promises
 ServerError     a daemon of this process's own did not start
@@ -14,7 +15,7 @@ import json
 import socket
 import ssl
 from email.message import Message
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Type
 
 TYPE_PREFIX = "urn:voxeld:problem:"
 EXCERPT = 300  # characters to quote from an answer that is not a problem document
@@ -107,7 +108,8 @@ class Problem(Error):
         title = _text(document, "title") or reason
         detail = _text(document, "detail") or ("" if document else body[:EXCERPT].decode("utf-8", "replace"))
 
-        problem = (Superseded if kind == "superseded" else Problem)(f"{status} {kind or title}: {detail}")
+        classes: Dict[str, Type[Problem]] = {"superseded": Superseded, "too-old": TooOld}
+        problem = classes.get(kind, Problem)(f"{status} {kind or title}: {detail}")
         problem.status, problem.type, problem.kind = status, kind_of, kind
         problem.title, problem.detail, problem.document = title, detail, document
         problem.parameter = _text(document, "parameter")
@@ -123,6 +125,10 @@ class Problem(Error):
 class Superseded(Problem):
     """A newer request with the same `latest` came while this one waited. If it was a sweep of a stream, the service has
     kept the sweep."""
+
+
+class TooOld(Problem):
+    """The points were older than `max_age_ms`. If they were a sweep of a stream, the service has kept the sweep."""
 
 
 def _may_pass(reason: Exception) -> bool:

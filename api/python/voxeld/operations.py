@@ -534,7 +534,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'",
-        "the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps",
+        "the body is a sweep of this stream; the server joins it with earlier sweeps",
     ),
     Parameter(
         "streams",
@@ -543,10 +543,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "1 to 8 names of streams, each once",
-        (
-            "the streams to join; their points are moved into the frame of the first stream; without it, only the "
-            "stream of the body is joined"
-        ),
+        "the streams to join, into the frame of the first; without it, only the stream of the body",
     ),
     Parameter(
         "sweeps",
@@ -556,8 +553,8 @@ PARAMETERS: List[Parameter] = [
         None,
         "a whole number from 1 to 32",
         (
-            "number of sweeps to join from each stream, the newest first; the stream of the body keeps this many; "
-            "without it, the number of sweeps in the body"
+            "number of sweeps to join from each stream and to keep in that of the body; without it, the number in the "
+            "body"
         ),
     ),
     Parameter(
@@ -576,7 +573,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "up to 32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7",
-        "for a body with several sweeps: the pose of each sweep, in order",
+        "for a body with several sweeps: their poses, in order",
     ),
     Parameter(
         "mount",
@@ -603,7 +600,7 @@ PARAMETERS: List[Parameter] = [
         "seconds",
         None,
         "up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before",
-        "for a body with several sweeps: the time of each sweep, the newest first",
+        "for a body with several sweeps: their times, the newest first",
     ),
     Parameter(
         "time_column",
@@ -661,8 +658,8 @@ PARAMETERS: List[Parameter] = [
         None,
         "off or poses or twists or stream",
         (
-            "moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by the motion"
-            " of the stream from the previous sweep to this sweep; without it off"
+            "moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by the "
+            "stream's motion since the previous sweep; without it off"
         ),
     ),
     Parameter(
@@ -699,10 +696,16 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "screw or slerp",
-        (
-            "how a pose between two deskew_poses is computed: by a screw motion, or by a straight line and slerp; "
-            "without it screw"
-        ),
+        "between two deskew_poses: a screw motion, or a straight line and slerp; without it screw",
+    ),
+    Parameter(
+        "max_age_ms",
+        ("voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"),
+        "int",
+        "milliseconds",
+        None,
+        "a whole number from 1 to 3600000",
+        "refuses points that are older when their job would begin, by time or the stamp of a PointCloud2",
     ),
     Parameter(
         "steps",
@@ -1694,6 +1697,7 @@ class VoxelizeParameters(TypedDict, total=False):
     deskew_twists: Optional[Union[Numbers, str]]
     deskew_reference: Optional[float]
     interpolation: Optional[Literal["screw", "slerp"]]
+    max_age_ms: Optional[int]
     steps: Optional[Steps]
     point_cloud_range: Optional[Numbers]
     voxel_size: Optional[Numbers]
@@ -1747,6 +1751,7 @@ class FpsParameters(TypedDict, total=False):
     deskew_twists: Optional[Union[Numbers, str]]
     deskew_reference: Optional[float]
     interpolation: Optional[Literal["screw", "slerp"]]
+    max_age_ms: Optional[int]
     steps: Optional[Steps]
     start: Optional[int]
     outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]]
@@ -1781,6 +1786,7 @@ class PointsParameters(TypedDict, total=False):
     deskew_twists: Optional[Union[Numbers, str]]
     deskew_reference: Optional[float]
     interpolation: Optional[Literal["screw", "slerp"]]
+    max_age_ms: Optional[int]
     steps: Optional[Steps]
     outputs: Optional[Union[PointsOutputs, Sequence[PointsOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
@@ -1814,6 +1820,7 @@ class TransformParameters(TypedDict, total=False):
     deskew_twists: Optional[Union[Numbers, str]]
     deskew_reference: Optional[float]
     interpolation: Optional[Literal["screw", "slerp"]]
+    max_age_ms: Optional[int]
     outputs: Optional[Union[TransformOutputs, Sequence[TransformOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
     latest: Optional[str]
@@ -1850,6 +1857,7 @@ class DetectParameters(TypedDict, total=False):
     deskew_twists: Optional[Union[Numbers, str]]
     deskew_reference: Optional[float]
     interpolation: Optional[Literal["screw", "slerp"]]
+    max_age_ms: Optional[int]
     steps: Optional[Steps]
     max_voxels_by: Optional[Literal["first", "near", "full"]]
     max_points_by: Optional[Literal["first", "random"]]
@@ -1892,6 +1900,7 @@ class BackboneParameters(TypedDict, total=False):
     deskew_twists: Optional[Union[Numbers, str]]
     deskew_reference: Optional[float]
     interpolation: Optional[Literal["screw", "slerp"]]
+    max_age_ms: Optional[int]
     steps: Optional[Steps]
     max_voxels_by: Optional[Literal["first", "near", "full"]]
     max_points_by: Optional[Literal["first", "random"]]
@@ -1928,6 +1937,7 @@ class SerializeParameters(TypedDict, total=False):
     deskew_twists: Optional[Union[Numbers, str]]
     deskew_reference: Optional[float]
     interpolation: Optional[Literal["screw", "slerp"]]
+    max_age_ms: Optional[int]
     steps: Optional[Steps]
     voxel_size: Optional[Union[float, Numbers]]
     orders: Optional[Union[SerializeOrders, Sequence[SerializeOrders]]]
@@ -1966,6 +1976,7 @@ class RangeImageParameters(TypedDict, total=False):
     deskew_twists: Optional[Union[Numbers, str]]
     deskew_reference: Optional[float]
     interpolation: Optional[Literal["screw", "slerp"]]
+    max_age_ms: Optional[int]
     steps: Optional[Steps]
     height: Optional[int]
     width: Optional[int]
@@ -2805,6 +2816,7 @@ class Operations:
         deskew_twists: Optional[Union[Numbers, str]] = None,
         deskew_reference: Optional[float] = None,
         interpolation: Optional[Literal["screw", "slerp"]] = None,
+        max_age_ms: Optional[int] = None,
         steps: Optional[Steps] = None,
         point_cloud_range: Optional[Numbers] = None,
         voxel_size: Optional[Numbers] = None,
@@ -2854,22 +2866,22 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
-                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
-            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
-                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
-                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            stream: the body is a sweep of this stream; the server joins it with earlier sweeps; allowed: 1 to 63
+                letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join, into the frame of the first; without it, only the stream of the body;
+                allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
+                in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
-                each sweep of point_counts, each of 16 numbers, or each of 7
+            poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
+                of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
-                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
+            times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
+                from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
@@ -2879,15 +2891,16 @@ class Operations:
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the motion of the stream from the previous sweep to this sweep; without it off
+                the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
-                and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
+                of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3021,6 +3034,7 @@ class Operations:
         deskew_twists: Optional[Union[Numbers, str]] = None,
         deskew_reference: Optional[float] = None,
         interpolation: Optional[Literal["screw", "slerp"]] = None,
+        max_age_ms: Optional[int] = None,
         steps: Optional[Steps] = None,
         start: Optional[int] = None,
         outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]] = None,
@@ -3054,22 +3068,22 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
-                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
-            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
-                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
-                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            stream: the body is a sweep of this stream; the server joins it with earlier sweeps; allowed: 1 to 63
+                letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join, into the frame of the first; without it, only the stream of the body;
+                allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
+                in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
-                each sweep of point_counts, each of 16 numbers, or each of 7
+            poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
+                of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
-                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
+            times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
+                from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
@@ -3079,15 +3093,16 @@ class Operations:
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the motion of the stream from the previous sweep to this sweep; without it off
+                the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
-                and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
+                of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3158,6 +3173,7 @@ class Operations:
         deskew_twists: Optional[Union[Numbers, str]] = None,
         deskew_reference: Optional[float] = None,
         interpolation: Optional[Literal["screw", "slerp"]] = None,
+        max_age_ms: Optional[int] = None,
         steps: Optional[Steps] = None,
         outputs: Optional[Union[PointsOutputs, Sequence[PointsOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
@@ -3188,22 +3204,22 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
-                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
-            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
-                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
-                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            stream: the body is a sweep of this stream; the server joins it with earlier sweeps; allowed: 1 to 63
+                letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join, into the frame of the first; without it, only the stream of the body;
+                allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
+                in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
-                each sweep of point_counts, each of 16 numbers, or each of 7
+            poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
+                of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
-                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
+            times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
+                from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
@@ -3213,15 +3229,16 @@ class Operations:
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the motion of the stream from the previous sweep to this sweep; without it off
+                the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
-                and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
+                of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3285,6 +3302,7 @@ class Operations:
         deskew_twists: Optional[Union[Numbers, str]] = None,
         deskew_reference: Optional[float] = None,
         interpolation: Optional[Literal["screw", "slerp"]] = None,
+        max_age_ms: Optional[int] = None,
         outputs: Optional[Union[TransformOutputs, Sequence[TransformOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
         latest: Optional[str] = None,
@@ -3318,22 +3336,22 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
-                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
-            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
-                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
-                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            stream: the body is a sweep of this stream; the server joins it with earlier sweeps; allowed: 1 to 63
+                letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join, into the frame of the first; without it, only the stream of the body;
+                allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
+                in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
-                each sweep of point_counts, each of 16 numbers, or each of 7
+            poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
+                of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
-                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
+            times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
+                from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
@@ -3343,15 +3361,16 @@ class Operations:
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the motion of the stream from the previous sweep to this sweep; without it off
+                the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
-                and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
+                of a PointCloud2; allowed: a whole number from 1 to 3600000
             outputs: tensors to return; without it points and point_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
@@ -3671,6 +3690,7 @@ class Operations:
         deskew_twists: Optional[Union[Numbers, str]] = None,
         deskew_reference: Optional[float] = None,
         interpolation: Optional[Literal["screw", "slerp"]] = None,
+        max_age_ms: Optional[int] = None,
         steps: Optional[Steps] = None,
         max_voxels_by: Optional[Literal["first", "near", "full"]] = None,
         max_points_by: Optional[Literal["first", "random"]] = None,
@@ -3710,22 +3730,22 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
-                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
-            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
-                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
-                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            stream: the body is a sweep of this stream; the server joins it with earlier sweeps; allowed: 1 to 63
+                letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join, into the frame of the first; without it, only the stream of the body;
+                allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
+                in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
-                each sweep of point_counts, each of 16 numbers, or each of 7
+            poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
+                of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
-                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
+            times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
+                from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
@@ -3735,15 +3755,16 @@ class Operations:
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the motion of the stream from the previous sweep to this sweep; without it off
+                the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
-                and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
+                of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3853,6 +3874,7 @@ class Operations:
         deskew_twists: Optional[Union[Numbers, str]] = None,
         deskew_reference: Optional[float] = None,
         interpolation: Optional[Literal["screw", "slerp"]] = None,
+        max_age_ms: Optional[int] = None,
         steps: Optional[Steps] = None,
         max_voxels_by: Optional[Literal["first", "near", "full"]] = None,
         max_points_by: Optional[Literal["first", "random"]] = None,
@@ -3886,22 +3908,22 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
-                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
-            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
-                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
-                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            stream: the body is a sweep of this stream; the server joins it with earlier sweeps; allowed: 1 to 63
+                letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join, into the frame of the first; without it, only the stream of the body;
+                allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
+                in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
-                each sweep of point_counts, each of 16 numbers, or each of 7
+            poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
+                of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
-                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
+            times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
+                from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
@@ -3911,15 +3933,16 @@ class Operations:
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the motion of the stream from the previous sweep to this sweep; without it off
+                the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
-                and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
+                of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3994,6 +4017,7 @@ class Operations:
         deskew_twists: Optional[Union[Numbers, str]] = None,
         deskew_reference: Optional[float] = None,
         interpolation: Optional[Literal["screw", "slerp"]] = None,
+        max_age_ms: Optional[int] = None,
         steps: Optional[Steps] = None,
         voxel_size: Optional[Union[float, Numbers]] = None,
         orders: Optional[Union[SerializeOrders, Sequence[SerializeOrders]]] = None,
@@ -4029,22 +4053,22 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
-                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
-            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
-                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
-                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            stream: the body is a sweep of this stream; the server joins it with earlier sweeps; allowed: 1 to 63
+                letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join, into the frame of the first; without it, only the stream of the body;
+                allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
+                in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
-                each sweep of point_counts, each of 16 numbers, or each of 7
+            poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
+                of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
-                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
+            times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
+                from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
@@ -4054,15 +4078,16 @@ class Operations:
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the motion of the stream from the previous sweep to this sweep; without it off
+                the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
-                and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
+                of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -4156,6 +4181,7 @@ class Operations:
         deskew_twists: Optional[Union[Numbers, str]] = None,
         deskew_reference: Optional[float] = None,
         interpolation: Optional[Literal["screw", "slerp"]] = None,
+        max_age_ms: Optional[int] = None,
         steps: Optional[Steps] = None,
         height: Optional[int] = None,
         width: Optional[int] = None,
@@ -4198,22 +4224,22 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
-                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
-            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
-                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
-                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            stream: the body is a sweep of this stream; the server joins it with earlier sweeps; allowed: 1 to 63
+                letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join, into the frame of the first; without it, only the stream of the body;
+                allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
+                in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
-                each sweep of point_counts, each of 16 numbers, or each of 7
+            poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
+                of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
-                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
+            times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
+                from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
@@ -4223,15 +4249,16 @@ class Operations:
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the motion of the stream from the previous sweep to this sweep; without it off
+                the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
-                and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
+                of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are

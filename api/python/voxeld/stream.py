@@ -22,7 +22,7 @@ import numpy as np
 
 from . import reading
 from .connection import Answer
-from .errors import BadAnswer, Error, Problem, StreamWarning, Superseded
+from .errors import BadAnswer, Error, Problem, StreamWarning, Superseded, TooOld
 from .parameters import Numbers
 from .points import Points, array_of
 from .result import Result
@@ -97,7 +97,7 @@ class Stream(Generic[R]):
         try:
             result = self._send(newest, older if self._gap else [], terms)
         except Error as failure:
-            if isinstance(failure, Superseded):  # the service has kept the sweep
+            if isinstance(failure, (Superseded, TooOld)):  # the service has kept the sweep
                 self._remember(newest, older, False)
                 self._joined = (newest.time, *self._joined)[: self.sweeps]
             elif _may_join_later(failure):

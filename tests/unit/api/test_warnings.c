@@ -328,6 +328,19 @@ static void fewer_sweeps_say_why(void **state) {
               "sweeps\"}]");
 }
 
+static void a_clock_that_is_ahead_is_told(void **state) {
+  (void)state;
+  struct body_sniff look = {.ahead_ms = 100};
+  const struct vx_job job = {.counts = {.received = 100, .kept = 100}};
+  char memory[512];
+  struct text text = text_over(memory, sizeof memory);
+  assert_false(warnings_of(&job, &look) >> WARNING_CLOCK_AHEAD & 1);
+  look.ahead_ms = 150;
+  warnings_write(&job, &look, &text);
+  assert_string_equal(memory, "[{\"kind\":\"clock_ahead\",\"detail\":\"the time of the points is 150 ms ahead of the "
+                              "server's clock, so max_age_ms took their age as 0\"}]");
+}
+
 static void an_empty_sweep_is_told_though_points_were_joined(void **state) {
   (void)state;
   struct join_report joined = {.count = 2, .wanted = 2};
@@ -399,6 +412,7 @@ int main(void) {
       cmocka_unit_test(rows_that_are_not_scattered_get_a_warning),
       cmocka_unit_test(rounding_says_how_far),
       cmocka_unit_test(fewer_sweeps_say_why),
+      cmocka_unit_test(a_clock_that_is_ahead_is_told),
       cmocka_unit_test(other_columns_than_the_model_expects_are_told),
       cmocka_unit_test(an_empty_sweep_is_told_though_points_were_joined),
       cmocka_unit_test(all_are_written_as_one_json_array),

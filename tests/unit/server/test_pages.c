@@ -76,6 +76,7 @@ static void counts_and_limits(void **state) {
   counters_request(&service.counters, ENDPOINT_FPS, ERROR_NONE, 1);
   for (int i = 0; i < 2; i++) counters_request(&service.counters, ENDPOINT_FPS, ERROR_BAD_BODY, 1);
   for (int i = 0; i < 4; i++) counters_request(&service.counters, ENDPOINT_FPS, ERROR_SUPERSEDED, 1);
+  for (int i = 0; i < 5; i++) counters_request(&service.counters, ENDPOINT_FPS, ERROR_TOO_OLD, 1);
   for (int i = 0; i < 3; i++) counters_abort(&service.counters, ABORT_SEND);
   service.jobs.helpers.use = (struct helpers_use){71, 72, 73, 74};
   service.jobs.small.most_points = 75;
@@ -104,7 +105,8 @@ static void counts_and_limits(void **state) {
       "\"detection_workers\":{\"count\":0,\"running\":13},\"detection_queue\":{\"depth\":23,\"limit\":64},"
       "\"help\":{\"workers\":71,\"tasks\":72,\"helped\":73,\"given_up\":74},"
       "\"small_jobs\":{\"points\":75,\"run\":76},"
-      "\"requests\":{\"active\":31,\"open\":32,\"answered\":1,\"refused\":6,\"superseded\":4,\"aborted\":3},"
+      "\"requests\":{\"active\":31,\"open\":32,\"answered\":1,\"refused\":11,\"superseded\":4,\"too_old\":5,"
+      "\"aborted\":3},"
       "\"buffers\":{\"budget_bytes\":16777216,\"allocated_bytes\":42,\"in_use_bytes\":41},"
       "\"shared_memory\":{\"allowed\":true,\"regions\":0,\"pinned_bytes\":51,\"pinned_limit_bytes\":55,"
       "\"pin_failures\":52,\"parts_in_place\":53,\"parts_copied\":54,\"keys\":[]},"

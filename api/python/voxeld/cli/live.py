@@ -18,18 +18,20 @@ from typing import Any, Callable, Dict, Generic, NamedTuple, Optional, TypeVar, 
 from .. import ros, tensors
 from ..cdr import Bytes
 from ..client import Client
-from ..errors import BadAnswer, Error, Problem, Superseded
+from ..errors import BadAnswer, Error, Problem, Superseded, TooOld
 from ..operations import DetectResult
 from ..result import Result
 from .answers import KINDS
+from .bags import decimal
 from .batch import DENIED, PATIENCE, Signals
-from .live_counts import FAILED, LATE, REFUSED, REPEATED, REPLACED, SUPERSEDED, UNREADABLE, Counts, Pages
+from .live_counts import FAILED, LATE, REFUSED, REPEATED, REPLACED, SUPERSEDED, TOO_OLD, UNREADABLE, Counts, Pages
 from .live_ros import Ros2
 from .live_view import VIEWERS, Frame, rows_of
 from .live_zenoh import Zenoh
 from .parameters import DETECT, STREAM
 from .scans import UsageError
 
+MAX_AGE = "max_age_ms"
 TICK = 0.1  # seconds between looks at the robot
 BACKOFF, LONGEST_BACKOFF = 0.1, 2.0  # seconds that a worker waits after the service gave no answer; doubles
 TOPIC = re.compile(r"(/[A-Za-z_][A-Za-z0-9_]*)+")
@@ -142,6 +144,9 @@ class Bridge:
         except Superseded:
             self._counts.drop(SUPERSEDED)
             return pause
+        except TooOld:
+            self._counts.drop(TOO_OLD)
+            return pause
         except Problem as problem:
             return self._refused(problem, pause)
         except Error as reason:
@@ -203,6 +208,8 @@ class Asker:
         """ValueError if the message does not have the form of its type, BadAnswer if the answer has no message."""
         cloud = ros.cloud_of(message.kind, message.content)
         given = {"format": cloud.format, **self._parameters}
+        if MAX_AGE in given:
+            given["time"] = decimal(cloud.header.stamp)
         if self._operation == DETECT:
             file = self._file(DETECT, cloud.body, KINDS["safetensors"].media_type, **given)
             result = DetectResult(*tensors.parse(file))
