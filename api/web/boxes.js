@@ -1,23 +1,26 @@
 // Boxes of a detection, as /v1/detect and /v1/decode answer them: `boxes` [N, 7 or more] (x, y, z, dx, dy, dz, heading,
-// ...) and, if they are there, `labels` [N] and `scores` [N].
+// and, of nine numbers, the velocity along x and y) and, if they are there, `labels` [N] and `scores` [N].
 import { parseSafetensors, Refusal } from "./api.js";
 import { edges } from "./scene.js";
 
 const ENDING = ".safetensors";
 const COLOURS = [[0.9, 0.1, 0.1], [0.1, 0.45, 0.95], [0.95, 0.6, 0], [0.55, 0.2, 0.85], [0, 0.6, 0.5]];
 const FRONT = 0.5; // of a box's length: how far the line of its heading extends in front of it
+const WITH_VELOCITY = 9; // numbers of a box
 
 export const isBoxes = ({ name }) => name.toLowerCase().endsWith(ENDING);
 
 // A file of boxes belongs to a scan if its name begins with the scan's name without the ending.
 export const areFor = (boxes, scan) => boxes.name.startsWith(scan.name.replace(/\.[^.]*$/, "."));
 
-// The lines of one box: a list of six numbers, x, y, z of both ends.
-function linesOf([x, y, z, dx, dy, dz, heading]) {
+// The lines of one box: a list of six numbers, x, y, z of both ends. The line of its velocity goes from its middle to
+// where that will be in a second.
+function linesOf([x, y, z, dx, dy, dz, heading, vx, vy]) {
   const cos = Math.cos(heading), sin = Math.sin(heading);
   const place = ([u, v, w]) => [x + u * dx * cos - v * dy * sin, y + u * dx * sin + v * dy * cos, z + w * dz];
   const corners = edges.map((corner) => corner.map((one) => one - 0.5));
   const ends = [...corners, [0.5, 0, 0], [0.5 + FRONT, 0, 0]].map(place);
+  if (vx || vy) ends.push([x, y, z], [x + vx, y + vy, z]);
   return ends.flatMap((end, i) => (i % 2 ? [[...ends[i - 1], ...end]] : []));
 }
 
@@ -47,7 +50,8 @@ export function parseBoxes(name, buffer) {
 export function drawn({ number, columns, boxes, labels, scores, names }, least) {
   const list = [];
   for (let i = 0; i < number; i++) {
-    const box = boxes.subarray(i * columns, i * columns + 7), score = scores?.[i];
+    const numbers = columns === WITH_VELOCITY ? WITH_VELOCITY : 7;
+    const box = boxes.subarray(i * columns, i * columns + numbers), score = scores?.[i];
     if (score < least || !box.every(Number.isFinite)) continue;
     const label = Math.trunc(Number(labels?.[i])) || 0;
     const colour = COLOURS[((label % COLOURS.length) + COLOURS.length) % COLOURS.length];
@@ -71,8 +75,9 @@ export const rowsOfLines = (list) => Float32Array.from(list.flatMap(({ box, colo
   linesOf(box).flatMap((line) => [...line, ...colour])));
 
 // What is written at a box, and where: above its middle.
-export function labelOf({ name, score, box: [x, y, z, , , height, heading] }) {
+export function labelOf({ name, score, box: [x, y, z, , , height, heading, vx, vy] }) {
   const degrees = Math.round((180 / Math.PI) * Math.atan2(Math.sin(heading), Math.cos(heading)));
   const parts = [name, ...(score === undefined ? [] : [score.toFixed(2)]), `${degrees}°`];
+  if (vx !== undefined) parts.push(`${Math.hypot(vx, vy).toFixed(1)} m/s`);
   return { text: parts.join(" · "), place: [x, y, z + height / 2], score: score ?? 0 };
 }

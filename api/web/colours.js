@@ -30,7 +30,11 @@ export const COLOURS = [
   ["distance", "distance"],
   ["count", "points of the voxel", "scan"],
   ["fate", "what became of the point", "scan"],
+  ...["z", "z-trans", "hilbert", "hilbert-trans"].map((curve) => [`order-${curve}`, `place along ${curve}`, "scan"]),
 ];
+
+// The curve of /v1/serialize that a colour needs, or undefined.
+export const curveOf = (colour) => colour.match(/^order-(.*)/)?.[1];
 
 // From blue to yellow, by way of green: brightness rises all the way, so it reads without telling hues apart. Each
 // colour has a contrast of 3:1 or more to a dark background, of 2:1 or more to a light one.
@@ -82,13 +86,14 @@ function wholeRange(values) {
 }
 
 // A value for each point of the scene, and for each voxel: the mean over its points, or its count.
-export function paint(name, { points, columns, ids, voxels, fates, ages }) {
+export function paint(name, { points, columns, ids, voxels, fates, ages, places }) {
   if (name === "age") return { ofPoints: ages, ofVoxels: new Float32Array(), range: wholeRange(ages) };
   const number = points.length / columns;
   const ofPoints = new Float32Array(number);
   const column = { height: 2, intensity: 3, fifth: 4 }[name];
   for (let i = 0, row = 0; i < number; i++, row += columns) {
-    if (column !== undefined) ofPoints[i] = column < columns ? points[row + column] : 0;
+    if (curveOf(name)) ofPoints[i] = places?.[i] ?? 0;
+    else if (column !== undefined) ofPoints[i] = column < columns ? points[row + column] : 0;
     else if (name === "distance") ofPoints[i] = Math.hypot(points[row], points[row + 1]);
     else if (name === "count") ofPoints[i] = ids[i] >= 0 ? voxels.counts[ids[i]] : 0;
     else ofPoints[i] = (bandOf(fates[i]) + 0.5) / BANDS.length;

@@ -1,4 +1,5 @@
-// A live stream: gets an event for each sweep, and fetches the points that the last request joined.
+// A live stream: gets an event for each sweep, fetches the points that the last request joined, and lets its owner find
+// boxes in them. Points and boxes of a frame are shown together.
 import { follow, getJson, getTensors } from "./api.js";
 import { quantiles } from "./spread.js";
 
@@ -29,16 +30,17 @@ function sceneOf({ tensors: { points: { data, shape: [number, columns] } }, meta
 }
 
 export class Live {
-  // Calls show(scene) for each answer, say(text) for other news, and refuse(refusal) when it ends with an error.
-  constructor({ show, say, refuse }) {
-    Object.assign(this, { show, say, refuse, name: "" });
+  // Calls find(scene), a promise, and then show(scene) for each answer, say(text) for other news, and refuse(refusal)
+  // when it ends with an error. A scene has `came`, when its event came, and `late`, the milliseconds since then.
+  constructor({ find, show, say, refuse }) {
+    Object.assign(this, { find, show, say, refuse, name: "" });
     document.addEventListener("visibilitychange", () => this.load());
     window.addEventListener("pagehide", () => this.connection?.abort()); // a browser may keep a page that was left
   }
 
   start(name) {
     this.stop();
-    Object.assign(this, { name, shown: 0, skipped: 0, waiting: 0 });
+    Object.assign(this, { name, shown: 0, skipped: 0, waiting: 0, superseded: 0, dropped: 0 });
     this.run(this.round);
   }
 
@@ -84,10 +86,13 @@ export class Live {
     }
   }
 
-  take(name, { sweeps, events }) {
+  take(name, { sweeps, events, superseded = false, dropped = 0 }) {
     if (name === "lost") this.skipped += events;
+    this.superseded += superseded;
+    this.dropped += dropped;
     if ((name === "sweep" || name === "open") && sweeps) {
       this.waiting++;
+      this.came = performance.now();
       this.load();
     } else if (sweeps === 0) {
       this.say(name === "open" ? "waiting for its first sweep" : `the stream has ended: ${name}`);
@@ -100,20 +105,29 @@ export class Live {
     if (this.loading) return;
     this.loading = true;
     while (this.name && this.waiting && !document.hidden) {
-      const round = this.round;
+      const { round, came } = this;
       this.skipped += this.waiting - 1;
       this.waiting = 0;
       try {
-        const answer = await getTensors(pathOf(this.name, "last"));
+        const scene = sceneOf(await getTensors(pathOf(this.name, "last")));
+        if (this.is(round)) await this.find(scene);
         if (!this.is(round)) continue;
         this.shown++;
-        this.show(sceneOf(answer));
+        this.show(Object.assign(scene, { came, late: performance.now() - came }));
       } catch (refusal) {
         // 404: the stream has just ended; an event reports that
         if (this.is(round) && refusal.status !== 404 && !AGAIN.includes(refusal.status)) this.fail(refusal);
       }
     }
     this.loading = false;
+  }
+
+  // Shows the last frame again, with what find() finds now.
+  again() {
+    if (!this.name || !this.shown || this.waiting) return;
+    this.waiting = 1;
+    this.shown--; // it counts once
+    this.load();
   }
 
   fail(refusal) {

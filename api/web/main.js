@@ -2,27 +2,29 @@
 import { getJson, setToken } from "./api.js";
 import { areFor, drawn, groupsOf, isBoxes, labelOf, parseBoxes, rowsOfLines } from "./boxes.js";
 import { Camera } from "./camera.js";
-import { COLOURS, paint, rampOf } from "./colours.js";
+import { COLOURS, curveOf, paint, rampOf } from "./colours.js";
 import { byId, element, showError, whole } from "./dom.js";
 import { Form } from "./form.js";
 import { watchCanvas } from "./gestures.js";
+import { askImage, chooseImage, image, imageParameters, listImages, showImage } from "./image.js";
 import { Labels } from "./labels.js";
 import { listStreams, Live, rangeOf } from "./live.js";
 import { choose, chosen, detect, listModels } from "./models.js";
 import * as panel from "./panel.js";
 import { sampleScan } from "./sample.js";
-import { columnsThatFit, formatOf, middleOf, pick, pointsOfVoxel, voxelize } from "./scan.js";
+import { columnsThatFit, formatOf, middleOf, pick, placesOf, pointsOfVoxel, voxelize } from "./scan.js";
 import { Scene } from "./scene.js";
 
 const LAYERS = {
   points: "points", faces: "voxels", edges: "wireframe", samples: "samples", boxes: "boxes", box: "range",
 };
-const OF_STREAMS = ["points", "box"]; // the layers that a stream has too
+const OF_STREAMS = ["points", "boxes", "box"]; // the layers that a stream has too
 const REFUSED = [400, 413, 415, 422]; // statuses of a refused file or value
 const FIRST = "preset=kitti_second&voxel_size=0.3,0.3,0.2"; // the parameters of a page whose address has none
 const PLAY_PAUSE = 100; // milliseconds between frames
 const POINTS_OF_VOXEL = 10;
 const SLOW = 50; // milliseconds; slower pictures are coarse while the user moves the camera
+const AGES = 500; // milliseconds between two looks at the age of a stream's frame
 const REST = 250; // milliseconds without a move until the whole picture is drawn
 
 const canvas = byId("canvas");
@@ -64,6 +66,7 @@ function theme() {
   const colour = getComputedStyle(document.body).backgroundColor.match(/[\d.]+/g).slice(0, 3);
   scene.background = colour.map((part) => part / 255);
   repaint();
+  showImage();
   redraw();
 }
 
@@ -97,7 +100,7 @@ function handBoxes() {
   scene.setBoxes(rowsOfLines(boxes));
   labels.set(boxes.map(labelOf));
   panel.showClasses(groups);
-  if (shown.stream) panel.showSweeps(shown.stream, live);
+  if (shown.stream) panel.showSweeps(shown, live, groups);
   else panel.showCounts(shown.metadata, groups);
   redraw();
 }
@@ -167,12 +170,13 @@ async function askOnce(one) {
   let bytes;
   try {
     byId("sample-file").hidden = !one.sample;
-    panel.showCommands(one.name, parameters, form.columns(), byId("token").value, chosen());
-    const found = await boxesOf(one);
+    panel.showCommands(one.name, parameters, form.columns(), byId("token").value, chosen(), imageParameters());
+    const found = await boxesOf(one), curve = curveOf(byId("colour").value);
     bytes = await one.read();
     const answer = await voxelize(bytes, parameters, form.steps().length > 0);
+    const places = curve && await placesOf(bytes, answer.metadata.parameters, curve);
     if (followed()) return;
-    take(one.name, Object.assign(answer, { found }));
+    take(one.name, Object.assign(answer, { found, curve, places }));
   } catch (refusal) {
     if (followed()) return;
     document.body.classList.add("old");
@@ -183,6 +187,7 @@ async function askOnce(one) {
     return tell(refusal, one.name, parameters);
   }
   if (chosen()) await askModel(chosen(), bytes, parameters);
+  if (image()) await askForImage(bytes, parameters);
 }
 
 // Shows an answer.
@@ -229,18 +234,43 @@ async function askModel(model, bytes, parameters) {
   }
 }
 
+async function askForImage(bytes, parameters) {
+  try {
+    await askImage(bytes, shown.metadata.parameters);
+  } catch (refusal) {
+    showImage(null);
+    if (!followed()) tell(refusal, image(), parameters);
+  }
+}
+
 // --- streams ---
 
 const followed = () => byId("stream").value; // the stream that the user has chosen, or ""
 
+// The model's boxes for a frame. A refusal is shown with the frame.
+async function findIn(frame) {
+  const model = chosen();
+  try {
+    if (model) frame.found.push(await detect(frame.points, model, { num_features: frame.columns }));
+  } catch (refusal) {
+    Object.assign(frame, { refusal, model });
+  }
+}
+
 const live = new Live({
+  find: findIn,
   show(frame) {
     range ??= rangeOf(frame);
     const [low, high] = range, { sweeps } = frame.stream;
     shown = Object.assign(frame, { low, high, size: [1, 1, 1] });
     hand();
     settle();
-    byId("state").textContent = `${live.name}: ${whole(frame.ages.length)} points of ${sweeps.length} sweeps, live`;
+    const [found] = frame.found;
+    const boxes = found ? `; ${whole(found.number)} boxes by ${chosen()} in ${milliseconds(found.metadata)}` : "";
+    byId("state").textContent =
+      `${live.name}: ${whole(frame.ages.length)} points of ${sweeps.length} sweeps, live${boxes}`;
+    if (found) noteWarnings(found.metadata, `${chosen()}: `);
+    if (frame.refusal) showError(frame.refusal, frame.model);
   },
   say: (text) => (byId("state").textContent = `${live.name}: ${text}`),
   refuse: (refusal) => refuse(refusal, "refused"),
@@ -354,26 +384,30 @@ function saveState() {
   const view = { colour: byId("colour").value, size: byId("point-size").value };
   view.layers = Object.keys(LAYERS).filter((name) => scene.show[name]).join(",");
   if (chosen()) view.model = chosen();
+  if (image()) Object.assign(view, { image: image(), channel: byId("channel").value });
+  if (image() && byId("image-others").value) view.others = byId("image-others").value;
   if (followed()) view.stream = followed();
   const scan = frames[frame]?.sample ? missing : frames[frame]?.name;
   if (scan && !followed()) view.scan = scan;
   if (byId("least").value > 0) view.score = byId("least").value;
   if (camera.moved) view.camera = camera.toString();
   for (const [name, value] of Object.entries(view)) state.set(ofView(name), value);
-  history.replaceState(null, "", `#${state.toString().replaceAll("%2C", ",")}`);
+  history.replaceState(null, "", `${location.pathname}#${state.toString().replaceAll("%2C", ",")}`);
 }
 
 function restoreState() {
   const state = new URLSearchParams(location.hash.slice(1));
   if ([...state.keys()].every((name) => name.startsWith(ofView(""))))
     for (const [name, value] of new URLSearchParams(FIRST)) state.set(name, value);
-  const view = (name) => state.get(ofView(name));
+  const query = new URLSearchParams(location.search); // such as /?stream=NAME&model=NAME
+  const view = (name) => state.get(ofView(name)) ?? query.get(name);
   form.set({ preset: "", ...Object.fromEntries(state) });
   if (COLOURS.some(([name]) => name === view("colour"))) byId("colour").value = view("colour");
   if (view("size")) byId("point-size").value = view("size");
   scene.pointSize = Number(byId("point-size").value);
   missing = view("scan");
   choose(view("model"));
+  chooseImage(view("image"), view("channel"), view("others"));
   setLeast(view("score") ?? 0);
   if (view("layers") !== null)
     for (const name of Object.keys(LAYERS)) layer(name, view("layers").split(",").includes(name));
@@ -452,7 +486,8 @@ function listen() {
     const className = OF_STREAMS.includes(name) ? "" : "of-scans";
     byId("layers").append(element("label", { className }, box, ` ${label}`));
   }
-  byId("colour").onchange = () => (repaint(), saveState());
+  byId("colour").onchange = ({ target: { value } }) =>
+    curveOf(value) && curveOf(value) !== shown?.curve ? refresh() : (repaint(), saveState());
   byId("point-size").oninput = ({ target }) => {
     scene.pointSize = Number(target.value);
     redraw();
@@ -470,7 +505,11 @@ function listen() {
     value ? followStream(value) : (leaveStream(), frames.length ? refresh() : openSample());
   byId("frame").oninput = ({ target }) => (stop(), turnTo(Number(target.value)));
   byId("play").onclick = play;
-  byId("model").onchange = () => (choose(chosen()), refresh());
+  byId("model").onchange = () => (choose(chosen()), live.again(), refresh());
+  const imageChanged = () => (chooseImage(image(), byId("channel").value, byId("image-others").value), refresh());
+  byId("image").onchange = byId("image-others").onchange = imageChanged;
+  byId("channel").onchange = () => (showImage(), saveState());
+  setInterval(() => shown?.stream && panel.showAge(shown.came), AGES);
   byId("least").oninput = ({ target }) => setLeast(target.value);
   byId("least").onchange = saveState;
   byId("png").onclick = savePicture;
@@ -494,6 +533,7 @@ async function begin() {
     const pages = [getJson("/v1/describe"), getJson("/v1/presets"), listModels()];
     const [{ operations, steps }, { presets }] = await Promise.all(pages);
     await offerStreams();
+    if (!form) listImages(presets);
     if (followed()) return followStream(followed(), byId("colour").value);
     if (form) return refresh();
     const { parameters } = operations.find(({ name }) => name === "voxelize");

@@ -31,30 +31,48 @@ function tableOfSteps(steps) {
   return element("table", { id: "steps" }, element("caption", { textContent: "Points after each step" }), ...rows);
 }
 
+const rowsOfBoxes = (groups) => groups.map(({ name, colour, boxes }) =>
+  rowOf([swatchOf(colour), `boxes of ${name}`], whole(boxes)));
+
 export function showCounts({ points, voxels, samples, grid_size, backend, steps = [] }, boxes) {
   const rows = [], told = new Set(steps.flatMap((step) => Object.keys(step))); // in the table of steps
   for (const [name, value] of Object.entries(points))
     if (value || !told.has(name) || name === "kept") rows.push(rowOf([`points ${words(name)}`], whole(value)));
   for (const [name, value] of Object.entries(voxels)) rows.push(rowOf([`voxels ${words(name)}`], whole(value)));
   if (samples) rows.push(rowOf(["samples"], whole(samples.chosen)));
-  for (const { name, colour, boxes: number } of boxes)
-    rows.push(rowOf([swatchOf(colour), `boxes of ${name}`], whole(number)));
+  rows.push(...rowsOfBoxes(boxes));
   rows.push(rowOf(["grid x, y, z"], grid_size.map(whole).join(" × ")), rowOf(["backend"], backend));
   const tables = [element("table", {}, ...rows), ...(steps.length ? [tableOfSteps(steps)] : [])];
   byId("counts").replaceChildren(...tables);
 }
 
-// The sweeps of a live stream, newest first, and how many of its frames were shown.
-export function showSweeps({ sweeps }, { shown, skipped }) {
+const secondsOf = (milliseconds) => `${(milliseconds / 1000).toFixed(1)} s`;
+
+// How long ago the sweep of the shown frame came.
+export function showAge(came) {
+  const cell = byId("came");
+  if (cell) cell.textContent = secondsOf(performance.now() - came);
+}
+
+// The sweeps of a frame of a live stream, newest first, its boxes, and what became of the other frames.
+export function showSweeps({ stream: { time, sweeps }, came, late }, live, boxes) {
   const sums = new Map();
   const rows = sweeps.map(({ age_s, points }) => {
     for (const [name, value] of Object.entries(points)) sums.set(name, (sums.get(name) ?? 0) + value);
     return rowOf([`${+age_s.toFixed(3)} s`], whole(points.joined));
   });
-  const totals = [...sums].map(([name, value]) => rowOf([`points ${words(name)}`], whole(value)));
-  byId("counts").replaceChildren(
-    element("table", {}, rowOf(["frames shown"], whole(shown)), rowOf(["frames skipped"], whole(skipped)), ...totals),
+  const totals = [
+    rowOf(["time of the sweep"], `${+time.toFixed(3)} s`),
+    rowOf(["since it came"], element("span", { id: "came" })),
+    rowOf(["drawn after"], `${Math.round(late)} ms`),
+    ...["frames shown", "frames skipped", "sweeps superseded", "sweeps dropped"]
+      .map((name) => rowOf([name], whole(live[name.split(" ")[1]]))),
+    ...[...sums].map(([name, value]) => rowOf([`points ${words(name)}`], whole(value))),
+    ...rowsOfBoxes(boxes),
+  ];
+  byId("counts").replaceChildren(element("table", {}, ...totals),
     element("table", {}, element("caption", { textContent: "Points by age of the sweep" }), ...rows));
+  showAge(came);
 }
 
 const OF_STEP = "step-"; // begins the name of the time of one step, which is a part of the time of all steps
@@ -145,14 +163,16 @@ function pythonOfSteps({ steps, ...given }) {
   return `, steps=[${made.join(", ")}]`;
 }
 
-export function showCommands(name, parameters, columns, token, model) {
+// `model` and `image`, the parameters of a range image, may be missing.
+export function showCommands(name, parameters, columns, token, model, image) {
   const address = location.origin;
   const secret = token ? " -H \"Authorization: Bearer $TOKEN\"" : "";
   const curl = (output, path) => `curl --fail-with-body${secret} --data-binary ${shell(`@${name}`)} \\\n`
     + `  -o ${output}.safetensors ${shell(address + path)}`;
   const written = rowsOf({ ...parameters, num_features: columns });
   byId("curl").textContent = curl("voxels", pathOf("voxelize", parameters))
-    + (model ? `\n${curl("boxes", pathOf("detect", { model, ...written }))}` : "");
+    + (model ? `\n${curl("boxes", pathOf("detect", { model, ...written }))}` : "")
+    + (image ? `\n${curl("image", pathOf("range_image", { ...written, ...image }))}` : "");
   // An array knows its number of columns and its type.
   const isArray = !parameters.format && (parameters.dtype ?? "float32") === "float32" && !parameters.filter;
   const rows = isArray ? `numpy.fromfile(${python(name)}, "<f4").reshape(-1, ${columns})`
@@ -164,5 +184,7 @@ export function showCommands(name, parameters, columns, token, model) {
     + `with voxeld.Client(${python(address)}${token ? ", token=TOKEN" : ""}) as client:\n`
     + `    result = client.voxelize(points${named(parameters)})\n`
     + (model ? `    found = client.detect(points, ${python(model)}${named(written)})\n` : "")
-    + `print(result["voxel_coords"].shape)${model ? "\nprint(found[\"boxes\"].shape)" : ""}`;
+    + (image ? `    image = client.range_image(points${named({ ...written, ...image })})\n` : "")
+    + `print(result["voxel_coords"].shape)${image ? "\nprint(image[\"range_image\"].shape)" : ""}`
+    + `${model ? "\nprint(found[\"boxes\"].shape)" : ""}`;
 }

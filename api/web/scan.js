@@ -72,6 +72,19 @@ export async function voxelize(bytes, parameters, stepped) {
   return scene;
 }
 
+const CURVE_CELL = 0.05; // metres, as in Point Transformer V3's configurations
+
+// Each point's place on a curve through the cells; 0 for points without one. `used` are the parameters in the answer of
+// voxelize, which describe the scan's bytes.
+export async function placesOf(bytes, used, curve) {
+  const asked = { ...rowsOf(used), voxel_size: CURVE_CELL, orders: curve, outputs: "serialized_inverse,point_indices" };
+  const { tensors, metadata } = await post("serialize", asked, bytes);
+  const places = new Float32Array(metadata.points.received);
+  const { serialized_inverse: { data: inverse }, point_indices: { data: rows } } = tensors;
+  for (let i = 0; i < rows.length; i++) places[rows[i]] = inverse[i];
+  return places;
+}
+
 const USUAL = [3, 4, 5]; // columns of a row: without intensity; with it; with a ring or a time too
 
 // Numbers have bytes that text does not have.

@@ -1,6 +1,7 @@
-"""The page at / follows a stream: it draws each sweep by its age, skips frames and says so if it is slow, and asks
-again for a stream that ended."""
+"""The page at / follows a stream: it draws each sweep by its age with a model's boxes, skips frames and says so if it
+is slow, and asks again for a stream that ended."""
 
+import concurrent.futures
 import pathlib
 import re
 import signal
@@ -8,8 +9,10 @@ import tempfile
 import unittest
 
 import numpy as np
+from safetensors.numpy import load
 
 import browser
+import models
 from credentials import TokenDaemon, new_token
 from daemon import wait_until
 
@@ -20,10 +23,11 @@ def sweep(points, seed=1):
     return np.random.default_rng(seed).uniform((0, -40, -3, 0), (70, 40, 1, 1), (points, 4)).astype("<f4")
 
 
-def send(daemon, time, points=2000, name="roof", **more):
+def send(daemon, time, points=2000, name="roof", headers=None, **more):
     pose = f"{10 * time},0,0,1,0,0,0"
     path = f"/v1/voxelize?preset=kitti_second&stream={name}&sweeps=3&time={time}&pose={pose}&remove_close=20"
-    reply = daemon.post(path, sweep(points, int(10 * time)).tobytes(), {"Accept": "application/json"}, **more)
+    headers = {"Accept": "application/json", **(headers or {})}
+    reply = daemon.post(path, sweep(points, int(10 * time)).tobytes(), headers, **more)
     assert reply.status == 200, reply
     return reply.json()["stream"]
 
@@ -99,9 +103,10 @@ class Streams(StreamCase):
         wait_until(lambda: self.daemon.status()["streams"]["subscribers"] == 0, "the page has let the stream go")
 
     def test_what_has_no_effect_on_a_stream_is_hidden(self):
-        of_scans = ("#form", "#model", "#least", "#timing", "#voxel", "#layer-faces", "#layer-edges", "#layer-samples",
-                    "#layer-boxes")  # fmt: skip
-        parts = ("#stream", "#sample", "#counts", "#curl", "#layer-points", "#layer-box", *of_scans)
+        of_scans = ("#form", "#image", "#timing", "#voxel", "#layer-faces", "#layer-edges", "#layer-samples")
+        of_both = ("#stream", "#sample", "#model", "#least", "#counts", "#curl", "#layer-points", "#layer-boxes",
+                   "#layer-box")  # fmt: skip
+        parts = (*of_both, *of_scans)
         displayed = lambda: {part for part in parts if self.browser.find(part).is_displayed()}
         send(self.daemon, 1)
         self.browser.open(self.daemon, FOLLOW)
@@ -146,7 +151,129 @@ class Streams(StreamCase):
             self.assertLessEqual(end, start)
 
 
+    def test_it_counts_the_sweeps_whose_requests_were_superseded(self):
+        self.browser.open(self.daemon, FOLLOW)
+        self.browser.await_text("#state", "roof: waiting for its first sweep")
+        path = "/v1/fps?num_features=4&num_samples=300&stream=roof&latest=x&pose=0,0,0,1,0,0,0&time="
+
+        def post(time):
+            reply = self.daemon.post(path + str(time), sweep(20000).tobytes())
+            return reply.status == 409 and reply.json()["type"].endswith("superseded")
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            superseded = sum(pool.map(post, range(1, 60)))
+        self.assertGreater(superseded, 0)
+        wait_until(lambda: self.counts().get("sweeps superseded") == superseded, lambda: (self.counts(), superseded))
+
+    def test_the_time_of_the_sweep_and_how_long_ago_it_came(self):
+        self.browser.open(self.daemon, FOLLOW)
+        self.browser.await_text("#state", "roof: waiting for its first sweep")
+        send(self.daemon, 12.25)
+        self.browser.await_text("#counts", "time of the sweep 12.25 s")
+        since = lambda: float(re.search(r"since it came ([\d.]+) s", self.browser.text("#counts"))[1])
+        first = since()
+        wait_until(lambda: since() >= first + 1, "a later time")
+        send(self.daemon, 13.25)
+        self.browser.await_text("#counts", "time of the sweep 13.25 s")
+        self.assertLess(since(), first + 1)
+
+
+class Boxes(StreamCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+        cls.ARGS = models.served(cls.folder)
+        moving = models.description(decode=models.CENTER_DECODE)
+        models.write(cls.folder, "moving", models.standin(batch=1, center=True), moving)
+        super().setUpClass()
+
+    def send(self, time, points=3000):
+        """A sweep in the range of the models."""
+        low, high = (0, -8, -3, 0), (16, 8, 1, 1)
+        rows = np.random.default_rng(int(10 * time)).uniform(low, high, (points, 4)).astype("<f4")
+        path = f"/v1/voxelize?preset=kitti_second&stream=roof&time={time}&pose=0,0,0,1,0,0,0"
+        self.assertEqual(self.daemon.post(path, rows.tobytes()).status, 200)
+        return rows
+
+    def boxes(self, rows, model="random", least=0):
+        """The number of boxes that the service finds."""
+        scores = load(self.daemon.post(f"/v1/detect?model={model}", rows.tobytes()).body)["scores"]
+        return np.count_nonzero(scores >= least)
+
+    def shown(self):
+        return sum(int(line.rsplit(" ", 1)[1]) for line in self.browser.text("#classes").splitlines())
+
+    def test_the_address_names_a_stream_and_a_model(self):
+        self.browser.open(self.daemon, "?stream=roof&model=random&colour=distance")
+        self.browser.await_text("#state", "roof: waiting for its first sweep")
+        pictures = set()
+        for time in (1, 2, 3):
+            rows = self.send(time)
+            self.browser.await_text("#counts", f"time of the sweep {time} s")
+            expected = self.boxes(rows)
+            self.assertGreater(expected, 3)
+            self.browser.await_text("#state", f"of 1 sweeps, live; {expected} boxes by random in ")
+            self.assertEqual(self.shown(), expected)
+            pictures.add(self.browser.look()["sum"])
+        self.assertEqual(len(pictures), 3)
+        location = self.browser.run("return [location.search, location.hash]")
+        self.assertEqual(location[0], "")
+        for part in ("view.stream=roof", "view.model=random", "view.colour=distance"):
+            self.assertIn(part, location[1])
+        self.assertEqual(self.browser.messages(), [])
+
+    def test_another_model_finds_boxes_in_the_same_frame(self):
+        rows = self.send(1)
+        self.browser.open(self.daemon, FOLLOW)
+        self.browser.await_text("#state", "of 1 sweeps, live")
+        self.assertEqual(self.shown(), 0)
+        for model, has_velocity in (("moving", True), ("random", False)):
+            self.browser.set("#model", model)
+            self.browser.await_text("#state", f"live; {self.boxes(rows, model)} boxes by {model} in ")
+            labels = self.browser.find("#labels").get_attribute("textContent")
+            self.assertEqual(bool(re.search(r"\d° · \d+\.\d m/s", labels)), has_velocity, labels)
+        self.assertIn("view.model=random", self.browser.run("return location.hash"))
+        self.assertEqual(self.frames(), 1)
+        self.browser.set("#least", "0.9")
+        self.assertEqual(self.shown(), self.boxes(rows, least=0.9))
+        self.assertLess(self.shown(), self.boxes(rows))
+        self.browser.set("#model", "")
+        self.browser.await_text("#state", "of 1 sweeps, live")
+        wait_until(lambda: "boxes" not in self.browser.text("#state"), "no boxes")
+
+    def test_a_refusal_is_told_and_the_points_stay(self):
+        self.browser.open(self.daemon, "?stream=roof&model=random")
+        self.browser.await_text("#state", "roof: waiting for its first sweep")
+        path = "/v1/voxelize?preset=kitti_second&num_features=5&stream=roof&pose=0,0,0,1,0,0,0&time="
+        for time in (1, 2):
+            wide = np.hstack([sweep(1000), np.zeros((1000, 1), "<f4")])
+            self.assertEqual(self.daemon.post(path + str(time), wide.tobytes()).status, 200)
+            self.browser.await_text("#counts", f"time of the sweep {time} s")
+            self.browser.await_text("#error", "the model random takes 4")
+            self.assertIn("1,000 points of 1 sweeps, live", self.browser.text("#state"))
+
+
 class Token(unittest.TestCase):
+    def test_it_shows_no_stream_of_another_token(self):
+        (mine, line), (other, other_line) = new_token("mine"), new_token("other")
+        window = browser.Browser()
+        self.addCleanup(window.quit)
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "tokens")
+            file.write_text(line + other_line, encoding="ascii")
+            file.chmod(0o600)
+            with TokenDaemon(other, "--token-file", str(file)) as daemon:
+                window.open(daemon, "?stream=roof")
+                window.await_text("#state", "the service wants a token")
+                window.set("#token", other)
+                window.await_text("#state", "roof: waiting for its first sweep")
+                send(daemon, 1, headers={"Authorization": f"Bearer {mine}"})
+                send(daemon, 1, name="own")
+                window.run("document.querySelector('#stream').focus()")
+                choices = "return [...document.querySelectorAll('#stream option')].map((one) => one.value)"
+                wait_until(lambda: window.run(choices) == ["", "own", "roof"], "the list of now")
+                self.assertIn("roof: waiting for its first sweep", window.text("#state"))
+
     def test_it_asks_again_and_for_a_token_once_its_own_is_withdrawn(self):
         (mine, line), (other, other_line) = new_token("mine"), new_token("other")
         bearer = {"Authorization": f"Bearer {mine}"}

@@ -350,6 +350,17 @@ class Boxes(ViewCase):
         self.browser.find("#layer-boxes").click()
         wait_until(lambda: self.browser.run(LABELS) == [], "no labels")
 
+    def test_a_velocity_is_a_line_and_a_number(self):
+        self.open(PILLARS + "&view.layers=boxes")
+        areas = []
+        for velocity in ((), (0, 0), (-6, 8)):
+            self.drop(a_bin=scan(), a_safetensors=boxes((*self.CAR, *velocity)))
+            ending = f" · {np.hypot(*velocity):.1f} m/s" if velocity else ""
+            self.assertEqual(self.browser.run(LABELS), [f"label 0 · 17°{ending}"])
+            areas.append(self.red()["area"])
+        self.assertEqual(areas[0], areas[1])
+        self.assertNotEqual(areas[1], areas[2])
+
     def test_of_two_labels_that_overlap_the_better_is_shown(self):
         self.open(PILLARS)
         three = boxes(self.CAR, (30, 0.1, *self.CAR[2:]), (45, 10, *self.CAR[2:6], -3), scores=[0.5, 0.9, 0.1])
