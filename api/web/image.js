@@ -23,6 +23,7 @@ export function chooseImage(name, channel, others) {
   byId("image-doc").textContent = preset?.description ?? "";
   byId("image-others").value = others ?? "";
   offerChannels(preset ? [...preset.parameters.channels, MASK] : [], channel);
+  byId("image-more").hidden = !preset;
   if (!preset) showImage(null);
 }
 
