@@ -1,15 +1,18 @@
 // gpu-bench: times of the kernels on a GPU, beside the targets and other libraries: one table.
 //
 //   gpu-bench [--repeat N] [DIRECTORY]
-//   gpu-bench --once QUERY SCAN RUNS [DIRECTORY]     RUNS runs and no table, for a profiler
+//   gpu-bench --once WORK SCAN RUNS [DIRECTORY]      RUNS runs and no table, for a profiler; WORK: a name in the
+//                                                    table, or a query such as serialize?preset=waymo_ptv3
 //
 // Times are medians of N rounds (200) after a warm-up. The frames alternate, each in its own memory.
 //   device   from the first kernel to the finished tensors, with points and tensors in device memory; the other
 //            libraries were measured in the same way
+//   ahead    the same, if the kernels are enqueued before the first can start: without the time that the host takes to
+//            launch them
 //   floor    a copy of points and tensors within device memory
 //   in       until the last point has arrived on the device; most points are in their cells by then
 //   voxel.   then the steps and the voxelization
-//   feat.    then the features
+//   feat.    then the features, or what another operation does
 //   out      the transfer of the tensors to the host
 //   whole    the whole request, by the host's clock
 // The columns from `in` to `whole` are of requests with both transfers over the bus; all but `whole` are by the
@@ -26,11 +29,12 @@
 #include "api/query.h"
 #include "api/steps/steps.h"
 #include "kernels/backends.h"
+#include "tests/cuda/hold.h"
 #include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
 #include "tests/support/jobs.h"
 
-enum { MAX_FRAMES = 4, MAX_REPEAT = 5000, WARM_UP = 30 };
+enum { MAX_FRAMES = 4, MAX_REPEAT = 5000, WARM_UP = 30, HOLD_US = 150 };
 static const double device_bytes_per_us = 4.25e6;  // a device copy on an H200, counting reads and writes
 
 // The other libraries were measured on an H200 with KITTI raw frames. Their results vary from run to run, except those
@@ -70,6 +74,17 @@ static const struct work {
     {"+ statistical", BEFORE("statistical_outlier&statistical_outlier.mean_k=20&statistical_outlier.std_mul=2"), RAW,
      "", 0, 0},
     {"+ ring, move, thin", BEFORE("ring_outlier,transform,downsample&" RINGS "&" MOVE "&" THIN), RAW, "", 0, 45},
+    {"+ one move", BEFORE("transform&" MOVE), RAW, "", 0, 0},
+    {"cylinder", "preset=semantickitti_cylinder3d", RAW, "", 0, 0},
+    {"the same, cartesian",
+     "preset=semantickitti_cylinder3d&coordinates=cartesian&point_cloud_range=-50,-50,-4,50,50,2", RAW, "", 0, 0},
+    {"range image", "range_image?preset=semantickitti_rangenet", RAW, "", 0, 10},
+    {"range image by rings", "range_image?preset=semantickitti_rangenet&rows=ring&ring=kitti", RAW, "", 0, 0},
+    {"serialize, four orders", "serialize?num_features=4&voxel_size=0.05", RAW, "", 0, 0},
+    {"downsample, serialize",
+     "serialize?num_features=4&voxel_size=0.05&steps=downsample&downsample.voxel_size=0.05&downsample.method=first",
+     RAW, "", 0, 90},
+    {"the same, with pools", "serialize?preset=nuscenes_ptv3", RAW, "", 0, 0},
     {"coords", "preset=kitti_pointpillar&outputs=voxel_coords", RAW, "", 0, 0},
     {"coords, all maps",
      "preset=kitti_pointpillar&outputs=voxel_coords,occupancy,occupancy_counts,occupancy_packed,"
@@ -131,11 +146,23 @@ static bool load(struct gpu *gpu, const char *directory, const char *name, size_
   return good;
 }
 
+// The operation that a query names before a question mark; else a voxelization. `query` becomes what follows.
+static enum vx_op take_op(const char **query) {
+  for (int op = 0; op < VX_OPS; op++) {
+    size_t length = strlen(vx_operations[op].name);
+    if (strncmp(*query, vx_operations[op].name, length) != 0 || (*query)[length] != '?') continue;
+    *query += length + 1;
+    return (enum vx_op)op;
+  }
+  return VX_VOXELIZE;
+}
+
 // The job points to the steps of `request`.
 static bool read_params(const struct gpu *gpu, const char *query, struct job_request *request, struct vx_job *asked) {
   struct error error = {.kind = ERROR_NONE};
   struct query items = {.count = 0};
   char text[512];
+  enum vx_op op = take_op(&query);
   snprintf(text, sizeof text, "%s", query);
   char *rest = text;
   for (char *item; (item = strsep(&rest, "&"));) {
@@ -144,7 +171,7 @@ static bool read_params(const struct gpu *gpu, const char *query, struct job_req
     *value++ = '\0';
     items.items[items.count++] = (struct query_item){item, value, strlen(item), strlen(value)};
   }
-  if (!job_request_from_query(request, VX_VOXELIZE, &items, &(const struct named){gpu->presets, NULL}, &error) ||
+  if (!job_request_from_query(request, op, &items, &(const struct named){gpu->presets, NULL}, &error) ||
       !chain_split(&request->chain,
                    &(const struct chain_points){.num_columns = 4, .num_clouds = 1, .fields = "", .max_work = INT64_MAX},
                    &error)) {
@@ -175,15 +202,23 @@ static struct vx_job job_of(struct gpu *gpu, const struct vx_job *asked, const v
   return job;
 }
 
+// Where the points are, and whether the kernels are enqueued before the first can start.
+enum place { ON_HOST, ON_DEVICE, ON_DEVICE_AHEAD };
+
 static bool time_rounds(struct gpu *gpu, const struct work *work, const struct vx_job *asked,
-                        const struct frame *frames, int num_frames, bool resident, int repeat, struct times *times) {
+                        const struct frame *frames, int num_frames, enum place place, int repeat, struct times *times) {
   enum { IN, VOXELIZE, FEATURES, DEVICE, OUT, WHOLE, COLUMNS };
   static double us[COLUMNS][MAX_REPEAT];
   struct error error = {0};
+  bool resident = place != ON_HOST;
   *times = (struct times){.voxels = 0};
   for (int i = -WARM_UP; i < repeat; i++) {
     const struct frame *frame = &frames[(i + WARM_UP) % num_frames];
     struct vx_job job = job_of(gpu, asked, resident ? frame->resident : frame->points, &frame->rows, &times->voxels);
+    if (place == ON_DEVICE_AHEAD && !hold_gpu(HOLD_US)) {
+      fprintf(stderr, "gpu-bench: the GPU cannot be held\n");
+      return false;
+    }
     double begin = timing_now_us();
     if (gpu->backend->run(gpu->lane, &job, &error) != VX_OK) {
       fprintf(stderr, "gpu-bench: %s\n", error.text);
@@ -193,7 +228,9 @@ static bool time_rounds(struct gpu *gpu, const struct work *work, const struct v
     us[WHOLE][i] = timing_now_us() - begin;
     us[IN][i] = (double)job.stage_ns[VX_STAGE_COPY_IN] / 1e3;
     us[VOXELIZE][i] = (double)(job.stage_ns[VX_STAGE_STEPS] + job.stage_ns[VX_STAGE_VOXELIZE]) / 1e3;
-    us[FEATURES][i] = (double)job.stage_ns[VX_STAGE_FEATURES] / 1e3;
+    us[FEATURES][i] = 0;
+    for (int stage = VX_STAGE_FEATURES; stage < VX_STAGE_COPY_OUT; stage++)
+      us[FEATURES][i] += (double)job.stage_ns[stage] / 1e3;
     us[OUT][i] = (double)job.stage_ns[VX_STAGE_COPY_OUT] / 1e3;
     us[DEVICE][i] = us[IN][i] + us[VOXELIZE][i] + us[FEATURES][i];
     times->in_bytes += (double)frame->bytes / repeat;
@@ -206,7 +243,9 @@ static bool time_rounds(struct gpu *gpu, const struct work *work, const struct v
   times->out_us = timing_median(us[OUT], repeat);
   times->whole_us = timing_median(us[WHOLE], repeat);
   struct samples_limit limit = {work->target_us, "target"};
-  if (resident)
+  if (place == ON_DEVICE_AHEAD)
+    samples_note(us[DEVICE], repeat, "us", (struct samples_limit){0}, "%s on %s, ahead", work->name, work->frames[0]);
+  else if (resident)
     samples_note(us[DEVICE], repeat, "us", limit, "%s on %s, device", work->name, work->frames[0]);
   else
     samples_note(us[WHOLE], repeat, "us", (struct samples_limit){0}, "%s on %s, whole", work->name, work->frames[0]);
@@ -218,16 +257,17 @@ static double rate(double bytes, double us) { return us > 0 ? bytes / us / 1e3 :
 // Measures one work over its frames, as a row of the table.
 static bool measure(struct gpu *gpu, const struct work *work, const struct vx_job *asked, const struct frame *frames,
                     int num_frames, int repeat) {
-  struct times resident, times;
-  if (!time_rounds(gpu, work, asked, frames, num_frames, true, repeat, &resident) ||
-      !time_rounds(gpu, work, asked, frames, num_frames, false, repeat, &times))
+  struct times resident, ahead, times;
+  if (!time_rounds(gpu, work, asked, frames, num_frames, ON_DEVICE, repeat, &resident) ||
+      !time_rounds(gpu, work, asked, frames, num_frames, ON_DEVICE_AHEAD, repeat, &ahead) ||
+      !time_rounds(gpu, work, asked, frames, num_frames, ON_HOST, repeat, &times))
     return false;
   char target[16] = "", rival[64] = "";
   if (work->target_us > 0) snprintf(target, sizeof target, "%.0f", work->target_us);
   if (work->rival_us > 0)
     snprintf(rival, sizeof rival, "%s %.0f (%.1fx)", work->rival, work->rival_us, work->rival_us / resident.device_us);
-  printf("%-21s %-17s %6d %6d | %6.1f %6s %5.1f | %6.1f %5.1f %6.1f %6.1f %6.1f %5.1f %6.1f | %s\n", work->name,
-         work->frames[0], frames->rows, times.voxels, resident.device_us, target,
+  printf("%-21s %-17s %6d %6d | %6.1f %6.1f %6s %5.1f | %6.1f %5.1f %6.1f %6.1f %6.1f %5.1f %6.1f | %s\n", work->name,
+         work->frames[0], frames->rows, times.voxels, resident.device_us, ahead.device_us, target,
          (times.in_bytes + times.out_bytes) / device_bytes_per_us, times.in_us, rate(times.in_bytes, times.in_us),
          times.voxelize_us, times.features_us, times.out_us, rate(times.out_bytes, times.out_us), times.whole_us,
          rival);
@@ -260,8 +300,9 @@ static bool print_table(struct gpu *gpu, const char *directory, int repeat) {
   struct vx_description description;
   gpu->backend->describe(gpu->device, &description);
   printf("%s, medians of %d, us\n", description.name, repeat);
-  printf("%-21s %-17s %6s %6s | %6s %6s %5s | %6s %5s %6s %6s %6s %5s %6s | %s\n", "work", "scan", "points", "voxels",
-         "device", "target", "floor", "in", "GB/s", "voxel.", "feat.", "out", "GB/s", "whole", "rival (times slower)");
+  printf("%-21s %-17s %6s %6s | %6s %6s %6s %5s | %6s %5s %6s %6s %6s %5s %6s | %s\n", "work", "scan", "points",
+         "voxels", "device", "ahead", "target", "floor", "in", "GB/s", "voxel.", "feat.", "out", "GB/s", "whole",
+         "rival (times slower)");
   bool good = true;
   for (size_t i = 0; i < sizeof works / sizeof *works; i++) good = bench(gpu, &works[i], directory, repeat) && good;
   return good;
@@ -270,6 +311,8 @@ static bool print_table(struct gpu *gpu, const char *directory, int repeat) {
 // Runs one scan several times, as the service would.
 static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
   struct work work = {.name = arguments[0], .query = arguments[0], .frames = {arguments[1]}};
+  for (size_t i = 0; i < sizeof works / sizeof *works; i++)
+    if (strcmp(works[i].name, arguments[0]) == 0) work = works[i];
   static struct job_request request;
   struct vx_job asked;
   struct frame frame;

@@ -100,6 +100,7 @@ struct cuda_chain_counters {
   uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud, if they are numbered
   uint32_t count_ticket;                                   // blocks that have counted
   uint64_t begun, ended[VX_MAX_STEPS + 1];                 // moments; ended[0]: when the rows have arrived
+  uint64_t counted;                                        // moment when all this is told
 };
 
 // Further moments of a detection.

@@ -118,7 +118,10 @@ static __device__ void tell(const struct cuda_chain_rows &r, uint32_t num_sectio
   for (uint32_t i = threadIdx.x; i < num_sections * VX_FATE_COUNT; i += BLOCK) told_sections[i] = of_sections[i];
   for (int32_t i = (int32_t)threadIdx.x; i < r.clouds.count; i += BLOCK)
     to.told->cloud_rows[i] = r.counters->cloud_rows[i];
-  if (threadIdx.x == 0) to.told->begun = r.counters->begun;
+  if (threadIdx.x == 0) {
+    to.told->begun = r.counters->begun;
+    to.told->counted = cuda_now();
+  }
   if (threadIdx.x <= VX_MAX_STEPS) to.told->ended[threadIdx.x] = r.counters->ended[threadIdx.x];
   __threadfence_system();
   __syncthreads();
@@ -327,7 +330,7 @@ static void add_times(const struct cuda_chain *chain) {
   struct vx_job *job = chain->run.job;
   const struct cuda_chain_counters *told = &((const struct cuda_device_status *)chain->run.lane->status)->chain;
   job->stage_ns[VX_STAGE_COPY_IN] += (int64_t)(told->ended[0] - told->begun);
-  job->stage_ns[VX_STAGE_STEPS] = (int64_t)(told->ended[job->chain->count] - told->ended[0]);
+  job->stage_ns[VX_STAGE_STEPS] = (int64_t)(told->counted - told->ended[0]);
 }
 
 // The operation runs on the rows that are left, in place of the body.
