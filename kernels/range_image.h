@@ -97,8 +97,6 @@ VX_SHARED int32_t vx_row_of_ring(const struct vx_range_image *params, int32_t ri
   return params->rows == VX_ROWS_RING ? params->height - 1 - ring : ring;
 }
 
-VX_SHARED float vx_distance_of(float x, float y, float z) { return sqrtf((x * x + y * y) + z * z); }
-
 // Of the points of a pixel, the one with the least key is kept.
 VX_SHARED uint64_t vx_image_key(enum vx_winner winner, float distance, uint32_t row) {
   if (winner == VX_WINNER_FIRST) return row;

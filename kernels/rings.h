@@ -6,6 +6,7 @@
 #ifndef VOXELD_RINGS_H
 #define VOXELD_RINGS_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,6 +19,9 @@ VX_SHARED int32_t vx_ring_of(float value) {
   int32_t ring = value >= 0.0f && value <= VX_MAX_RING ? (int32_t)value : 0;
   return (float)ring == value ? ring : VX_NO_RING;
 }
+
+// The distance from the sensor, in float32 and in this order.
+VX_SHARED float vx_distance_of(float x, float y, float z) { return sqrtf((x * x + y * y) + z * z); }
 
 // Whether a row of the body begins a turn. `before`: the y of the row before it in the cloud.
 VX_SHARED bool vx_is_turn(float before, float x, float y) { return before < 0.0f && y >= 0.0f && x > 0.0f; }

@@ -41,7 +41,7 @@ struct vx_ringed {
 };
 
 VX_SHARED struct vx_ringed vx_ringed_of(float x, float y, float z) {
-  struct vx_ringed at = {x, y, z, sqrtf((x * x + y * y) + z * z)};
+  struct vx_ringed at = {x, y, z, vx_distance_of(x, y, z)};
   return at;
 }
 

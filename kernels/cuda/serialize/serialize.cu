@@ -285,7 +285,8 @@ static __global__ void __launch_bounds__(BLOCK) begins_kernel(const __grid_const
   if (place < rows) s.begins[place] = place == 0 || s.sorted_keys[place] != s.sorted_keys[place - 1];
 }
 
-// Writes the stage's tensors that have no curve, and the heads, from which heads_kernel makes the next level.
+// One thread per row, and one for the end of indptr. Writes the stage's tensors that have no curve, and the heads, from
+// which heads_kernel makes the next level.
 static __global__ void __launch_bounds__(BLOCK)
     clusters_kernel(const __grid_constant__ struct serial s, uint32_t rows, uint32_t new_rows,
                     const __grid_constant__ serial_tensors tensors, uint64_t input_at, uint64_t end_at, uint64_t at) {
@@ -293,7 +294,7 @@ static __global__ void __launch_bounds__(BLOCK)
   uint32_t place = blockIdx.x * BLOCK + threadIdx.x;
   int32_t *cluster = tensors.of<int32_t>(VX_POOL_CLUSTER), *indices = tensors.of<int32_t>(VX_POOL_INDICES);
   int32_t *indptr = tensors.of<int32_t>(VX_POOL_INDPTR), *heads = tensors.of<int32_t>(VX_POOL_HEAD_INDICES);
-  if (place == 0 && indptr) indptr[end_at + new_rows] = (int32_t)rows;
+  if (place == rows && indptr) indptr[end_at + new_rows] = (int32_t)rows;
   if (place >= rows) return;
   uint32_t row = s.sorted_ids[place], begins = s.begins[place], number = s.before[place] + begins - 1;
   if (cluster) cluster[input_at + row] = (int32_t)number;
@@ -341,10 +342,10 @@ static enum vx_status run_stage(const struct cuda_run *run, struct serialize *ow
   to->rows = (uint32_t)run->job->counts.level_rows[stage];
   to->depth = from.depth - bits;
   CUDA_TRY(line_up(run, own, bits, error));
-  CUDA_TRY(cuda_launch("clusters_kernel", clusters_kernel, cuda_looping_blocks(run, from.rows, BLOCK, UINT16_MAX),
-                       BLOCK, 0, run, error, own->s, from.rows, to->rows,
-                       cuda_tensors_of<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE>(run), (uint64_t)own->inputs_done,
-                       (uint64_t)own->rows_done + (uint64_t)stage, (uint64_t)own->rows_done));
+  CUDA_TRY(cuda_launch("clusters_kernel", clusters_kernel, cuda_blocks(from.rows + 1, BLOCK), BLOCK, 0, run, error,
+                       own->s, from.rows, to->rows, cuda_tensors_of<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE>(run),
+                       (uint64_t)own->inputs_done, (uint64_t)own->rows_done + (uint64_t)stage,
+                       (uint64_t)own->rows_done));
   if (to->rows > 0)
     CUDA_TRY(cuda_launch("heads_kernel", heads_kernel, cuda_blocks(to->rows, BLOCK), BLOCK, 0, run, error, own->s, from,
                          *to, bits));
