@@ -7,6 +7,7 @@
 #include "api/wire/cloudini_unpack.h"
 #include "api/wire/decimal.h"
 #include "api/wire/lines.h"
+#include "api/wire/wire.h"
 
 static const char magic[] = "CLOUDINI_V";
 

@@ -8,7 +8,7 @@
 
 #include "api/wire/wire.h"
 
-static format_reader *const readers[FORMATS] = {
+static bool (*const readers[FORMATS])(const char *bytes, size_t size, struct cloud_file *file, struct error *error) = {
     [FORMAT_PCD] = pcd_read,
     [FORMAT_PLY] = ply_read,
     [FORMAT_POINTCLOUD2] = pointcloud2_read,

@@ -81,10 +81,6 @@ struct cloud_file {
   struct cloud_field fields[CLOUD_FIELDS_MAX];
 };
 
-// How each format reads its header, and checks that the body has all points. False with an error.
-typedef bool format_reader(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
-format_reader pcd_read, ply_read, pointcloud2_read, compressedpointcloud2_read, cloudini_read;
-
 VX_WARN_UNUSED bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop,
                                 struct cloud_file *file, struct error *error);
 

@@ -5,6 +5,7 @@
 #include "api/wire/formats.h"
 #include "api/wire/lines.h"
 #include "api/wire/lzf.h"
+#include "api/wire/wire.h"
 
 enum { COUNT_MOST = 1 << 20, PACKED_HEAD = 8 };
 

@@ -4,6 +4,7 @@
 
 #include "api/wire/formats.h"
 #include "api/wire/lines.h"
+#include "api/wire/wire.h"
 
 enum { ELEMENTS_MOST = 32, PROPERTIES_MOST = 256, NO_LIST = -1 };
 

@@ -1,4 +1,4 @@
-// The small modules of the room: a body that is a safetensors file, how a PointCloud2 looks, the files npz and MCAP as
+// The small modules of the room: a body that is a safetensors file, the headers of files, the files npz and MCAP as
 // answers, and the JSON of inference requests.
 //
 // Everything pointed to is the caller's. Any thread. Nothing here allocates, except tensors_read, which reads JSON.
@@ -11,6 +11,7 @@
 #include "api/ops/ops.h"
 
 struct answer;
+struct cloud_file;
 struct cloud_loss;
 
 // ---- tensors.c ------------------------------------------------------------------------------------------------------
@@ -20,7 +21,15 @@ struct cloud_loss;
 // False with an error.
 VX_WARN_UNUSED bool tensors_read(char *bytes, size_t size, struct job_request *request, struct error *error);
 
-// ---- pointcloud2.c --------------------------------------------------------------------------------------------------
+// ---- pcd.c, ply.c, pointcloud2.c, cloudini.c ------------------------------------------------------------------------
+
+// Each reads the header of a format, and checks that the body has all points. False with an error.
+VX_WARN_UNUSED bool pcd_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
+VX_WARN_UNUSED bool ply_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
+VX_WARN_UNUSED bool pointcloud2_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
+VX_WARN_UNUSED bool compressedpointcloud2_read(const char *bytes, size_t size, struct cloud_file *file,
+                                               struct error *error);
+VX_WARN_UNUSED bool cloudini_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
 
 // The hint for a body that begins like a PointCloud2 of ROS 1, which is not read, or of ROS 2, compressed or not. NULL:
 // it does not, or it was sent as that.

@@ -69,7 +69,7 @@ static const struct job_result *ask(const char *most_ms, int ahead_ms, int waits
   pthread_mutex_lock(&hold);
   make(&before, NULL, 0)->spec.done = on_done_held;
   assert_true(jobs_submit(&jobs, &before));
-  while (queue_depth(&jobs.queues[VX_LANE_LONG]) > 0) sched_yield();
+  while (atomic_load(&jobs.queues[VX_LANE_LONG].depth) > 0) sched_yield();
   assert_true(jobs_submit(&jobs, make(&waits, most_ms, ahead_ms)));
   clock_move_ms(waits_ms);
   pthread_mutex_unlock(&hold);
