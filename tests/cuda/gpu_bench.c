@@ -77,7 +77,7 @@ static const struct work {
     {"+ one move", BEFORE("transform&" MOVE), RAW, "", 0, 0},
     {"cylinder", "preset=semantickitti_cylinder3d", RAW, "", 0, 0},
     {"the same, cartesian",
-     "preset=semantickitti_cylinder3d&coordinates=cartesian&point_cloud_range=-50,-50,-4,50,50,2", RAW, "", 0, 0},
+     "preset=semantickitti_cylinder3d&coordinates=xyz&point_cloud_range=-50,-50,-4,50,50,2", RAW, "", 0, 0},
     {"range image", "range_image?preset=semantickitti_rangenet", RAW, "", 0, 10},
     {"range image by rings", "range_image?preset=semantickitti_rangenet&rows=ring&ring=kitti", RAW, "", 0, 0},
     {"serialize, four orders", "serialize?num_features=4&voxel_size=0.05", RAW, "", 0, 0},

@@ -13,7 +13,7 @@ static __device__ uint64_t now(void) {
 }
 
 // All blocks end at the same time: when the first of them has waited for `ns`.
-static __global__ void __launch_bounds__(THREADS) hold_kernel(unsigned long long *end, uint64_t ns) {
+static __global__ void __launch_bounds__(THREADS, 2) hold_kernel(unsigned long long *end, uint64_t ns) {
   uint64_t mine = now() + ns, first = atomicCAS(end, 0ull, (unsigned long long)mine);
   while (now() < (first ? first : mine)) {
   }
