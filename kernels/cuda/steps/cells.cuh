@@ -62,24 +62,31 @@ static __device__ inline uint32_t cuda_claim(const struct cuda_owners &table, co
   }
 }
 
-// Returns the slot of the row's cell. In the end, the slot's row is the first of the cell. `is_same`: whether another
-// row is in the same cell.
+// Of two rows of a cell, the later, and the row before it. CUDA_NO_POINT: there is no other row yet.
+struct cuda_later {
+  uint32_t row, before;
+};
+
+// Claims the row's cell for its first row: returns which row is not the first, if the cell has two. Every row but the
+// first is returned once. `is_same`, and what a row has stored: as for cuda_claim.
 template <typename function>
-static __device__ inline uint32_t cuda_claim_first(const struct cuda_owners &table, const struct cuda_part &part,
-                                                   uint64_t key, uint32_t row, const function &is_same) {
+static __device__ inline struct cuda_later cuda_claim_first(const struct cuda_owners &table,
+                                                            const struct cuda_part &part, uint64_t key, uint32_t row,
+                                                            const function &is_same) {
   unsigned long long claim = (uint64_t)table.use << 32 | row;
+  __threadfence();
   for (uint64_t at = cuda_home_of(table, part, key);; at = cuda_next_slot(part, at)) {
     unsigned long long *slot = (unsigned long long *)&table.slots[part.begin + at];
     uint64_t here = __ldcg(slot);
     if (!cuda_is_owned(table, here)) {
       uint64_t before = atomicCAS(slot, here, claim);
-      if (before == here) return (uint32_t)(part.begin + at);
+      if (before == here) return {CUDA_NO_POINT, CUDA_NO_POINT};
       here = before;
     }
-    if (is_same((uint32_t)here)) {
-      if (row < (uint32_t)here) atomicMin(slot, claim);
-      return (uint32_t)(part.begin + at);
-    }
+    if (!is_same((uint32_t)here)) continue;
+    if (row > (uint32_t)here) return {row, (uint32_t)here};
+    uint32_t other = (uint32_t)atomicMin(slot, claim);
+    return {max(row, other), min(row, other)};
   }
 }
 

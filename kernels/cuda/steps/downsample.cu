@@ -1,8 +1,8 @@
 // Downsample on a GPU (kernels/step_downsample.h): cuda_step_downsample, at the end of this file. All clouds at once.
 //
 // If the first row of each cell stays, whatever its number of rows:
-//   first   Each row finds the slot of its cell, which knows the first of its rows.
-//   drop    Drops the other rows.
+//   first   Each row finds the slot of its cell, which knows the first of its rows so far. Of two rows that meet there,
+//           the later is dropped. So a head may be merged too; the last head of a row is the first row of its cell.
 //
 // Otherwise:
 //   insert  Each row finds the owner of its cell. The cell counts its rows, and knows the first of them.
@@ -34,7 +34,7 @@ struct downsample {
   uint64_t *keys;           // [num_points]: of each row's cell
   struct cuda_cell *cells;  // [num_points]
   uint64_t *ranks;          // [num_points]: the least rank of each cell; NULL if ranks do not matter
-  uint32_t *owners;         // [num_points]: of each row's cell; CUDA_NO_SLOT if the row has no cell. first: slots
+  uint32_t *owners;         // [num_points]: of each row's cell; CUDA_NO_SLOT if the row has no cell
   uint32_t *places;         // [num_points]: number of the cell's rows inserted before each row
   // If there are means; else NULL:
   struct listed *listed;           // [num_points]: of each cell, at its first row
@@ -288,38 +288,26 @@ static __global__ void __launch_bounds__(BLOCK)
   cuda_wait();
   uint64_t thread = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   bool here = thread < r.clouds.num_points;
-  uint32_t row = here ? (uint32_t)thread : 0, slot = CUDA_NO_SLOT;
+  uint32_t row = here ? (uint32_t)thread : 0;
   const float *at = r.points + (uint64_t)row * r.columns;
   bool left = here && cuda_is_left(at[0]);
   uint64_t key = 0;
   bool inside = left && find_key(own.params, at, &key);
   uint32_t all_inside = __ballot_sync(~0u, inside);
   if (inside) {
-    uint32_t peers = __match_any_sync(all_inside, (unsigned long long)key), leader;
+    uint32_t peers = __match_any_sync(all_inside, (unsigned long long)key), lane = threadIdx.x % 32;
     if (r.clouds.count > 1) peers &= __match_any_sync(all_inside, cuda_cloud_of_point(r.clouds, row));
-    leader = __ffs(peers) - 1;
-    if (threadIdx.x % 32 == leader) {
-      slot = cuda_claim_first(
-          own.table, cuda_part_of(own.table, r.clouds, row), key, row,
-          [&](uint32_t other) {
-            uint64_t its_key;
-            return find_key(own.params, r.points + (uint64_t)other * r.columns, &its_key) && its_key == key;
-          });
+    uint32_t leader = __ffs(peers) - 1;
+    if (lane == leader) {
+      own.keys[row] = key;
+      struct cuda_later later = cuda_claim_first(own.table, cuda_part_of(own.table, r.clouds, row), key, row,
+                                                 [&](uint32_t other) { return __ldcg(&own.keys[other]) == key; });
+      if (later.row != CUDA_NO_POINT) cuda_merge(r, later.row, later.before);
+    } else {
+      cuda_merge(r, row, row - lane + leader);
     }
-    slot = __shfl_sync(all_inside, slot, leader);
-  }
-  if (here) own.owners[row] = slot;
-  if (left && !inside) cuda_drop(r, row, VX_FATE_OUT_OF_LATTICE);
-}
-
-static __global__ void __launch_bounds__(BLOCK)
-    drop_later_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own) {
-  cuda_wait();
-  uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  uint32_t slot = row < r.clouds.num_points ? own.owners[row] : CUDA_NO_SLOT;
-  if (slot != CUDA_NO_SLOT) {
-    uint32_t first = (uint32_t)own.table.slots[slot];
-    if (first != row) cuda_merge(r, (uint32_t)row, first);
+  } else if (left) {
+    cuda_drop(r, row, VX_FATE_OUT_OF_LATTICE);
   }
   cuda_end_step(r);
 }
@@ -327,12 +315,11 @@ static __global__ void __launch_bounds__(BLOCK)
 static enum vx_status keep_firsts(struct cuda_chain *chain, const struct vx_downsample *params, struct error *error) {
   struct downsample own = {};
   uint64_t rows = chain->rows.clouds.num_points;
-  unsigned blocks = cuda_blocks(rows, BLOCK);
   own.params = *params;
-  CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { take(arena, &own.owners, rows); }));
+  CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { take(arena, &own.keys, rows); }));
   CUDA_TRY(cuda_take_owners(chain, &own.table, error));
-  CUDA_TRY(cuda_launch("first_kernel", first_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, own));
-  return cuda_launch("drop_later_kernel", drop_later_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, own);
+  return cuda_launch("first_kernel", first_kernel, cuda_blocks(rows, BLOCK), BLOCK, 0, &chain->run, error, chain->rows,
+                     own);
 }
 
 // ---- by number ------------------------------------------------------------------------------------------------------
