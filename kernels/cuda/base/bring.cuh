@@ -1,6 +1,8 @@
 // Brings points from the host's memory as float32 rows, inside a kernel that processes each row.
 //
-// The points are read straight from pinned memory. A few blocks, each reading chunk after chunk, keep the bus busy.
+// The points are read straight from pinned memory. A few blocks, each reading chunk after chunk, keep the bus busy. Rows
+// that a chain left are in place (points == source), so they are only read. A kernel may do this before it waits, so
+// these reads bypass the first-level cache (cuda_wait_in_turn).
 #ifndef VOXELD_CUDA_BRING_CUH
 #define VOXELD_CUDA_BRING_CUH
 
@@ -12,6 +14,8 @@ enum { BRING_BLOCK = 256, BRING_AHEAD = 4 };
 struct location {
   float x, y, z;
 };
+
+static __device__ bool are_in_place(const struct cuda_points &p) { return p.points == p.source; }
 
 // Stores a part of 16 bytes at its place among the points.
 static __device__ void store_part(const struct cuda_points &p, uint64_t part, uint4 bits) {
@@ -47,6 +51,11 @@ static __device__ void bring_rows(const struct cuda_points &p, uint64_t first, u
 
 // Brings a chunk and returns the coordinates of this thread's point. All rows of the chunk are then stored.
 static __device__ struct location bring(const struct cuda_points &p, uint64_t first, uint32_t count) {
+  if (are_in_place(p)) {
+    if (threadIdx.x >= count) return {0.0f, 0.0f, 0.0f};
+    const float *row = p.points + (first + threadIdx.x) * p.columns;
+    return {__ldcg(row), __ldcg(row + 1), __ldcg(row + 2)};
+  }
   if (p.columns == 4 && p.dtype == VX_FLOAT32) {
     float4 row = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (threadIdx.x < count) {

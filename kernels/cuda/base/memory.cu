@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/base/chain.cuh"
+
 #define MEGABYTE ((size_t)1 << 20)
 #define KEPT_BYTES (512 * MEGABYTE)  // of one lane between jobs
 #define KEPT_BLOCK (64 * MEGABYTE)   // of one block, if the lane exceeds KEPT_BYTES
@@ -100,9 +102,16 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
 
 // ---- the arrays of a job --------------------------------------------------------------------------------------------
 
-// Points that the device cannot read in place get a copy. float32 points are copied directly to where the rows go.
+// Points that the device cannot read in place get a copy. float32 points are copied directly to where the rows go. The
+// rows that a chain left are there already.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
   uint64_t values = (uint64_t)run->clouds.num_points * run->columns;
+  const struct cuda_chain *chain = run->lane->chain;
+  if (chain && run->source && (run->source == chain->rows.points || run->source == chain->cylinder)) {
+    run->points = (float *)run->source;
+    run->source_copy = NULL;
+    return;
+  }
   take(arena, &run->points, values);
   if (!run->source && vx_is_narrow(run->dtype)) {
     unsigned char *copy;

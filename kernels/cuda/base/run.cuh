@@ -16,10 +16,10 @@
 //   bev       Makes bev_features from the rows' features.
 //   transfer  Sends the image to the host. Then removes the job's traces from the table, when nobody waits any more.
 //
-// If the device can, a kernel starts before the previous one has ended, and waits for that end (device.cuh). Two
-// kernels read earlier results before they wait: assign reads what insert wrote; the gather reads what number and
-// insert wrote. This is safe because number and assign use cuda_wait_in_turn: the kernel after either starts only when
-// the kernel before it has ended.
+// If the device can, a kernel starts before the previous one has ended, and waits for that end (device.cuh). Some
+// kernels read earlier results before they wait: insert reads the rows that a chain left; assign reads what insert
+// wrote; the gather reads what number and insert wrote. This is safe because number, assign and the last kernel of a
+// chain use cuda_wait_in_turn: the kernel after any of them starts only when the kernel before it has ended.
 //
 // A job that samples continues in fps.cuh, or does only that. Other operations have their own stages (steps.cu,
 // scatter.cu, nms.cu, boxes.cuh) between the copy of the inputs and the transfer of the image.

@@ -129,12 +129,13 @@ static __device__ void tell(const struct cuda_chain_rows &r, uint32_t num_sectio
   for (uint64_t i = threadIdx.x; i < to.num_words; i += BLOCK) to.scans[i] = 0;
 }
 
-// A block counts by step in shared memory. The counts by section go to the device's memory, warp by warp.
+// A block counts by step in shared memory. The counts by section go to the device's memory, warp by warp. Waits in turn,
+// since a voxelization's first kernel reads the rows before its own wait.
 static __global__ void __launch_bounds__(BLOCK)
     count_kernel(const __grid_constant__ struct cuda_chain_rows r,
                  const __grid_constant__ struct cuda_sections sections, const __grid_constant__ struct telling to) {
   __shared__ uint32_t fates[STEP_FATES];
-  cuda_wait();
+  cuda_wait_in_turn();
   for (uint32_t i = threadIdx.x; i < STEP_FATES; i += BLOCK) fates[i] = 0;
   __syncthreads();
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < r.clouds.num_points;
@@ -326,11 +327,15 @@ enum vx_status cuda_points(struct cuda_run *run, struct error *error) {
 
 // ---- all of it ------------------------------------------------------------------------------------------------------
 
+// The steps last until all is counted, or until the operation begins, if it does not wait for that.
 static void add_times(const struct cuda_chain *chain) {
   struct vx_job *job = chain->run.job;
-  const struct cuda_chain_counters *told = &((const struct cuda_device_status *)chain->run.lane->status)->chain;
+  const struct cuda_device_status *status = (const struct cuda_device_status *)chain->run.lane->status;
+  const struct cuda_chain_counters *told = &status->chain;
+  uint64_t begun = status->counters.moments[CUDA_BEGUN];
   job->stage_ns[VX_STAGE_COPY_IN] += (int64_t)(told->ended[0] - told->begun);
-  job->stage_ns[VX_STAGE_STEPS] = (int64_t)(told->counted - told->ended[0]);
+  job->stage_ns[VX_STAGE_STEPS] =
+      (int64_t)((begun != 0 && begun < told->counted ? begun : told->counted) - told->ended[0]);
 }
 
 // The operation runs on the rows that are left, in place of the body.

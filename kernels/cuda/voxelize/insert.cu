@@ -28,11 +28,15 @@ static __device__ void count_up(uint32_t *count, bool is) {
 }
 
 // Lets no later kernel start before the previous job has cleaned up, because the tickets of the scans must be clean.
+//
+// The kernel ahead of a lone cloud in place only counts what a chain did, and waits in turn. So that kernel is not
+// awaited before the end.
 static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct voxel_view v) {
   __shared__ uint32_t outside, strange;
   if (threadIdx.x == 0) outside = strange = 0;
   __syncthreads();
-  cuda_wait_alone();
+  bool is_ready = are_in_place(v) && v.clouds.count == 1;
+  if (!is_ready) cuda_wait_alone();
   if (blockIdx.x == 0 && threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = cuda_now();
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
@@ -61,6 +65,7 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
   __syncthreads();
   if (threadIdx.x == 0 && outside != 0) atomicAdd(&v.counters->out_of_range, outside);
   if (threadIdx.x == 0 && strange != 0) atomicAdd(&v.counters->not_finite, strange);
+  if (is_ready) cuda_wait_alone();
 }
 
 enum vx_status cuda_insert(const struct cuda_run *run, struct error *error) {
