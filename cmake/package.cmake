@@ -23,9 +23,9 @@ if(VOXELD_CUDA_FOUND)
 and on the CPU without one.")
 endif()
 
-# The platform: debian12 and the like or, for a package with its own libraries, the libc that it needs. In a .deb's
-# version the platform sorts below what goes before it. So apt takes a later Debian's package of the same version for
-# newer, and the next version for newer than both.
+# The platform: debian12 and the like or, for a package with its own libraries, the libc that it needs. The version of a
+# .deb ends in ~PLATFORM. So to apt, of two packages of one version the later Debian's is newer, and a package of the
+# next version is newer than both.
 cmake_host_system_information(RESULT distribution QUERY DISTRIB_INFO)
 set(distribution ${distribution_ID}${distribution_VERSION_ID})
 if(NOT distribution_VERSION_ID) # Debian's testing
@@ -58,7 +58,7 @@ endif()
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd-standalone-sysusers | systemd-sysusers") # systemd is the latter too
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd-standalone-sysusers | systemd-sysusers") # systemd provides the latter
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA)

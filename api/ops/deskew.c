@@ -13,7 +13,8 @@ const struct param param_time_field = {
     .type = &value_text,
     .offset = FIELD(time.field),
     .allowed = "a name other than x, y and z",
-    .doc = "the field of a file, or the column of fields, with the times of points; as a column it gets seconds from "
+    .doc = "the field of a file, or the column that fields names, with the points' times; as a column it gets seconds "
+           "from "
            "time_origin",
 };
 
@@ -61,7 +62,7 @@ const struct param param_deskew_twists = {
     .least = 1,
     .most = MOTION_TWISTS_MAX,
     .allowed = "1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons",
-    .doc = "velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t",
+    .doc = "velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to its t",
 };
 
 const struct param param_deskew_reference = {

@@ -53,7 +53,7 @@ void job_request_init(struct job_request *request, enum vx_op op) {
   if (operations[op]->step) chain_init_plain(&request->chain, operations[op]->step->type);
 }
 
-// A copy in the pool; NULL without memory. A list without items stays.
+// A copy in the pool; NULL without memory. Returns a list without items as it is.
 static void *copy_list(struct pool *pool, void *from, int32_t count, size_t item_bytes) {
   if (count == 0) return from;
   void *to = pool_take(pool, (size_t)count * item_bytes);
@@ -183,7 +183,7 @@ static bool check_types(struct job_request *request, struct error *error) {
                       VX_MIN_FEATURES, VX_MAX_FEATURES);
 }
 
-// A file says its types itself, and its numbers are the values.
+// A file says the types of its numbers, and its numbers are not scaled or filtered.
 static bool check_format(const struct job_request *request, struct error *error) {
   const struct column_terms *terms = &request->columns;
   bool raw = request->format == FORMAT_RAW, scalable = raw || request->format == FORMAT_SAFETENSORS;

@@ -31,7 +31,7 @@ extern const struct param param_preset, param_num_features, param_dtype, param_s
     .most = (allowed_tensors), .doc = "tensors to return; without it " text,                                           \
   }
 
-// Which points and voxels are kept. The value of `start` is the default. It is NULL if the model has the default.
+// Which points and voxels are kept. `start` is the default; NULL: the model has the default.
 #define PARAM_MAX_POINTS_BY(member, start)                                                                             \
   {                                                                                                                    \
     .name = "max_points_by", .type = &value_word, .offset = FIELD(member), .words = points_by_words,                   \

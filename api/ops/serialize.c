@@ -64,7 +64,7 @@ static const struct param orders = {
     .type = &value_orders,
     .words = curve_words,
     .initial = "z,z-trans,hilbert,hilbert-trans",
-    .doc = "the curves that order the points, each once; strides pools along the first",
+    .doc = "the curves that order the points, each once; strides uses the first",
 };
 static const struct param depth = {
     .name = "depth",
@@ -72,7 +72,7 @@ static const struct param depth = {
     .offset = SERIALIZE(depth),
     .least = 1,
     .most = VX_MAX_SERIAL_DEPTH,
-    .doc = "bits of a code for each axis; without it, those of 1 + the largest value in grid_coord",
+    .doc = "bits of a code for each axis; without it, as many as 1 + the largest value in grid_coord needs",
 };
 static const struct param grid_origin = {
     .name = "grid_origin",

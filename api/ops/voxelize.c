@@ -78,8 +78,7 @@ static const struct param coordinates = {
     .offset = FIELD(job.params.voxelize.coordinates),
     .words = coordinates_words,
     .initial = "xyz",
-    .doc =
-        "with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range is one of rho, phi, z",
+    .doc = "with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range bounds rho, phi, z",
 };
 static const struct param grid_shape = {
     .name = "grid_shape",

@@ -20,9 +20,10 @@ struct vx_session {
 
 // ---- opening --------------------------------------------------------------------------------------------------------
 
-// One update sets all values, because each update resets the others to their defaults. Rules choose the convolutions:
-// measured times could choose others at the next start, which round differently. The arena grows only by what is
-// requested, so the limit applies to the network and is not used up by the arena's reserves.
+// One update sets all values, because each update resets the others to their defaults. cuDNN chooses algorithms of
+// convolution by rules (HEURISTIC), not by measured times, which could choose algorithms that round differently at the
+// next start. The arena grows only by what is requested, so the limit applies to the network and is not used up by the
+// arena's reserves.
 static bool fill_cuda(const struct ort_api *api, struct ort_cuda_options *cuda, const struct vx_device_stream *stream,
                       struct error *error) {
   char device[16], limit[32];

@@ -50,8 +50,8 @@ static enum outcome refused_in_stop(void) {
   return OUTCOME_NO;
 }
 
-// Replaces libc's function. A new client wakes the thread of a set. The thread that quiesces removes the listening
-// socket from the set only after the set's own thread has done so.
+// Replaces libc's function. When a thread quiesces the library, it is about to remove the listening socket from a set.
+// First a new client wakes the thread that owns the set, and the call waits until that thread has removed the socket.
 static const struct stage *quiesced;
 static pthread_t quiescer;
 static atomic_int taken_out;  // a set, plus 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The wheels of a release, which lie beside the portable .tar.gz, RELEASE_PACKAGE: pip installs them from their files
-# into an empty environment of each Debian. What they need beside, pip gets from PyPI. The wheel for another
-# architecture is unpacked by pip, and its daemon runs under qemu.
+# into an empty environment of each Debian, and gets their requirements from PyPI. The wheel for another architecture is
+# unpacked by pip, and its daemon runs under qemu.
 
 # shellcheck disable=SC2154 # packages.bash sets root, packages, why and the like
 load ../deploy/packages
@@ -37,7 +37,7 @@ has_python() {
   cp "$client" "$server" "$debian/tmp/"
 }
 
-# both_on SUITE: voxeld --demo, and a program whose server it is.
+# both_on SUITE: tests voxeld --demo, and a program that starts a server by voxeld.Server().
 both_on() {
   has_python "$1" "$(dpkg --print-architecture)"
   "${in_debian[@]}" python3 -m venv /opt/fresh

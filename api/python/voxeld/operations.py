@@ -628,8 +628,8 @@ PARAMETERS: List[Parameter] = [
         None,
         "a name other than x, y and z",
         (
-            "the field of a file, or the column of fields, with the times of points; as a column it gets seconds from "
-            "time_origin"
+            "the field of a file, or the column that fields names, with the points' times; as a column it gets seconds"
+            " from time_origin"
         ),
     ),
     Parameter(
@@ -678,7 +678,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons",
-        "velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t",
+        "velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to its t",
     ),
     Parameter(
         "deskew_reference",
@@ -744,7 +744,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "xyz",
         "xyz or cylinder",
-        "with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range is one of rho, phi, z",
+        "with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range bounds rho, phi, z",
     ),
     Parameter(
         "grid_shape",
@@ -1350,7 +1350,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "z,z-trans,hilbert,hilbert-trans",
         "a list of z, z-trans, hilbert, hilbert-trans",
-        "the curves that order the points, each once; strides pools along the first",
+        "the curves that order the points, each once; strides uses the first",
     ),
     Parameter(
         "depth",
@@ -1359,7 +1359,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a whole number from 1 to 16",
-        "bits of a code for each axis; without it, those of 1 + the largest value in grid_coord",
+        "bits of a code for each axis; without it, as many as 1 + the largest value in grid_coord needs",
     ),
     Parameter(
         "grid_origin",
@@ -2885,8 +2885,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
-                seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
+                gets seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -2894,8 +2894,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
-                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
+                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -2908,8 +2908,8 @@ class Operations:
             point_cloud_range: metres; a point is in range if its cell index is inside the grid; allowed:
                 x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
             voxel_size: metres; size of a voxel along x, y and z; allowed: x,y,z, finite, each above 0
-            coordinates: with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range is one
-                of rho, phi, z; default: xyz
+            coordinates: with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range bounds
+                rho, phi, z; default: xyz
             grid_shape: with coordinates=cylinder, in place of voxel_size: the cells along rho, phi, z; points
                 outside go to the outermost cells; allowed: 3 whole numbers from 2 to 65536
             max_points_per_voxel: P: how many points a voxel keeps; 0 = no cap (dynamic voxelization); allowed: a
@@ -3087,8 +3087,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
-                seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
+                gets seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -3096,8 +3096,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
-                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
+                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -3223,8 +3223,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
-                seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
+                gets seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -3232,8 +3232,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
-                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
+                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -3355,8 +3355,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
-                seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
+                gets seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -3364,8 +3364,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
-                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
+                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -3749,8 +3749,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
-                seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
+                gets seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -3758,8 +3758,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
-                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
+                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -3927,8 +3927,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
-                seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
+                gets seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -3936,8 +3936,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
-                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
+                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -4072,8 +4072,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
-                seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
+                gets seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -4081,8 +4081,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
-                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
+                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -4094,10 +4094,10 @@ class Operations:
                 taken as the service takes them.
             voxel_size: metres; edges of the cells; points over 1048575 cells from 0,0,0 are dropped as
                 out_of_lattice; allowed: one number for all axes, or x,y,z, finite, each above 0
-            orders: the curves that order the points, each once; strides pools along the first; default:
+            orders: the curves that order the points, each once; strides uses the first; default:
                 z,z-trans,hilbert,hilbert-trans
-            depth: bits of a code for each axis; without it, those of 1 + the largest value in grid_coord; allowed: a
-                whole number from 1 to 16
+            depth: bits of a code for each axis; without it, as many as 1 + the largest value in grid_coord needs;
+                allowed: a whole number from 1 to 16
             grid_origin: metres; the point whose cell is 0,0,0; points below are out_of_lattice; without it each
                 cloud's least cell is 0,0,0; allowed: x,y,z, finite
             strides: one stage of pooling per number, which joins that many cells along each axis; without it, no
@@ -4243,8 +4243,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
-                seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
+                gets seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -4252,8 +4252,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
-                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
+                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw

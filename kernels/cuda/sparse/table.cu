@@ -23,7 +23,7 @@ static __device__ uint64_t word_of(const struct sparse_level &from, const struct
   return is_there ? sparse_line(from, around.cloud, z, y) * from.words + around.bit / 32 : UINT64_MAX;
 }
 
-// The inputs of each line, from bit 0 on. A line's last bit is empty, so a line's inputs are in it.
+// The inputs of each line, from bit 0 on. The last bit of a line of the grid is empty, so no input is of the next line.
 static __device__ void look_around(const struct sparse_level &from, const struct sparse_window &window,
                                    const struct around &around, uint32_t (&inputs)[LINES]) {
   uint32_t shift = around.bit % 32, wanted = (1u << window.kernel[2]) - 1;
@@ -56,10 +56,10 @@ static __device__ uint32_t first_row(const struct sparse_level &from, uint64_t w
   return from.ranks[word + !is_low] + __popc(bits & ((1u << shift) - 1));
 }
 
-// The class of a row. For a kernel of 3 x 3 x 3 it has 12 bits: for each of the 8 lines beside the row's own, for the
-// left and the right column of the outer planes, and for the left and the right in the row's own plane. A bit is set if
-// the row has an input there. A class only makes tiles alike, so any number below SPARSE_CLASSES is right for other
-// kernels.
+// The class of a row. For a kernel of 3 x 3 x 3 it has 12 bits, and a bit is set if the row has an input at its place.
+// Eight bits are for the lines other than the row's own. Two are for the left and the right side of the two outer
+// planes, and two for the left and the right side of the row's own plane. A class only makes tiles alike, so any number
+// below SPARSE_CLASSES is right for other kernels.
 static __device__ uint32_t class_of(uint32_t mask, const struct sparse_window &window) {
   const uint32_t left = 01111111111 & 0x7FFFFFF, outer = 0x7FC01FF;
   if (window.kernel[0] * window.kernel[1] * window.kernel[2] != 27) return mask % SPARSE_CLASSES;

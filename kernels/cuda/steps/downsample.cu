@@ -62,7 +62,7 @@ static __device__ bool find_key(const struct vx_downsample &params, const float 
   return inside;
 }
 
-// What the row would need as an owner.
+// Sets what the row needs if it becomes the owner of its cell.
 static __device__ void prepare_cell(const struct downsample &own, uint32_t row, uint64_t key) {
   own.keys[row] = key;
   *(uint64_t *)&own.cells[row] = UINT64_MAX;

@@ -97,7 +97,7 @@ def look(daemon):
 
 
 def slopes(second, last):
-    """MB an hour by column, from the median of one list of (seconds, look) to that of another."""
+    """MB an hour by column. `second` and `last` are lists of (seconds, look); the slope is between their medians."""
     (began, before), (ended, after) = (
         (statistics.median(seconds for seconds, _ in part), [look for _, look in part]) for part in (second, last)
     )

@@ -250,7 +250,8 @@ static void tasks_that_helpers_give_up_are_done_again(void **state) {
   check_crews(true);
 }
 
-// Many voxels occur in several segments, and some of them are new there; others are dropped.
+// Compares a cloud that is cut into segments with the same cloud on one thread. A voxel may have points in several
+// segments, or be over the cap.
 static void check_lone(const struct vx_job *asked, int32_t count, int helpers, bool unwilling) {
   struct crew alone = crew_of(0, false, 0), crew = crew_of(helpers, unwilling, (uint64_t)count + (uint64_t)helpers);
   if (run_clouds(&alone, asked, 1, &count) != VX_OK) fail_msg("%s", alone.outcome.error.text);
@@ -348,7 +349,7 @@ static void a_job_is_stopped_between_its_tasks(void **state) {
   }
 }
 
-// A helper that would need more than its lane may keep leaves the task to the job's own lane.
+// If a task needs more scratch than a helper's lane may keep, the helper leaves the task to the job's own lane.
 static void helpers_take_little_scratch(void **state) {
   (void)state;
   enum { LARGE = 2600000 };
