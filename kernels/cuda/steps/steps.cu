@@ -129,8 +129,8 @@ static __device__ void tell(const struct cuda_chain_rows &r, uint32_t num_sectio
   for (uint64_t i = threadIdx.x; i < to.num_words; i += BLOCK) to.scans[i] = 0;
 }
 
-// A block counts by step in shared memory. The counts by section go to the device's memory, warp by warp. Waits in turn,
-// since a voxelization's first kernel reads the rows before its own wait.
+// A block counts by step in shared memory. The counts by section go to the device's memory, warp by warp.
+// Waits in turn, since a voxelization's first kernel reads the rows before its own wait.
 static __global__ void __launch_bounds__(BLOCK)
     count_kernel(const __grid_constant__ struct cuda_chain_rows r,
                  const __grid_constant__ struct cuda_sections sections, const __grid_constant__ struct telling to) {
