@@ -74,13 +74,16 @@ enum {
     "KServe v2: closes a region")                                                                                      \
   X(REGIONS_UNREGISTER, "POST", "/v2/systemsharedmemory/unregister", ROUTE_STATE,                                      \
     "KServe v2: closes all regions of the client")                                                                     \
-  X(CUDA_REGIONS, "GET", "/v2/cudasharedmemory/status", ROUTE_PLAIN,                                                   \
-    "KServe v2: an empty list: no CUDA memory is shared")                                                              \
-  X(CUDA_REGION, "GET", "/v2/cudasharedmemory/region/*/status", ROUTE_PLAIN, "KServe v2: an empty list")               \
-  X(CUDA_REGION_REGISTER, "POST", "/v2/cudasharedmemory/region/*/register", ROUTE_PLAIN, "KServe v2: always refused")  \
-  X(CUDA_REGION_UNREGISTER, "POST", "/v2/cudasharedmemory/region/*/unregister", ROUTE_PLAIN,                           \
-    "KServe v2: does nothing")                                                                                         \
-  X(CUDA_REGIONS_UNREGISTER, "POST", "/v2/cudasharedmemory/unregister", ROUTE_PLAIN, "KServe v2: does nothing")
+  X(CUDA_REGIONS, "GET", "/v2/cudasharedmemory/status", ROUTE_STATE,                                                   \
+    "KServe v2: the GPU-memory regions of the client")                                                                 \
+  X(CUDA_REGION, "GET", "/v2/cudasharedmemory/region/*/status", ROUTE_STATE,                                           \
+    "KServe v2: one GPU-memory region of the client")                                                                  \
+  X(CUDA_REGION_REGISTER, "POST", "/v2/cudasharedmemory/region/*/register", ROUTE_STATE,                               \
+    "KServe v2: opens CUDA memory as a region of the client")                                                          \
+  X(CUDA_REGION_UNREGISTER, "POST", "/v2/cudasharedmemory/region/*/unregister", ROUTE_STATE,                           \
+    "KServe v2: closes a region of GPU memory")                                                                        \
+  X(CUDA_REGIONS_UNREGISTER, "POST", "/v2/cudasharedmemory/unregister", ROUTE_STATE,                                   \
+    "KServe v2: closes all GPU-memory regions of the client")
 
 enum endpoint {
 #define X(endpoint, method, path, op, doc) ENDPOINT_##endpoint,

@@ -192,8 +192,8 @@ struct vx_caller {
   // from vx_backend.host_alloc, aligned to VX_TENSOR_ALIGNMENT. If it returns a status other than VX_OK, the run
   // returns that status. The job's counts and row_counts are filled before the call.
   //
-  // If the backend can pin and the job has rows, the memory may come from host_pin, with any alignment: for the whole
-  // block, with the job's `pinned` set, or for single tensors, with its `output_ptrs` set. An operation that needs a
+  // If the backend can pin and the job has rows, the memory may come from host_pin, or from block_open of the lane's
+  // device, with any alignment: for the whole block, with the job's `pinned` set, or for single tensors, with its `output_ptrs` set. An operation that needs a
   // detector leaves `output_ptrs` NULL.
   enum vx_status (*output)(void *ctx, const struct vx_layout *layout, void **block, struct error *error);
   // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. The lane frees the excess before the run
@@ -236,8 +236,9 @@ struct vx_job {
   const int32_t *sample_counts;  // [num_clouds], 0 or more each; may be NULL if nothing is sampled
   const struct vx_caller *caller;
   void *ctx;
-  bool pinned;  // points or block may lie in memory of host_pin, which only the device touches; `output` may set it
-  // [VX_TENSOR_COUNT], or NULL: memory of host_pin for single tensors. `output` may set it. Tensors with a NULL pointer
+  // Points or block may lie in memory of host_pin or block_open, which only the device touches. `output` may set it.
+  bool pinned;
+  // [VX_TENSOR_COUNT], or NULL: memory of host_pin or block_open for single tensors. `output` may set it. Tensors with a NULL pointer
   // are in the block, as vx_layout_pack lays them out.
   void *const *output_ptrs;
   // Other workers that could do tasks of the job when its run begins. The size of the tasks follows from this number,
@@ -263,6 +264,20 @@ struct vx_description {
   int compute_capability;  // 90 for 9.0; 0 on a CPU
   bool integrated;         // a GPU that shares the host's memory, such as a Jetson
 };
+
+// Device memory that another process has allocated, as the driver knows it.
+struct vx_block {
+  char *memory;  // its beginning, for the device alone
+  size_t bytes;
+};
+enum { VX_HANDLE_SIZE = 64 };  // bytes of the handle by which a process hands over such memory
+
+// Bytes of a block to copy to the host: from byte `from` of the memory to byte `to`.
+struct vx_piece {
+  uint64_t from;
+  uint32_t to, bytes;
+};
+enum { VX_MAX_PIECES = 2304, VX_MAX_PIECES_BYTES = 768 << 10 };  // of one copy
 
 struct vx_backend {
   const char *name;  // "cpu", "cuda"
@@ -299,6 +314,20 @@ struct vx_backend {
   VX_WARN_UNUSED enum vx_status (*host_pin)(struct vx_device *device, void *memory, size_t bytes, struct error *error);
   // Returns false if a device may still use these addresses. Then the pages must stay mapped.
   VX_WARN_UNUSED bool (*host_unpin)(struct vx_device *device, void *memory);
+
+  // Opens a block of this device's memory by its handle, [VX_HANDLE_SIZE]. The block stays as it is until block_close,
+  // even if its owner frees it or ends. Opened twice, it has the same address. NULL: the backend has no such memory.
+  VX_WARN_UNUSED enum vx_status (*block_open)(struct vx_device *device, const void *handle, struct vx_block *block,
+                                              struct error *error);
+  // No kernel may use the block any more.
+  void (*block_close)(struct vx_device *device, void *memory);
+  // Copies between a block and the host's memory, and waits for the end of the copy.
+  VX_WARN_UNUSED enum vx_status (*block_copy)(struct vx_device *device, void *to, const void *from, size_t bytes,
+                                              struct error *error);
+  // Copies many small pieces of a block of the lane's device to `out`, while the lane's job may run. They lie one after
+  // the other in `out`; at most VX_MAX_PIECES with VX_MAX_PIECES_BYTES.
+  VX_WARN_UNUSED enum vx_status (*block_sample)(struct vx_lane *lane, const void *memory, const struct vx_piece *piece,
+                                                int32_t count, char *out, struct error *error);
 };
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "kernels/half.h"
+#include "kernels/kernels.h"
 #include "kernels/tensor.h"
 
 struct points_view {
@@ -26,6 +27,19 @@ static inline const char *view_bytes(const struct points_view *view, uint64_t at
   if (!view->read) return (const char *)view->points->data + at;
   return view->read(view->ctx, at, bytes, room) ? room : NULL;
 }
+
+// Bytes of points that are read all at once, because reading them one after the other takes too long. A first look notes
+// which bytes it would read, and sees zeros; a second look has the bytes.
+enum { LOOK_BYTES = 64 << 10 };  // a look that needs more sees less
+struct look_sample {
+  int32_t count, next;  // pieces; the piece to read next
+  struct vx_piece piece[VX_MAX_PIECES];
+  char bytes[LOOK_BYTES];
+};
+
+// For points_view.read, with the sample as its `ctx`.
+bool look_note(void *sample, uint64_t at, size_t bytes, char *out);
+bool look_read(void *sample, uint64_t at, size_t bytes, char *out);
 
 // The value of number `index`, which may lie at any byte.
 static inline float value_of(enum vx_dtype dtype, const char *values, int64_t index) {

@@ -6,11 +6,13 @@
 #include "api/base/json.h"
 #include "api/base/json_write.h"
 
+const char *const region_kinds[] = {"system", "cuda"};
+
 static bool read_number(const json_t *root, const char *name, json_int_t least, uint64_t *number, struct error *error) {
   const json_t *value = json_object_get(root, name);
   *number = (uint64_t)json_integer_value(value);  // 0 if the member is missing
   if (value ? json_is_integer(value) && json_integer_value(value) >= least : least == 0) return true;
-  return error_refuse(error, ERROR_BAD_BODY, name, "%s is not a number of bytes from %lld on", name, (long long)least);
+  return error_refuse(error, ERROR_BAD_BODY, name, "%s is not a number from %lld on", name, (long long)least);
 }
 
 static bool read_key(const json_t *root, char *key, struct error *error) {
@@ -22,16 +24,50 @@ static bool read_key(const json_t *root, char *key, struct error *error) {
   return true;
 }
 
-bool region_terms_read(const char *name, const char *json, size_t size, struct region_terms *terms,
-                       struct error *error) {
+// Reads base64 (RFC 4648); skips white space, which some encoders add. Returns the number of bytes; -1: the text is not
+// base64, or has more bytes than `most`.
+static int read_base64(const char *text, size_t length, unsigned char *bytes, int most) {
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  unsigned bits = 0;
+  int count = 0, bit_count = 0;
+  for (size_t i = 0; i < length && text[i] != '='; i++) {
+    const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
+    if (text[i] == '\n' || text[i] == '\r' || text[i] == ' ') continue;
+    if (!digit) return -1;
+    bits = (bits << 6 | (unsigned)(digit - digits)) & 0xFFFFFF;
+    bit_count += 6;
+    if (bit_count < 8) continue;
+    bit_count -= 8;
+    if (count == most) return -1;
+    bytes[count++] = (unsigned char)(bits >> bit_count);
+  }
+  return count;
+}
+
+static bool read_handle(const json_t *root, unsigned char *handle, struct error *error) {
+  const json_t *value = json_object_get(json_object_get(root, "raw_handle"), "b64");
+  const char *text = json_string_value(value);
+  return (text && read_base64(text, json_string_length(value), handle, VX_HANDLE_SIZE) == VX_HANDLE_SIZE) ||
+         error_refuse(error, ERROR_BAD_BODY, "raw_handle",
+                      "raw_handle has no member b64 with the base64 of a handle, which has %d bytes", VX_HANDLE_SIZE);
+}
+
+static bool read_memory(const json_t *root, struct region_terms *terms, struct error *error) {
+  if (terms->kind == REGION_SYSTEM) return read_key(root, terms->key, error);
+  return read_handle(root, terms->handle, error) && read_number(root, "device_id", 0, &terms->gpu, error);
+}
+
+bool region_terms_read(enum region_kind kind, const char *name, const char *json, size_t size,
+                       struct region_terms *terms, struct error *error) {
   struct json_document document;
+  *terms = (struct region_terms){.kind = kind};
   if (!region_name_set(terms->name, name, strlen(name)))
     return error_refuse(error, ERROR_BAD_REQUEST, "name",
                         "the region's name is '%.80s'; allowed: 1 to %d bytes that can be printed", name,
                         REGION_NAME_SIZE - 1);
   if (!json_open_sent(&document, "the body's JSON", json, size, NULL, error)) return false;
   const json_t *root = document.root;
-  bool good = read_key(root, terms->key, error) && read_number(root, "offset", 0, &terms->offset, error) &&
+  bool good = read_memory(root, terms, error) && read_number(root, "offset", 0, &terms->offset, error) &&
               read_number(root, "byte_size", 1, &terms->bytes, error);
   json_close(&document);
   return good;
@@ -50,5 +86,9 @@ bool region_ref_read(const json_t *parameters, struct region_ref *ref, struct er
 }
 
 void region_terms_write(const struct region_terms *terms, struct text *out) {
+  if (terms->kind == REGION_CUDA) {
+    json_printf(out, "{name:%s device_id:%lu byte_size:%lu}", terms->name, terms->gpu, terms->bytes);
+    return;
+  }
   json_printf(out, "{name:%s key:%s offset:%lu byte_size:%lu}", terms->name, terms->key, terms->offset, terms->bytes);
 }

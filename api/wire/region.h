@@ -1,5 +1,5 @@
-// Regions of shared memory in JSON, as in Triton's extension system_shared_memory: the terms that a client registers,
-// and the parts that a client names. Any thread.
+// Regions of shared memory in JSON, as in Triton's extensions system_shared_memory and cuda_shared_memory: the terms that
+// a client registers, and the parts that a client names. Any thread.
 #ifndef VOXELD_WIRE_REGION_H
 #define VOXELD_WIRE_REGION_H
 
@@ -7,18 +7,26 @@
 
 #include "api/base/problem.h"
 #include "api/params/region.h"
+#include "kernels/kernels.h"
 
+enum region_kind { REGION_SYSTEM, REGION_CUDA, REGION_KINDS };
+extern const char *const region_kinds[REGION_KINDS];  // their names
 enum { REGION_KEY_SIZE = 256 };
 
 struct region_terms {
+  enum region_kind kind;
   char name[REGION_NAME_SIZE];
-  char key[REGION_KEY_SIZE];  // the name for shm_open, with or without the leading slash
-  uint64_t offset, bytes;     // the part of the memory that is the region; each below 2^63
+  char key[REGION_KEY_SIZE];  // of system memory: the name for shm_open, with or without the leading slash
+  // Of CUDA memory: the number of the GPU, and the handle of the memory, which is the only proof of its owner's consent.
+  // So it is never written.
+  uint64_t gpu;
+  unsigned char handle[VX_HANDLE_SIZE];
+  uint64_t offset, bytes;  // the part of the memory that is the region; each below 2^63
 };
 
 // Reads the terms of the region `name` from JSON. False with an error.
-PARAM_WARN_UNUSED bool region_terms_read(const char *name, const char *json, size_t size, struct region_terms *terms,
-                                         struct error *error);
+PARAM_WARN_UNUSED bool region_terms_read(enum region_kind kind, const char *name, const char *json, size_t size,
+                                         struct region_terms *terms, struct error *error);
 // Reads a part of a region from the parameters of a tensor (shared_memory_region, shared_memory_byte_size and
 // shared_memory_offset). False with an error.
 PARAM_WARN_UNUSED bool region_ref_read(const json_t *parameters, struct region_ref *ref, struct error *error);

@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #include "kernels/backends.h"
+#include "kernels/cuda/base/block.cuh"
 #include "kernels/cuda/base/host.cuh"
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/boxes/boxes.cuh"
@@ -98,6 +99,7 @@ static void close_lane(struct vx_lane *lane) {
   cuda_free_all(lane);
   (void)cudaFreeHost((void *)lane->status);
   (void)cudaFreeHost(lane->commands);
+  (void)cudaFreeHost(lane->samples);
   if (lane->stream) (void)cudaStreamDestroy(lane->stream);
   (void)cudaGetLastError();
   free(lane);
@@ -219,6 +221,10 @@ static constexpr struct vx_backend backend() {
   table.host_free = free_host;
   table.host_pin = cuda_pin;
   table.host_unpin = cuda_unpin;
+  table.block_open = cuda_open_block;
+  table.block_close = cuda_close_block;
+  table.block_copy = cuda_copy_block;
+  table.block_sample = cuda_sample_block;
   return table;
 }
 

@@ -49,6 +49,8 @@ const struct option options_table[] = {
      "TLS versions and ciphers, as a GnuTLS priority string"},
     {WORD(allow_shared_memory, flag_words), "no",
      "let clients on loopback or a Unix socket register POSIX shared memory (/dev/shm) for points and answers"},
+    {WORD(allow_cuda_shared_memory, flag_words), "no",
+     "let clients on loopback or a Unix socket register GPU memory by CUDA's handles for points and answers"},
     {TEXT(shared_memory_prefix), "voxeld",
      "prefixes, separated by commas, with which the keys of shared memory must begin; over TCP, if clients show tokens "
      "or certificates, keys must begin with PREFIX:NAME:, where NAME is the user"},

@@ -19,8 +19,8 @@ struct options {
   int32_t allow_anonymous;                // bool
   int32_t compress_answers;               // bool
   char token_file[1024];
-  int32_t allow_shared_memory;      // bool
-  char shared_memory_prefix[1024];  // see objects.h
+  int32_t allow_shared_memory, allow_cuda_shared_memory;  // bool
+  char shared_memory_prefix[1024];                        // see objects.h
   int64_t shared_memory_pinned_bytes;
   char trusted_proxies[1024];  // see proxies_read
   char allowed_hosts[1024];    // see hosts_have

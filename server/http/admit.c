@@ -234,7 +234,7 @@ static bool check_regions(struct request *request) {
   struct job *job = &request->job;
   job->spec.local = request_is_local(request);
   if (!job->asked.points_region.name[0] && !job->asked.output_region.name[0]) return true;
-  if (!regions_allow(job->services->regions, job->spec.local, &request->error)) return false;
+  if (!regions_allow(job->services->regions, REGION_KINDS, job->spec.local, &request->error)) return false;
   if (!job->asked.points_region.name[0] || request->body_bytes == 0) return true;
   return error_refuse(&request->error, ERROR_BAD_BODY, "points_region",
                       "the points are in points_region; allowed: an empty body, with Content-Length: 0");

@@ -40,6 +40,7 @@ struct page_header {
 struct page {
   const char *name;        // replaces the name in `page_asked`; NULL: the name comes from the path
   const char *text;        // for a `write` that writes nothing else
+  bool of_gpu;             // it concerns regions of GPU memory, not of shared memory
   const char *media_type;  // NULL: `media_type_of` has it
   const char *(*media_type_of)(const char *name);
   const char *(*tag_of)(const char *name);  // the page's ETag; no ETag if this or its result is NULL

@@ -126,6 +126,8 @@ struct sink {
 
 // The part of a job that uses regions of shared memory (shared.h).
 struct job_shared {
+  const struct device *gpu;   // its memory has parts of regions; NULL: none has
+  struct vx_lane *lane;       // of that GPU, if it runs the job
   struct region_part source;  // of the points, until they are copied
   int sinks, in_place;        // how many sinks there are; how many a GPU writes (every sink that gets bytes, or none)
   int copied;                 // parts copied from or to regions
@@ -185,6 +187,9 @@ struct job_choice {
 
 // Makes a job that holds nothing and has no result. The memory of a new job must be zeros.
 void job_init(struct job *job, struct job_services *services);
+
+// The GPU whose memory the job uses in place. NULL: any GPU may run the job.
+static inline const struct device *job_gpu(const struct job *job) { return job->shared ? job->shared->gpu : NULL; }
 
 static inline char *job_body(const struct job *job) { return job->held.input->data + job->spec.lead; }
 

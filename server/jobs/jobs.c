@@ -129,7 +129,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   if (placement) placement_init(placement, &jobs->devices.working, jobs->workers.running, options->workers);
   jobs->queues[VX_LANE_LONG].placement = placement;
   helpers_init(&jobs->helpers, &jobs->devices, jobs->queues, jobs->workers.running, options->workers);
-  return regions_init(&jobs->regions, options, clients, error) &&
+  return regions_init(&jobs->regions, options, &jobs->devices, clients, error) &&
          small_start(&jobs->small, options, &jobs->devices, error) &&
          workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, placement, &jobs->helpers, error);
 }

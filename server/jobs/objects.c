@@ -1,6 +1,7 @@
 // See objects.h.
 #include "server/jobs/objects.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,6 @@
 #include <unistd.h>
 
 #include "api/base/json_write.h"
-#include "api/wire/region.h"
 #include "server/clients/access.h"
 
 // ---- keys -----------------------------------------------------------------------------------------------------------
@@ -63,14 +63,9 @@ static bool write_beginning(const char **prefix, const char *own, struct text *o
   return **prefix;
 }
 
-static bool check_key(const struct options *options, const struct object_asker *asker, const char *key,
-                      struct error *error) {
-  char own[OWN_SIZE], beginnings[256];
+static bool check_key(const struct options *options, const char *own, const char *key, struct error *error) {
+  char beginnings[256];
   struct text text = text_over(beginnings, sizeof beginnings);
-  if (!write_own(options, asker, own))
-    return error_refuse(error, ERROR_NO_SHARED_MEMORY, NULL,
-                        "over TCP, this server shares memory only with clients that show a token or a certificate; "
-                        "others may use a Unix socket");
   if (may_begin(options, own, key + strspn(key, "/"))) return true;
   for (const char *prefix = options->shared_memory_prefix; write_beginning(&prefix, own, &text);) text_put(&text, ",");
   return error_refuse(error, ERROR_BAD_REQUEST, "key", "the key is '%.80s'; allowed: keys that begin with one of %s%s",
@@ -124,16 +119,106 @@ static int open_key(const char *key) {
   return shm_open(name, O_RDWR | O_NONBLOCK, 0);
 }
 
-bool object_open(const struct options *options, const struct object_asker *asker, const char *key,
-                 struct object *object, struct error *error) {
+static bool open_file(const struct options *options, const struct object_asker *asker, const char *own, const char *key,
+                      struct object *object, struct error *error) {
   struct stat status;
-  object->fd = -1;
-  if (!check_key(options, asker, key, error)) return false;
+  if (!check_key(options, own, key, error)) return false;
   object->fd = open_key(key);
   if (object->fd < 0 || fstat(object->fd, &status) != 0 || !is_allowed(&status, asker->address))
     return refuse_key(error, key);
   object->device = status.st_dev;
   object->inode = status.st_ino;
   object->bytes = (uint64_t)status.st_size;
+  return true;
+}
+
+static bool open_block(const struct devices *devices, const struct region_terms *terms, struct object *object,
+                       struct error *error) {
+  const struct device *gpu = NULL;
+  struct vx_block block;
+  for (int i = 0; i < devices->count; i++)
+    if ((uint64_t)devices->gpu[i].index == terms->gpu) gpu = &devices->gpu[i];
+  if (!devices->count || (gpu && gpu->description.integrated))
+    return error_refuse(error, ERROR_NO_SHARED_MEMORY, NULL, "this server shares no GPU memory: %s",
+                        gpu ? "its GPU has no memory of its own" : "it has no GPU");
+  if (!gpu)
+    return error_refuse(error, ERROR_BAD_REQUEST, "device_id", "this server does not use the GPU %llu (--devices)",
+                        (unsigned long long)terms->gpu);
+  if (gpu->backend->block_open(gpu->handle, terms->handle, &block, error) != VX_OK) {
+    (void)error_prefix(error, "the handle of GPU memory cannot be opened: ");
+    error->kind = ERROR_BAD_REQUEST;
+    return error_blame(error, "raw_handle");
+  }
+  object->gpu = gpu;
+  object->block = block.memory;
+  object->bytes = block.bytes;
+  return true;
+}
+
+bool object_open(const struct options *options, const struct devices *devices, const struct object_asker *asker,
+                 const struct region_terms *terms, struct object *object, struct error *error) {
+  char own[OWN_SIZE];
+  *object = (struct object){.fd = -1};
+  if (!write_own(options, asker, own))
+    return error_refuse(error, ERROR_NO_SHARED_MEMORY, NULL,
+                        "over TCP, this server shares memory only with clients that show a token or a certificate; "
+                        "others may use a Unix socket");
+  return terms->kind == REGION_CUDA ? open_block(devices, terms, object, error)
+                                    : open_file(options, asker, own, terms->key, object, error);
+}
+
+void object_close(struct object *object) {
+  if (object->fd >= 0) (void)close(object->fd);
+  if (object->gpu) object->gpu->backend->block_close(object->gpu->handle, object->block);
+}
+
+bool object_is_unlinked(const struct object *object) {
+  struct stat status;
+  return object->fd >= 0 && fstat(object->fd, &status) == 0 && status.st_nlink == 0;
+}
+
+bool object_is_same(const struct object *one, const struct object *other) {
+  return one->gpu == other->gpu && one->block == other->block && one->device == other->device &&
+         one->inode == other->inode;
+}
+
+// ---- copying --------------------------------------------------------------------------------------------------------
+
+static const char shortened[] = "its owner has shortened the memory since it was registered";
+
+static bool refuse_copy(struct error *error, const char *reason) {
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "%s", reason);
+}
+
+static bool copy_block(const struct object *object, void *to, const void *from, size_t bytes, struct error *error) {
+  return bytes == 0 || object->gpu->backend->block_copy(object->gpu->handle, to, from, bytes, error) == VX_OK;
+}
+
+bool object_read(const struct object *object, uint64_t at, size_t bytes, char *out, struct error *error) {
+  if (object->gpu) return copy_block(object, out, object->block + at, bytes, error);
+  while (bytes > 0) {
+    ssize_t got = pread(object->fd, out, bytes, (off_t)at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return refuse_copy(error, got < 0 ? strerror(errno) : shortened);
+    out += got;
+    at += (uint64_t)got;
+    bytes -= (size_t)got;
+  }
+  return true;
+}
+
+// Checks the size first, because writing beyond the end would lengthen the memory again.
+bool object_write(const struct object *object, uint64_t at, const char *data, size_t bytes, struct error *error) {
+  struct stat status;
+  if (object->gpu) return copy_block(object, object->block + at, data, bytes, error);
+  if (fstat(object->fd, &status) != 0 || (uint64_t)status.st_size < at + bytes) return refuse_copy(error, shortened);
+  while (bytes > 0) {
+    ssize_t put = pwrite(object->fd, data, bytes, (off_t)at);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return refuse_copy(error, put < 0 ? strerror(errno) : "it takes no more");
+    data += put;
+    at += (uint64_t)put;
+    bytes -= (size_t)put;
+  }
   return true;
 }

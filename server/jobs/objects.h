@@ -1,6 +1,6 @@
-// Objects: POSIX shared memory (shm_open), which clients name by keys. This module decides who may open which object.
+// Objects: memory that clients share. This module decides who may open which object, and copies their bytes.
 //
-// A key begins with one of the operator's prefixes. A second rule depends on how the server knows the client:
+// Clients name POSIX shared memory (shm_open) by keys. A key begins with one of the operator's prefixes. A second rule depends on how the server knows the client:
 //   - On a Unix socket, by its user id: the object must belong to that user. So the daemon opens nothing that the
 //     client could not open itself. A client that is root gets nothing more, because it may have given up the right to
 //     open files.
@@ -9,22 +9,29 @@
 //     user. A client without a name may have no key.
 //   - Over TCP, without users: all processes on this machine are one client, and there is no further rule.
 //
-// The owner of an object may shorten it, write to it, unlink it or hold a lease on it at any time. I/O threads open
+// The owner of such an object may shorten it, write to it, unlink it or hold a lease on it at any time. I/O threads open
 // objects; an owner cannot make them wait.
+//
+// Clients name blocks of GPU memory by CUDA's handles. Only the owner can make a handle, so whoever shows it may open the
+// block. A block stays whole until it is closed, whatever its owner does. Opening one waits for the driver, about 0.1 ms.
 #ifndef VOXELD_OBJECTS_H
 #define VOXELD_OBJECTS_H
 
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "api/wire/region.h"
 #include "kernels/kernels.h"
 #include "server/config/options.h"
+#include "server/jobs/devices.h"
 
 struct object {
-  int fd;        // -1: none
-  dev_t device;  // identifies the object, with `inode`
+  int fd;        // of shared memory; -1: none
+  dev_t device;  // identifies the file, with `inode`
   ino_t inode;
-  uint64_t bytes;  // its size when it was opened
+  const struct device *gpu;  // of a block; NULL: none
+  char *block;               // its address, for this GPU alone
+  uint64_t bytes;            // its size when it was opened
 };
 
 // Who asks for an object.
@@ -33,10 +40,21 @@ struct object_asker {
   const char *address;  // of the client itself, not of a proxy
 };
 
-// Opens the object of that key. False with an error: there is none, or the asker may not have it. The caller closes
-// `fd` in both cases, if there is one. Closing may take long, because the last to close an object frees its memory.
-VX_WARN_UNUSED bool object_open(const struct options *options, const struct object_asker *asker, const char *key,
+// Opens the object that the terms name. False with an error: there is none, or the asker may not have it. The caller
+// closes the object in both cases.
+VX_WARN_UNUSED bool object_open(const struct options *options, const struct devices *devices,
+                                const struct object_asker *asker, const struct region_terms *terms,
                                 struct object *object, struct error *error);
+// May take long, because the last to close an object frees its memory.
+void object_close(struct object *object);
+// Whether nobody but the daemon can still have it: it was unlinked. A block does not show that.
+bool object_is_unlinked(const struct object *object);
+bool object_is_same(const struct object *one, const struct object *other);
+
+// Copy `bytes` bytes from or to byte `at` of the object. False with an error.
+VX_WARN_UNUSED bool object_read(const struct object *object, uint64_t at, size_t bytes, char *out, struct error *error);
+VX_WARN_UNUSED bool object_write(const struct object *object, uint64_t at, const char *data, size_t bytes,
+                                 struct error *error);
 // Writes the beginnings that the asker's keys may have, as strings of a JSON array.
 void object_keys_write(const struct options *options, const struct object_asker *asker, struct text *out);
 

@@ -57,24 +57,56 @@ static enum target target_of(const struct queue_waiter *waiter) {
   return waiter->device == QUEUE_CPU ? TARGET_CPU : TARGET_GPU;
 }
 
-// The waiter that should get the client's next job. NULL: no waiter should get it now.
-static struct queue_waiter *choose(const struct queue *queue, const struct client *client) HOLDS(queue->lock) {
+// Whether the job must run on a certain GPU, which works.
+static bool needs_gpu(const struct job *job) { return job_gpu(job) && device_state(job_gpu(job)) == DEVICE_WORKING; }
+
+// The waiter of the GPU that the job needs. NULL: none waits.
+static struct queue_waiter *waiter_of(const struct queue *queue, const struct job *job) HOLDS(queue->lock) {
+  const atomic_llong *load = &job_gpu(job)->load;
+  if (queue->awake && queue->awake->load == load) return queue->awake;
+  for (int device = QUEUE_GPU; device < queue->devices; device++)
+    if (queue->idle[device] && queue->idle[device]->load == load) return queue->idle[device];
+  return NULL;
+}
+
+// The waiter that should get the client's job. NULL: no waiter should get it now.
+static struct queue_waiter *choose(const struct queue *queue, const struct client *client, const struct job *job)
+    HOLDS(queue->lock) {
   struct queue_waiter *on_gpu = queue->awake, *on_cpu = queue->idle[QUEUE_CPU];
+  if (needs_gpu(job)) return waiter_of(queue, job);
   for (int device = QUEUE_GPU; device < queue->devices; device++) on_gpu = less_loaded(on_gpu, queue->idle[device]);
   if (!has_targets(queue)) return less_loaded(on_gpu, on_cpu);
   const bool is_free[TARGETS] = {[TARGET_GPU] = on_gpu, [TARGET_CPU] = on_cpu};
-  const struct job *job = client->jobs[queue->use].head;
   enum target target = placement_choose(queue->placement, &job->cost, part_ahead(queue, client), is_free);
   return target == TARGET_GPU ? on_gpu : target == TARGET_CPU ? on_cpu : NULL;
 }
 
+// Whether the waiter may get the client's job. If `*waiter` is NULL, sets it to the waiter that should get the job.
+static bool suits(const struct queue *queue, const struct client *client, const struct job *job,
+                  struct queue_waiter **waiter) HOLDS(queue->lock) {
+  if (!*waiter) return (*waiter = choose(queue, client, job));
+  return queue->closed || !needs_gpu(job) || (*waiter)->load == &job_gpu(job)->load;
+}
+
+// The job before the client's first job that can run now. Jobs that wait for their GPU let others pass. NULL: there is
+// no such job, or it is the first, as `*job` says.
+static struct job *find_job(const struct queue *queue, const struct client *client, struct queue_waiter **waiter,
+                            struct job **job) HOLDS(queue->lock) {
+  struct job *before = NULL;
+  *job = client->jobs[queue->use].head;
+  while (*job && !suits(queue, client, *job, waiter)) {
+    before = *job;
+    *job = needs_gpu(before) ? before->next : NULL;
+  }
+  return before;
+}
+
 // Removes the first client that may run a job from the list of turns. NULL: there is none. If `*waiter` is NULL, sets
 // it to the waiter that should get the job.
-static struct client *take_client(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter)
-    HOLDS(queue->lock) {
-  const struct queue_waiter *given = *waiter;
+static struct client *take_client(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter,
+                                  struct job **job_before, struct job **job) HOLDS(queue->lock) {
   struct client *before = NULL, *client = queue->first;
-  while (client && !(may_run(queue, client, now_ns) && (given || (*waiter = choose(queue, client))))) {
+  while (client && !(may_run(queue, client, now_ns) && (*job_before = find_job(queue, client, waiter, job), *job))) {
     before = client;
     client = client->jobs[queue->use].next;
   }
@@ -123,11 +155,12 @@ static void leave(struct queue *queue, const struct job *job) HOLDS(queue->lock)
 // Takes the next job, or NULL. The client's next turn comes after the turns of all others. `*waiter` is as for
 // take_client.
 static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter) HOLDS(queue->lock) {
-  struct client *client = take_client(queue, now_ns, waiter);
+  struct job *before, *job;
+  struct client *client = take_client(queue, now_ns, waiter, &before, &job);
   if (!client) return NULL;
   struct client_jobs *jobs = &client->jobs[queue->use];
-  struct job *job = jobs->head;
-  jobs->head = job->next;
+  *(before ? &before->next : &jobs->head) = job->next;
+  if (!job->next) jobs->tail = before;
   if (jobs->head) append_client(queue, client);
   (*waiter)->counted = !has_targets(queue) || target_of(*waiter) == TARGET_GPU;
   jobs->running += (*waiter)->counted;
@@ -181,7 +214,7 @@ static void hand_over(struct queue *queue, int64_t now_ns) HOLDS(queue->lock) {
 static bool is_wanted(const struct queue *queue, const struct job *job, int64_t now_ns) HOLDS(queue->lock) {
   const struct client *client = job->client;
   return !queue->placement ||
-         (client->jobs[queue->use].head == job && may_run(queue, client, now_ns) && choose(queue, client) != NULL);
+         (client->jobs[queue->use].head == job && may_run(queue, client, now_ns) && choose(queue, client, job) != NULL);
 }
 
 bool queue_push(struct queue *queue, struct job *job) {

@@ -1,11 +1,8 @@
 // See regions.h.
 #include "server/jobs/regions.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "api/base/json_write.h"
 #include "server/base/clock.h"
@@ -26,10 +23,14 @@ struct region {
 
 static const int64_t tick_ns = 60 * NS_PER_S, left_ns = 600 * NS_PER_S;
 
-bool regions_allow(const struct regions *regions, bool local, struct error *error) {
-  if (!regions->allowed)
+bool regions_allow(const struct regions *regions, enum region_kind kind, bool local, struct error *error) {
+  const struct options *options = regions->options;
+  const int32_t allowed[] = {options->allow_shared_memory, options->allow_cuda_shared_memory, regions->allowed};
+  bool of_gpu = kind == REGION_CUDA;
+  if (!allowed[kind])
     return error_refuse(error, ERROR_NO_SHARED_MEMORY, NULL,
-                        "this server shares no memory; its operator can allow that (--allow-shared-memory yes)");
+                        "this server shares no %smemory; its operator can allow that (--allow-%sshared-memory yes)",
+                        of_gpu ? "GPU " : "", of_gpu ? "cuda-" : "");
   return local || error_refuse(error, ERROR_NO_SHARED_MEMORY, NULL,
                                "memory is shared only with clients on loopback or a Unix socket, without a proxy");
 }
@@ -67,12 +68,13 @@ static struct region *find(const struct regions *regions, const struct client *c
   return region;
 }
 
-bool regions_unregister(struct regions *regions, const struct client *client, const char *name, struct error *error) {
+bool regions_unregister(struct regions *regions, const struct client *client, enum region_kind kind, const char *name,
+                        struct error *error) {
   char written[REGION_NAME_SIZE] = "";
   lock_acquire(&regions->lock);
   for (struct region *region = regions->first, *next; region; region = next) {
     next = region->next;
-    if (!is_of(region, client, name)) continue;
+    if (region->terms.kind != kind || !is_of(region, client, name)) continue;
     if (region->writers) memcpy(written, region->terms.name, sizeof written);
     if (region->listed) unlist(regions, region);
   }
@@ -83,15 +85,14 @@ bool regions_unregister(struct regions *regions, const struct client *client, co
                       written);
 }
 
-// Removes regions of unlinked memory, of the client or of all clients (NULL), that have no open part and were not used
-// after `since_ns`.
+// Removes regions that their owners have left, of the client or of all clients (NULL), that have no open part and were
+// not used after `since_ns` (INT64_MAX: at any time). A block does not show whether its owner has left.
 static void remove_left(struct regions *regions, const struct client *client, int64_t since_ns) HOLDS(regions->lock) {
   for (struct region *region = regions->first, *next; region; region = next) {
-    struct stat object;
     next = region->next;
-    if (region->listed && (!client || region->client == client) && region->users == 1 && region->used_ns <= since_ns &&
-        fstat(region->object.fd, &object) == 0 && object.st_nlink == 0)
-      unlist(regions, region);
+    bool unused = region->listed && (!client || region->client == client) && region->users == 1;
+    bool left = region->object.gpu ? since_ns < INT64_MAX : object_is_unlinked(&region->object);
+    if (unused && region->used_ns <= since_ns && left) unlist(regions, region);
   }
 }
 
@@ -110,7 +111,7 @@ static void close_all(struct regions *regions, struct region *ended) {
   while (ended) {
     struct region *next = ended->next;
     pins_close(&ended->pins);
-    if (ended->object.fd >= 0) (void)close(ended->object.fd);
+    object_close(&ended->object);
     client_give(regions->clients, ended->client, SHARE_REGIONS, 1);
     free(ended);
     ended = next;
@@ -135,10 +136,10 @@ static void *closer_main(void *argument) {
   return NULL;
 }
 
-bool regions_init(struct regions *regions, const struct options *options, struct clients *clients,
-                  struct error *error) {
-  bool allowed = options->allow_shared_memory;
-  *regions = (struct regions){.clients = clients, .options = options, .allowed = allowed};
+bool regions_init(struct regions *regions, const struct options *options, const struct devices *devices,
+                  struct clients *clients, struct error *error) {
+  bool allowed = options->allow_shared_memory || options->allow_cuda_shared_memory;
+  *regions = (struct regions){.clients = clients, .options = options, .devices = devices, .allowed = allowed};
   int code = 0;
   lock_init(&regions->lock);
   pthread_cond_init(&regions->some_ended, NULL);
@@ -180,8 +181,18 @@ static bool take_share(struct regions *regions, struct client *client, struct er
       REGIONS_MAX);
 }
 
+// Whether another client has a region of the same block. It may have come by the handle in a wrong way.
+static bool is_others(const struct regions *regions, const struct region *own) HOLDS(regions->lock) {
+  const struct region *region = own->object.gpu ? regions->first : NULL;
+  while (region && (region->client == own->client || !object_is_same(&region->object, &own->object)))
+    region = region->next;
+  return region;
+}
+
 // Lists the region, unless the client already has a region of that name.
 static bool list(struct regions *regions, struct region *region, struct error *error) HOLDS(regions->lock) {
+  if (is_others(regions, region))
+    return error_refuse(error, ERROR_BAD_REQUEST, "raw_handle", "another client has registered this GPU memory");
   if (find(regions, region->client, region->terms.name))
     return error_refuse(error, ERROR_BAD_REQUEST, "name", "the region '%s' is registered already", region->terms.name);
   region->listed = true;
@@ -193,11 +204,11 @@ static bool list(struct regions *regions, struct region *region, struct error *e
   return true;
 }
 
-static bool open_object(struct region *region, const struct options *options, const struct object_asker *asker,
-                        struct error *error) {
+static bool open_object(struct region *region, const struct options *options, const struct devices *devices,
+                        const struct object_asker *asker, struct error *error) {
   const struct region_terms *terms = &region->terms;
   const struct object *object = &region->object;
-  if (!object_open(options, asker, terms->key, &region->object, error)) return false;
+  if (!object_open(options, devices, asker, terms, &region->object, error)) return false;
   return region_holds(object->bytes, terms->offset, terms->bytes) ||
          error_refuse(error, ERROR_BAD_REQUEST, "byte_size",
                       "the region has %llu bytes from byte %llu on; the memory has %llu in all",
@@ -215,7 +226,7 @@ bool regions_register(struct regions *regions, struct client *client, const stru
   }
   *region = (struct region){.regions = regions, .client = client, .terms = *terms};
   pins_init(&region->pins, &regions->pinner, client, terms->offset, terms->bytes);
-  bool opened = open_object(region, regions->options, asker, error);
+  bool opened = open_object(region, regions->options, regions->devices, asker, error);
   lock_acquire(&regions->lock);
   bool listed = opened && list(regions, region, error);
   if (!listed) end(regions, region);
@@ -229,13 +240,13 @@ static bool refuse_name(struct error *error, enum error_kind kind, const char *p
   return error_refuse(error, kind, parameter, "this client has no region '%.80s'", name);
 }
 
-bool regions_write(struct regions *regions, const struct client *client, const char *name, struct text *out,
-                   struct error *error) {
+bool regions_write(struct regions *regions, const struct client *client, enum region_kind kind, const char *name,
+                   struct text *out, struct error *error) {
   bool found = false;
   json_printf(out, "[");
   lock_acquire(&regions->lock);
   for (const struct region *region = regions->first; region; region = region->next) {
-    if (!region->listed || !is_of(region, client, name)) continue;
+    if (!region->listed || region->terms.kind != kind || !is_of(region, client, name)) continue;
     region_terms_write(&region->terms, out);
     found = true;
   }
@@ -297,60 +308,38 @@ void region_release(struct region_part *part) {
 
 // ---- their bytes ----------------------------------------------------------------------------------------------------
 
-static bool refuse_copy(const struct region_part *part, const char *reason, struct error *error) {
-  return error_refuse(error, ERROR_BAD_BODY, part->parameter, "the region '%s': %s", part->region->terms.name, reason);
-}
-
-static const char shortened[] = "its owner has shortened the memory since it was registered";
-
-// Copies `left` bytes to `out`, beginning at byte `at` of the shared memory. Returns NULL, or why they cannot be read.
-static const char *read_all(const struct region_part *part, uint64_t at, size_t left, char *out) {
-  while (left > 0) {
-    ssize_t got = pread(part->region->object.fd, out, left, (off_t)at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return got < 0 ? strerror(errno) : shortened;
-    out += got;
-    at += (uint64_t)got;
-    left -= (size_t)got;
-  }
-  return NULL;
+// Names the region in the reason why its bytes cannot be copied.
+static bool refuse_copy(const struct region_part *part, struct error *error) {
+  (void)error_prefix(error, "the region '%s': ", part->region->terms.name);
+  return error_blame(error, part->parameter);
 }
 
 bool region_read(const struct region_part *part, char *out, struct error *error) {
-  const char *reason = read_all(part, part->at, part->bytes, out);
-  return !reason || refuse_copy(part, reason, error);
+  return object_read(&part->region->object, part->at, part->bytes, out, error) || refuse_copy(part, error);
 }
 
 bool region_peek(const struct region_part *part, uint64_t at, size_t bytes, char *out) {
-  return !read_all(part, part->at + at, bytes, out);
-}
-
-// Checks the size first, because writing beyond the end would lengthen the memory again.
-static bool write_all(const struct region_part *part, const char *data, size_t left, struct error *error) {
-  int fd = part->region->object.fd;
-  struct stat object;
-  if (fstat(fd, &object) != 0 || (uint64_t)object.st_size < part->at + left) return refuse_copy(part, shortened, error);
-  for (uint64_t at = part->at; left > 0;) {
-    ssize_t put = pwrite(fd, data, left, (off_t)at);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return refuse_copy(part, put < 0 ? strerror(errno) : "it takes no more", error);
-    data += put;
-    at += (uint64_t)put;
-    left -= (size_t)put;
-  }
-  return true;
+  struct error unread;
+  return object_read(&part->region->object, part->at + at, bytes, out, &unread);
 }
 
 bool region_write(struct region_part *part, const char *data, size_t bytes, struct error *error) {
   if (!begin_writing(part)) return refuse_name(error, ERROR_BAD_PARAMETER, part->parameter, part->region->terms.name);
-  bool good = write_all(part, data, bytes, error);
+  bool good = object_write(&part->region->object, part->at, data, bytes, error) || refuse_copy(part, error);
   end_writing(part);
   return good;
 }
 
-char *region_device_ptr(struct region_part *part, size_t bytes, const struct device *device, bool writes) {
+// The address of the part for the GPU whose memory it is, or for a GPU that can pin it.
+static char *reach(const struct region_part *part, size_t bytes, const struct device *device) {
   struct region *region = part->region;
-  char *memory = pins_device_ptr(&region->pins, region->object.fd, part->at - region->terms.offset, bytes, device);
+  const struct object *object = &region->object;
+  if (object->gpu) return object->gpu == device && bytes > 0 ? object->block + part->at : NULL;
+  return pins_device_ptr(&region->pins, object->fd, part->at - region->terms.offset, bytes, device);
+}
+
+char *region_device_ptr(struct region_part *part, size_t bytes, const struct device *device, bool writes) {
+  char *memory = reach(part, bytes, device);
   bool aligned = memory && (writes || (uintptr_t)memory % VX_TENSOR_ALIGNMENT == 0);
   if (!aligned || (writes && !begin_writing(part))) return NULL;
   part->reached = bytes;
@@ -358,7 +347,8 @@ char *region_device_ptr(struct region_part *part, size_t bytes, const struct dev
 }
 
 bool region_verify_or_unpin(const struct region_part *part) {
-  return !part->device_ptr || pins_verify_or_unpin(&part->region->pins, part->device_ptr, part->reached);
+  return !part->device_ptr || part->region->object.gpu ||
+         pins_verify_or_unpin(&part->region->pins, part->device_ptr, part->reached);
 }
 
 void region_leave_device(struct region_part *part) {
@@ -366,12 +356,10 @@ void region_leave_device(struct region_part *part) {
   part->device_ptr = NULL;
 }
 
-static bool is_same_memory(const struct object *one, const struct object *other) {
-  return one->device == other->device && one->inode == other->inode;
-}
+const struct device *region_gpu(const struct region_part *part) { return part->region->object.gpu; }
 
 bool region_overlap(const struct region_part *one, const struct region_part *other) {
-  return one->device_ptr && other->device_ptr && is_same_memory(&one->region->object, &other->region->object) &&
+  return one->device_ptr && other->device_ptr && object_is_same(&one->region->object, &other->region->object) &&
          one->at < other->at + other->reached && other->at < one->at + one->reached;
 }
 
@@ -381,7 +369,8 @@ struct regions_use regions_use(struct regions *regions) {
                             .reached = atomic_load(&regions->reached),
                             .copied = atomic_load(&regions->copied)};
   lock_acquire(&regions->lock);
-  for (const struct region *region = regions->first; region; region = region->next) use.count += region->listed;
+  for (const struct region *region = regions->first; region; region = region->next)
+    use.count[region->terms.kind] += region->listed;
   lock_release(&regions->lock);
   return use;
 }

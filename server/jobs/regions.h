@@ -1,10 +1,11 @@
-// Regions: POSIX shared memory that clients have registered, for points and answers.
+// Regions: memory that clients have registered, for points and answers: POSIX shared memory, or memory of a GPU.
 //
-// A region belongs to the client that registered it. Other clients neither use nor see it. The owner may shorten the
-// memory, write to it or unlink it at any time. So the CPU copies by pread and pwrite, which fail if the memory was
-// shortened. A GPU accesses the memory in place (pins.h).
+// A region belongs to the client that registered it. Other clients neither use nor see it. Its memory is an object
+// (objects.h). The owner may shorten shared memory, write to it or unlink it at any time. So the CPU copies by pread and
+// pwrite, which fail if the memory was shortened. A GPU accesses the memory in place (pins.h). The GPU that GPU memory
+// belongs to accesses it in place; the CPU copies by the driver.
 //
-// Any thread. No call waits for a job, a GPU or an owner. Only closing a region may wait: a GPU unpins memory after its
+// Any thread. No call waits for a job or an owner. Only registering GPU memory waits for its driver. Only closing a region may wait: a GPU unpins memory after its
 // kernels have ended, and the last to close an object frees its pages. One thread, the closer, closes all regions.
 #ifndef VOXELD_REGIONS_H
 #define VOXELD_REGIONS_H
@@ -28,7 +29,8 @@ struct regions {
   struct region *first;
   struct clients *clients;
   const struct options *options;
-  bool allowed;
+  const struct devices *devices;
+  bool allowed;          // some kind
   int64_t tick_ns;       // when to check the regions next
   struct region *ended;  // unused regions, for the closer
   pthread_cond_t some_ended;
@@ -45,38 +47,40 @@ struct region_user {
   unsigned long long registered;  // struct regions.registered when the request began
 };
 
-// Starts the closer, if shared memory is allowed. The options must outlive the regions. False with a reason; nothing is
-// held then.
-VX_WARN_UNUSED bool regions_init(struct regions *regions, const struct options *options, struct clients *clients,
-                                 struct error *error);
+// Starts the closer, if shared memory is allowed. The options and the devices must outlive the regions. False with a
+// reason; nothing is held then.
+VX_WARN_UNUSED bool regions_init(struct regions *regions, const struct options *options, const struct devices *devices,
+                                 struct clients *clients, struct error *error);
 // Waits until all regions are closed. Nobody may use a region any more.
 void regions_destroy(struct regions *regions);
-// Call it regularly: removes long unused regions whose memory was unlinked. Their owners left without unregistering.
+// Call it regularly: removes long unused regions whose memory was unlinked, or is of a GPU. Their owners may have left
+// without unregistering.
 void regions_tick(struct regions *regions, int64_t now_ns);
 
-// Whether a client may use regions: shared memory is allowed, and the client is on this machine (`local`). False with
-// an error.
-VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, struct error *error);
+// Whether a client may have regions: this kind is allowed (REGION_KINDS: any kind), and the client is on this machine
+// (`local`). False with an error.
+VX_WARN_UNUSED bool regions_allow(const struct regions *regions, enum region_kind kind, bool local,
+                                  struct error *error);
 
-// Opens the object of that key as a region of the client, if the client may have it (objects.h). False with an error.
+// Opens the object that the terms name as a region of the client, if the client may have it (objects.h). False with an error.
 VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
                                      const struct region_terms *terms, struct error *error);
-// Removes the client's region of that name, or all its regions (NULL). Later requests do not find them. False with an
+// Removes the client's region of this kind and name, or all of this kind (NULL). Later requests do not find them. False with an
 // error if a job still writes to a region of that name, even to one that was removed earlier. The client then repeats
 // the request until it succeeds.
-VX_WARN_UNUSED bool regions_unregister(struct regions *regions, const struct client *client, const char *name,
-                                       struct error *error);
-// Writes the client's region of that name, or all (NULL), as a JSON array. Without a client (NULL) there are none.
+VX_WARN_UNUSED bool regions_unregister(struct regions *regions, const struct client *client, enum region_kind kind,
+                                       const char *name, struct error *error);
+// Writes the client's region of this kind and name, or all (NULL), as a JSON array. Without a client (NULL) there are none.
 // False with an error if there is no region of that name.
-VX_WARN_UNUSED bool regions_write(struct regions *regions, const struct client *client, const char *name,
-                                  struct text *out, struct error *error);
+VX_WARN_UNUSED bool regions_write(struct regions *regions, const struct client *client, enum region_kind kind,
+                                  const char *name, struct text *out, struct error *error);
 
 // A part of a region that a job uses. An open part keeps its region from being closed. The CPU copies the bytes; a GPU
 // may access them in place.
 struct region_part {
   struct region *region;  // NULL: the part is not open
   const char *parameter;  // of the request; errors name it
-  uint64_t at;            // where the part begins in the shared memory
+  uint64_t at;            // where the part begins in the object
   size_t bytes;
   char *device_ptr;  // the address for a GPU, never used by the CPU; NULL: no GPU accesses the part
   size_t reached;    // bytes from its beginning that the GPU accesses
@@ -87,6 +91,8 @@ VX_WARN_UNUSED bool region_open(struct regions *regions, struct region_user user
                                 const char *parameter, struct region_part *part, struct error *error);
 // Closes the part, if it is open. No kernel may use its bytes any more.
 void region_release(struct region_part *part);
+// The GPU whose memory the part is; NULL: it is shared memory.
+const struct device *region_gpu(const struct region_part *part);
 
 // Copies the whole part to `out`. False with an error.
 VX_WARN_UNUSED bool region_read(const struct region_part *part, char *out, struct error *error);
@@ -107,7 +113,7 @@ VX_WARN_UNUSED bool region_verify_or_unpin(const struct region_part *part);
 void region_leave_device(struct region_part *part);
 
 struct regions_use {
-  int64_t count;                       // regions
+  int64_t count[REGION_KINDS];         // regions
   int64_t pinned_bytes;                // of these regions
   unsigned long long refusals;         // chunks that could not be pinned
   unsigned long long reached, copied;  // parts of answered jobs, since the start

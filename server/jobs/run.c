@@ -14,6 +14,24 @@
 
 static const char too_large[] = "the answer would have %zu bytes; allowed: up to %zu";
 
+static void look_through(struct job *job, const struct points_view *view) {
+  struct body_sniff *sniffed = &job->result.answer.sniffed;
+  if (job->asked.format == FORMAT_RAW) *sniffed = body_sniff(view, job->spec.form);
+  sniffed->seen = points_look(view, &job->asked.expected);
+}
+
+// Points in the memory of a GPU are read all at once. If that fails, there are no warnings.
+static void look_at_block(struct job *job, struct points_view view) {
+  struct look_sample sample;
+  sample.count = sample.next = 0;
+  view.ctx = &sample;
+  view.read = look_note;
+  look_through(job, &view);
+  source_sample(job, &sample);
+  view.read = look_read;
+  look_through(job, &view);
+}
+
 // Looks at the points once, for warnings. A job on a GPU looks while the GPU works.
 static void look(void *ctx) {
   struct job *job = ctx;
@@ -29,8 +47,10 @@ static void look(void *ctx) {
   if (job->looked) return;
   job->looked = true;
   if (vx_operations[job->work.op].items == VX_POINT_ITEMS) {
-    if (job->asked.format == FORMAT_RAW) *sniffed = body_sniff(&view, job->spec.form);
-    sniffed->seen = points_look(&view, &job->asked.expected);
+    if (view.read && region_gpu(&job->shared->source))
+      look_at_block(job, view);
+    else
+      look_through(job, &view);
   }
   sniffed->ahead_ms = -job->age_ms;
   sniffed->loss = &job->loss;
@@ -113,6 +133,7 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
   job->result.device = device;
   job->result.answer.backend = device->backend->name;
   job->result.answer.device = device->description.name;
+  if (job->shared) job->shared->lane = lane;
   atomic_fetch_add(&device->running, 1);
   enum vx_status status = device->backend->run(lane, &job->work, error);
   atomic_fetch_sub(&device->running, 1);
@@ -180,14 +201,15 @@ static void report(struct job *job, struct device *gpu, bool trial, enum vx_stat
   tell(job, gpu, trial, is_to_blame(job, status) ? DEVICE_FAILED : DEVICE_UNDECIDED, reason);
 }
 
-// Runs the job on the lanes' GPU if that GPU can run it. If the GPU fails, the CPU runs the job and writes the same
+// Runs the job on the lanes' GPU if that GPU can run it and has the memory that the job uses. If the GPU fails, the CPU runs the job and writes the same
 // bytes.
 static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, struct error *error) {
   struct device *gpu = lanes->gpu;
   enum vx_status gpu_status = VX_OK;
   struct error gpu_error = {0};
   bool trial = false;
-  if (gpu && gpu->backend->runs(&job->work) && device_take(job->services->devices, gpu, clock_ns(), &trial)) {
+  bool may_run = gpu && (!job_gpu(job) || job_gpu(job) == gpu);
+  if (may_run && gpu->backend->runs(&job->work) && device_take(job->services->devices, gpu, clock_ns(), &trial)) {
     gpu_status = run_on_gpu(job, lanes, error);
     if (gpu_status == VX_OK || gpu_status == VX_STOPPED || job->output_refused) {
       tell(job, gpu, trial, gpu_status == VX_OK ? DEVICE_DID : DEVICE_UNDECIDED, "");
@@ -370,13 +392,14 @@ static bool run(struct job *job, const struct lanes *lanes) {
   return true;
 }
 
-// A body may need other lanes. Then the job acquires a slot in their queue.
+// A body may need other lanes, or a certain GPU. Then the job acquires a slot in their queue.
 static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_use use, bool *elsewhere) {
   if (job->points) return true;
   if (!is_in_time(job, clock_ns())) return false;
   bool open = body_open(job, gpu);
   if (was_stopped(job) || !open) return false;
-  *elsewhere = job_lane_use(job) != use;
+  const struct device *wanted = job_gpu(job);
+  *elsewhere = job_lane_use(job) != use || (wanted && wanted != gpu && device_state(wanted) == DEVICE_WORKING);
   return !*elsewhere || job_acquire_queue_slot(job);
 }
 

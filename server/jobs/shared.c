@@ -18,13 +18,24 @@ static bool share(struct job *job, struct error *error) {
   return true;
 }
 
+// All parts in GPU memory must lie on one GPU, which will run the job.
+static bool choose_gpu(struct job *job, struct region_part *part, struct error *error) {
+  const struct device *gpu = region_gpu(part), *other = job->shared->gpu;
+  if (gpu) job->shared->gpu = gpu;
+  if (!gpu || !other || gpu == other) return true;
+  region_release(part);
+  return error_refuse(error, ERROR_BAD_PARAMETER, part->parameter,
+                      "the request names memory of GPU %d and of GPU %d; allowed: memory of one GPU", other->index,
+                      gpu->index);
+}
+
 // Opens a part of a region of the job's client, if the client may use regions.
-static bool open_part(const struct job *job, const struct region_ref *ref, const char *parameter,
-                      struct region_part *part, struct error *error) {
+static bool open_part(struct job *job, const struct region_ref *ref, const char *parameter, struct region_part *part,
+                      struct error *error) {
   struct regions *regions = job->services->regions;
   const struct region_user user = {job->client, job->spec.regions_registered};
-  return job_may_use_state(job, error) && regions_allow(regions, job->spec.local, error) &&
-         region_open(regions, user, ref, parameter, part, error);
+  return job_may_use_state(job, error) && regions_allow(regions, REGION_KINDS, job->spec.local, error) &&
+         region_open(regions, user, ref, parameter, part, error) && choose_gpu(job, part, error);
 }
 
 // ---- the source -----------------------------------------------------------------------------------------------------
@@ -56,6 +67,7 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
 // A source larger than the limit of bodies is left to the copy, which refuses it.
 bool source_reach(struct job *job, const struct device *gpu) {
   struct region_part *source = &job->shared->source;
+  if (job->shared->gpu) gpu = job->shared->gpu;
   return source->bytes <= job->services->max_body_bytes && gpu_alone_reads(job, gpu) &&
          region_device_ptr(source, source->bytes, gpu, false);
 }
@@ -63,6 +75,14 @@ bool source_reach(struct job *job, const struct device *gpu) {
 bool source_peek(void *cls, uint64_t at, size_t bytes, char *out) {
   const struct job *job = cls;
   return region_peek(&job->shared->source, at, bytes, out);
+}
+
+void source_sample(const struct job *job, struct look_sample *sample) {
+  const struct job_shared *shared = job->shared;
+  struct error unread;
+  if (shared->gpu->backend->block_sample(shared->lane, source_rows(job), sample->piece, sample->count, sample->bytes,
+                                         &unread) != VX_OK)
+    sample->count = 0;
 }
 
 bool source_copy(struct job *job) {

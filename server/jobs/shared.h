@@ -9,6 +9,7 @@
 #ifndef VOXELD_SHARED_H
 #define VOXELD_SHARED_H
 
+#include "api/wire/look.h"
 #include "server/jobs/job.h"
 
 // ---- the source -----------------------------------------------------------------------------------------------------
@@ -18,10 +19,13 @@ VX_WARN_UNUSED bool shared_read(void *job, const struct region_ref *ref, char *o
 
 // Opens a part of a region as the job's source.
 VX_WARN_UNUSED bool source_open(struct job *job, const struct region_ref *ref);
-// Lets the GPU that will run the job (NULL: none) read the open source in place. False: the source must be copied.
+// Lets the GPU that will run the job (NULL: none) read the open source in place. If the source is GPU memory, that is
+// job_gpu. False: the source must be copied.
 VX_WARN_UNUSED bool source_reach(struct job *job, const struct device *gpu);
 // Copies the source and closes it. The copy becomes the input, which its owner cannot change.
 VX_WARN_UNUSED bool source_copy(struct job *job);
+// Fills the sample of the open source, whose GPU runs the job. If that fails, the sample has no pieces.
+void source_sample(const struct job *job, struct look_sample *sample);
 // Copies bytes of the open source to `out`, for a look at its values. False if they cannot be read.
 VX_WARN_UNUSED bool source_peek(void *job, uint64_t at, size_t bytes, char *out);
 // The GPU's address of the points. NULL: there is no source, or it was copied.

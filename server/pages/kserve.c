@@ -24,6 +24,7 @@ bool kserve_write_server(const struct page_asked *asked, struct text *out, struc
   json_printf(out, "{name:'voxeld' version:%s extensions:['binary_tensor_data' 'parameters'", VOXELD_VERSION);
   json_printf(out, "'model_configuration' 'model_repository' 'statistics'");
   if (asked->service->options.allow_shared_memory) json_put_string(out, "system_shared_memory");
+  if (asked->service->options.allow_cuda_shared_memory) json_put_string(out, "cuda_shared_memory");
   json_printf(out, "]}\n");
   return true;
 }

@@ -271,7 +271,11 @@ static void write_sweeps(struct service *service, const char *name, struct text 
   write_labelled(out, name, "fate", "evicted", use.evicted);
   write_labelled(out, name, "fate", "expired", use.expired);
 }
-static double regions(struct service *service) { return (double)regions_use(&service->jobs.regions).count; }
+static void write_regions(struct service *service, const char *name, struct text *out) {
+  struct regions_use use = regions_use(&service->jobs.regions);
+  for (int kind = 0; kind < REGION_KINDS; kind++)
+    write_labelled(out, name, "kind", region_kinds[kind], (unsigned long long)use.count[kind]);
+}
 static double dropped(struct service *service) { return (void)service, (double)log_lines_dropped(); }
 static double cpu(struct service *service) { return (void)service, process_cpu_seconds(); }
 static double resident(struct service *service) { return (void)service, process_resident_bytes(); }
@@ -363,7 +367,7 @@ static const struct family {
     {"voxeld_uploads_preempted_total", "counter",
      "Slow uploads refused in favour of requests that took over their memory or queue slot.", .value = preempted},
     {"voxeld_buffer_budget_bytes", "gauge", "The maximum of voxeld_buffer_bytes.", .value = budget},
-    {"voxeld_regions", "gauge", "Regions of shared memory.", .value = regions},
+    {"voxeld_regions", "gauge", "Regions of shared memory, by kind: system or cuda.", .write = write_regions},
     {"voxeld_regions_pinned_bytes", "gauge", "Bytes of regions that are pinned for GPUs.", .value = pinned},
     {"voxeld_region_pin_failures_total", "counter",
      "Parts of regions that are copied because they could not be pinned.", .value = pin_failures},

@@ -163,8 +163,10 @@ static void write_regions(const struct page_asked *asked, struct text *out) {
   struct regions_use use = regions_use(&asked->service->jobs.regions);
   const struct options *options = &asked->service->options;
   const struct object_asker asker = {asked->user, asked->address};
-  json_printf(out, "shared_memory:{allowed:%i regions:%ld pinned_bytes:%ld pinned_limit_bytes:%ld",
-              options->allow_shared_memory, use.count, use.pinned_bytes, options->shared_memory_pinned_bytes);
+  json_printf(out, "shared_memory:{allowed:%i regions:%ld cuda_allowed:%i cuda_regions:%ld",
+              options->allow_shared_memory, use.count[REGION_SYSTEM], options->allow_cuda_shared_memory,
+              use.count[REGION_CUDA]);
+  json_printf(out, "pinned_bytes:%ld pinned_limit_bytes:%ld", use.pinned_bytes, options->shared_memory_pinned_bytes);
   json_printf(out, "pin_failures:%llu parts_in_place:%llu parts_copied:%llu keys:[", use.refusals, use.reached,
               use.copied);
   if (asked->local && options->allow_shared_memory) object_keys_write(options, &asker, out);
@@ -236,8 +238,8 @@ static bool write_text(const struct page_asked *asked, struct text *out, struct 
   return true;
 }
 
-#define ACTION(function)                                                                                               \
-  { .media_type = "application/json", .text = "{}\n", .write = write_text, .act = (function) }
+#define ACTION(...)                                                                                                    \
+  { .media_type = "application/json", .text = "{}\n", .write = write_text, .act = __VA_ARGS__ }
 
 const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_PRESETS] = {.media_type = "application/json", .write = write_presets},
@@ -279,9 +281,9 @@ const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_REGION_REGISTER] = ACTION(regions_act_register),
     [ENDPOINT_REGION_UNREGISTER] = ACTION(regions_act_unregister),
     [ENDPOINT_REGIONS_UNREGISTER] = ACTION(regions_act_unregister),
-    [ENDPOINT_CUDA_REGIONS] = {.media_type = "application/json", .text = "[]\n", .write = write_text},
-    [ENDPOINT_CUDA_REGION] = {.media_type = "application/json", .text = "[]\n", .write = write_text},
-    [ENDPOINT_CUDA_REGION_REGISTER] = ACTION(regions_act_refuse),
-    [ENDPOINT_CUDA_REGION_UNREGISTER] = {.media_type = "application/json", .text = "{}\n", .write = write_text},
-    [ENDPOINT_CUDA_REGIONS_UNREGISTER] = {.media_type = "application/json", .text = "{}\n", .write = write_text},
+    [ENDPOINT_CUDA_REGIONS] = {.media_type = "application/json", .of_gpu = true, .write = regions_write_status},
+    [ENDPOINT_CUDA_REGION] = {.media_type = "application/json", .of_gpu = true, .write = regions_write_status},
+    [ENDPOINT_CUDA_REGION_REGISTER] = ACTION(regions_act_register, .of_gpu = true),
+    [ENDPOINT_CUDA_REGION_UNREGISTER] = ACTION(regions_act_unregister, .of_gpu = true),
+    [ENDPOINT_CUDA_REGIONS_UNREGISTER] = ACTION(regions_act_unregister, .of_gpu = true),
 };

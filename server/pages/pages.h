@@ -54,13 +54,10 @@ bool kserve_refuse_load(const struct page_asked *asked, struct text *out, struct
 
 // ---- regions of shared memory, as Triton's extensions to that protocol have them ------------------------------------
 
-// The client's region that the path names, or all its regions.
+// The client's region that the path names, or all its regions; of GPU memory if the page is `of_gpu`.
 bool regions_write_status(const struct page_asked *asked, struct text *out, struct error *error);
 bool regions_act_register(const struct page_asked *asked, struct error *error);
 bool regions_act_unregister(const struct page_asked *asked, struct error *error);
-
-// CUDA memory cannot be shared.
-bool regions_act_refuse(const struct page_asked *asked, struct error *error);
 
 // ---- the client's streams -------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ enum { SIZE = 4096, WRITTEN = 0xee };
 
 static struct clients clients;
 static struct options options = {.allow_shared_memory = true, .shared_memory_prefix = "voxeld-fuzz"};
+static struct devices devices;  // none
 static struct regions regions;
 static struct client *client;
 static char key[64];
@@ -79,7 +80,7 @@ static void check_written(const struct region_terms *terms) {
   struct error error;
   region_terms_write(terms, &out);
   assert(text_complete(&out));
-  assert(region_terms_read(terms->name, json, out.length, &again, &error));
+  assert(region_terms_read(REGION_SYSTEM, terms->name, json, out.length, &again, &error));
   assert(strcmp(again.key, terms->key) == 0 && again.offset == terms->offset && again.bytes == terms->bytes);
 }
 
@@ -90,7 +91,7 @@ static void enter(const char *argument) {
   struct error error = {.kind = ERROR_NONE};
   if (!space) return;
   snprintf(name, sizeof name, "%.*s", (int)(space - argument), argument);
-  if (!region_terms_read(name, space + 1, strlen(space + 1), &terms, &error)) {
+  if (!region_terms_read(REGION_SYSTEM, name, space + 1, strlen(space + 1), &terms, &error)) {
     check_problem(&error);
     return;
   }
@@ -105,7 +106,7 @@ static void enter(const char *argument) {
 
 static void leave(const char *name) {
   struct error error;
-  bool good = regions_unregister(&regions, client, name, &error);
+  bool good = regions_unregister(&regions, client, REGION_SYSTEM, name, &error);
   assert(good);  // nobody writes
   for (int i = count - 1; i >= 0; i--)
     if (!name || strcmp(known[i].name, name) == 0) known[i] = known[--count];
@@ -117,7 +118,7 @@ static void show(const char *name) {
   struct error error = {.kind = ERROR_NONE};
   struct json_document document;
   json_error_t where;
-  bool good = regions_write(&regions, client, name, &out, &error);
+  bool good = regions_write(&regions, client, REGION_SYSTEM, name, &out, &error);
   assert(good == (!name || find(name)));
   if (!good) check_problem(&error);
   if (!good || !text_complete(&out)) return;  // text that is not UTF-8 grows
@@ -230,7 +231,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   assert(text);
   memcpy(text, data, size);
   text[size] = '\0';
-  bool started = regions_init(&regions, &options, &clients, NULL);
+  bool started = regions_init(&regions, &options, &devices, &clients, NULL);
   assert(started);
   set_length(SIZE);
   for (size_t i = 0; i < SIZE; i++) shadow[i] = (unsigned char)(i % 251);

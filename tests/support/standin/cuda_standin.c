@@ -5,19 +5,26 @@
 // failing devices. These variables control it:
 //   VOXELD_STANDIN_DEVICES     the number of devices; without it there are none
 //   VOXELD_STANDIN_INTEGRATED  the devices share the host's memory
+//   VOXELD_STANDIN_NO_IPC      no handle of another process's memory can be opened
 //   VOXELD_STANDIN_LACKS       an operation or a tensor that the devices do not support
 //   VOXELD_STANDIN_SLOW        a file with two numbers, read at each sampling of points: the milliseconds that the
 //                              sampling takes longer on a device, and on the CPU
-// See inject.h for faults. Opening a lane makes one checked call, and so does pinning memory. Each job makes three:
+// See inject.h for faults. Opening a lane makes one checked call, and so does pinning memory, opening a block, or copying
+// from or to one. Each job makes three:
 // before its run, during it (in the callback for its output), and after it.
 //
 // As on a GPU, pinned memory is not accessed through its addresses. Jobs over it run on copies that the kernel makes
 // (process_vm_readv). If the pages vanish meanwhile, that is an error instead of a signal.
+//
+// The memory of a device is files in /dev/shm. A handle is the name of such a file, padded with zeros; its last byte is
+// the number of the device.
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -72,8 +79,7 @@ static void describe(const struct vx_device *device, struct vx_description *desc
 
 static enum vx_status checked(const char *call, struct error *error) {
   enum vx_status status = inject_next();
-  if (status != VX_OK) snprintf(error->text, sizeof error->text, "%s: a fault was asked for", call);
-  return status;
+  return status == VX_OK ? VX_OK : vx_fail(error, status, "%s: a fault was asked for", call);
 }
 
 static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
@@ -142,6 +148,99 @@ static void write_pinned(void *own, void *pinned, size_t bytes) {
   ssize_t copied = process_vm_writev(getpid(), &here, 1, &there, 1, 0);
   (void)copied;
 }
+
+// ---- memory of the devices ------------------------------------------------------------------------------------------
+
+enum { BLOCKS = 256 };
+
+// Blocks that are open. Opened twice, a block has one address.
+static struct block {
+  dev_t device;
+  ino_t inode;
+  struct vx_block block;
+  int opened;
+} blocks[BLOCKS];
+static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static enum vx_status map_block(const char *name, struct block *block, struct error *error) {
+  struct stat file = {.st_size = 0};
+  int memory = strchr(name, '/') ? -1 : shm_open(name, O_RDWR, 0);
+  if (memory < 0 || fstat(memory, &file) != 0 || file.st_size == 0) {
+    if (memory >= 0) close(memory);
+    return vx_refuse(error, "cudaIpcOpenMemHandle: invalid argument (cudaErrorInvalidValue)");
+  }
+  size_t bytes = (size_t)file.st_size;
+  *block = (struct block){file.st_dev, file.st_ino, {NULL, bytes}, 0};
+  for (int i = 0; i < BLOCKS; i++)
+    if (blocks[i].opened > 0 && blocks[i].inode == file.st_ino && blocks[i].device == file.st_dev) *block = blocks[i];
+  if (block->opened == 0)
+    block->block.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memory, 0);
+  close(memory);
+  return block->block.memory != MAP_FAILED ? VX_OK : vx_fail(error, VX_OUT_OF_MEMORY, "mmap: no memory");
+}
+
+static struct block *block_at(const char *memory) {
+  for (int i = 0; i < BLOCKS; i++)
+    if (memory != NULL ? blocks[i].opened > 0 && blocks[i].block.memory == memory : blocks[i].opened == 0)
+      return &blocks[i];
+  abort();
+}
+
+static enum vx_status open_block(struct vx_device *device, const void *handle, struct vx_block *block,
+                                 struct error *error) {
+  char name[VX_HANDLE_SIZE];
+  struct block mapped;
+  enum vx_status status = checked("open", error);
+  memcpy(name, handle, sizeof name);
+  int its_device = name[VX_HANDLE_SIZE - 1];
+  name[VX_HANDLE_SIZE - 1] = '\0';
+  if (status != VX_OK) return status;
+  if (getenv("VOXELD_STANDIN_NO_IPC") != NULL)
+    return vx_refuse(error, "cudaIpcOpenMemHandle: operation not supported (cudaErrorNotSupported)");
+  if (its_device != device->index)
+    return vx_refuse(error, "the memory is of GPU %d, not of GPU %d", its_device, device->index);
+  pthread_mutex_lock(&blocks_lock);
+  status = map_block(name, &mapped, error);
+  if (status == VX_OK) {
+    struct block *entry = block_at(mapped.opened > 0 ? mapped.block.memory : NULL);
+    mapped.opened++;
+    *entry = mapped;
+    *block = mapped.block;
+  }
+  pthread_mutex_unlock(&blocks_lock);
+  return status;
+}
+
+static void close_block(struct vx_device *device, void *memory) {
+  (void)device;
+  pthread_mutex_lock(&blocks_lock);
+  struct block *block = block_at(memory);
+  if (--block->opened == 0) munmap(memory, block->block.bytes);
+  pthread_mutex_unlock(&blocks_lock);
+}
+
+// The kernel copies: an owner of memory that is a file can shorten it, and the CPU would get a signal.
+static enum vx_status copy_block(struct vx_device *device, void *to, const void *from, size_t bytes,
+                                 struct error *error) {
+  (void)device;
+  const struct iovec there = {(void *)(uintptr_t)from, bytes}, here = {to, bytes};
+  enum vx_status status = checked("copy", error);
+  if (status != VX_OK) return status;
+  return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)bytes
+             ? VX_OK
+             : vx_fail(error, VX_DEVICE_LOST, "copy: the memory is gone");
+}
+
+static enum vx_status sample_block(struct vx_lane *lane, const void *memory, const struct vx_piece *piece,
+                                   int32_t count, char *out, struct error *error) {
+  (void)lane;
+  enum vx_status status = VX_OK;
+  for (int32_t i = 0; i < count && status == VX_OK; i++)
+    status = copy_block(NULL, out + piece[i].to, (const char *)memory + piece[i].from, piece[i].bytes, error);
+  return status;
+}
+
+// ---- jobs over memory that the CPU does not touch -------------------------------------------------------------------
 
 // The job's own caller, to which the stand-in's caller passes on.
 struct behind {
@@ -310,4 +409,8 @@ const struct vx_backend vx_cuda_backend = {
     .host_free = free_host,
     .host_pin = pin,
     .host_unpin = unpin,
+    .block_open = open_block,
+    .block_close = close_block,
+    .block_copy = copy_block,
+    .block_sample = sample_block,
 };

@@ -67,7 +67,7 @@ static void a_part_lies_in_its_region(void **state) {
 
 static bool terms_of(const char *name, const char *json, struct region_terms *terms) {
   struct error error;
-  return region_terms_read(name, json, strlen(json), terms, &error);
+  return region_terms_read(REGION_SYSTEM, name, json, strlen(json), terms, &error);
 }
 
 static void terms_are_read(void **state) {

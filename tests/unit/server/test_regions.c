@@ -22,6 +22,7 @@
 enum { SIZE = 4096 };
 static struct clients clients;
 static struct options options;
+static struct devices devices;  // none
 static struct regions regions;
 static struct client *ours, *other;
 static struct error error;
@@ -48,7 +49,8 @@ static int open_all(void **state) {
   options.allow_shared_memory = true;
   options.shared_memory_pinned_bytes = 2 * SIZE;
   snprintf(options.shared_memory_prefix, sizeof options.shared_memory_prefix, "points,voxeld-unit");
-  if (!clients_init(&clients, REGIONS_MAX, limits) || !regions_init(&regions, &options, &clients, &error)) return -1;
+  if (!clients_init(&clients, REGIONS_MAX, limits) || !regions_init(&regions, &options, &devices, &clients, &error))
+    return -1;
   ours = clients_join(&clients, "", "127.0.0.1");
   other = clients_join(&clients, "lidar-7", "127.0.0.1");
   snprintf(key, sizeof key, "/voxeld-unit-%d", (int)getpid());
@@ -87,7 +89,7 @@ static bool add(struct client *client, const char *name, uint64_t offset, uint64
 }
 
 static bool leave(struct client *client, const char *name) {
-  return regions_unregister(&regions, client, name, &error);
+  return regions_unregister(&regions, client, REGION_SYSTEM, name, &error);
 }
 
 static struct region_ref part(const char *name, uint64_t offset, uint64_t bytes) {
@@ -126,16 +128,16 @@ static bool put(const struct client *client, const char *name, uint64_t offset, 
 static const char *listed(const struct client *client, const char *name) {
   static char text[512];
   struct text out = text_over(text, sizeof text);
-  return regions_write(&regions, client, name, &out, &error) ? text : error.text;
+  return regions_write(&regions, client, REGION_SYSTEM, name, &out, &error) ? text : error.text;
 }
 
 static void who_may_share(void **state) {
   (void)state;
-  assert_true(regions_allow(&regions, true, &error));
-  assert_false(regions_allow(&regions, false, &error));
+  assert_true(regions_allow(&regions, REGION_SYSTEM, true, &error));
+  assert_false(regions_allow(&regions, REGION_SYSTEM, false, &error));
   assert_int_equal(error.kind, ERROR_NO_SHARED_MEMORY);
   regions.allowed = false;
-  assert_false(regions_allow(&regions, true, &error));
+  assert_false(regions_allow(&regions, REGION_SYSTEM, true, &error));
   assert_non_null(strstr(error.text, "--allow-shared-memory"));
 }
 
