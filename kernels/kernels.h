@@ -193,8 +193,8 @@ struct vx_caller {
   // returns that status. The job's counts and row_counts are filled before the call.
   //
   // If the backend can pin and the job has rows, the memory may come from host_pin, or from block_open of the lane's
-  // device, with any alignment: for the whole block, with the job's `pinned` set, or for single tensors, with its `output_ptrs` set. An operation that needs a
-  // detector leaves `output_ptrs` NULL.
+  // device, with any alignment: for the whole block, with the job's `pinned` set, or for single tensors, with its
+  // `output_ptrs` set. An operation that needs a detector leaves `output_ptrs` NULL.
   enum vx_status (*output)(void *ctx, const struct vx_layout *layout, void **block, struct error *error);
   // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. The lane frees the excess before the run
   // returns. If the answer is false, the lane asks for the least that it needs. If that is refused too, the run returns
@@ -238,8 +238,8 @@ struct vx_job {
   void *ctx;
   // Points or block may lie in memory of host_pin or block_open, which only the device touches. `output` may set it.
   bool pinned;
-  // [VX_TENSOR_COUNT], or NULL: memory of host_pin or block_open for single tensors. `output` may set it. Tensors with a NULL pointer
-  // are in the block, as vx_layout_pack lays them out.
+  // [VX_TENSOR_COUNT], or NULL: memory of host_pin or block_open for single tensors. `output` may set it. Tensors with
+  // a NULL pointer are in the block, as vx_layout_pack lays them out.
   void *const *output_ptrs;
   // Other workers that could do tasks of the job when its run begins. The size of the tasks follows from this number,
   // which may have changed by the time the tasks exist.

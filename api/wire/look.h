@@ -28,8 +28,8 @@ static inline const char *view_bytes(const struct points_view *view, uint64_t at
   return view->read(view->ctx, at, bytes, room) ? room : NULL;
 }
 
-// Bytes of points that are read all at once, because reading them one after the other takes too long. A first look notes
-// which bytes it would read, and sees zeros; a second look has the bytes.
+// Bytes of points that are read all at once, because reading them one after the other takes too long. A first look
+// notes which bytes it would read, and sees zeros; a second look has the bytes.
 enum { LOOK_BYTES = 64 << 10 };  // a look that needs more sees less
 struct look_sample {
   int32_t count, next;  // pieces; the piece to read next

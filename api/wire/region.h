@@ -1,5 +1,5 @@
-// Regions of shared memory in JSON, as in Triton's extensions system_shared_memory and cuda_shared_memory: the terms that
-// a client registers, and the parts that a client names. Any thread.
+// Regions of shared memory in JSON, as in Triton's extensions system_shared_memory and cuda_shared_memory: the terms
+// that a client registers, and the parts that a client names. Any thread.
 #ifndef VOXELD_WIRE_REGION_H
 #define VOXELD_WIRE_REGION_H
 
@@ -17,8 +17,8 @@ struct region_terms {
   enum region_kind kind;
   char name[REGION_NAME_SIZE];
   char key[REGION_KEY_SIZE];  // of system memory: the name for shm_open, with or without the leading slash
-  // Of CUDA memory: the number of the GPU, and the handle of the memory, which is the only proof of its owner's consent.
-  // So it is never written.
+  // Of CUDA memory: the number of the GPU, and the handle of the memory, which is the only proof of its owner's
+  // consent. So it is never written.
   uint64_t gpu;
   unsigned char handle[VX_HANDLE_SIZE];
   uint64_t offset, bytes;  // the part of the memory that is the region; each below 2^63

@@ -1,6 +1,7 @@
 // Objects: memory that clients share. This module decides who may open which object, and copies their bytes.
 //
-// Clients name POSIX shared memory (shm_open) by keys. A key begins with one of the operator's prefixes. A second rule depends on how the server knows the client:
+// Clients name POSIX shared memory (shm_open) by keys. A key begins with one of the operator's prefixes. A second rule
+// depends on how the server knows the client:
 //   - On a Unix socket, by its user id: the object must belong to that user. So the daemon opens nothing that the
 //     client could not open itself. A client that is root gets nothing more, because it may have given up the right to
 //     open files.
@@ -9,11 +10,11 @@
 //     user. A client without a name may have no key.
 //   - Over TCP, without users: all processes on this machine are one client, and there is no further rule.
 //
-// The owner of such an object may shorten it, write to it, unlink it or hold a lease on it at any time. I/O threads open
-// objects; an owner cannot make them wait.
+// The owner of such an object may shorten it, write to it, unlink it or hold a lease on it at any time. I/O threads
+// open objects; an owner cannot make them wait.
 //
-// Clients name blocks of GPU memory by CUDA's handles. Only the owner can make a handle, so whoever shows it may open the
-// block. A block stays whole until it is closed, whatever its owner does. Opening one waits for the driver, about 0.1 ms.
+// Clients name blocks of GPU memory by CUDA's handles. Only the owner can make a handle, so whoever shows it may open
+// the block. A block stays whole until it is closed, whatever its owner does. Opening one waits for the driver.
 #ifndef VOXELD_OBJECTS_H
 #define VOXELD_OBJECTS_H
 

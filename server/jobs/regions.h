@@ -1,12 +1,13 @@
 // Regions: memory that clients have registered, for points and answers: POSIX shared memory, or memory of a GPU.
 //
 // A region belongs to the client that registered it. Other clients neither use nor see it. Its memory is an object
-// (objects.h). The owner may shorten shared memory, write to it or unlink it at any time. So the CPU copies by pread and
-// pwrite, which fail if the memory was shortened. A GPU accesses the memory in place (pins.h). The GPU that GPU memory
-// belongs to accesses it in place; the CPU copies by the driver.
+// (objects.h). The owner may shorten shared memory, write to it or unlink it at any time. So the CPU copies by pread
+// and pwrite, which fail if the memory was shortened. A GPU accesses the memory in place (pins.h). GPU memory is
+// accessed in place by its own GPU; for the CPU, the driver copies it.
 //
-// Any thread. No call waits for a job or an owner. Only registering GPU memory waits for its driver. Only closing a region may wait: a GPU unpins memory after its
-// kernels have ended, and the last to close an object frees its pages. One thread, the closer, closes all regions.
+// Any thread. No call waits for a job or an owner. Only registering GPU memory waits for its driver. Only closing a
+// region may wait: a GPU unpins memory after its kernels have ended, and the last to close an object frees its pages.
+// One thread, the closer, closes all regions.
 #ifndef VOXELD_REGIONS_H
 #define VOXELD_REGIONS_H
 
@@ -62,16 +63,17 @@ void regions_tick(struct regions *regions, int64_t now_ns);
 VX_WARN_UNUSED bool regions_allow(const struct regions *regions, enum region_kind kind, bool local,
                                   struct error *error);
 
-// Opens the object that the terms name as a region of the client, if the client may have it (objects.h). False with an error.
+// Opens the object that the terms name as a region of the client, if the client may have it (objects.h). False with an
+// error.
 VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
                                      const struct region_terms *terms, struct error *error);
-// Removes the client's region of this kind and name, or all of this kind (NULL). Later requests do not find them. False with an
-// error if a job still writes to a region of that name, even to one that was removed earlier. The client then repeats
-// the request until it succeeds.
+// Removes the client's region of this kind and name, or all of this kind (NULL). Later requests do not find them. False
+// with an error if a job still writes to a region of that name, even to one that was removed earlier. The client then
+// repeats the request until it succeeds.
 VX_WARN_UNUSED bool regions_unregister(struct regions *regions, const struct client *client, enum region_kind kind,
                                        const char *name, struct error *error);
-// Writes the client's region of this kind and name, or all (NULL), as a JSON array. Without a client (NULL) there are none.
-// False with an error if there is no region of that name.
+// Writes the client's region of this kind and name, or all (NULL), as a JSON array. Without a client (NULL) there are
+// none. False with an error if there is no region of that name.
 VX_WARN_UNUSED bool regions_write(struct regions *regions, const struct client *client, enum region_kind kind,
                                   const char *name, struct text *out, struct error *error);
 

@@ -201,8 +201,8 @@ static void report(struct job *job, struct device *gpu, bool trial, enum vx_stat
   tell(job, gpu, trial, is_to_blame(job, status) ? DEVICE_FAILED : DEVICE_UNDECIDED, reason);
 }
 
-// Runs the job on the lanes' GPU if that GPU can run it and has the memory that the job uses. If the GPU fails, the CPU runs the job and writes the same
-// bytes.
+// Runs the job on the lanes' GPU if that GPU can run it and has the memory that the job uses. If the GPU fails, the CPU
+// runs the job and writes the same bytes.
 static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, struct error *error) {
   struct device *gpu = lanes->gpu;
   enum vx_status gpu_status = VX_OK;

@@ -181,8 +181,9 @@ class Blocks(BlockCase):
         self.assertEqual(self.memory.read(SIZE), POINTS)
 
     def test_files_in_gpu_memory(self):
-        head = "# .PCD v0.7\nVERSION 0.7\nFIELDS x y z intensity\nSIZE 4 4 4 4\nTYPE F F F F\nCOUNT 1 1 1 1\nWIDTH 5000\n"
-        cloud = f"{head}HEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS 5000\nDATA binary\n".encode() + POINTS
+        fields = "VERSION 0.7\nFIELDS x y z intensity\nSIZE 4 4 4 4\nTYPE F F F F\nCOUNT 1 1 1 1\n"
+        sizes = "WIDTH 5000\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS 5000\nDATA binary\n"
+        cloud = (fields + sizes).encode() + POINTS
         daemon = self.started()
         self.memory.write(cloud)
         reply = daemon.post(f"{VOXELIZE}&format=pcd&points_region=a,0,{len(cloud)}")

@@ -331,7 +331,7 @@ def read_points_of_a_region(daemon):
         yield daemon
 
 
-@deed(("voxeld_regions",), ("voxeld_region_parts_total", "copied"))
+@deed(("voxeld_regions", "system"), ("voxeld_region_parts_total", "copied"))
 def share_memory(_):
     with Daemon(*ON_CPU, *SHARED) as daemon, read_points_of_a_region(daemon):
         yield daemon

@@ -356,10 +356,10 @@ class Regions(FaultCase):
             fcntl.fcntl(self.memory.file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         self.works()
 
-    def test_cuda_memory_is_refused(self):
+    def test_gpu_memory_is_off(self):  # test_blocks.py allows it
         text = json.dumps({"raw_handle": {"b64": ""}, "device_id": 0, "byte_size": 1})
         reply = self.daemon.post("/v2/cudasharedmemory/region/c/register", text)
-        self.refused(reply, 501, "CUDA memory is not shared")
+        self.refused(reply, 501, "shares no GPU memory; its operator can allow that (--allow-cuda-shared-memory yes)")
         self.assertEqual(self.daemon.get("/v2/cudasharedmemory/status").json(), [])
         self.done(self.daemon.post("/v2/cudasharedmemory/unregister"))
 

@@ -4,6 +4,7 @@
 //
 // The input is lines of a letter and an argument:
 //   r NAME JSON    register; the key "k" stands for the memory that is there
+//   g NAME JSON    register GPU memory; there is no GPU
 //   u NAME, U      unregister one, or all
 //   s NAME, S      show one, or all
 //   p VALUE        read the part that points_region=VALUE names
@@ -30,7 +31,7 @@ enum { SIZE = 4096, WRITTEN = 0xee };
 
 static struct clients clients;
 static struct options options = {.allow_shared_memory = true, .shared_memory_prefix = "voxeld-fuzz"};
-static struct devices devices;  // none
+static const struct devices devices;  // none
 static struct regions regions;
 static struct client *client;
 static char key[64];
@@ -102,6 +103,19 @@ static void enter(const char *argument) {
   if (!good) check_problem(&error);
   assert(good ? fits : !fits || count >= REGIONS_MAX / 2);
   if (good) known[count++] = terms;
+}
+
+static void enter_block(const char *argument) {
+  const char *space = strchr(argument, ' ');
+  char name[128];
+  struct region_terms terms;
+  struct error error = {.kind = ERROR_NONE};
+  if (!space) return;
+  snprintf(name, sizeof name, "%.*s", (int)(space - argument), argument);
+  bool good = region_terms_read(REGION_CUDA, name, space + 1, strlen(space + 1), &terms, &error) &&
+              regions_register(&regions, client, &(struct object_asker){"", "127.0.0.1"}, &terms, &error);
+  assert(!good);
+  check_problem(&error);
 }
 
 static void leave(const char *name) {
@@ -205,6 +219,7 @@ static void obey(const char *line) {
   const char *argument = line[0] && line[1] == ' ' ? line + 2 : "";
   switch (line[0]) {
     case 'r': enter(argument); break;
+    case 'g': enter_block(argument); break;
     case 'u': leave(argument); break;
     case 'U': leave(NULL); break;
     case 's': show(argument); break;

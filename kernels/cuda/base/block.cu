@@ -61,11 +61,16 @@ void cuda_close_block(struct vx_device *device, void *memory) {
   (void)cudaGetLastError();
 }
 
-// In a stream of the calling thread, so the copy waits for no job.
+// In a stream of the calling thread, so the copy waits for no job. A short copy ends before a thread could sleep and
+// wake.
 enum vx_status cuda_copy_block(struct vx_device *device, void *to, const void *from, size_t bytes,
                                struct error *error) {
+  enum { SPIN_NS = 100000 };
   CUDA_CALL(cudaSetDevice(device->index), error);
   CUDA_CALL(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStreamPerThread), error);
+  int64_t began = clock_ns();
+  while (cudaStreamQuery(cudaStreamPerThread) == cudaErrorNotReady && clock_ns() - began < SPIN_NS) clock_pause();
+  (void)cudaGetLastError();
   CUDA_CALL(cudaStreamSynchronize(cudaStreamPerThread), error);
   return VX_OK;
 }

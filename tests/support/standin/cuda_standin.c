@@ -9,9 +9,9 @@
 //   VOXELD_STANDIN_LACKS       an operation or a tensor that the devices do not support
 //   VOXELD_STANDIN_SLOW        a file with two numbers, read at each sampling of points: the milliseconds that the
 //                              sampling takes longer on a device, and on the CPU
-// See inject.h for faults. Opening a lane makes one checked call, and so does pinning memory, opening a block, or copying
-// from or to one. Each job makes three:
-// before its run, during it (in the callback for its output), and after it.
+// See inject.h for faults. Opening a lane makes one checked call, and so does pinning memory, opening a block, or
+// copying from or to one. Each job makes three: before its run, during it (in the callback for its output), and after
+// it.
 //
 // As on a GPU, pinned memory is not accessed through its addresses. Jobs over it run on copies that the kernel makes
 // (process_vm_readv). If the pages vanish meanwhile, that is an error instead of a signal.

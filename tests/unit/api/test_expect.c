@@ -247,6 +247,31 @@ static void the_cost_is_bounded(void **state) {
   }
 }
 
+// A first look notes what it reads, so that the second look can get all of it at once.
+static void points_that_are_read_at_once(void **state) {
+  (void)state;
+  static struct look_sample sample;
+  scale(3, 255, 0);
+  int32_t count = ROWS;
+  struct vx_input points = vx_points_of(VX_FLOAT32, ROWS, COLUMNS, NULL);
+  struct points_view view = {&points, 1, &count, COLUMNS, look_note, &sample};
+  struct points_seen seen = points_look(&view, &expected);
+  assert_int_equal(bits_of(&seen), 0);
+  assert_int_equal(sample.count, EXPECT_SAMPLE);
+  for (int i = 0; i < sample.count; i++)
+    memcpy(sample.bytes + sample.piece[i].to, (const char *)rows + sample.piece[i].from, sample.piece[i].bytes);
+  view.read = look_read;
+  seen = points_look(&view, &expected);
+  assert_int_equal(bits_of(&seen), INTENSITY);
+  char row[sizeof *rows];
+  sample.next = 0;
+  assert_true(look_read(&sample, sample.piece[1].from, sizeof row, row));  // leaves out the first
+  assert_memory_equal(row, (const char *)rows + sample.piece[1].from, sizeof row);
+  assert_false(look_read(&sample, sample.piece[0].from, sizeof row, row));
+  while (look_note(&sample, 0, sizeof row, row)) continue;
+  assert_true(sample.count == VX_MAX_PIECES || sample.count == LOOK_BYTES / (int)sizeof row);
+}
+
 static void points_that_cannot_be_read(void **state) {
   (void)state;
   scale(3, 255, 0);
@@ -298,6 +323,7 @@ int main(void) {
       cmocka_unit_test_setup(features_that_are_not_finite, prepare),
       cmocka_unit_test_setup(each_cloud_is_judged, prepare),
       cmocka_unit_test_setup(the_cost_is_bounded, prepare),
+      cmocka_unit_test_setup(points_that_are_read_at_once, prepare),
       cmocka_unit_test_setup(points_that_cannot_be_read, prepare),
       cmocka_unit_test_setup(values_that_are_not_finite_are_left_out, prepare),
       cmocka_unit_test_setup(float16_says_the_same, prepare),

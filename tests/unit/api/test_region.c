@@ -112,6 +112,60 @@ static void bad_terms_are_refused(void **state) {
   assert_false(terms_of("a\x1f", "{\"key\":\"k\",\"byte_size\":1}", &terms));
 }
 
+static bool handle_of(const char *json, struct region_terms *terms) {
+  struct error error;
+  bool good = region_terms_read(REGION_CUDA, "a", json, strlen(json), terms, &error);
+  if (!good) assert_int_equal(error.kind, ERROR_BAD_BODY);
+  return good;
+}
+
+#define DIGITS "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+P"
+#define HANDLE(text) "{\"raw_handle\":{\"b64\":\"" text "\"},\"byte_size\":9"
+
+static void handles_are_read(void **state) {
+  (void)state;
+  struct region_terms terms;
+  static const char *const good[] = {
+      DIGITS "w==", DIGITS "w", DIGITS "w==\\n",
+      "AAEC \\r\\n"
+      "AwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw=="};
+  char json[512], text[512];
+  for (size_t g = 0; g < sizeof good / sizeof *good; g++) {
+    snprintf(json, sizeof json, HANDLE("%s") ",\"device_id\":3,\"offset\":7}", good[g]);
+    assert_true(handle_of(json, &terms));
+    for (int i = 0; i < VX_HANDLE_SIZE; i++) assert_int_equal(terms.handle[i], i);
+    assert_true(terms.gpu == 3 && terms.offset == 7 && terms.bytes == 9);
+  }
+  struct text out = text_over(text, sizeof text);
+  region_terms_write(&terms, &out);
+  assert_string_equal(text, "{\"name\":\"a\",\"device_id\":3,\"byte_size\":9}");
+  assert_true(handle_of(HANDLE(DIGITS "w==") "}", &terms) && terms.gpu == 0 && terms.offset == 0);
+}
+
+static void bad_handles_are_refused(void **state) {
+  (void)state;
+  static const char *const bad[] = {
+      "{\"byte_size\":9}",
+      "{\"raw_handle\":7,\"byte_size\":9}",
+      "{\"raw_handle\":\"" DIGITS "w==\",\"byte_size\":9}",
+      "{\"raw_handle\":{\"b64\":7},\"byte_size\":9}",
+      HANDLE("") "}",
+      HANDLE(DIGITS) "}",
+      HANDLE(DIGITS "=") "}",
+      HANDLE(DIGITS "wA") "}",
+      HANDLE(DIGITS "wAA") "}",
+      HANDLE(DIGITS "-") "}",
+      HANDLE(DIGITS "w==") ",\"device_id\":-1}",
+      HANDLE(DIGITS "w==") ",\"device_id\":\"0\"}",
+      HANDLE(DIGITS "w==") ",\"offset\":-1}",
+      "{\"raw_handle\":{\"b64\":\"" DIGITS "\\u0000w\"},\"byte_size\":9}",
+      "{\"raw_handle\":{\"b64\":\"" DIGITS "w==\"}}",
+      "{\"key\":\"k\",\"byte_size\":9}",
+  };
+  struct region_terms terms;
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(handle_of(bad[i], &terms));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_are_read_from_the_end),
@@ -120,6 +174,8 @@ int main(void) {
       cmocka_unit_test(a_part_lies_in_its_region),
       cmocka_unit_test(terms_are_read),
       cmocka_unit_test(bad_terms_are_refused),
+      cmocka_unit_test(handles_are_read),
+      cmocka_unit_test(bad_handles_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

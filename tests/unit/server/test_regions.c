@@ -22,7 +22,7 @@
 enum { SIZE = 4096 };
 static struct clients clients;
 static struct options options;
-static struct devices devices;  // none
+static struct devices devices;
 static struct regions regions;
 static struct client *ours, *other;
 static struct error error;
@@ -44,9 +44,10 @@ static int open_all(void **state) {
   (void)state;
   const int64_t limits[SHARES] = {[SHARE_REGIONS] = REGIONS_MAX, [SHARE_PINNED] = 2 * SIZE};
   files = count_files();
+  devices.count = 0;
   user = "";
   options.token_file[0] = options.tls_client_ca[0] = '\0';
-  options.allow_shared_memory = true;
+  options.allow_shared_memory = options.allow_cuda_shared_memory = true;
   options.shared_memory_pinned_bytes = 2 * SIZE;
   snprintf(options.shared_memory_prefix, sizeof options.shared_memory_prefix, "points,voxeld-unit");
   if (!clients_init(&clients, REGIONS_MAX, limits) || !regions_init(&regions, &options, &devices, &clients, &error))
@@ -136,7 +137,11 @@ static void who_may_share(void **state) {
   assert_true(regions_allow(&regions, REGION_SYSTEM, true, &error));
   assert_false(regions_allow(&regions, REGION_SYSTEM, false, &error));
   assert_int_equal(error.kind, ERROR_NO_SHARED_MEMORY);
-  regions.allowed = false;
+  assert_true(regions_allow(&regions, REGION_CUDA, true, &error) &&
+              regions_allow(&regions, REGION_KINDS, true, &error));
+  options.allow_shared_memory = regions.allowed = false;
+  assert_true(regions_allow(&regions, REGION_CUDA, true, &error));
+  assert_false(regions_allow(&regions, REGION_KINDS, true, &error));
   assert_false(regions_allow(&regions, REGION_SYSTEM, true, &error));
   assert_non_null(strstr(error.text, "--allow-shared-memory"));
 }
@@ -402,7 +407,7 @@ static void nobody_waits_for_a_gpu(void **state) {
   assert_non_null(strstr(error.text, "writes to the region 'a'"));
   assert_false(get(ours, "a", 0, 1, NULL));
   assert_string_equal(listed(ours, NULL), "[]\n");
-  assert_int_equal(regions_use(&regions).count, 0);
+  assert_int_equal(regions_use(&regions).count[REGION_SYSTEM], 0);
   assert_true(leave(other, "a") && leave(ours, "b"));
   assert_true(add(ours, "a", 0, SIZE) && get(ours, "a", 0, 1, NULL));
   assert_false(leave(ours, NULL));
@@ -414,6 +419,145 @@ static void nobody_waits_for_a_gpu(void **state) {
   assert_int_equal(regions_use(&regions).pinned_bytes, SIZE);  // until the kernels end
   assert_true(add(ours, "a", 0, SIZE) && leave(ours, "a"));
   assert_int_equal(sem_post(&kernels_end), 0);
+}
+
+// ---- memory of a GPU ------------------------------------------------------------------------------------------------
+
+// A handle names one of the blocks by its first byte.
+static char block_bytes[2][SIZE];
+static int opened_blocks[2];
+
+static enum vx_status open_block(struct vx_device *device, const void *handle, struct vx_block *block,
+                                 struct error *why) {
+  (void)device;
+  int number = *(const char *)handle;
+  if (number > 1) return vx_refuse(why, "there is no such block");
+  opened_blocks[number]++;
+  *block = (struct vx_block){block_bytes[number], SIZE};
+  return VX_OK;
+}
+
+static void close_block(struct vx_device *device, void *block) {
+  (void)device;
+  opened_blocks[block == block_bytes[1]]--;
+}
+
+static enum vx_status copy_block(struct vx_device *device, void *to, const void *from, size_t bytes,
+                                 struct error *why) {
+  (void)device;
+  if (bytes == 13) return vx_fail(why, VX_DEVICE_LOST, "the device is lost");
+  memcpy(to, from, bytes);
+  return VX_OK;
+}
+
+static const struct vx_backend block_backend = {
+    .name = "blocks", .block_open = open_block, .block_close = close_block, .block_copy = copy_block};
+
+static bool add_block(struct client *client, const char *name, int gpu_number, char block, uint64_t offset,
+                      uint64_t bytes) {
+  struct region_terms terms = terms_of(name, "", offset, bytes);
+  const struct object_asker asker = {user, "127.0.0.1"};
+  terms.kind = REGION_CUDA;
+  terms.gpu = (uint64_t)gpu_number;
+  terms.handle[0] = (unsigned char)block;
+  return regions_register(&regions, client, &asker, &terms, &error);
+}
+
+static void use_gpus(int count) {
+  devices.count = count;
+  for (int i = 0; i < count; i++) devices.gpu[i] = (struct device){.backend = &block_backend, .index = 4 + i};
+}
+
+static void blocks_are_regions(void **state) {
+  (void)state;
+  char bytes[8] = "";
+  assert_false(add_block(ours, "a", 0, 0, 0, 1));
+  assert_non_null(strstr(error.text, "it has no GPU"));
+  use_gpus(2);
+  assert_false(add_block(ours, "a", 0, 0, 0, 1));
+  assert_non_null(strstr(error.text, "does not use the GPU 0"));
+  assert_string_equal(error.parameter, "device_id");
+  assert_false(add_block(ours, "a", 4, 2, 0, 1));
+  assert_string_equal(error.text, "the handle of GPU memory cannot be opened: there is no such block");
+  assert_true(error.kind == ERROR_BAD_REQUEST && strcmp(error.parameter, "raw_handle") == 0);
+  assert_false(add_block(ours, "a", 4, 0, 1, SIZE) || add_block(ours, "a", 4, 0, UINT64_MAX, 1));
+  assert_true(add_block(ours, "a", 4, 0, 100, 200));
+  assert_false(add(ours, "a", 0, 1) || add_block(ours, "a", 5, 1, 0, 1));  // one name space
+  assert_false(add_block(other, "b", 4, 0, 0, 1));
+  assert_string_equal(error.text, "another client has registered this GPU memory");
+  assert_true(add_block(ours, "b", 4, 0, 0, SIZE) && add_block(other, "b", 5, 1, 0, SIZE) && add(ours, "s", 0, 1));
+  assert_true(put(ours, "a", 3, 4, "four") && get(ours, "b", 103, 4, bytes));
+  assert_memory_equal(bytes, "four", 4);
+  assert_false(get(ours, "b", 0, 13, bytes));
+  assert_string_equal(error.text, "the region 'b': the device is lost");
+  assert_int_equal(error.kind, ERROR_DEFECT);
+  assert_null(strstr(listed(ours, NULL), "device_id"));
+  assert_string_equal(listed(ours, "a"), "this client has no region 'a'");
+  struct regions_use use = regions_use(&regions);
+  assert_true(use.count[REGION_SYSTEM] == 1 && use.count[REGION_CUDA] == 3);
+  assert_true(leave(ours, NULL) && get(ours, "a", 0, 1, bytes));  // leaves only shared memory
+  assert_true(regions_unregister(&regions, ours, REGION_CUDA, NULL, &error));
+  await_regions(1);
+  assert_true(opened_blocks[0] == 0 && opened_blocks[1] == 1);
+  assert_true(add_block(other, "a", 4, 0, 0, 1));
+}
+
+// The GPU of the block accesses it in place; all others do not.
+static void blocks_are_reached_by_their_gpu(void **state) {
+  (void)state;
+  struct region_user us = {ours, ULLONG_MAX};
+  struct region_ref ref = part("a", 64, 128), after = part("a", 192, 1), over = part("b", 191, 1);
+  struct region_part opened, next, same;
+  use_gpus(2);
+  assert_true(add_block(ours, "a", 5, 1, 0, SIZE) && add_block(ours, "b", 5, 1, 0, SIZE));
+  assert_true(region_open(&regions, us, &ref, "points_region", &opened, &error));
+  assert_true(region_open(&regions, us, &after, "output_region", &next, &error));
+  assert_true(region_open(&regions, us, &over, "output_region", &same, &error));
+  assert_ptr_equal(region_gpu(&opened), &devices.gpu[1]);
+  assert_null(region_device_ptr(&opened, 128, &devices.gpu[0], false));
+  assert_null(region_device_ptr(&opened, 0, &devices.gpu[1], false));
+  char *memory_there = region_device_ptr(&opened, 128, &devices.gpu[1], true);
+  assert_ptr_equal(memory_there, block_bytes[1] + 64);
+  assert_true(region_device_ptr(&next, 1, &devices.gpu[1], true) && region_device_ptr(&same, 1, &devices.gpu[1], true));
+  assert_true(region_overlap(&opened, &same) && !region_overlap(&opened, &next));
+  assert_true(region_verify_or_unpin(&opened));
+  assert_false(regions_unregister(&regions, ours, REGION_CUDA, "a", &error));
+  assert_int_equal(error.kind, ERROR_REGION_BUSY);
+  region_release(&opened);
+  region_release(&next);
+  region_release(&same);
+  assert_true(regions_unregister(&regions, ours, REGION_CUDA, "a", &error));
+}
+
+// Nobody can see whether the owner of a block is there.
+static void unused_blocks_are_closed(void **state) {
+  (void)state;
+  int64_t later_ns = clock_ns() + 601 * NS_PER_S;
+  use_gpus(1);
+  assert_true(add_block(ours, "a", 4, 0, 0, 1) && add(ours, "s", 0, 1));
+  regions_tick(&regions, later_ns - 100 * NS_PER_S);
+  assert_true(get(ours, "a", 0, 1, NULL));
+  regions_tick(&regions, later_ns + NS_PER_S);
+  assert_false(get(ours, "a", 0, 1, NULL));
+  assert_true(get(ours, "s", 0, 1, NULL));
+  await_regions(1);
+  assert_int_equal(opened_blocks[0], 0);
+}
+
+// Used blocks make no room for others.
+static void blocks_have_shares(void **state) {
+  (void)state;
+  char name[16];
+  int taken = 0;
+  use_gpus(1);
+  for (bool more = true; more; taken += more) {
+    snprintf(name, sizeof name, "%d", taken);
+    more = add_block(ours, name, 4, 0, 0, 1);
+  }
+  assert_int_equal(taken, REGIONS_MAX / 2);
+  assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
+  assert_false(add_block(ours, "new", 4, 0, 0, 1));
+  assert_true(get(ours, "0", 0, 1, NULL));
 }
 
 // ---- owners that leave ----------------------------------------------------------------------------------------------
@@ -447,6 +591,10 @@ int main(void) {
       TEST(owners_shorten_their_memory),
       TEST(a_part_outlives_its_registration),
       TEST(nobody_waits_for_a_gpu),
+      TEST(blocks_are_regions),
+      TEST(blocks_are_reached_by_their_gpu),
+      TEST(unused_blocks_are_closed),
+      TEST(blocks_have_shares),
       TEST(owners_leave),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
