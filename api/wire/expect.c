@@ -73,7 +73,7 @@ static bool take_row(const struct sample *sample, int64_t row, float value[COLUM
   const struct vx_input *points = sample->view->points;
   size_t bytes = (size_t)points->dims[1] * vx_dtype_size(points->dtype);
   const char *data = view_bytes(sample->view, (uint64_t)row * bytes, bytes, room);
-  if (!data) return false;
+  if (!data || sample->view->only_reads) return data;
   if (points->dtype == VX_FLOAT32)
     take_values(sample, VX_FLOAT32, data, value, seen);
   else
@@ -264,6 +264,7 @@ struct points_seen points_look(const struct points_view *view, const struct poin
     for (int32_t next = (int32_t)((int64_t)clouds * look / looks); sample.cloud < next; sample.cloud++)
       first += view->point_counts[sample.cloud];
     if (!take_rows(&sample, first, view->point_counts[sample.cloud], most, &seen)) break;
+    if (view->only_reads) continue;
     look_at_intensity(&sample, &seen);
     look_at_ground(&sample, &seen);
     look_at_time(&sample, &seen);

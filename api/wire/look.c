@@ -13,7 +13,7 @@ bool look_note(void *ctx, uint64_t at, size_t bytes, char *out) {
   return true;
 }
 
-// The second look may leave out pieces, because it sees other values.
+// The second look may leave out pieces, because of the values that it sees.
 bool look_read(void *ctx, uint64_t at, size_t bytes, char *out) {
   struct look_sample *sample = ctx;
   while (sample->next < sample->count) {

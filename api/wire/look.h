@@ -20,6 +20,7 @@ struct points_view {
   // Copies bytes of the points to `out`. False: they cannot be read. NULL: `points` is in host memory.
   bool (*read)(void *ctx, uint64_t at, size_t bytes, char *out);
   void *ctx;
+  bool only_reads;  // reads all that it would look at, and judges nothing
 };
 
 // Bytes of the points: where they are, or copied to `room`. NULL: they cannot be read.

@@ -93,7 +93,7 @@ static int32_t columns_of(const struct points_view *view) {
   struct windows windows;
   int said = (int)view->points->dims[1];
   int64_t values = view->points->dims[0] * said;
-  if (!take_windows(view, &windows)) return 0;
+  if (!take_windows(view, &windows) || view->only_reads) return 0;
   for (int columns = VX_MIN_FEATURES; columns <= LAGS; columns++)
     if (said % columns != 0 && values % columns == 0 && stands_out(&windows, columns, said)) return columns;
   return 0;

@@ -26,9 +26,11 @@ static void look_at_block(struct job *job, struct points_view view) {
   sample.count = sample.next = 0;
   view.ctx = &sample;
   view.read = look_note;
+  view.only_reads = true;
   look_through(job, &view);
   source_sample(job, &sample);
   view.read = look_read;
+  view.only_reads = false;
   look_through(job, &view);
 }
 

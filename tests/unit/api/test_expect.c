@@ -240,7 +240,7 @@ static void the_cost_is_bounded(void **state) {
   for (int32_t clouds = 1; clouds <= VX_MAX_CLOUDS; clouds *= 2) {
     struct reads reads = {.most = ROWS};
     for (int c = 0; c < clouds; c++) counts[c] = ROWS / clouds;
-    const struct points_view view = {&points, clouds, counts, COLUMNS, read_bytes, &reads};
+    const struct points_view view = {&points, clouds, counts, COLUMNS, read_bytes, &reads, false};
     struct points_seen seen = points_look(&view, &expected);
     assert_int_equal(bits_of(&seen), 0);
     assert_int_equal(reads.count, clouds * EXPECT_SAMPLE < EXPECT_ROWS ? clouds * EXPECT_SAMPLE : EXPECT_ROWS);
@@ -254,13 +254,14 @@ static void points_that_are_read_at_once(void **state) {
   scale(3, 255, 0);
   int32_t count = ROWS;
   struct vx_input points = vx_points_of(VX_FLOAT32, ROWS, COLUMNS, NULL);
-  struct points_view view = {&points, 1, &count, COLUMNS, look_note, &sample};
+  struct points_view view = {&points, 1, &count, COLUMNS, look_note, &sample, true};
   struct points_seen seen = points_look(&view, &expected);
   assert_int_equal(bits_of(&seen), 0);
   assert_int_equal(sample.count, EXPECT_SAMPLE);
   for (int i = 0; i < sample.count; i++)
     memcpy(sample.bytes + sample.piece[i].to, (const char *)rows + sample.piece[i].from, sample.piece[i].bytes);
   view.read = look_read;
+  view.only_reads = false;
   seen = points_look(&view, &expected);
   assert_int_equal(bits_of(&seen), INTENSITY);
   char row[sizeof *rows];
@@ -279,7 +280,7 @@ static void points_that_cannot_be_read(void **state) {
   struct vx_input points = vx_points_of(VX_FLOAT32, ROWS, COLUMNS, NULL);
   for (int most = 0; most <= EXPECT_SAMPLE; most += EXPECT_SAMPLE) {
     struct reads reads = {.most = most};
-    const struct points_view view = {&points, 1, &count, COLUMNS, read_bytes, &reads};
+    const struct points_view view = {&points, 1, &count, COLUMNS, read_bytes, &reads, false};
     struct points_seen seen = points_look(&view, &expected);
     assert_int_equal(bits_of(&seen), most ? INTENSITY : 0);
   }
