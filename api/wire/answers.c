@@ -22,12 +22,27 @@ static bool write_json(const struct answer *answer, const struct vx_layout *layo
   return true;
 }
 
+// Writes where each tensor is in the region's part, so that a client of GPU memory need not copy the file's header to
+// the host.
+static void write_places(const struct answer *answer, const struct vx_layout *layout, struct text *out) {
+  json_printf(out, "tensors:{");
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    const struct vx_shape *shape = &layout->shape[tensor];
+    if (!(layout->tensors & VX_TENSOR_BIT(tensor))) continue;
+    json_printf(out, "%s:{dtype:%s shape:", vx_tensors[tensor].name, vx_dtype_name(shape->dtype));
+    json_put_integers(out, shape->dims, shape->rank);
+    json_printf(out, "offset:%zu}", answer->region_head + layout->offset[tensor]);
+  }
+  json_printf(out, "}");
+}
+
 static bool write_of_region(const struct answer *answer, const struct vx_layout *layout, const char *tensors,
                             struct text *out, struct error *error) {
   const struct region_ref *ref = &answer->request->output_region;
-  (void)layout, (void)tensors, (void)error;
-  json_printf(out, "{output_region:{name:%s offset:%lu bytes:%zu} metadata:", ref->name, ref->offset,
-              answer->region_bytes);
+  (void)tensors, (void)error;
+  json_printf(out, "{output_region:{name:%s offset:%lu bytes:%zu", ref->name, ref->offset, answer->region_bytes);
+  if (answer->region_head) write_places(answer, layout, out);
+  json_printf(out, "}metadata:");
   answer_metadata(answer, false, out);
   json_printf(out, "}\n");
   return true;

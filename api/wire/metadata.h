@@ -33,6 +33,7 @@ struct answer {
   const char *trace_id;       // NULL if the client sent none
   struct body_sniff sniffed;  // what the body looked like
   size_t region_bytes;        // bytes written to the request's output_region
+  size_t region_head;         // bytes before the tensors in that file; 0 if it is not a safetensors file
   struct infer *infer;        // for a request by KServe's protocol, else NULL
   struct vx_stop *stop;       // the writer of a file checks it; if stopped, the file is incomplete
 };

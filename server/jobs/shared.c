@@ -203,6 +203,7 @@ bool sinks_commit_answer(struct job *job) {
   size_t bytes = job->shared->in_place ? job->head_bytes : result->length;
   if (!sinks_reserve(job) || !commit(job, &job->shared->sink[0], job->held.output->data, bytes)) return false;
   result->answer.region_bytes = result->length;
+  result->answer.region_head = result->kind->frame ? job->head_bytes : 0;
   result->answer.total_ns = clock_ns() - job->spec.started_ns;
   result->kind = &answer_of_region;
   return true;

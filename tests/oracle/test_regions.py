@@ -44,7 +44,15 @@ class Regions(OneDaemonCase):
             self.assertEqual(reply.status, 200, reply)
             answer = reply.body
             if output in regions:
-                answer = self.memory.read(json.loads(answer)["output_region"]["bytes"], ROOM + at)
+                told = json.loads(answer)["output_region"]
+                answer = self.memory.read(told["bytes"], ROOM + at)
+                self.assertEqual(list(told["tensors"]), list(expected))
+                for name, place in told["tensors"].items():
+                    tensor, begin = expected[name], place["offset"]
+                    self.assertEqual(
+                        (check.DTYPES[place["dtype"]], tuple(place["shape"])), (tensor.dtype, tensor.shape)
+                    )
+                    self.assertEqual(answer[begin : begin + tensor.nbytes], tensor.tobytes(), (query, regions, name))
             tensors, told = check.parse_by_hand(answer)
             self.assertEqual(told["points"], metadata["points"])
             self.assertEqual(list(tensors), list(expected))
@@ -68,6 +76,12 @@ class Regions(OneDaemonCase):
             ("pointcloud2", files.pointcloud2(cloud)),
         ):
             self.same(f"voxelize?{GRID}&format={kind}", file, 5)
+
+    def test_only_safetensors_have_places(self):
+        reply = self.daemon.post(
+            f"/v1/{QUERIES[0]}&output_region=a,0,{ROOM}", bytes(16), {"Accept": "application/x-npz"}
+        )
+        self.assertNotIn("tensors", reply.json()["output_region"])
 
 
 if __name__ == "__main__":
