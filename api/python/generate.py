@@ -66,6 +66,9 @@ Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters 
 instead. "none" or an empty list leaves them out. Texts are taken as the service takes them."""
 HEADERS = ("request_id: Optional[str] = None", "traceparent: Optional[str] = None")
 TAG = "tag: the step's name in the request and in the metadata; without it the name of its type"
+OUT = """\
+out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points may then also be
+arrays on that GPU"""
 TERMS = (
     "metadata_only: make no tensors",
     "request_id: id of the request in the service's log; without it, the service makes one",
@@ -294,6 +297,8 @@ class Endpoint(Table):
             if number == 1 and self.one_head:
                 yield "*"
             yield self.keyword(row)
+        if self.on_points:
+            yield "out: Optional[str] = None"
         yield from ("metadata_only: bool = False", *HEADERS)
 
     def method(self):
@@ -304,7 +309,8 @@ class Endpoint(Table):
             text = f"{tensor['name']}: {shape_of(tensor)}"
             lines += wrapped(text + ("; may be left out" if tensor["optional"] else ""), 12, 4)
         lines += self.documentation(12)
-        lines += [line for term in TERMS for line in wrapped(term, 12, 4)]
+        terms = [OUT, *TERMS] if self.on_points else TERMS
+        lines += [line for term in terms for line in wrapped(term, 12, 4)]
         lines += ["", "        Returns the tensors, as attributes and as a mapping:"]
         for tensor in self.tensors:
             text = f"{tensor['name']}: {shape_of(tensor)}; {tensor['doc']}"

@@ -11,8 +11,10 @@ Needs only numpy and the standard library. README.md next to this package is the
 """
 
 from .client import Client
+from .dlpack import CudaTensor
 from .errors import (
     BadAnswer,
+    CudaError,
     Error,
     Problem,
     RequestWarning,
@@ -36,6 +38,8 @@ from .version import VERSION as __version__
 __all__ = [
     "BadAnswer",
     "Client",
+    "CudaError",
+    "CudaTensor",
     "Error",
     "Joined",
     "Packed",

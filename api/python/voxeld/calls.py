@@ -9,17 +9,18 @@ import sys
 import urllib.parse
 import warnings
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Type, TypeVar
+from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Type, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import encodings, reading, steps, tensors
+from . import cuda, encodings, reading, steps, tensors
 from .connection import Answer, Endpoint, Request
+from .dlpack import CudaArray
 from .errors import BadAnswer, Error, Problem, SharedMemoryWarning, TransportError
 from .operations import PARAMETERS
 from .parameters import text_of, text_of_boxes
-from .points import body_of
+from .points import body_of, describe
 from .reading import JSON, SHUFFLED, TENSORS
 from .result import Result
 from .shared import REGIONS, Slots, Unavailable
@@ -38,23 +39,31 @@ class Calls:
     """The calls of one client. Threads may share them. Each call sends `headers`."""
 
     def __init__(
-        self, transport: Transport, headers: Dict[str, str], encoding: Optional[str], uplink: Optional[Uplink]
+        self,
+        transport: Transport,
+        endpoint: Endpoint,
+        headers: Dict[str, str],
+        encoding: Optional[str],
+        uplink: Optional[Uplink],
     ) -> None:
-        self._transport, self._headers = transport, headers
+        self._transport, self._endpoint, self._headers = transport, endpoint, headers
         self._encoding, self._encode = encoding, encodings.encoder_of(encoding)
         self._packer = None if uplink is None else Packer(uplink, encoding)
         self._rows: Dict[Tuple[str, str, str], Dict[str, Any]] = {}  # of presets and models, for an operation
         self._slots: Optional[Slots] = None
+        self._gpu = cuda.Memory(transport, endpoint, headers)
+        self._hands_over = True  # until the service refuses memory of GPUs
         self._warned: Set[str] = {EVERY_STREAM_BEGINS_SO}  # kinds of warnings that were shown
 
-    def share(self, endpoint: Endpoint) -> None:
+    def share(self) -> None:
         """From now on uses shared memory if possible."""
         try:
-            self._slots = Slots(self._transport, endpoint, self._headers)
+            self._slots = Slots(self._transport, self._endpoint, self._headers)
         except Unavailable as reason:
             self._share_no_more(reason)
 
     def close(self) -> None:
+        self._gpu.close()
         if self._slots:
             self._slots.close()
         self._transport.close()
@@ -66,10 +75,63 @@ class Calls:
 
     def points(self, operation: str, kind: Type[R], told: Mapping[str, Any]) -> R:
         """The result of an operation on points. `told` has the arguments of the client's method, by their names."""
+        if told.get("out") is not None:
+            return self._on_gpu(operation, kind, dict(told))
         packed, given = self._packed(operation, told)
         result = self._compute(operation, kind, packed.body, given, packed.headers)
         result.uplink = packed.report
         return result
+
+    # --- on a GPU ---
+
+    def _on_gpu(self, operation: str, kind: Type[R], told: Dict[str, Any]) -> R:
+        """The result in the memory of a GPU; through the host if the service cannot take that memory."""
+        wanted = cuda.device_of(told.pop("out"))
+        clouds, batch = cuda.points_of(told["points"], wanted)
+        device = max([-1 if wanted is None else wanted, *(cloud.device for cloud in clouds or ())])
+        if self._hands_over:
+            try:
+                return self._hand_over(operation, kind, told, clouds, batch, max(device, 0))
+            except Unavailable as reason:
+                if not reason.temporary:
+                    self._hand_over_no_more(reason)
+        if clouds is not None:
+            arrays = self._gpu.download(clouds)
+            told["points"] = arrays if batch else arrays[0]
+        result = self.points(operation, kind, told)
+        result.tensors = cast("Dict[str, NDArray[Any]]", self._gpu.upload(result.tensors, max(device, 0)))
+        return result
+
+    def _hand_over(
+        self,
+        operation: str,
+        kind: Type[R],
+        told: Dict[str, Any],
+        clouds: Optional[List[CudaArray]],
+        batch: bool,
+        device: int,
+    ) -> R:
+        if clouds is None:
+            body, given = _with_points(told)
+        else:
+            given = _given({name: value for name, value in told.items() if name != "points"})
+            body, given = [], {**given, **describe(clouds, batch, given)}
+        only_metadata = given.pop("metadata_only", False)
+        request = self._request(operation, body, given, JSON if only_metadata else TENSORS, {})
+        until, retries = self._transport.deadline(), _retries(request)
+
+        def ask(sent: Request) -> Answer:
+            sent = self._encoded(sent) if sent.body else sent
+            return self._transport.ask(sent, encodings.decode, retries, until=until)
+
+        found, metadata = self._gpu.send(request, clouds, device, not only_metadata, ask)
+        result = kind(cast("Dict[str, NDArray[Any]]", found), metadata)
+        self._warn(result)
+        return result
+
+    def _hand_over_no_more(self, reason: Unavailable) -> None:
+        self._hands_over = False
+        self.warn(SharedMemoryWarning(f"tensors on the GPU go through the host: {reason}"))
 
     def tensors(self, operation: str, kind: Type[R], inputs: Mapping[str, List[str]], told: Mapping[str, Any]) -> R:
         """The result of an operation whose body is tensors. `inputs` has the types of each tensor, by its name."""
@@ -189,9 +251,8 @@ class Calls:
         result = self._share(request, read, parse, until)
         if result is not None:
             return result
-        retries = 0 if LATEST.search(request.target) else None  # a request that is sent again would count as newer
         return self._transport.ask(
-            self._encoded(request), lambda answer: read(encodings.decode(answer)), retries, until=until
+            self._encoded(request), lambda answer: read(encodings.decode(answer)), _retries(request), until=until
         )
 
     def _share(
@@ -238,6 +299,11 @@ class Calls:
             if warning.kind not in self._warned:
                 self._warned.add(warning.kind)
                 self.warn(warning)
+
+
+def _retries(request: Request) -> Optional[int]:
+    """None for the client's number. A request with `latest` that is sent again would count as newer."""
+    return 0 if LATEST.search(request.target) else None
 
 
 def _caller() -> int:

@@ -77,9 +77,9 @@ class Client(Operations):
             headers["Authorization"] = f"Bearer {_sound(token)}"
         endpoint = Endpoint.parse(url, tls)
         transport = Transport(endpoint, timeout, deadline, retries, backoff, idle_connections)
-        self._calls = Calls(transport, headers, encoding, uplink)
+        self._calls = Calls(transport, endpoint, headers, encoding, uplink)
         if shared_memory:
-            self._calls.share(endpoint)
+            self._calls.share()
 
     @property
     def sent(self) -> Optional[Sent]:

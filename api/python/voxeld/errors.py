@@ -33,6 +33,10 @@ class BadAnswer(Error):
     """The answer does not come from voxeld, or is damaged."""
 
 
+class CudaError(Error):
+    """The CUDA driver refuses something, or there is none."""
+
+
 class ServerError(Error):
     """The daemon of a Server did not start. `log` has the last lines of its log."""
 
@@ -72,7 +76,8 @@ class StreamWarning(UserWarning):
 
 
 class SharedMemoryWarning(UserWarning):
-    """Memory is not shared with the service: points and tensors go through the socket."""
+    """Memory is not shared with the service: points and tensors go through the socket, or those of a GPU through the
+    host."""
 
 
 class TransportError(Error):

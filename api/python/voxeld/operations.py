@@ -2841,6 +2841,7 @@ class Operations:
         metadata: Optional[Literal["full", "stable"]] = None,
         latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
+        out: Optional[str] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -2948,6 +2949,8 @@ class Operations:
                 '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
+            out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
+                may then also be arrays on that GPU
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -3041,6 +3044,7 @@ class Operations:
         metadata: Optional[Literal["full", "stable"]] = None,
         latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
+        out: Optional[str] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -3116,6 +3120,8 @@ class Operations:
                 '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
+            out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
+                may then also be arrays on that GPU
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -3179,6 +3185,7 @@ class Operations:
         metadata: Optional[Literal["full", "stable"]] = None,
         latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
+        out: Optional[str] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -3250,6 +3257,8 @@ class Operations:
                 '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
+            out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
+                may then also be arrays on that GPU
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -3311,6 +3320,7 @@ class Operations:
         crop: Optional[Union[Literal["off"], Numbers]] = None,
         cut: Optional[Union[Literal["off"], Numbers]] = None,
         distance: Optional[Union[Literal["off"], Numbers]] = None,
+        out: Optional[str] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -3386,6 +3396,8 @@ class Operations:
                 allowed: off, or up to 64 boxes in the form of crop, separated by semicolons; default: off
             distance: metres; keeps only moved points with min <= distance from the origin < max; allowed: off, or
                 min,max, finite, 0 or more, min below max; default: off
+            out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
+                may then also be arrays on that GPU
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -3705,6 +3717,7 @@ class Operations:
         metadata: Optional[Literal["full", "stable"]] = None,
         latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
+        out: Optional[str] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -3791,6 +3804,8 @@ class Operations:
                 '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
+            out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
+                may then also be arrays on that GPU
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -3883,6 +3898,7 @@ class Operations:
         metadata: Optional[Literal["full", "stable"]] = None,
         latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
+        out: Optional[str] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -3959,6 +3975,8 @@ class Operations:
                 '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
+            out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
+                may then also be arrays on that GPU
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -4028,6 +4046,7 @@ class Operations:
         metadata: Optional[Literal["full", "stable"]] = None,
         latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
+        out: Optional[str] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -4109,6 +4128,8 @@ class Operations:
                 '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
+            out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
+                may then also be arrays on that GPU
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -4199,6 +4220,7 @@ class Operations:
         metadata: Optional[Literal["full", "stable"]] = None,
         latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
+        out: Optional[str] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -4286,6 +4308,8 @@ class Operations:
                 '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
+            out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
+                may then also be arrays on that GPU
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log

@@ -8,8 +8,11 @@ from typing import Any, Dict, List, Protocol, Sequence, Tuple, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from .dlpack import is_on_gpu
+
 BYTES = ("B", "b", "c")  # formats of buffers that hold bytes of rows, not numbers
 DESCRIBED = ("num_features", "dtype", "point_counts")  # parameters that follow from arrays
+EMPTY_BATCH = "a batch needs at least one cloud, which may be empty"
 
 
 class SupportsArray(Protocol):
@@ -20,7 +23,20 @@ class SupportsDLPack(Protocol):
     def __dlpack__(self) -> Any: ...
 
 
-Array = Union["NDArray[Any]", SupportsArray, SupportsDLPack]
+class SupportsCuda(Protocol):
+    @property
+    def __cuda_array_interface__(self) -> Dict[str, Any]: ...
+
+
+class Described(Protocol):
+    @property
+    def shape(self) -> Tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+
+Array = Union["NDArray[Any]", SupportsArray, SupportsDLPack, SupportsCuda]
 Points = Union[Array, Sequence[Array], bytes, bytearray, memoryview]
 Parameters = Dict[str, Any]
 
@@ -31,6 +47,8 @@ def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parame
 
     Raises TypeError or ValueError for points that Client.voxelize does not allow.
     """
+    if is_on_gpu(points):
+        raise TypeError('points on a GPU need the argument out="cuda", or a copy on the host: points.cpu()')
     if isinstance(points, (list, tuple)):
         return _batch([array_of(cloud) for cloud in points], given)
     if not _is_array(points):
@@ -43,6 +61,18 @@ def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parame
             return [_floats(points)], {"dtype": points.dtype.name}
     array = array_of(points)
     return _batch(list(array), given) if array.ndim == 3 else _cloud(array, given)
+
+
+def describe(clouds: Sequence[Described], batch: bool, given: Parameters) -> Parameters:
+    """The parameters that follow from clouds in the memory of a GPU, or from one array of clouds. Raises as body_of."""
+    shapes = [cloud.shape for cloud in clouds]
+    if not batch and len(shapes[0]) == 3:
+        shapes, batch = [shapes[0][1:]] * shapes[0][0], True
+    _refuse(given, *(DESCRIBED if batch else ("num_features", "dtype")))
+    if not shapes:
+        raise ValueError(EMPTY_BATCH)
+    told = _alike([_told(shape, clouds[0].dtype) for shape in shapes] + [_told(shapes[0], one.dtype) for one in clouds])
+    return {**told, "point_counts": [shape[0] for shape in shapes]} if batch else told
 
 
 def _buffer(points: Any) -> memoryview:
@@ -64,25 +94,41 @@ def _cloud(array: NDArray[Any], given: Parameters) -> Tuple[List[memoryview], Pa
 def _batch(arrays: List[NDArray[Any]], given: Parameters) -> Tuple[List[memoryview], Parameters]:
     _refuse(given, *DESCRIBED)
     if not arrays:
-        raise ValueError("a batch needs at least one cloud, which may be empty")
+        raise ValueError(EMPTY_BATCH)
     clouds = [_rows(array) for array in arrays]
-    told = clouds[0][1]
-    for number, (_, other) in enumerate(clouds):
-        if other != told:
-            raise ValueError(f"the clouds of a batch must be alike: number 0 has {told}, number {number} has {other}")
+    told = _alike([told for _, told in clouds])
     return [rows for rows, _ in clouds], {**told, "point_counts": [len(array) for array in arrays]}
+
+
+def _alike(told: List[Parameters]) -> Parameters:
+    for number, other in enumerate(told):
+        if other != told[0]:
+            raise ValueError(
+                f"the clouds of a batch must be alike: number 0 has {told[0]}, number {number} has {other}"
+            )
+    return told[0]
 
 
 def _rows(array: NDArray[Any]) -> Tuple[memoryview, Parameters]:
     """The bytes of one cloud, its number of columns and its type."""
-    if array.ndim != 2:
-        raise ValueError(f"a cloud has the shape {array.shape}; expected [N, C]")
-    return _floats(array), {"num_features": array.shape[1], "dtype": array.dtype.name}
+    told = _told(array.shape, array.dtype)
+    return _floats(array), told
+
+
+def _told(shape: Tuple[int, ...], dtype: np.dtype[Any]) -> Parameters:
+    if len(shape) != 2:
+        raise ValueError(f"a cloud has the shape {shape}; expected [N, C]")
+    _check(dtype)
+    return {"num_features": shape[1], "dtype": dtype.name}
+
+
+def _check(dtype: np.dtype[Any]) -> None:
+    if dtype.kind != "f" or dtype.itemsize not in (2, 4):
+        raise TypeError(f"points are {dtype}; expected float32 or float16: points.astype(numpy.float32)")
 
 
 def _floats(array: NDArray[Any]) -> memoryview:
-    if array.dtype.kind != "f" or array.dtype.itemsize not in (2, 4):
-        raise TypeError(f"points are {array.dtype}; expected float32 or float16: points.astype(numpy.float32)")
+    _check(array.dtype)
     rows = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return rows.reshape(-1).view(np.uint8).data
 
@@ -92,6 +138,8 @@ def _is_array(points: Any) -> bool:
 
 
 def array_of(points: Any) -> NDArray[Any]:
+    if is_on_gpu(points):
+        raise TypeError("a cloud is on a GPU; expected an array on the host: points.cpu()")
     if not _is_array(points):
         raise TypeError(f"a cloud is {type(points).__name__}; expected an array of the shape [N, C]")
     array = np.asanyarray(points) if hasattr(points, "__array__") else np.from_dlpack(points)

@@ -12,12 +12,14 @@ from .sweeps import Joined
 from .uplink import Sent
 
 T = TypeVar("T")
+Own = TypeVar("Own", bound="Result")
 
 
 class Result(Mapping[str, "NDArray[Any]"]):
     """The tensors, as a mapping: result["voxel_coords"]. The result of each operation also has them as attributes:
     result.voxel_coords. All are writable views of one buffer, which holds the whole answer. Copy a tensor to keep it
-    without the others.
+    without the others. With `out` they are CudaTensors instead of numpy arrays. A result may stand in a `with`: at its
+    end it drops its tensors.
 
     tensors   the same as a dict
     metadata  what the service says of the request: parameters, counts, batch, warnings, timing
@@ -72,7 +74,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
         return value
 
     def to_torch(self) -> Dict[str, Any]:
-        """The tensors as torch tensors on the CPU. They share this memory. Needs torch."""
+        """The tensors as torch tensors, on the CPU or, with `out`, on the GPU. They share this memory. Needs torch."""
         import torch  # type: ignore[import-not-found,unused-ignore]
 
         return {name: torch.from_dlpack(tensor) for name, tensor in self.tensors.items()}
@@ -82,6 +84,12 @@ class Result(Mapping[str, "NDArray[Any]"]):
         if name not in self.tensors:
             raise AttributeError(f"the answer has no {name}: the request's outputs or metadata_only left it out")
         return self.tensors[name]
+
+    def __enter__(self: Own) -> Own:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.tensors = {}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.tensors[name]

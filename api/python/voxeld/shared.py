@@ -34,6 +34,8 @@ PATIENCE = 1.0  # seconds in which close() unregisters regions
 class Unavailable(Exception):
     """Memory cannot be shared with this service. The message says why."""
 
+    temporary = False  # whether it may be possible later
+
 
 class Slot:
     def __init__(self, beginning: str, room: int) -> None:

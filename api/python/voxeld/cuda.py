@@ -1,0 +1,403 @@
+"""Memory of GPUs, handed over to the service by CUDA's IPC handles: points and tensors stay on the GPU. The service
+must be on this machine and allow it (--allow-cuda-shared-memory).
+
+A block is one allocation of the client, for the answer of one request at a time. The service has each block as a
+region. A result holds its block until nothing uses its tensors. Points are read where they are, since the service also
+gets the allocation they lie in as a region; if CUDA makes no handle of it, the client copies the points into a block.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections
+import contextlib
+import json
+import os
+import secrets
+import sys
+import threading
+import time
+from dataclasses import replace
+from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Tuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import dlpack, driver, reading
+from .connection import Answer, Endpoint, Request
+from .dlpack import CudaArray, CudaTensor
+from .errors import BadAnswer, CudaError, Error, Problem
+from .shared import PATIENCE, REGIONS, Unavailable
+from .tensors import DTYPES
+from .transport import Transport
+
+SMALLEST_BLOCK = 1 << 23  # bytes
+PAGE = 1 << 21  # blocks are whole pages of the GPU
+ALIGNMENT = 256  # of tensors that the client uploads
+MOST_GUESTS = 32  # allocations of others that the service has as regions
+ANSWER = "output_region"
+BEGINNING = b'{"output_region":'  # of an answer; the metadata follow
+
+
+def device_of(out: str) -> Optional[int]:
+    """The GPU that the argument `out` names; None: that of the points."""
+    word, colon, number = out.partition(":")
+    if word != "cuda" or (colon and not number.isdecimal()):
+        raise ValueError(f'out is {out!r}; allowed: "cuda", or "cuda:1" and the like')
+    return int(number) if colon else None
+
+
+def points_of(points: Any, wanted: Optional[int]) -> Tuple[Optional[List[CudaArray]], bool]:
+    """The clouds if they are on a GPU, else None; and whether they are a batch. ValueError if they are not all on the
+    GPU `wanted`."""
+    batch = isinstance(points, (list, tuple))
+    clouds = points if batch else [points]
+    if not any(dlpack.is_on_gpu(cloud) for cloud in clouds):
+        return None, batch
+    if not all(dlpack.is_on_gpu(cloud) for cloud in clouds):
+        raise ValueError("some clouds of the batch are on a GPU, others are not")
+    arrays = [dlpack.array_of(cloud) for cloud in clouds]
+    devices = {array.device for array in arrays if array.nbytes}
+    if wanted is not None:
+        devices.add(wanted)
+    if len(devices) > 1:
+        raise ValueError(f"the points and the answer must be on one GPU; these are on {_names(devices)}")
+    return arrays, batch
+
+
+def _names(devices: Any) -> str:
+    return " and ".join(f"cuda:{device}" for device in sorted(devices))
+
+
+class Block:
+    """Memory that the client has allocated."""
+
+    def __init__(self, library: driver.Driver, device: int, size: int) -> None:
+        self.device, self.size = device, size
+        self.region: Optional[str] = None
+        with library.on(device):
+            self.address = library.allocate(size)
+            self.event = library.event()
+
+
+class Lease:
+    """A block in use. The block goes back when nothing refers to the lease."""
+
+    def __init__(self, block: Block, give: Callable[[Block], None]) -> None:
+        self.block = block
+        self.give: Optional[Callable[[Block], None]] = give  # None: the block is not used again
+
+    def __del__(self) -> None:
+        if self.give:
+            self.give(self.block)
+
+
+class Memory:
+    """The blocks of a client, and the regions that the service has of them and of others. Threads may share it."""
+
+    def __init__(self, transport: Transport, endpoint: Endpoint, headers: Dict[str, str]) -> None:
+        self._transport, self._endpoint, self._headers = transport, endpoint, headers
+        self._driver: Optional[driver.Driver] = None
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: Deque[Block] = collections.deque()  # a result may end at any time, so this needs no lock
+        self._mine: Dict[int, Block] = {}  # by address
+        # First addresses and regions of others' allocations, by number. None: the points are copied.
+        self._guests: Dict[int, Tuple[int, Optional[str]]] = {}
+        self._room = SMALLEST_BLOCK  # for an answer
+        self._closed = False
+
+    # --- blocks ---
+
+    def driver(self) -> driver.Driver:
+        if self._process != os.getpid():
+            raise CudaError("this process was made by fork, and CUDA does not go along; make a new client")
+        if self._driver is None:
+            self._driver = driver.load()
+        return self._driver
+
+    def lease(self, device: int, size: int) -> Lease:
+        """A block of at least `size` bytes that nothing uses, not even a kernel."""
+        return Lease(self._take(device, size) or self._new(device, size), self._give)
+
+    def _take(self, device: int, size: int) -> Optional[Block]:
+        library = self.driver()
+        for _ in range(len(self._idle)):
+            try:
+                block = self._idle.popleft()
+            except IndexError:  # another thread has taken it
+                return None
+            if block.device == device and block.size >= size and library.has_passed(block.event):
+                return block
+            self._idle.append(block)
+        return None
+
+    def _new(self, device: int, size: int) -> Block:
+        size = -(-size // PAGE) * PAGE
+        try:
+            block = Block(self.driver(), device, size)
+        except CudaError:  # the GPU is full: idle blocks make room
+            self._trim()
+            block = Block(self.driver(), device, size)
+        with self._lock:
+            self._mine[block.address] = block
+        return block
+
+    def _give(self, block: Block) -> None:
+        """Called wherever a result ends, maybe in the middle of another method of this object."""
+        try:
+            if self._process != os.getpid():
+                return
+            library = self.driver()
+            with library.on(block.device):
+                library.record(block.event, current_stream(block.device))
+            if self._closed:
+                self._free(block)
+            else:
+                self._idle.append(block)
+        except Exception:  # the driver has ended before this process
+            pass
+
+    def _trim(self) -> None:
+        while self._idle:
+            with contextlib.suppress(IndexError):
+                self._end(self._idle.popleft())
+
+    def _end(self, block: Block) -> None:
+        """Unregisters and frees a block. What the service still writes then goes to memory that nobody else gets."""
+        if block.region is not None:
+            self._unregister(block.region, time.monotonic() + PATIENCE)
+        self._free(block)
+
+    def _free(self, block: Block) -> None:
+        library = self.driver()
+        self._mine.pop(block.address, None)
+        with library.on(block.device):
+            library.wait_for(block.event)
+            library.end(block.event)
+            library.free(block.address)
+
+    def close(self) -> None:
+        """Ends the idle blocks, and unregisters all regions if the service answers soon. Tensors stay valid."""
+        self._closed = True
+        until = time.monotonic() + PATIENCE
+        if self._driver is None or self._process != os.getpid():
+            return
+        regions = [region for _, region in self._guests.values()]
+        for block in list(self._mine.values()):
+            regions.append(block.region)
+            block.region = None
+        for region in regions:
+            if region is not None:
+                self._unregister(region, until)
+        self._guests.clear()
+        self._trim()
+
+    # --- regions ---
+
+    def _register(self, address: int, size: int, device: int) -> str:
+        """The name of a region of the allocation that begins at the address."""
+        library = self.driver()
+        with library.on(device):
+            handle = library.handle(address)
+        name = f"py-{os.getpid()}-{secrets.token_hex(8)}"
+        terms = {"raw_handle": {"b64": base64.b64encode(handle).decode()}, "device_id": device, "byte_size": size}
+        try:
+            self._post(f"region/{name}/register", json.dumps(terms).encode())
+        except Problem as problem:
+            reason = Unavailable(str(problem))
+            reason.temporary = problem.temporary
+            raise reason from problem
+        return name
+
+    def _unregister(self, name: str, until: float) -> None:
+        with contextlib.suppress(Error, ValueError):
+            self._post(f"region/{name}/unregister", b"", until)
+
+    def _post(self, path: str, body: bytes, until: Optional[float] = None) -> None:
+        request = Request("POST", f"/v2/cudasharedmemory/{path}", self._headers, [memoryview(body)])
+        self._transport.ask(request, lambda answer: None, retries=0, until=until)
+
+    def region_of(self, block: Block) -> str:
+        if block.region is None:
+            if not self._endpoint.is_local():
+                raise Unavailable(f"{self._endpoint.address[0]} is not this machine (localhost, or a Unix socket)")
+            try:
+                block.region = self._register(block.address, block.size, block.device)
+            except CudaError as reason:
+                raise Unavailable(str(reason)) from reason
+        return block.region
+
+    def _part_of(self, points: CudaArray) -> Optional[str]:
+        """The part of a region in which the points are. None if their memory cannot be handed over."""
+        try:
+            number, base, size = self.driver().allocation_of(points.address)
+        except CudaError:  # memory of a pool
+            return None
+        block = self._mine.get(base)
+        region = self.region_of(block) if block is not None else self._guest(number, base, size, points.device)
+        return region and f"{region},{points.address - base},{points.nbytes}"
+
+    def _guest(self, number: int, base: int, size: int, device: int) -> Optional[str]:
+        """The region of an allocation of others."""
+        with self._lock:
+            known = self._guests.get(number)
+        if known is None:
+            region = None
+            if self._endpoint.is_local():
+                with contextlib.suppress(CudaError, Unavailable):  # no handle, as of torch's expandable segments
+                    region = self._register(base, size, device)
+            known = base, region
+            self._remember(number, known)
+        return known[1]
+
+    def _remember(self, number: int, guest: Tuple[int, Optional[str]]) -> None:
+        """Drops regions of allocations that are gone: another has their address. And the oldest, if there are many."""
+        with self._lock:
+            gone = [other for other, known in self._guests.items() if known[0] == guest[0]]
+            if len(self._guests) >= MOST_GUESTS and not gone:
+                gone = [next(iter(self._guests))]
+            dropped = [self._guests.pop(other) for other in gone]
+            self._guests[number] = guest
+        for _, region in dropped:
+            if region is not None:
+                self._unregister(region, time.monotonic() + PATIENCE)
+
+    def _forget_regions(self) -> None:
+        """After the service has lost a region: all are registered anew at their next use."""
+        with self._lock:
+            self._guests.clear()
+            for block in self._mine.values():
+                block.region = None
+
+    # --- requests ---
+
+    def send(
+        self,
+        request: Request,
+        clouds: Optional[List[CudaArray]],
+        device: int,
+        with_answer: bool,
+        ask: Callable[[Request], Answer],
+    ) -> Tuple[Dict[str, CudaTensor], Dict[str, Any]]:
+        """The tensors and the metadata. `ask` sends the request. Raises Unavailable if memory cannot be handed over."""
+        for attempt in range(3):
+            answered = self.lease(device, self._room) if with_answer else None
+            try:
+                with self._points(request, clouds, device) as sent:
+                    target = sent.target
+                    if answered is not None:
+                        target += f"&{ANSWER}={self.region_of(answered.block)},0,{answered.block.size}"
+                    answer = ask(replace(sent, target=target))
+                    return _read(answer, answered)
+            except Problem as problem:
+                if problem.parameter not in REGIONS or attempt == 2:
+                    raise
+                needed = _room_of(problem)
+                if needed is None:
+                    self._forget_regions()
+                else:
+                    self._room = max(self._room, needed + needed // 4)
+            except Unavailable:
+                raise
+            except BaseException:  # the service may still write
+                if answered is not None:
+                    answered.give = None
+                    self._end(answered.block)
+                raise
+        raise AssertionError("not reached")
+
+    @contextlib.contextmanager
+    def _points(self, request: Request, clouds: Optional[List[CudaArray]], device: int) -> Iterator[Request]:
+        """The request with its points on the GPU, which stay there meanwhile."""
+        size = sum(cloud.nbytes for cloud in clouds or ())
+        if not clouds or size == 0:
+            yield request
+            return
+        self.wait_for(clouds)
+        part = self._part_of(clouds[0]) if len(clouds) == 1 else None
+        gathered = None
+        if part is None:
+            gathered = self.gather(clouds, device, size)
+            part = f"{self.region_of(gathered.block)},0,{size}"
+        joint = "" if request.target.endswith("?") else "&"
+        yield replace(request, target=f"{request.target}{joint}points_region={part}", body=[])
+        del gathered
+
+    def wait_for(self, clouds: List[CudaArray]) -> None:
+        """Waits until the clouds are complete."""
+        library = self.driver()
+        for device, stream in {(cloud.device, cloud.stream) for cloud in clouds if cloud.nbytes}:
+            if stream is not None:
+                with library.on(device):
+                    library.wait(stream)
+
+    def gather(self, clouds: List[CudaArray], device: int, size: int) -> Lease:
+        """The clouds, one after the other."""
+        lease, library, end = self.lease(device, size), self.driver(), 0
+        with library.on(device):
+            for cloud in clouds:
+                if cloud.nbytes:
+                    library.copy(lease.block.address + end, cloud.address, cloud.nbytes)
+                end += cloud.nbytes
+        return lease
+
+    # --- through the host ---
+
+    def download(self, clouds: List[CudaArray]) -> List[NDArray[Any]]:
+        """Copies of the clouds."""
+        self.wait_for(clouds)
+        return [CudaTensor(one.address, one.shape, one.dtype, one.device, one).numpy() for one in clouds]
+
+    def upload(self, tensors: Mapping[str, NDArray[Any]], device: int) -> Dict[str, CudaTensor]:
+        """The tensors on the GPU."""
+        ends = np.cumsum([0] + [-(-tensor.nbytes // ALIGNMENT) * ALIGNMENT for tensor in tensors.values()])
+        lease, library = self.lease(device, max(int(ends[-1]), 1)), self.driver()
+        made = {}
+        with library.on(device):
+            for end, (name, tensor) in zip(ends.tolist(), tensors.items()):
+                address = lease.block.address + end
+                if tensor.nbytes:
+                    library.upload(address, np.ascontiguousarray(tensor).reshape(-1).view(np.uint8))
+                made[name] = CudaTensor(address, tensor.shape, tensor.dtype, device, lease)
+        return made
+
+
+def current_stream(device: int) -> int:
+    """The stream in which this thread uses its tensors: torch's, if torch is there."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
+        return int(torch.cuda.current_stream(device).cuda_stream) or driver.DEFAULT_STREAM
+    return driver.DEFAULT_STREAM
+
+
+def _room_of(problem: Problem) -> Optional[int]:
+    """The bytes that an answer needs that was larger than its part of a region."""
+    words = problem.detail.split()
+    if problem.parameter != ANSWER or "part" not in words or "bytes;" not in words:
+        return None
+    number = words[words.index("bytes;") - 1]
+    return int(number) if number.isdecimal() else None
+
+
+def _read(answer: Answer, lease: Optional[Lease]) -> Tuple[Dict[str, CudaTensor], Dict[str, Any]]:
+    document = reading.document(answer)
+    if lease is None:
+        return {}, document
+    told, metadata = document.get(ANSWER), document.get("metadata")
+    places = told.get("tensors") if isinstance(told, dict) else None
+    if not isinstance(places, dict) or not isinstance(metadata, dict):
+        raise BadAnswer("the answer does not say what is in the memory of the GPU")
+    try:
+        return {name: _tensor(place, lease) for name, place in places.items()}, metadata
+    except (KeyError, TypeError, ValueError, OverflowError) as reason:
+        raise BadAnswer(f"the answer does not describe its tensors: {reason}") from reason
+
+
+def _tensor(place: Mapping[str, Any], lease: Lease) -> CudaTensor:
+    block, offset = lease.block, int(place["offset"])
+    shape = tuple(int(size) for size in place["shape"])
+    tensor = CudaTensor(block.address + offset, shape, DTYPES[place["dtype"]], block.device, lease)
+    if offset < 0 or min(shape, default=0) < 0 or offset + tensor.nbytes > block.size:
+        raise ValueError("a tensor is not in its region")
+    return tensor
