@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from . import cuda, encodings, reading, steps, tensors
 from .connection import Answer, Endpoint, Request
-from .dlpack import CudaArray
+from .dlpack import CudaArray, points_on_gpu
 from .errors import BadAnswer, Error, Problem, SharedMemoryWarning, TransportError
 from .operations import PARAMETERS
 from .parameters import text_of, text_of_boxes
@@ -87,7 +87,7 @@ class Calls:
     def _on_gpu(self, operation: str, kind: Type[R], told: Dict[str, Any]) -> R:
         """The result in the memory of a GPU; through the host if the service cannot take that memory."""
         wanted = cuda.device_of(told.pop("out"))
-        clouds, batch = cuda.points_of(told["points"], wanted)
+        clouds, batch = points_on_gpu(told["points"], wanted)
         device = max([-1 if wanted is None else wanted, *(cloud.device for cloud in clouds or ())])
         if self._hands_over:
             try:

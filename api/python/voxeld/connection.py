@@ -1,6 +1,7 @@
 """A connection to the service, which carries one request at a time. transport.py keeps the idle connections.
 
-http.client parses the answers. This module reads and writes the socket itself, so that every wait ends in time: after
+This module parses plain heads of answers, since http.client takes longer for that than the service for a small request;
+http.client parses all others. This module reads and writes the socket itself, so that every wait ends in time: after
 `timeout` seconds without progress, or at the deadline of the request.
 """
 
@@ -30,6 +31,10 @@ PIECE = 1 << 20  # bytes of a piece of an answer without a length
 LARGEST_ANSWER = 1 << 36  # bytes: the largest answer that a service can be configured to give
 UNIX = "unix:"
 LOOPBACK = ("localhost", "127.", "::1")
+# A head of an answer with a body. Others, such as folded or chunked ones, are left to http.client.
+PLAIN_HEAD = re.compile(rb"HTTP/1\.1 ([2-5]\d\d) ([ -~]*)\r\n((?:[A-Za-z0-9-]+:[ -~]*\r\n)+)\r\n")
+ODD_HEADERS = ("transfer-encoding", "connection")  # unless the connection is kept
+WITHOUT_BODY = (204, 304)
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,9 @@ class Connection:
         HTTP. Then the caller must close the connection."""
         self._until = until
         sent = self._send(request)
+        answer = self._read_plain() if request.method != "HEAD" else None
+        if answer is not None:
+            return answer, sent and not self._peek()
         response = http.client.HTTPResponse(self, method=request.method)  # type: ignore[arg-type]
         try:
             response.begin()
@@ -158,6 +166,34 @@ class Connection:
             response.close()  # not the connection
         answer = Answer(response.status, response.reason, response.headers, body)
         return answer, sent and not response.will_close and not self._peek()
+
+    def _read_plain(self) -> Optional[Answer]:
+        """The answer. None, with nothing read, if its head is not plain or has not come in one piece."""
+        match = PLAIN_HEAD.match(self._reader.peek())
+        if match is None:
+            return None
+        status, reason, lines = match.groups()
+        headers, lengths = Message(), []
+        for line in lines.decode("ascii").split("\r\n")[:-1]:
+            name, _, value = line.partition(":")
+            value = value.strip(" ")
+            lower = name.lower()
+            if lower == "content-length":
+                lengths.append(value)
+            elif lower in ODD_HEADERS and value.lower() != "keep-alive":
+                return None
+            headers.set_raw(name, value)
+        if len(lengths) != 1 or not lengths[0].isdigit() or int(status) in WITHOUT_BODY:
+            return None
+        self._reader.read(match.end())
+        body = _room(int(lengths[0]))
+        room = body.data
+        while room:
+            got = self._reader.readinto(room)
+            if not got:
+                raise ConnectionAbortedError("the connection ended before the answer did")
+            room = room[got:]
+        return Answer(int(status), reason.decode("ascii"), headers, body)
 
     def is_stale(self) -> bool:
         """True if the service has closed the connection, or has sent bytes without a request."""
@@ -260,9 +296,7 @@ def _read(response: http.client.HTTPResponse) -> NDArray[np.uint8]:
     length = response.length
     if length is None:
         return _read_unknown(response)
-    if length > LARGEST_ANSWER:
-        raise BadAnswer(f"the answer would have {length} bytes")
-    body = tensors.buffer(length)
+    body = _room(length)
     room = body.data
     while room:
         got = response.readinto(room)
@@ -270,6 +304,12 @@ def _read(response: http.client.HTTPResponse) -> NDArray[np.uint8]:
             raise http.client.IncompleteRead(b"", len(room))
         room = room[got:]
     return body
+
+
+def _room(length: int) -> NDArray[np.uint8]:
+    if length > LARGEST_ANSWER:
+        raise BadAnswer(f"the answer would have {length} bytes")
+    return tensors.buffer(length)
 
 
 def _read_unknown(response: http.client.HTTPResponse) -> NDArray[np.uint8]:

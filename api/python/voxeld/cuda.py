@@ -18,12 +18,12 @@ import sys
 import threading
 import time
 from dataclasses import replace
-from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import dlpack, driver, reading
+from . import driver, reading
 from .connection import Answer, Endpoint, Request
 from .dlpack import CudaArray, CudaTensor
 from .errors import BadAnswer, CudaError, Error, Problem
@@ -36,7 +36,10 @@ PAGE = 1 << 21  # blocks are whole pages of the GPU
 ALIGNMENT = 256  # of tensors that the client uploads
 MOST_GUESTS = 32  # allocations of others that the service has as regions
 ANSWER = "output_region"
-BEGINNING = b'{"output_region":'  # of an answer; the metadata follow
+BEGINNING, MIDDLE = '{"output_region":', ',"metadata":'  # of an answer's JSON
+
+
+_decoder = json.JSONDecoder()
 
 
 def device_of(out: str) -> Optional[int]:
@@ -45,28 +48,6 @@ def device_of(out: str) -> Optional[int]:
     if word != "cuda" or (colon and not number.isdecimal()):
         raise ValueError(f'out is {out!r}; allowed: "cuda", or "cuda:1" and the like')
     return int(number) if colon else None
-
-
-def points_of(points: Any, wanted: Optional[int]) -> Tuple[Optional[List[CudaArray]], bool]:
-    """The clouds if they are on a GPU, else None; and whether they are a batch. ValueError if they are not all on the
-    GPU `wanted`."""
-    batch = isinstance(points, (list, tuple))
-    clouds = points if batch else [points]
-    if not any(dlpack.is_on_gpu(cloud) for cloud in clouds):
-        return None, batch
-    if not all(dlpack.is_on_gpu(cloud) for cloud in clouds):
-        raise ValueError("some clouds of the batch are on a GPU, others are not")
-    arrays = [dlpack.array_of(cloud) for cloud in clouds]
-    devices = {array.device for array in arrays if array.nbytes}
-    if wanted is not None:
-        devices.add(wanted)
-    if len(devices) > 1:
-        raise ValueError(f"the points and the answer must be on one GPU; these are on {_names(devices)}")
-    return arrays, batch
-
-
-def _names(devices: Any) -> str:
-    return " and ".join(f"cuda:{device}" for device in sorted(devices))
 
 
 class Block:
@@ -279,8 +260,8 @@ class Memory:
         device: int,
         with_answer: bool,
         ask: Callable[[Request], Answer],
-    ) -> Tuple[Dict[str, CudaTensor], Dict[str, Any]]:
-        """The tensors and the metadata. `ask` sends the request. Raises Unavailable if memory cannot be handed over."""
+    ) -> Tuple[Dict[str, CudaTensor], Union[str, Dict[str, Any]]]:
+        """The tensors and the metadata, whose JSON is not read yet. `ask` sends the request. Raises Unavailable if memory cannot be handed over."""
         for attempt in range(3):
             answered = self.lease(device, self._room) if with_answer else None
             try:
@@ -380,18 +361,19 @@ def _room_of(problem: Problem) -> Optional[int]:
     return int(number) if number.isdecimal() else None
 
 
-def _read(answer: Answer, lease: Optional[Lease]) -> Tuple[Dict[str, CudaTensor], Dict[str, Any]]:
-    document = reading.document(answer)
+def _read(answer: Answer, lease: Optional[Lease]) -> Tuple[Dict[str, CudaTensor], Union[str, Dict[str, Any]]]:
     if lease is None:
-        return {}, document
-    told, metadata = document.get(ANSWER), document.get("metadata")
-    places = told.get("tensors") if isinstance(told, dict) else None
-    if not isinstance(places, dict) or not isinstance(metadata, dict):
-        raise BadAnswer("the answer does not say what is in the memory of the GPU")
+        return {}, reading.document(answer)
+    reading.expect(answer, reading.JSON)
     try:
-        return {name: _tensor(place, lease) for name, place in places.items()}, metadata
-    except (KeyError, TypeError, ValueError, OverflowError) as reason:
-        raise BadAnswer(f"the answer does not describe its tensors: {reason}") from reason
+        text = answer.body.tobytes().decode()
+        told, end = _decoder.raw_decode(text, text.index(BEGINNING) + len(BEGINNING))
+        if not text.startswith(MIDDLE, end):
+            raise ValueError("there are no metadata")
+        found = {name: _tensor(place, lease) for name, place in told["tensors"].items()}
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as reason:
+        raise BadAnswer(f"the answer does not say what is in the memory of the GPU: {reason}") from reason
+    return found, text[end + len(MIDDLE) : text.rindex("}")]
 
 
 def _tensor(place: Mapping[str, Any], lease: Lease) -> CudaTensor:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import sys
 from dataclasses import dataclass
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +82,7 @@ class CudaTensor:
 
     def __init__(self, address: int, shape: Tuple[int, ...], dtype: np.dtype[Any], device: int, owner: Any) -> None:
         self.shape, self.dtype, self.device = shape, dtype, device
-        self.size = int(np.prod(shape, dtype=np.int64))
+        self.size = math.prod(shape)
         self.nbytes = self.size * dtype.itemsize
         self.data_ptr = address
         self._owner = owner
@@ -134,7 +135,7 @@ class CudaArray:
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def is_on_gpu(array: Any) -> bool:
@@ -156,6 +157,28 @@ def array_of(array: Any) -> CudaArray:
     else:
         found = _of_dlpack(array)
     return found
+
+
+def points_on_gpu(points: Any, wanted: Optional[int]) -> Tuple[Optional[List[CudaArray]], bool]:
+    """The clouds if they are on a GPU, else None; and whether they are a batch. ValueError if they are not all on the
+    GPU `wanted`."""
+    batch = isinstance(points, (list, tuple))
+    clouds = points if batch else [points]
+    if not any(is_on_gpu(cloud) for cloud in clouds):
+        return None, batch
+    if not all(is_on_gpu(cloud) for cloud in clouds):
+        raise ValueError("some clouds of the batch are on a GPU, others are not")
+    arrays = [array_of(cloud) for cloud in clouds]
+    devices = {array.device for array in arrays if array.nbytes}
+    if wanted is not None:
+        devices.add(wanted)
+    if len(devices) > 1:
+        raise ValueError(f"the points and the answer must be on one GPU; these are on {_names(devices)}")
+    return arrays, batch
+
+
+def _names(devices: Any) -> str:
+    return " and ".join(f"cuda:{device}" for device in sorted(devices))
 
 
 def _is_torch(array: Any) -> bool:
@@ -188,7 +211,7 @@ def _of_dlpack(array: Any) -> CudaArray:
     tensor = _Managed.from_address(_pointer(capsule, NAME)).tensor
     kinds = {kind: letter for letter, kind in KINDS.items()}
     if tensor.dtype.kind not in kinds or tensor.dtype.lanes != 1:
-        raise TypeError("points are of a type that DLPack numbers {tensor.dtype.kind}; expected float32 or float16")
+        raise TypeError(f"points are of a type that DLPack numbers {tensor.dtype.kind}; expected float32 or float16")
     dtype = np.dtype(f"{kinds[tensor.dtype.kind]}{tensor.dtype.bits // 8}")
     shape = tuple(tensor.shape[axis] for axis in range(tensor.axes))
     if tensor.strides:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Type, TypeVar
+import json
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Type, TypeVar, Union
 
 from numpy.typing import NDArray
 
@@ -30,9 +31,20 @@ class Result(Mapping[str, "NDArray[Any]"]):
     lost: Tuple[float, ...] = ()
     uplink: Optional[Sent] = None
 
-    def __init__(self, tensors: Dict[str, NDArray[Any]], metadata: Dict[str, Any]) -> None:
+    def __init__(self, tensors: Dict[str, NDArray[Any]], metadata: Union[str, Dict[str, Any]]) -> None:
         self.tensors = tensors
-        self.metadata = metadata
+        self._metadata = metadata
+
+    @property
+    def metadata(self) -> Dict[str, Any]:
+        if isinstance(self._metadata, str):  # it is read at its first use
+            try:
+                self._metadata = json.loads(self._metadata)
+            except (ValueError, RecursionError) as reason:
+                raise BadAnswer(f"the metadata are no JSON: {reason}") from None
+            if not isinstance(self._metadata, dict):
+                raise BadAnswer("the metadata are not a JSON object")
+        return self._metadata
 
     @property
     def request_id(self) -> Optional[str]:
@@ -49,6 +61,8 @@ class Result(Mapping[str, "NDArray[Any]"]):
     def warnings(self) -> List[RequestWarning]:
         """Why the request may not be what the caller meant. Each warning has a kind and a detail. Empty if there is no
         warning."""
+        if isinstance(self._metadata, str) and '"warnings"' not in self._metadata:
+            return []
         return warnings_of(self.metadata)
 
     @property
