@@ -41,6 +41,19 @@ enum voxeld_status {
   VOXELD_FAILED       // out of memory; or a bad argument, file or certificate
 };
 
+// Memory of a GPU that a service on this machine reads and writes in place: one block of cudaMalloc. This header needs
+// no CUDA. Rows that begin in the block stay there; complete them before the call (cudaStreamSynchronize). Other rows
+// are sent. Answers go into the block too: they begin `answers` bytes after its beginning, a multiple of 64, and may go
+// on to its end. So the `data` of tensors are then addresses of the GPU, which the next call overwrites. The client
+// registers the block at its first call, and voxeld_close unregisters it; free the block after that. If the service
+// does not take the block, calls are VOXELD_REFUSED, and the problem says why.
+struct voxeld_cuda {
+  unsigned char handle[64];  // of cudaIpcGetMemHandle
+  int device;                // number of the GPU
+  void *block;
+  size_t bytes, answers;
+};
+
 struct voxeld_options {
   const char
       *url;  // http://HOST:PORT or https://HOST:PORT, with an optional path prefix; or unix:PATH. No user or password
@@ -55,6 +68,7 @@ struct voxeld_options {
   size_t max_answer_bytes;  // a larger answer is VOXELD_BAD_ANSWER
   const char *encoding;     // gzip, deflate or zstd: the encoding that the caller has applied to the rows; NULL = none
   const volatile sig_atomic_t *stop;  // a call ends within 0.1 s once *stop is not 0; or NULL
+  const struct voxeld_cuda *cuda;     // memory for rows and answers, without `encoding`; or NULL
 };
 
 enum voxeld_dtype { VOXELD_F32, VOXELD_F16, VOXELD_I32, VOXELD_U8, VOXELD_I64 };
@@ -64,7 +78,7 @@ struct voxeld_tensor {
   enum voxeld_dtype dtype;
   size_t dimensions;
   size_t shape[VOXELD_MAX_DIMENSIONS];
-  void *data;  // starts on a multiple of 64 bytes; row-major, without gaps
+  void *data;  // starts on a multiple of 64 bytes; row-major, without gaps; with options.cuda an address of the GPU
   size_t bytes;
 };
 
@@ -241,6 +255,7 @@ const char *voxeld_warning(const struct voxeld_result *result, size_t number, co
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -258,6 +273,8 @@ extern "C" {
 #define VOXELD__DELETE "DELETE"
 #define VOXELD__URN "urn:voxeld:problem:"
 
+enum voxeld__answer { VOXELD__FILE, VOXELD__IN_BLOCK, VOXELD__NO_BODY };  // what the answer to a call is
+
 struct voxeld_client {
   CURL *curl;          // the options that all transfers share
   CURL *transfer;      // the last transfer
@@ -272,8 +289,14 @@ struct voxeld_client {
   size_t url_room;
   uint64_t random;
   char curl_error[CURL_ERROR_SIZE];
-  struct voxeld_result *result;    // of the current call
-  const char *method;              // of the current call
+  struct voxeld_result *result;  // of the current call
+  const char *method;            // of the current call
+  enum voxeld__answer answer;    // to the current call
+  struct voxeld_cuda cuda;       // block NULL: none
+  char region[40];               // its name
+  bool registered;               // as far as the client knows
+  char *query;                   // with the parts of the region
+  size_t query_room;
   bool no_memory;                  // there was no memory for its answer
   char retry_after[64], date[64];  // headers of its answer
 };
@@ -436,18 +459,13 @@ static bool voxeld__size(const json_t *value, uint64_t *size) {
   return true;
 }
 
-// Reads one entry of the header. False if it is malformed.
-static bool voxeld__read_entry(const char *name, const json_t *described, struct voxeld__entry *entry) {
+// Reads the name, the type and the shape of a tensor. False if they are malformed.
+static bool voxeld__read_shape(const char *name, const json_t *described, struct voxeld_tensor *tensor) {
   const json_t *dtype = json_object_get(described, "dtype"), *shape = json_object_get(described, "shape");
-  const json_t *offsets = json_object_get(described, "data_offsets");
-  struct voxeld_tensor *tensor = &entry->tensor;
   tensor->name = name;
   tensor->dimensions = json_array_size(shape);
   if (json_object_size(described) != 3 || !json_is_string(dtype) || !json_is_array(shape) ||
       tensor->dimensions > VOXELD_MAX_DIMENSIONS)
-    return false;
-  if (json_array_size(offsets) != 2 || !voxeld__size(json_array_get(offsets, 0), &entry->first) ||
-      !voxeld__size(json_array_get(offsets, 1), &entry->last) || entry->last < entry->first)
     return false;
   uint64_t bytes = 0;
   for (size_t i = 0; i < sizeof voxeld__dtypes / sizeof *voxeld__dtypes; i++) {
@@ -464,7 +482,15 @@ static bool voxeld__read_entry(const char *name, const json_t *described, struct
     bytes *= size;
   }
   tensor->bytes = (size_t)bytes;
-  return bytes == entry->last - entry->first;
+  return true;
+}
+
+// Reads one entry of the header. False if it is malformed.
+static bool voxeld__read_entry(const char *name, const json_t *described, struct voxeld__entry *entry) {
+  const json_t *offsets = json_object_get(described, "data_offsets");
+  return json_array_size(offsets) == 2 && voxeld__size(json_array_get(offsets, 0), &entry->first) &&
+         voxeld__size(json_array_get(offsets, 1), &entry->last) && entry->last >= entry->first &&
+         voxeld__read_shape(name, described, &entry->tensor) && entry->tensor.bytes == entry->last - entry->first;
 }
 
 // Fills the tensors of a result from the header. The tensors must fill the file after the header, without gaps.
@@ -510,6 +536,44 @@ static const char *voxeld__read_tensors(struct voxeld_result *result) {
   buffer->metadata = json_loads(result->metadata, JSON_REJECT_DUPLICATES, NULL);
   if (!json_is_object(buffer->metadata)) return "its metadata is not a JSON object";
   return voxeld__place_tensors(result, sizeof length + (size_t)length);
+}
+
+// Finds the tensors in the block. Returns NULL, or what is wrong with the answer.
+static const char *voxeld__find_in_block(const struct voxeld_cuda *cuda, struct voxeld_result *result,
+                                         const json_t *places) {
+  const char *name;
+  json_t *described;
+  size_t room = cuda->bytes - cuda->answers;
+  if (!json_is_object(places)) return "it does not say where its tensors are";
+  json_object_foreach((json_t *)places, name, described) {
+    struct voxeld_tensor tensor;
+    uint64_t offset = 0;
+    memset(&tensor, 0, sizeof tensor);
+    if (!voxeld__size(json_object_get(described, "offset"), &offset) || !voxeld__read_shape(name, described, &tensor))
+      return "a tensor is not described";
+    if (offset > room || tensor.bytes > room - offset) return "a tensor is not in the block";
+    if (result->tensor_count == VOXELD_MAX_TENSORS) return "it has too many tensors";
+    tensor.data = (char *)cuda->block + cuda->answers + offset;
+    result->tensors[result->tensor_count++] = tensor;
+  }
+  return NULL;
+}
+
+// Reads the JSON that says what is in the block. Returns NULL, or what is wrong with the JSON.
+static const char *voxeld__read_in_block(const struct voxeld_cuda *cuda, struct voxeld_result *result) {
+  static const char before[] = "\"metadata\":";
+  struct voxeld_buffer *buffer = &result->buffer;
+  if (!voxeld__reserve(buffer, buffer->size + 1)) return "there is no memory for it";
+  char *text = (char *)buffer->bytes;
+  text[buffer->size] = 0;
+  buffer->header = json_loadb(text, buffer->size, JSON_REJECT_DUPLICATES, NULL);
+  buffer->metadata = json_incref(json_object_get(buffer->header, "metadata"));
+  char *metadata = strstr(text, before), *end = strrchr(text, '}');
+  if (!json_is_object(buffer->metadata) || !metadata || !end || end < metadata) return "it has no metadata";
+  *end = 0;  // the metadata are its last member
+  result->metadata = metadata + sizeof before - 1;
+  return voxeld__find_in_block(cuda, result,
+                               json_object_get(json_object_get(buffer->header, "output_region"), "tensors"));
 }
 
 // Whether the tensor can be sent.
@@ -865,7 +929,8 @@ static enum voxeld_status voxeld__read_problem(struct voxeld_client *client, str
   double retry_after = voxeld__retry_after(client->retry_after, client->date);
   const char *media_type = NULL;
   curl_easy_getinfo(client->transfer, CURLINFO_CONTENT_TYPE, &media_type);
-  bool described = media_type && strncmp(media_type, "application/problem+json", 24) == 0;
+  bool described = media_type && (strncmp(media_type, "application/problem+json", 24) == 0 ||
+                                  strncmp(media_type, "application/json", 16) == 0);  // under /v2
   json_t *document = described ? json_loadb((const char *)result->buffer.bytes, result->buffer.size, 0, NULL) : NULL;
   const char *type = json_string_value(json_object_get(document, "type"));
   size_t prefix = strlen(VOXELD__URN);
@@ -979,11 +1044,13 @@ static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct v
     case CURLE_WEIRD_SERVER_REPLY: return voxeld__fail(result, VOXELD_BAD_ANSWER, "%s", reason);
     default: result->temporary = true; return voxeld__fail(result, VOXELD_NO_ANSWER, "%s", reason);
   }
-  if (strcmp(client->method, VOXELD__DELETE) == 0) return VOXELD_OK;  // has no body to read
-  const char *wrong = voxeld__read_tensors(result);
+  if (client->answer == VOXELD__NO_BODY) return VOXELD_OK;
+  bool in_block = client->answer == VOXELD__IN_BLOCK;
+  const char *wrong = in_block ? voxeld__read_in_block(&client->cuda, result) : voxeld__read_tensors(result);
   if (!wrong) return VOXELD_OK;
   result->tensor_count = 0;
-  return voxeld__fail(result, VOXELD_BAD_ANSWER, "the answer is not a valid safetensors file: %s", wrong);
+  return voxeld__fail(result, VOXELD_BAD_ANSWER, "the answer is not %s: %s",
+                      in_block ? "valid" : "a valid safetensors file", wrong);
 }
 
 // Seconds before the next attempt: Retry-After in full, plus a random backoff.
@@ -1045,14 +1112,79 @@ static enum voxeld_status voxeld__ask(struct voxeld_client *client, const char *
   }
 }
 
+static enum voxeld_status voxeld__post(struct voxeld_client *client, const char *path, const char *query,
+                                       const void *rows, size_t bytes, enum voxeld__answer answer,
+                                       struct voxeld_result *result) {
+  client->answer = answer;
+  curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)bytes);
+  curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, bytes ? (const char *)rows : "");
+  return voxeld__ask(client, "POST", path, query, result);
+}
+
+static void voxeld__write_base64(const unsigned char *bytes, size_t size, char *text) {
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  for (size_t i = 0; i < size; i += 3) {
+    uint32_t word = (uint32_t)bytes[i] << 16;
+    if (i + 1 < size) word |= (uint32_t)bytes[i + 1] << 8;
+    if (i + 2 < size) word |= bytes[i + 2];
+    for (size_t digit = 0; digit < 4; digit++)
+      *text++ = (char)(i + digit > size ? '=' : digits[word >> (18 - 6 * digit) & 63]);
+  }
+  *text = 0;
+}
+
+static enum voxeld_status voxeld__register(struct voxeld_client *client, struct voxeld_result *result) {
+  char path[96], handle[89], terms[200];
+  snprintf(path, sizeof path, "/v2/cudasharedmemory/region/%s/register", client->region);
+  voxeld__write_base64(client->cuda.handle, sizeof client->cuda.handle, handle);
+  int length = snprintf(terms, sizeof terms, "{\"raw_handle\":{\"b64\":\"%s\"},\"device_id\":%d,\"byte_size\":%zu}",
+                        handle, client->cuda.device, client->cuda.bytes);
+  enum voxeld_status status = voxeld__post(client, path, "", terms, (size_t)length, VOXELD__NO_BODY, result);
+  client->registered = status == VOXELD_OK;
+  return status;
+}
+
+// Where the rows begin in the block. False if they are elsewhere.
+static bool voxeld__is_in_block(const struct voxeld_cuda *cuda, const void *rows, size_t bytes, size_t *offset) {
+  uintptr_t begin = (uintptr_t)cuda->block, at = (uintptr_t)rows;
+  *offset = at - begin;
+  return bytes && at >= begin && *offset <= cuda->bytes && bytes <= cuda->bytes - *offset;
+}
+
+// Posts rows and gets the answer in the block. If the service no longer knows the region, registers it once more.
+static enum voxeld_status voxeld__call_in_block(struct voxeld_client *client, const char *path, const char *query,
+                                                const void *rows, size_t bytes, struct voxeld_result *result) {
+  const struct voxeld_cuda *cuda = &client->cuda;
+  size_t room = strlen(query) + 256, offset, used;
+  bool inside = voxeld__is_in_block(cuda, rows, bytes, &offset);
+  if (room > client->query_room) {
+    char *text = (char *)realloc(client->query, room);
+    if (!text) return voxeld__fail(result, VOXELD_FAILED, "out of memory");
+    client->query = text;
+    client->query_room = room;
+  }
+  used = (size_t)snprintf(client->query, room, "%s%soutput_region=%s,%zu,%zu", query, *query ? "&" : "", client->region,
+                          cuda->answers, cuda->bytes - cuda->answers);
+  if (inside) snprintf(client->query + used, room - used, "&points_region=%s,%zu,%zu", client->region, offset, bytes);
+  for (int attempt = 0;; attempt++) {
+    enum voxeld_status status = client->registered ? VOXELD_OK : voxeld__register(client, result);
+    if (status != VOXELD_OK) return status;
+    status = voxeld__post(client, path, client->query, rows, inside ? 0 : bytes, VOXELD__IN_BLOCK, result);
+    const char *parameter = result->problem.parameter;
+    bool lost = status == VOXELD_REFUSED && strcmp(result->problem.kind, "bad-parameter") == 0 &&
+                (strcmp(parameter, "output_region") == 0 || strcmp(parameter, "points_region") == 0);
+    if (!lost || attempt) return status;
+    client->registered = false;
+  }
+}
+
 static enum voxeld_status voxeld__call(struct voxeld_client *client, const char *path, const char *query,
                                        const void *rows, size_t bytes, struct voxeld_result *result) {
   const char *misuse = voxeld__misuse(query, rows, bytes);
   voxeld__forget(result);
   if (misuse) return voxeld__fail(result, VOXELD_FAILED, "%s", misuse);
-  curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)bytes);
-  curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, bytes ? (const char *)rows : "");
-  return voxeld__ask(client, "POST", path, query, result);
+  if (client->cuda.block) return voxeld__call_in_block(client, path, query, rows, bytes, result);
+  return voxeld__post(client, path, query, rows, bytes, VOXELD__FILE, result);
 }
 
 // Makes a request about a stream.
@@ -1065,6 +1197,7 @@ static enum voxeld_status voxeld__ask_stream(struct voxeld_client *client, const
   if (length < 1 || length > 63 || strspn(stream, plain) != length)
     return voxeld__fail(result, VOXELD_FAILED, "a stream cannot have this name");
   snprintf(path, sizeof path, "/v1/streams/%s%s", stream, rest);
+  client->answer = strcmp(method, VOXELD__DELETE) == 0 ? VOXELD__NO_BODY : VOXELD__FILE;
   curl_easy_setopt(client->curl, CURLOPT_HTTPGET, 1L);  // without a body
   return voxeld__ask(client, method, path, "", result);
 }
@@ -1183,8 +1316,13 @@ static bool voxeld__set_url(struct voxeld_client *client, const char *url) {
   return true;
 }
 
+static bool voxeld__is_block(const struct voxeld_cuda *cuda) {
+  return cuda->block && cuda->answers < cuda->bytes && cuda->answers % VOXELD__ALIGNMENT == 0;
+}
+
 static bool voxeld__are_sound(const struct voxeld_options *options) {
   const double most = 1e6;
+  if (options->cuda && (options->encoding || !voxeld__is_block(options->cuda))) return false;
   return options->url && options->timeout_s > 0 && options->timeout_s <= most && options->deadline_s > 0 &&
          options->deadline_s <= most && options->backoff_s >= 0 && options->backoff_s <= most &&
          options->retries >= 0 && options->max_answer_bytes > 0;
@@ -1200,6 +1338,8 @@ static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_opt
   client->max_answer_bytes = options->max_answer_bytes;
   client->stop = options->stop;
   client->random = ((uint64_t)(uintptr_t)client ^ (uint64_t)(voxeld__now() * 1e9)) | 1;
+  if (options->cuda) client->cuda = *options->cuda;
+  snprintf(client->region, sizeof client->region, "c-%ld-%016llx", (long)getpid(), (unsigned long long)client->random);
   if (!voxeld__set_url(client, options->url) ||
       (options->token && !voxeld__add_value(client, "Authorization: Bearer ", options->token)) ||
       (options->encoding && !voxeld__add_value(client, "Content-Encoding: ", options->encoding)))
@@ -1240,13 +1380,26 @@ struct voxeld_client *voxeld_open(const struct voxeld_options *options) {
   return NULL;
 }
 
+// Unregisters the block, if the service answers soon.
+static void voxeld__unregister(struct voxeld_client *client) {
+  struct voxeld_result result;
+  char path[96];
+  memset(&result, 0, sizeof result);
+  snprintf(path, sizeof path, "/v2/cudasharedmemory/region/%s/unregister", client->region);
+  client->deadline_s = 1;
+  (void)voxeld__post(client, path, "", NULL, 0, VOXELD__NO_BODY, &result);
+  voxeld_result_free(&result);
+}
+
 void voxeld_close(struct voxeld_client *client) {
   if (!client) return;
+  if (client->registered) voxeld__unregister(client);
   curl_easy_cleanup(client->transfer);
   curl_easy_cleanup(client->curl);
   curl_multi_cleanup(client->connections);
   curl_slist_free_all(client->headers);
   free(client->base);
+  free(client->query);
   free(client->url);
   free(client);
 }

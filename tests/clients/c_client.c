@@ -3,6 +3,7 @@
 // after the other, into a file. With -s the standard input is the data of tensors, one after the other, which the
 // program packs into a file. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
+#include <fcntl.h>
 #include <jansson.h>
 #include <locale.h>
 #include <stdbool.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <voxeld_client.h>
 
@@ -180,19 +182,36 @@ static enum voxeld_status delete_of(struct voxeld_client *client, const char *st
   return voxeld_delete_stream(client, stream, result);
 }
 
+// Memory that a fake driver would take for a GPU's: a file of /dev/shm, whose name is the handle. Answers go into its
+// second half.
+static bool map_block(const char *name, struct voxeld_cuda *cuda) {
+  char path[96];
+  snprintf(path, sizeof path, "/dev/shm/%s", name);
+  int file = open(path, O_RDWR);
+  off_t size = file < 0 ? -1 : lseek(file, 0, SEEK_END);
+  if (size <= 0 || strlen(name) >= sizeof cuda->handle) return false;
+  memcpy(cuda->handle, name, strlen(name));
+  cuda->bytes = (size_t)size;
+  cuda->answers = cuda->bytes / 2;
+  cuda->block = mmap(NULL, cuda->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  return cuda->block != MAP_FAILED;
+}
+
 int main(int argc, char **argv) {
+  struct voxeld_cuda cuda = {.device = 0};
   struct voxeld_options options = voxeld_defaults(NULL);
   const char *query = "", *path = NULL;
   char *made = NULL;
   int calls = 1;
-  bool no_rows = false;
+  bool no_rows = false, move = false;
   double resolution = -1;  // with 0 or more the rows are packed; with -n 0 their body is written
   struct voxeld_tensor tensors[VOXELD_MAX_TENSORS] = {{0}};
   struct voxeld_sent_sweep sweeps[32];
   size_t count = 0, sent = 0;
   enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
       voxeld_voxelize;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:z:fplNMDBKLXZR")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:z:g:fplNMDBKLXZRG")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -223,6 +242,11 @@ int main(int argc, char **argv) {
       case 'S': add_sweep(optarg, sweeps, &sent); break;
       case 's': add_tensor(optarg, tensors, &count); break;
       case 'z': resolution = strtod(optarg, NULL), options.encoding = "deflate"; break;
+      case 'g':
+        if (!map_block(optarg, &cuda)) return 5;
+        options.cuda = &cuda;
+        break;
+      case 'G': move = true; break;     // the rows into the block
       case 'N': no_rows = true; break;  // no rows, but their number of bytes
       default: return 2;
     }
@@ -240,6 +264,7 @@ int main(int argc, char **argv) {
     packed = pack_points(query, rows, size, resolution, &points);
     rows = points.body, size = points.bytes, query = points.query;
   }
+  if (move) rows = memcpy(cuda.block, rows, size);
   struct voxeld_result result = {0};
   for (int i = 0; packed && i < calls; i++) {
     print(ask(client, query, no_rows ? NULL : rows, size, &result), &result);

@@ -22,6 +22,7 @@ import numpy as np
 import boxes
 import centers
 import check
+import fake_cuda
 import oracle
 import range_images
 import samples
@@ -31,7 +32,20 @@ import uplink_rows
 import voxeld
 from credentials import Authority, TlsDaemon
 from daemon import PATIENCE, ROOT, Daemon, wait_until
-from rude_server import DATE, GRID, LASTING, PASSING, RETRY_AFTER, RudeServer, Talk, answer, problem, token_file, url_of
+from rude_server import (
+    DATE,
+    GRID,
+    LASTING,
+    PASSING,
+    RETRY_AFTER,
+    RudeServer,
+    Talk,
+    answer,
+    problem,
+    status_document,
+    token_file,
+    url_of,
+)
 from tables import describe, operation_of
 from test_python_rude import DAMAGED
 
@@ -325,6 +339,95 @@ class Access(CCase):
             done = subprocess.run(live, capture_output=True, text=True, timeout=PATIENCE)
             self.assertEqual((done.returncode, done.stdout), (1, "0 scans sent, 0 dropped\n"))
             self.assertIn("/nowhere", done.stderr)
+
+
+class GpuMemory(CCase):
+    """options.cuda, with a file as the block of a GPU. The service reads and writes that file."""
+
+    ROOM = 1 << 22
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon("--workers", "1", "--allow-shared-memory")
+        cls.plain = url_of(cls.daemon)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def setUp(self):
+        super().setUp()
+        self.bridge = fake_cuda.Bridge(self.daemon)
+        self.addCleanup(self.bridge.close)
+        self.name = f"{fake_cuda.PREFIX}-{os.getpid()}-c"
+        path = pathlib.Path("/dev/shm", self.name)
+        path.write_bytes(bytes(self.ROOM))
+        self.addCleanup(path.unlink)
+
+    def ask(self, *options, **more):
+        return self.calls(self.bridge.url, "-r", 0, "-g", self.name, *options, **more)
+
+    def same(self, *options):
+        body = rows(500)
+        self.call(self.plain, body=body)
+        expected = self.tensors
+        answered = self.ask(*options, body=body)
+        self.assertEqual([line["status"] for line in answered], ["OK"] * len(answered))
+        self.assertEqual(check.same_tensors(expected, self.tensors), [])
+        self.assertEqual(json.loads(answered[-1]["metadata"])["points"]["received"], 500)
+        self.assertEqual(answered[-1]["received"], 500)
+
+    def test_rows_and_answers_in_the_block(self):
+        self.same("-G", "-n", 3)
+        self.assertRegex(
+            self.bridge.targets[-2], rf"output_region=c-\S+,{self.ROOM // 2},\d+&points_region=c-\S+,0,8000$"
+        )
+        self.assertEqual(len(self.bridge.registered), 1)
+        self.assertEqual(self.daemon.get("/v2/systemsharedmemory/status").json(), [])  # voxeld_close unregisters
+
+    def test_rows_elsewhere(self):
+        self.same()
+        self.assertNotIn("points_region", self.bridge.targets[-2])
+
+    def test_a_region_that_is_lost_is_registered_again(self):
+        forward, asked = self.bridge.forward, []
+
+        def lose(handler):
+            asked.append(handler.path)
+            if len(asked) == 3:
+                self.daemon.post("/v2/systemsharedmemory/unregister")
+            forward(handler)
+
+        self.bridge.forward = lose
+        self.same("-G", "-n", 3)
+
+    def test_an_answer_that_is_too_large(self):
+        answered = self.ask("-G", body=rows(2000), query=f"{QUERY}&max_points_per_voxel=1000&feature=points")
+        self.assertEqual((answered[0]["status"], answered[0]["problem"]["parameter"]), ("REFUSED", "output_region"))
+
+    def test_refusals(self):
+        self.bridge.refusal = (501, "no-shared-memory", "", "the service does not allow CUDA memory")
+        (line,) = self.ask("-G", body=rows(500))
+        self.assertEqual((line["status"], line["problem"]["kind"]), ("REFUSED", "no-shared-memory"))
+        self.assertIn("does not allow CUDA memory", line["error"])
+        (line,) = self.ask("-G", body=rows(5), query=f"{QUERY}&max_voxels=0")
+        self.assertEqual(line["status"], "REFUSED")
+
+    def test_answers_that_make_no_sense(self):
+        place = '{"dtype":"F32","shape":[4],"offset":%s}'
+        for tensors in ("7", place % 1e30, place % -1, place % (self.ROOM // 2 - 8), place % '"x"', "{}"):
+            text = f'{{"output_region":{{"tensors":{{"voxels":{tensors}}}}},"metadata":{{}}}}'
+            with self.subTest(tensors), RudeServer(status_document("{}"), status_document(text)) as server:
+                answered = self.calls(url_of(server), "-r", 0, "-t", 1, "-g", self.name, "-G", body=rows(5))
+                self.assertEqual(answered[0]["status"], "BAD_ANSWER", answered)
+        for text in ("", "[]", "{}", '{"metadata":7}', '{"output_region":{"tensors":{}}}'):
+            with self.subTest(text), RudeServer(status_document("{}"), status_document(text)) as server:
+                answered = self.calls(url_of(server), "-r", 0, "-t", 1, "-g", self.name, "-G", body=rows(5))
+                self.assertEqual(answered[0]["status"], "BAD_ANSWER", answered)
+
+    def test_options_that_do_not_go_together(self):
+        arguments = [CLIENT, "-u", self.plain, "-q", QUERY, "-g", self.name, "-e", "gzip"]
+        self.assertEqual(subprocess.run(arguments, input=b"", capture_output=True).returncode, 3)
 
 
 class Rude(CCase):

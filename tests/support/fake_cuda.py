@@ -207,12 +207,13 @@ class Bridge:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         self.targets.append(handler.path)
         path = handler.path.replace("/v2/cudasharedmemory/", "/v2/systemsharedmemory/")
-        if path != handler.path and path.endswith("/register"):
+        route = path.partition("?")[0]
+        if path != handler.path and route.endswith("/register"):
             if self.refusal:
                 return self.refuse(handler)
             told = json.loads(body)
             name = base64.b64decode(told["raw_handle"]["b64"]).rstrip(b"\0").decode()
-            self.registered[path.split("/")[-2]] = name
+            self.registered[route.split("/")[-2]] = name
             body = json.dumps({"key": "/" + name, "byte_size": told["byte_size"]}).encode()
         connection = http.client.HTTPConnection(*self.daemon.address)
         headers = {name: value for name, value in handler.headers.items() if name.lower() not in ("host", "connection")}
