@@ -176,6 +176,9 @@ if(libcurl_FOUND)
   endif()
   set(client_programs VOXELD_C_CLIENT=${CMAKE_BINARY_DIR}/tests/${folder}c_client
       VOXELD_SENSOR=${CMAKE_BINARY_DIR}/bin/${folder}sensor)
+  voxeld_program(gpu-client plain SOURCES tests/measure/load/gpu_client.c
+                 LIBRARIES PkgConfig::libcurl PkgConfig::jansson PkgConfig::zlib ${CMAKE_DL_LIBS})
+  target_include_directories(gpu-client PRIVATE api/c)
   foreach(flavour IN LISTS client_flavours)
     voxeld_program(sensor ${flavour} SOURCES api/c/sensor.c LIBRARIES PkgConfig::libcurl PkgConfig::jansson
                    PkgConfig::zlib)

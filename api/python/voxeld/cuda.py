@@ -261,8 +261,8 @@ class Memory:
         with_answer: bool,
         ask: Callable[[Request], Answer],
     ) -> Tuple[Dict[str, CudaTensor], Union[str, Dict[str, Any]]]:
-        """The tensors and the metadata, whose JSON is not read yet. `ask` sends the request. Raises Unavailable if memory
-        cannot be handed over."""
+        """The tensors, and the metadata, whose JSON is not read yet. `ask` sends the request. Raises Unavailable if
+        memory cannot be handed over."""
         for attempt in range(3):
             answered = self.lease(device, self._room) if with_answer else None
             try:
