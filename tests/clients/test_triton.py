@@ -1,5 +1,6 @@
 """Triton's own Python client, from PyPI, against the service."""
 
+import base64
 import os
 import sys
 import unittest
@@ -9,6 +10,7 @@ import numpy as np
 from safetensors.numpy import save
 
 import check
+import fake_cuda
 import voxeld
 from daemon import OneDaemonCase
 from rude_server import url_of
@@ -327,6 +329,33 @@ class Triton(OneDaemonCase):
             del answered
         last = list(expected)[-1]
         self.assertEqual(result.as_numpy(last).tobytes(), expected[last].tobytes())  # by the socket
+
+    def test_gpu_memory(self):
+        """What the client says of a GPU's memory, by a bridge that takes a file for that memory."""
+        points = random_points()
+        expected = self.plain(points)
+        with fake_cuda.installed() as library:
+            bridge = fake_cuda.Bridge(self.daemon)
+            self.addCleanup(bridge.close)
+            block = library.allocate(1 << 20)
+            client = triton.InferenceServerClient(bridge.url.removeprefix("http://"))
+            self.addCleanup(client.close)
+            client.unregister_cuda_shared_memory()
+            handle = base64.b64encode(block.name.encode().ljust(64, b"\0"))
+            client.register_cuda_shared_memory("gpu", handle, 0, block.size)
+            self.assertEqual(bridge.registered, {"gpu": block.name})
+            block.memory[: points.nbytes] = points.tobytes()
+            sent = triton.InferInput("points", list(points.shape), "FP32")
+            sent.set_shared_memory("gpu", points.nbytes)
+            outputs = [triton.InferRequestedOutput(name) for name in expected]
+            for number, output in enumerate(outputs, 1):
+                output.set_shared_memory("gpu", 1 << 17, offset=number << 17)
+            result = client.infer(PRESET, [sent], outputs=outputs)
+            for number, (name, tensor) in enumerate(expected.items(), 1):
+                self.assertEqual(tuple(result.get_output(name)["shape"]), tensor.shape)
+                at = number << 17
+                self.assertEqual(block.memory[at : at + tensor.nbytes], tensor.tobytes(), name)
+            client.unregister_cuda_shared_memory("gpu")
 
     def test_shared_memory_that_is_refused(self):
         self.memory("in", 16)
