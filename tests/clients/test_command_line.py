@@ -35,6 +35,7 @@ def files_below(folder):
 def times(folder):
     return {path.name: path.stat().st_mtime_ns for path in folder.glob("*.safetensors")}
 
+
 # Sends a signal before each line of wait() in turn. The program hangs if the handler needs what wait() holds.
 SIGNAL_AT_EACH_LINE = """
 import signal, sys

@@ -1,5 +1,6 @@
 """A CUDA driver without a GPU, for tests of clients that hand over GPU memory. An allocation is a file of /dev/shm,
-mapped here, and its handle is the name of the file.
+mapped here. Its handle is the name of the file, and in the last byte the number of the GPU, as the stand-in of the
+sanitizer builds takes it.
 
 Bridge stands between a client and a daemon without a GPU, and registers the files as system shared memory, so the
 tensors that come back are the daemon's own."""
@@ -38,6 +39,9 @@ class Allocation:
             os.ftruncate(file.fileno(), size)
             self.memory = mmap.mmap(file.fileno(), size)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+
+    def handle(self):
+        return self.name.encode().ljust(63, b"\0") + bytes([self.device])
 
     def close(self):
         os.unlink(self.path)  # the mapping stays, as some array may still point to it
@@ -114,7 +118,7 @@ class Library:
         made = self.find(address.value)
         if made is None or not made.handed:
             return INVALID
-        handle.raw = made.name.encode().ljust(64, b"\0")
+        handle.raw = made.handle()
         return 0
 
     def _cuMemGetAddressRange(self, base, size, address):
@@ -212,7 +216,7 @@ class Bridge:
             if self.refusal:
                 return self.refuse(handler)
             told = json.loads(body)
-            name = base64.b64decode(told["raw_handle"]["b64"]).rstrip(b"\0").decode()
+            name = base64.b64decode(told["raw_handle"]["b64"])[:-1].rstrip(b"\0").decode()
             self.registered[route.split("/")[-2]] = name
             body = json.dumps({"key": "/" + name, "byte_size": told["byte_size"]}).encode()
         connection = http.client.HTTPConnection(*self.daemon.address)

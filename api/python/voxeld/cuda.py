@@ -168,9 +168,7 @@ class Memory:
         for block in list(self._mine.values()):
             regions.append(block.region)
             block.region = None
-        for region in regions:
-            if region is not None:
-                self._unregister(region, until)
+        self._unregister_all(regions, until)
         self._guests.clear()
         self._trim()
 
@@ -190,6 +188,11 @@ class Memory:
             reason.temporary = problem.temporary
             raise reason from problem
         return name
+
+    def _unregister_all(self, names: List[Optional[str]], until: float) -> None:
+        for name in names:
+            if name is not None:
+                self._unregister(name, until)
 
     def _unregister(self, name: str, until: float) -> None:
         with contextlib.suppress(Error, ValueError):
@@ -240,16 +243,17 @@ class Memory:
                 gone = [next(iter(self._guests))]
             dropped = [self._guests.pop(other) for other in gone]
             self._guests[number] = guest
-        for _, region in dropped:
-            if region is not None:
-                self._unregister(region, time.monotonic() + PATIENCE)
+        self._unregister_all([region for _, region in dropped], time.monotonic() + PATIENCE)
 
     def _forget_regions(self) -> None:
         """After the service has lost a region: all are registered anew at their next use."""
         with self._lock:
+            regions = [region for _, region in self._guests.values()]
             self._guests.clear()
             for block in self._mine.values():
+                regions.append(block.region)
                 block.region = None
+        self._unregister_all(regions, time.monotonic() + PATIENCE)
 
     # --- requests ---
 
