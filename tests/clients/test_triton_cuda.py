@@ -19,7 +19,7 @@ except (ImportError, RuntimeError) as missing:
 from pinned import has_gpu
 
 PRESET = "kitti_second"
-ROOM, PLACE = 1 << 22, 1 << 20
+ROOM = 1 << 20
 if not has_gpu():
     print("skipped: there is no GPU")
     sys.exit(77)
@@ -28,44 +28,38 @@ if not has_gpu():
 class TritonCuda(unittest.TestCase):
     def setUp(self):
         self.daemon = self.enterContext(Daemon("--backend", "cuda", "--allow-cuda-shared-memory", "yes"))
-        self.memory = cuda.create_shared_memory_region("gpu", ROOM, 0)
-        self.addCleanup(cuda.destroy_shared_memory_region, self.memory)
 
     def ask(self, path, document=None):
         reply = self.daemon.post(path, None if document is None else json.dumps(document).encode())
         self.assertEqual(reply.status, 200, reply)
         return reply
 
+    def memory(self, name):
+        """Memory that is registered, and how a tensor that has it is described."""
+        memory = cuda.create_shared_memory_region(name, ROOM, 0)
+        self.addCleanup(cuda.destroy_shared_memory_region, memory)
+        terms = {"raw_handle": {"b64": cuda.get_raw_handle(memory).decode()}, "device_id": 0, "byte_size": ROOM}
+        self.ask(f"/v2/cudasharedmemory/region/{name}/register", terms)
+        self.addCleanup(self.ask, f"/v2/cudasharedmemory/region/{name}/unregister")
+        return memory, {"shared_memory_region": name, "shared_memory_byte_size": ROOM}
+
     def test_an_inference(self):
         points = np.random.default_rng(1).uniform(-9, 9, (3000, 4)).astype("<f4")
-        handle = cuda.get_raw_handle(self.memory).decode()
-        self.ask("/v2/cudasharedmemory/unregister")
-        self.ask(
-            "/v2/cudasharedmemory/region/gpu/register",
-            {"raw_handle": {"b64": handle}, "device_id": 0, "byte_size": ROOM},
-        )
-        listed = self.daemon.get("/v2/cudasharedmemory/status").json()
-        self.assertEqual([(one["name"], one["device_id"], one["byte_size"]) for one in listed], [("gpu", 0, ROOM)])
-        cuda.set_shared_memory_region(self.memory, [points])
         expected, _ = check.parse_by_hand(self.daemon.post(f"/v1/voxelize?preset={PRESET}", points.tobytes()).body)
-        part = lambda offset, size: {
-            "shared_memory_region": "gpu",
-            "shared_memory_offset": offset,
-            "shared_memory_byte_size": size,
-        }
-        outputs = [
-            {"name": name, "parameters": part(PLACE * (1 + place), PLACE)} for place, name in enumerate(expected)
-        ]
-        inputs = [
-            {"name": "points", "datatype": "FP32", "shape": list(points.shape), "parameters": part(0, points.nbytes)}
-        ]
+        self.ask("/v2/cudasharedmemory/unregister")
+        memory, part = self.memory("in")
+        cuda.set_shared_memory_region(memory, [points])
+        part = {**part, "shared_memory_byte_size": points.nbytes}
+        inputs = [{"name": "points", "datatype": "FP32", "shape": list(points.shape), "parameters": part}]
+        memories = {name: self.memory(name) for name in expected}
+        outputs = [{"name": name, "parameters": part} for name, (_, part) in memories.items()]
+        listed = self.daemon.get("/v2/cudasharedmemory/status").json()
+        self.assertEqual({one["name"] for one in listed}, {"in", *expected})
         answer = self.ask(f"/v2/models/{PRESET}/infer", {"inputs": inputs, "outputs": outputs}).json()
         shapes = {output["name"]: output["shape"] for output in answer["outputs"]}
-        for place, (name, tensor) in enumerate(expected.items()):
-            found = cuda.get_contents_as_numpy(self.memory, tensor.dtype, shapes[name], PLACE * (1 + place))
+        for name, tensor in expected.items():
+            found = cuda.get_contents_as_numpy(memories[name][0], tensor.dtype, shapes[name])
             self.assertEqual((found.shape, found.tobytes()), (tensor.shape, tensor.tobytes()), name)
-        self.ask("/v2/cudasharedmemory/region/gpu/unregister")
-        self.assertEqual(self.daemon.get("/v2/cudasharedmemory/status").json(), [])
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ LOOPBACK = ("localhost", "127.", "::1")
 PLAIN_HEAD = re.compile(rb"HTTP/1\.1 ([2-5]\d\d) ([ -~]*)\r\n((?:[A-Za-z0-9-]+:[ -~]*\r\n)+)\r\n")
 ODD_HEADERS = ("transfer-encoding", "connection")  # unless the connection is kept
 WITHOUT_BODY = (204, 304)
+PRINTABLE, WITHOUT_BLANKS = re.compile(r"[\x20-\x7e]*"), re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True)
@@ -117,10 +118,10 @@ class Request:
             headers.setdefault("Content-Type", "application/octet-stream")
             headers["Content-Length"] = str(sum(piece.nbytes for piece in self.body))
         for name, value in headers.items():  # the message does not show the value, which may be a token
-            if not re.fullmatch(r"[\x20-\x7e]*", value):
+            if not PRINTABLE.fullmatch(value):
                 raise ValueError(f"the header {name} would hold something else than printable ASCII")
         target = endpoint.prefix + self.target
-        if not re.fullmatch(r"[\x21-\x7e]+", target):
+        if not WITHOUT_BLANKS.fullmatch(target):
             raise ValueError(f"{target!r} is not a path of a URL")
         lines = [f"{self.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode("ascii")

@@ -17,7 +17,6 @@ import secrets
 import sys
 import threading
 import time
-from dataclasses import replace
 from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 import numpy as np
@@ -270,11 +269,12 @@ class Memory:
         for attempt in range(3):
             answered = self.lease(device, self._room) if with_answer else None
             try:
-                with self._points(request, clouds, device) as sent:
-                    target = sent.target
+                with self._points(clouds, device) as part:
+                    parts = "" if part is None else f"&points_region={part}"
                     if answered is not None:
-                        target += f"&{ANSWER}={self.region_of(answered.block)},0,{answered.block.size}"
-                    answer = ask(replace(sent, target=target))
+                        parts += f"&{ANSWER}={self.region_of(answered.block)},0,{answered.block.size}"
+                    target = request.target + (parts[1:] if request.target.endswith("?") else parts)
+                    answer = ask(Request(request.method, target, request.headers, request.body))
                     return _read(answer, answered)
             except Problem as problem:
                 if problem.parameter not in REGIONS or attempt == 2:
@@ -294,11 +294,11 @@ class Memory:
         raise AssertionError("not reached")
 
     @contextlib.contextmanager
-    def _points(self, request: Request, clouds: Optional[List[CudaArray]], device: int) -> Iterator[Request]:
-        """The request with its points on the GPU, which stay there meanwhile."""
+    def _points(self, clouds: Optional[List[CudaArray]], device: int) -> Iterator[Optional[str]]:
+        """The part of a region in which the points are, which stay there meanwhile. None if there are none."""
         size = sum(cloud.nbytes for cloud in clouds or ())
         if not clouds or size == 0:
-            yield request
+            yield None
             return
         self.wait_for(clouds)
         part = self._part_of(clouds[0]) if len(clouds) == 1 else None
@@ -306,8 +306,7 @@ class Memory:
         if part is None:
             gathered = self.gather(clouds, device, size)
             part = f"{self.region_of(gathered.block)},0,{size}"
-        joint = "" if request.target.endswith("?") else "&"
-        yield replace(request, target=f"{request.target}{joint}points_region={part}", body=[])
+        yield part
         del gathered
 
     def wait_for(self, clouds: List[CudaArray]) -> None:
