@@ -1,8 +1,8 @@
 // Brings points from the host's memory as float32 rows, inside a kernel that processes each row.
 //
 // The points are read straight from pinned memory. A few blocks, each reading chunk after chunk, keep the bus busy.
-// Rows that a chain left are in place (points == source), so they are only read. A kernel may do this before it waits, so
-// these reads bypass the first-level cache (cuda_wait_in_turn).
+// Rows that a chain left are in place (points == source), so they are only read. A kernel may do this before it waits,
+// so these reads bypass the first-level cache (cuda_wait_in_turn).
 #ifndef VOXELD_CUDA_BRING_CUH
 #define VOXELD_CUDA_BRING_CUH
 
