@@ -9,8 +9,10 @@
 #include <zstd_errors.h>
 
 enum { MAGIC = 4, HEAD_MOST = 14 };
-enum { ZLIB_BYTES = 48 * 1024 };  // zlib takes 40 KB at its largest window
-enum { STRIDE_BYTES = 1 << 20 };  // decoded between two checks whether the job is stopped
+enum { ZLIB_BYTES = 48 * 1024 };    // zlib takes 40 KB at its largest window
+#define FRAME 0xFD2FB528u           // the magic number of a zstd frame with data
+enum { SMALL_FRAME = 128 * 1024 };  // bytes that a frame decodes to: the largest block of RFC 8878
+enum { STRIDE_BYTES = 1 << 20 };    // decoded between two checks whether the job is stopped
 
 struct decoder {
   enum coding coding;
@@ -92,9 +94,12 @@ static bool run_zlib(struct decoder *decoder, struct coding_step *step, struct e
 
 // The magic number is read here for two reasons. libzstd may accept formats older than RFC 8878. It also decodes a
 // frame that it gets in one piece without checking the window.
+static uint32_t number_of(const uint8_t magic[MAGIC]) {
+  return (uint32_t)magic[0] | (uint32_t)magic[1] << 8 | (uint32_t)magic[2] << 16 | (uint32_t)magic[3] << 24;
+}
+
 static bool is_frame(const uint8_t magic[MAGIC]) {
-  uint32_t number = (uint32_t)magic[0] | (uint32_t)magic[1] << 8 | (uint32_t)magic[2] << 16 | (uint32_t)magic[3] << 24;
-  return number == 0xFD2FB528u || (number & 0xFFFFFFF0u) == 0x184D2A50u;
+  return number_of(magic) == FRAME || (number_of(magic) & 0xFFFFFFF0u) == 0x184D2A50u;
 }
 
 static bool zstd_failed(const struct decoder *decoder, size_t code, struct error *error) {
@@ -144,8 +149,60 @@ static bool begin_frame(struct decoder *decoder, struct coding_step *step, struc
   return !ZSTD_isError(code) || zstd_failed(decoder, code, error);
 }
 
+// The bytes of a frame that is complete, of the most common form, and decodes to `*content` bytes, 1 to SMALL_FRAME;
+// else 0. Such a frame has no window of its own and no block that is longer than what the frame decodes to. Then
+// libzstd accepts in one piece only what it accepts in several pieces.
+static size_t small_frame(const char *in, size_t size, size_t *content) {
+  enum { FLAGS = 0x2B, SINGLE_SEGMENT = 0x20, CHECKSUM = 4, BLOCK_HEAD = 3, RUN = 1, RESERVED = 3 };
+  const uint8_t *bytes = (const uint8_t *)in;
+  if (size <= MAGIC || number_of(bytes) != FRAME || (bytes[MAGIC] & FLAGS) != SINGLE_SEGMENT) return 0;
+  uint64_t length = ZSTD_getFrameContentSize(in, size);  // huge if there is none
+  size_t at = MAGIC + 1 + ((size_t)1 << (bytes[MAGIC] >> 6));
+  if (length == 0 || length > SMALL_FRAME) return 0;
+  for (bool last = false; !last;) {
+    if (at + BLOCK_HEAD > size) return 0;
+    uint32_t head = (uint32_t)bytes[at] | (uint32_t)bytes[at + 1] << 8 | (uint32_t)bytes[at + 2] << 16;
+    uint32_t kind = head >> 1 & 3, block = head >> 3;
+    if (kind == RESERVED || block > length) return 0;
+    at += BLOCK_HEAD + (kind == RUN ? 1 : block);
+    last = head & 1;
+  }
+  if (bytes[MAGIC] & CHECKSUM) at += 4;
+  *content = (size_t)length;
+  return at <= size ? at : 0;
+}
+
+size_t coding_first_room(enum coding coding, const char *in, size_t size) {
+  enum { PLAIN_ROOM = 2, BELIEVED = 16 };
+  // With room for one more byte, the decoder sees that the last frame has ended.
+  size_t room = 1, content, bytes, left = coding == CODING_ZSTD ? size : 0;
+  while ((bytes = small_frame(in, left, &content)) && content <= BELIEVED * size - room) {
+    room += content;
+    in += bytes;
+    left -= bytes;
+  }
+  return coding == CODING_ZSTD && !left ? room : PLAIN_ROOM * size;
+}
+
+// Decodes small frames straight into the room, without the copy that libzstd makes of a window, as far as the room
+// holds them. The pieces of run_library find the fault if a frame has one.
+static void run_small_frames(struct decoder *decoder, struct coding_step *step) {
+  size_t content, bytes;
+  while (!decoder->magic_size && (bytes = small_frame(step->in, step->in_size, &content)) &&
+         content <= step->out_size) {
+    size_t code = ZSTD_decompressDCtx(decoder->zstd, step->out, content, step->in, bytes);
+    if (ZSTD_isError(code)) {
+      (void)ZSTD_DCtx_reset(decoder->zstd, ZSTD_reset_session_only);
+      return;
+    }
+    *step = (struct coding_step){step->in + bytes, step->in_size - bytes, step->out + code, step->out_size - code};
+    decoder->ended_one = true;
+  }
+}
+
 static bool run_zstd(struct decoder *decoder, struct coding_step *step, struct error *error) {
   while (decoder->inside || step->in_size > 0) {
+    if (!decoder->inside) run_small_frames(decoder, step);
     if (!decoder->inside && !begin_frame(decoder, step, error)) return false;
     if (!decoder->inside) return true;  // the magic number is incomplete
     size_t code = zstd_step(decoder, step);

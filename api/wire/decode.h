@@ -23,6 +23,9 @@ enum coding decoder_coding(const struct decoder *decoder);
 // Bytes of memory that the decoder holds; each step may add more.
 size_t decoder_bytes(const struct decoder *decoder);
 
+// Bytes of room with which to begin to decode a body: those that its zstd frames say if each has at most 128 KiB, and
+// all have at most 16 times the body; else twice the body.
+size_t coding_first_room(enum coding coding, const char *in, size_t size);
 // Begins a new body.
 void decoder_begin(struct decoder *decoder);
 // Decodes until all of `in` is taken and nothing is left to write, or until `out` is full. False with an error.

@@ -78,15 +78,15 @@ bool body_split(struct job *job, int64_t bytes, struct error *error) {
                       (long long)bytes, (long long)row, asked->num_features, job->spec.form ? SNIFFED_FORM : "");
 }
 
-// A worker decodes the body, because a body may decode to a thousand times its bytes. The first room is twice the bytes
-// of the body; a full room doubles. Between two checks of the deadline at most PART_IN bytes are decoded into at most
-// PART bytes. The bound on the input matters for frames that decode to nothing.
-enum { FIRST_ROOM = 2, LEAST_ROOM = 64 * 1024, PART_IN = 64 * 1024, PART = 1 << 20 };
+// A worker decodes the body, because a body may decode to a thousand times its bytes. A full room doubles. Between two
+// checks of the deadline at most PART_IN bytes, perhaps of frames that decode to nothing, become at most PART bytes.
+enum { LEAST_ROOM = 64 * 1024, PART_IN = 256 * 1024, PART = 1 << 20 };
 
 // Makes room after the decoded bytes, which begin after the lead. At the limit of bodies there is no more room.
 static bool grow(struct job *job, size_t decoded, size_t *room) {
   struct job_held *held = &job->held;
-  size_t most = job->services->max_body_bytes, bytes = decoded ? 2 * decoded : FIRST_ROOM * (size_t)held->body_bytes;
+  size_t most = job->services->max_body_bytes, bytes = 2 * decoded;
+  if (!decoded) bytes = coding_first_room(job->spec.coding, job_body(job), (size_t)held->body_bytes);
   if (bytes < LEAST_ROOM) bytes = LEAST_ROOM;
   bool full = !held->rows || held->rows->capacity == held->rows_bytes;
   if (full && decoded < most && !job_acquire_rows(job, job->spec.lead + (bytes < most ? bytes : most))) return false;

@@ -133,6 +133,53 @@ static void several_members_in_a_row(void **state) {
   decodes_at_every_split(CODING_ZSTD, data, size, 2);
 }
 
+// Two frames that say their length, as ZSTD_compress writes them.
+static size_t two_frames(char *out) {
+  size_t size = ZSTD_compress(out, CODED, plain, PLAIN, 1);
+  size += ZSTD_compress(out + size, CODED, plain, PLAIN, 1);
+  assert_in_range(size, 1, CODED);
+  return size;
+}
+
+static void frames_that_say_their_length(void **state) {
+  (void)state;
+  static char data[2 * CODED];
+  size_t size = two_frames(data), length;
+  decodes_at_every_split(CODING_ZSTD, data, size, 2);
+  for (size_t split = 0; split <= size; split++) {
+    struct decoder *decoder = decoder_new(CODING_ZSTD);
+    struct error error;
+    size_t unused = decoder_bytes(decoder);
+    assert_true(decode(decoder, data, size, split, 2 * PLAIN, &length, &error));
+    assert_int_equal(length, 2 * PLAIN);
+    assert_memory_equal(decoded, plain, PLAIN);
+    assert_memory_equal(decoded + PLAIN, plain, PLAIN);
+    // Only a frame that comes in two parts needs a window.
+    bool whole = split % size == 0 || split == size / 2;
+    if (whole != (decoder_bytes(decoder) == unused)) fail_msg("split at %zu of %zu", split, size);
+    decoder_free(decoder);
+  }
+}
+
+static void the_room_for_a_body(void **state) {
+  (void)state;
+  static char data[2 * CODED], zeros[MB];
+  size_t size = two_frames(data);
+  assert_int_equal(coding_first_room(CODING_ZSTD, data, size), 2 * PLAIN + 1);
+  assert_int_equal(coding_first_room(CODING_ZSTD, data, size - 1), 2 * (size - 1));
+  memcpy(data + size, "more", 5);
+  assert_int_equal(coding_first_room(CODING_ZSTD, data, size + 4), 2 * (size + 4));
+  for (enum coding coding = CODING_GZIP; coding < CODING_ZSTD; coding++) {
+    size = coded_as(coding, plain, PLAIN, data);
+    assert_int_equal(coding_first_room(coding, data, size), 2 * size);
+  }
+  size = ZSTD_compress(data, CODED, zeros, MB, 1);
+  assert_int_equal(coding_first_room(CODING_ZSTD, data, size), 2 * size);
+  // A head with a length of 2^64 - 3.
+  static const char huge[] = "\x28\xb5\x2f\xfd\xe0\xfd\xff\xff\xff\xff\xff\xff\xff\x09\0\0x";
+  assert_int_equal(coding_first_room(CODING_ZSTD, huge, sizeof huge - 1), 2 * (sizeof huge - 1));
+}
+
 static void a_bomb_fills_only_the_room_given(void **state) {
   (void)state;
   static char data[CODED], zeros[8 * MB];
@@ -190,6 +237,22 @@ static void other_data(void **state) {
     size_t size = coded_as(coding, plain, 100, data);
     data[size - 1] ^= 1;  // a byte of the checksum or the length
     refuses_at_every_split(coding, data, size, "malformed");
+  }
+}
+
+// A frame that says another length than it has.
+static void a_false_length(void **state) {
+  (void)state;
+  static char data[2 * CODED];
+  for (int step = -1; step <= 1; step += 2) {
+    size_t size = two_frames(data), length;
+    data[5] = (char)(data[5] + step);  // the lower byte of the length
+    refuses_at_every_split(CODING_ZSTD, data, size, "malformed");
+    struct decoder *decoder = decoder_new(CODING_ZSTD);
+    struct error error = {.kind = ERROR_NONE};
+    assert_false(decode(decoder, data, size, size, 2 * PLAIN, &length, &error));
+    assert_non_null(strstr(error.text, "malformed"));
+    decoder_free(decoder);
   }
 }
 
@@ -301,10 +364,13 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_split),
       cmocka_unit_test(several_members_in_a_row),
+      cmocka_unit_test(frames_that_say_their_length),
+      cmocka_unit_test(the_room_for_a_body),
       cmocka_unit_test(a_bomb_fills_only_the_room_given),
       cmocka_unit_test(truncated),
       cmocka_unit_test(trailing_bytes),
       cmocka_unit_test(other_data),
+      cmocka_unit_test(a_false_length),
       cmocka_unit_test(a_frame_of_an_older_format_within_a_head),
       cmocka_unit_test(a_large_window),
       cmocka_unit_test(an_answer_that_does_not_fit_is_not_encoded),
