@@ -38,9 +38,13 @@ static ALWAYS_INLINE void load_values(const struct column *column, size_t row, i
       for (int i = 0; i < count; i++) bits[i] = a[(size_t)i * row] | (uint32_t)b[(size_t)i * row] << 8;
       break;
     default:
-      for (int i = 0; i < count; i++)
-        bits[i] = a[(size_t)i * row] | (uint32_t)b[(size_t)i * row] << 8 | (uint32_t)c[(size_t)i * row] << 16 |
-                  (uint32_t)d[(size_t)i * row] << 24;
+      for (int i = 0; i < count; i++) {  // byte by byte, which becomes the shortest vector instructions
+        unsigned char *value = (unsigned char *)(bits + i);
+        value[0] = a[(size_t)i * row];
+        value[1] = b[(size_t)i * row];
+        value[2] = c[(size_t)i * row];
+        value[3] = d[(size_t)i * row];
+      }
   }
 }
 
@@ -63,55 +67,64 @@ static void load(struct column *column, int64_t first, int count, uint32_t *bits
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
-#define CONVERT(number)                                                                                                \
-  for (int i = 0; i < BLOCK; i++) out[i] = (double)(number)*scale;                                                     \
+#define CONVERT(number, type)                                                                                          \
+  for (int i = 0; i < BLOCK; i++) out[i] = (type)((double)(number)*scale);                                             \
   break
 
-// Reads the next block. Without a scale the factor is 1, which changes nothing.
-static void take_numbers(struct column *column, int64_t first, int count, double *out) {
-  uint32_t bits[BLOCK];
-  const double scale = column->scale;
-  load(column, first, count, bits);
-  switch (column->dtype) {
-    case VX_INT8: CONVERT((int8_t)bits[i]);
-    case VX_UINT8: CONVERT((uint8_t)bits[i]);
-    case VX_INT16: CONVERT((int16_t)bits[i]);
-    case VX_UINT16: CONVERT((uint16_t)bits[i]);
-    case VX_INT32: CONVERT((int32_t)bits[i]);
-    case VX_UINT32: CONVERT((uint32_t)bits[i]);
-    case VX_FLOAT16: CONVERT(vx_half_to_float((uint16_t)bits[i]));
-    case VX_FLOAT32: CONVERT(vx_bits_float(bits[i]));
-    case VX_INT64: break;  // not a type of points
+#define CONVERT_BITS(type)                                                                                             \
+  switch (column->dtype) {                                                                                             \
+    case VX_INT8: CONVERT((int8_t)bits[i], type);                                                                      \
+    case VX_UINT8: CONVERT((uint8_t)bits[i], type);                                                                    \
+    case VX_INT16: CONVERT((int16_t)bits[i], type);                                                                    \
+    case VX_UINT16: CONVERT((uint16_t)bits[i], type);                                                                  \
+    case VX_INT32: CONVERT((int32_t)bits[i], type);                                                                    \
+    case VX_UINT32: CONVERT((uint32_t)bits[i], type);                                                                  \
+    case VX_FLOAT16: CONVERT(vx_half_to_float((uint16_t)bits[i]), type);                                               \
+    case VX_FLOAT32: CONVERT(vx_bits_float(bits[i]), type);                                                            \
+    case VX_INT64: break; /* not a type of points */                                                                   \
   }
+
+// The numbers of a block. Without a scale the factor is 1, which changes nothing.
+static void numbers_of(const struct column *column, const uint32_t *restrict bits, double *restrict out) {
+  const double scale = column->scale;
+  CONVERT_BITS(double)
+}
+
+// The same, rounded.
+static void floats_of(const struct column *column, const uint32_t *restrict bits, float *restrict out) {
+  const double scale = column->scale;
+  CONVERT_BITS(float)
 }
 
 // A float column without a scale, whose bits are not touched: even a signaling NaN stays.
-static void take_bits(struct column *column, int64_t first, int count, float *out) {
-  uint32_t bits[BLOCK];
-  load(column, first, count, bits);
+static void same_floats(const struct column *column, const uint32_t *bits, float *out) {
   if (column->dtype == VX_FLOAT16)
     for (int i = 0; i < BLOCK; i++) out[i] = vx_half_to_float((uint16_t)bits[i]);
   else
-    memcpy(out, bits, sizeof bits);
+    memcpy(out, bits, BLOCK * sizeof *out);
 }
 
 // Rounding moves a coordinate by more than a hair only if the coordinate is far away.
-static void note_losses(const double *numbers, const float *values, int count, struct cloud_loss *loss) {
+static void note_losses(const struct column *column, const uint32_t *bits, const float *values, int count,
+                        struct cloud_loss *loss) {
   const float far = 0x1p16f;
+  double numbers[BLOCK];
   int any = 0;
   for (int i = 0; i < BLOCK; i++) any |= fabsf(values[i]) >= far;
-  for (int i = 0; any && i < count; i++) cloud_note_loss(loss, numbers[i], values[i]);
+  if (!any) return;
+  numbers_of(column, bits, numbers);
+  for (int i = 0; i < count; i++) cloud_note_loss(loss, numbers[i], values[i]);
 }
 
 static void take_floats(struct column *column, int64_t first, int count, float *out, struct cloud_loss *loss) {
-  double numbers[BLOCK];
+  uint32_t bits[BLOCK];
+  load(column, first, count, bits);
   if (vx_is_float(column->dtype) && !column->scaled) {
-    take_bits(column, first, count, out);
+    same_floats(column, bits, out);
     return;
   }
-  take_numbers(column, first, count, numbers);
-  for (int i = 0; i < BLOCK; i++) out[i] = (float)numbers[i];
-  if (loss) note_losses(numbers, out, count, loss);
+  floats_of(column, bits, out);
+  if (loss) note_losses(column, bits, out, count, loss);
 }
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
@@ -160,9 +173,11 @@ void rows_read_column(const struct job_request *request, const char *rows, int c
   struct column taken = column_of(request, rows, column);
   int64_t points = points_of(request), count;
   for (int64_t first = 0; first < points && !vx_stopped(stop, BLOCK); first += count) {
+    uint32_t bits[BLOCK];
     double numbers[BLOCK];
     count = points - first < BLOCK ? points - first : BLOCK;
-    take_numbers(&taken, first, (int)count, numbers);
+    load(&taken, first, (int)count, bits);
+    numbers_of(&taken, bits, numbers);
     memcpy(out + first, numbers, (size_t)count * sizeof *out);
   }
 }
