@@ -70,6 +70,8 @@ class Talk:
         return found and found[1]
 
     def read_body(self):
+        if self.header("Transfer-Encoding"):
+            return b"".join(self._read_chunks())
         left = int(self.header("Content-Length") or 0) - len(self._rest)
         parts = [self._rest]
         while left > 0:
@@ -80,6 +82,30 @@ class Talk:
             left -= len(piece)
         self._rest = b""
         return b"".join(parts)
+
+    def _read_chunks(self):
+        while size := int(self._take(self._find(b"\r\n")), 16):
+            yield self._take(size)
+            self._take(self._find(b"\r\n"))
+        self._take(self._find(b"\r\n"))
+
+    def _find(self, end):
+        """The bytes before and with `end`."""
+        while end not in self._rest:
+            self._receive()
+        return self._rest.index(end) + len(end)
+
+    def _take(self, size):
+        while len(self._rest) < size:
+            self._receive()
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken
+
+    def _receive(self):
+        piece = self.socket.recv(1 << 20)
+        if not piece:
+            raise ConnectionError("the client has left")
+        self._rest += piece
 
     def reset(self):
         """Ends the connection with RST instead of FIN."""

@@ -1,6 +1,7 @@
 """Small bodies from the Python client: what is packed restores every number, or is as near as was asked."""
 
 import email.message
+import itertools
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ import voxeld
 from check import parse_by_hand
 from command_line import run
 from daemon import ROOT, Daemon
-from rude_server import GRID, RudeServer, answer, status_document, url_of
+from rude_server import GRID, RudeServer, answer, problem, status_document, url_of
 from test_python_rude import DAMAGED
 from uplink_rows import decoded, restored
 from voxeld import connection, encodings, reading, tensors, uplink
@@ -174,16 +175,21 @@ class Exact(unittest.TestCase):
         rng = np.random.default_rng(15)
         packers = [uplink.Packer(each) for each in ("auto", 0.01)]
         packed = []
-        with mock.patch.object(uplink, "KEPT", 4 * 4 * 900):
+        with mock.patch.object(uplink, "KEPT", 4 * 4 * 900), mock.patch.object(uplink, "PIECE", 1000):
             for count in (900, 20, 1000, 900, 1):
                 for columns, dtype in ((4, "float32"), (3, "float32"), (5, "float16")):
                     points = rng.uniform(-9, 9, (count, columns)).astype(dtype)
                     points[:, 0] = np.rint(points[:, 0])
                     for packer in packers:
                         given = {"num_features": columns, "dtype": dtype}
-                        packed.append((packer, points, given, packer.pack([memoryview(points).cast("B")], given)))
-        for packer, points, given, found in packed:
-            expected = voxeld.pack(points.tobytes(), "auto" if packer is packers[0] else 0.01, **given)
+                        found = packer.pack([memoryview(points).cast("B")], given)
+                        found.body = list(found.body)
+                        packed.append((packer, points, given, found))
+            expected = [
+                voxeld.pack(points.tobytes(), "auto" if packer is packers[0] else 0.01, **given)
+                for packer, points, given, _ in packed
+            ]
+        for (_, _, _, found), expected in zip(packed, expected):
             self.assertEqual((decoded(found), found.report), (decoded(expected), expected.report))
 
     def test_no_points(self):
@@ -322,6 +328,53 @@ class Answers(unittest.TestCase):
             self.decode("br", b"abc")
 
 
+class Sending(unittest.TestCase):
+    """A large body is packed while it is sent."""
+
+    TENSORS = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["none"])
+
+    def points(self, count):
+        return np.random.default_rng(40).uniform(-9, 9, (count, 4)).astype(np.float32)
+
+    def test_only_a_large_body_goes_in_chunks(self):
+        with RudeServer(self.TENSORS) as server, voxeld.Client(url_of(server), uplink=0.01) as client:
+            client.points(self.points(8192))
+            client.points(self.points(8193))
+            small, large = server.heads
+        self.assertNotIn("Transfer-Encoding", small)
+        self.assertNotIn("Content-Length", large)
+        self.assertIn("Transfer-Encoding: chunked", large)
+
+    def test_a_request_that_is_sent_again_has_the_same_body(self):
+        points, bodies = self.points(70_000), []
+        expected = voxeld.pack(points, 0.01)
+
+        def lose(talk):
+            talk.socket.recv(1000)
+            talk.reset()
+
+        def take(talk):
+            bodies.append(talk.read_body())
+            talk.socket.sendall(problem(503) if len(bodies) < 2 else self.TENSORS)
+
+        with RudeServer(lose, take) as server:
+            with voxeld.Client(url_of(server), uplink=0.01, backoff=0.001) as client:
+                result, sent = client.points(points), client.sent
+        self.assertEqual(len(server.heads), 3)
+        self.assertEqual(bodies, [b"".join(expected.body)] * 2)
+        self.assertGreater(len(expected.body), 10)  # frames
+        self.assertEqual(result.uplink, expected.report)
+        self.assertEqual((sent.plain_bytes, sent.sent_bytes), (points.nbytes, expected.report.sent_bytes))
+
+    def test_a_number_that_int32_cannot_hold_is_found_first(self):
+        points = self.points(70_000)
+        points[-1, 3] = 3e9
+        with RudeServer(self.TENSORS) as server, voxeld.Client(url_of(server), uplink=1.0) as client:
+            with self.assertRaisesRegex(ValueError, "column 3 reaches 3e.09, which int32 cannot hold"):
+                client.points(points)
+            self.assertEqual((server.connections, client.sent.plain_bytes), (0, 0))
+
+
 class Models(unittest.TestCase):
     """The service takes the number of columns from a model."""
 
@@ -372,8 +425,8 @@ class Served(unittest.TestCase):
         return {"decimal": decimal, "mixed": mixed, "any": rng.uniform(-9, 9, (3000, 4)).astype(np.float32)}
 
     def test_every_bit(self):
-        for name, points in self.clouds().items():
-            with self.subTest(name):
+        for piece, (name, points) in itertools.product((uplink.PIECE, 5000), self.clouds().items()):
+            with self.subTest(name, piece=piece), mock.patch.object(uplink, "PIECE", piece):  # also in chunks
                 result = self.exact.points(points)
                 self.assert_same(self.plain.points(points), result)
                 self.assert_same(self.plain.voxelize(points, **GRID), self.exact.voxelize(points, **GRID))

@@ -1,6 +1,6 @@
 """What the service makes of small bodies, written only from the rules of the filters. Not fast."""
 
-import zlib
+import gzip
 
 import numpy as np
 
@@ -16,15 +16,20 @@ def request(body, query):
     query = {**query, "num_features": columns, "dtype": types if len(types) > 1 else types * columns}
     if "scale" in query:
         query["scale"] = tuple(map(float, query["scale"].split(",")))
-    return Packed([body], query, {}, None)
+    return Packed([body], query)
 
 
 def decoded(packed):
     """The decompressed body."""
-    body = b"".join(packed.body)
-    if packed.headers.get("Content-Encoding") == "zstd":
-        return encodings._zstd().ZstdDecompressor().decompressobj().decompress(body)
-    return zlib.decompress(body, 16 + zlib.MAX_WBITS) if packed.headers else body
+    body, decoded = b"".join(packed.body), b""
+    if packed.headers.get("Content-Encoding") != "zstd":
+        return gzip.decompress(body) if packed.headers else body
+    while body:
+        decoder = encodings._decompressor("zstd")
+        decoded += decoder.decompress(body)
+        assert decoder.eof
+        body = decoder.unused_data
+    return decoded
 
 
 def restored(packed):

@@ -9,7 +9,7 @@ import sys
 import urllib.parse
 import warnings
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Type, TypeVar, cast
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Set, Tuple, Type, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,7 +155,7 @@ class Calls:
         """The body of the points with its headers, and the parameters."""
         body, given = _with_points(told)
         if self._packer is None:
-            return Packed(body, {}, {}, None), given
+            return Packed(body), given
         rows = self._rows_of(operation, given) if body else {}
         packed = self._packer.pack(body, None if rows is None else {**rows, **given})
         return packed, {**given, **packed.query}
@@ -182,7 +182,7 @@ class Calls:
         return rows
 
     def _compute(
-        self, operation: str, kind: Type[R], body: List[memoryview], given: Dict[str, Any], headers: Dict[str, str]
+        self, operation: str, kind: Type[R], body: Iterable[memoryview], given: Dict[str, Any], headers: Dict[str, str]
     ) -> R:
         """`headers` are those of the body."""
         if given.pop("metadata_only", False):
@@ -226,7 +226,7 @@ class Calls:
     # --- requests ---
 
     def _request(
-        self, operation: str, body: List[memoryview], given: Mapping[str, Any], accept: str, headers: Dict[str, str]
+        self, operation: str, body: Iterable[memoryview], given: Mapping[str, Any], accept: str, headers: Dict[str, str]
     ) -> Request:
         headers = {"Accept": accept, **headers}
         if self._packer:  # the link is slow for answers too
@@ -240,7 +240,7 @@ class Calls:
         if not (self._encode and self._encoding and request.body is not None) or encodings.HEADER in request.headers:
             return request
         headers = {**request.headers, encodings.HEADER: self._encoding}
-        return replace(request, headers=headers, body=self._encode(request.body))
+        return replace(request, headers=headers, body=self._encode(list(request.body)))
 
     def _deliver(
         self, request: Request, read: Callable[[Answer], T], parse: Optional[Callable[[NDArray[np.uint8]], T]]
@@ -263,8 +263,7 @@ class Calls:
         until: float,
     ) -> Optional[T]:
         """Sends a request by shared memory. None if the socket must be used, also after a temporary error."""
-        size = sum(piece.nbytes for piece in request.body or ())
-        if self._slots is None or size == 0:
+        if self._slots is None or (size := sum(piece.nbytes for piece in request.body or ())) == 0:
             return None
         try:
             with self._slots.slot(size) as slot:

@@ -18,7 +18,7 @@ import time
 import urllib.parse
 from dataclasses import dataclass, field
 from email.message import Message
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, Optional, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,13 +110,16 @@ class Request:
     method: str
     target: str  # path and query
     headers: Dict[str, str] = field(default_factory=dict)
-    body: Optional[List[memoryview]] = None  # pieces, sent unchanged
+    body: Optional[Iterable[memoryview]] = None  # pieces, sent unchanged; in chunks if it is no list
 
     def head(self, endpoint: Endpoint) -> bytes:
         headers = {"Host": endpoint.host, **self.headers}
         if self.body is not None:
             headers.setdefault("Content-Type", "application/octet-stream")
-            headers["Content-Length"] = str(sum(piece.nbytes for piece in self.body))
+            if isinstance(self.body, list):
+                headers["Content-Length"] = str(sum(piece.nbytes for piece in self.body))
+            else:
+                headers["Transfer-Encoding"] = "chunked"
         for name, value in headers.items():  # the message does not show the value, which may be a token
             if not PRINTABLE.fullmatch(value):
                 raise ValueError(f"the header {name} would hold something else than printable ASCII")
@@ -125,6 +128,16 @@ class Request:
             raise ValueError(f"{target!r} is not a path of a URL")
         lines = [f"{self.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode("ascii")
+
+    def pieces(self, endpoint: Endpoint) -> Iterator[memoryview]:
+        """All bytes to send."""
+        yield memoryview(self.head(endpoint))
+        if isinstance(self.body, list):
+            yield from self.body
+        elif self.body is not None:
+            for piece in self.body:  # none is empty, since that would be the end
+                yield memoryview(b"%x\r\n%b\r\n" % (piece.nbytes, bytes(piece)))
+            yield memoryview(b"0\r\n\r\n")
 
 
 @dataclass(frozen=True)
@@ -228,7 +241,7 @@ class Connection:
         """False if the service answered before everything was sent: the answer says more than a broken pipe would."""
         watched = select.POLLIN | select.POLLOUT
         try:
-            for piece in (memoryview(request.head(self._endpoint)), *(request.body or ())):
+            for piece in request.pieces(self._endpoint):
                 while piece:
                     events = self._wait(watched)
                     if events & select.POLLIN:

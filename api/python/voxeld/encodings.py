@@ -25,10 +25,11 @@ def encoder_of(name: Optional[str]) -> Optional[Callable[[List[memoryview]], Lis
     if name is None:
         return None
     if name == GZIP:
-        return lambda body: _encode(zlib.compressobj(1, zlib.DEFLATED, GZIP_BITS), body)
+        return _gzip
     if name == ZSTD:
         module = _zstd()
-        return lambda body: _encode(_zstd_compressor(module), body)
+        # All at once, so that the frame says how many bytes it has, which is faster to decode.
+        return lambda body: [memoryview(module.compress(body[0] if len(body) == 1 else b"".join(body), 1))]
     raise ValueError(f"the encoding is {name!r}; allowed: gzip, zstd, or None")
 
 
@@ -82,12 +83,8 @@ def _zstd() -> Any:
     raise ValueError("the encoding zstd needs Python 3.14 or the package zstandard (pip install zstandard)")
 
 
-def _zstd_compressor(module: Any) -> Any:
-    compressor = module.ZstdCompressor(level=1)
-    return compressor.compressobj() if hasattr(compressor, "compressobj") else compressor  # zstandard, or Python's own
-
-
-def _encode(compressor: Any, body: List[memoryview]) -> List[memoryview]:
+def _gzip(body: List[memoryview]) -> List[memoryview]:
+    compressor = zlib.compressobj(1, zlib.DEFLATED, GZIP_BITS)
     coded = [compressor.compress(piece) for piece in body]
     coded.append(compressor.flush())
     return [memoryview(piece) for piece in coded if piece]

@@ -13,7 +13,7 @@ import os
 import secrets
 import threading
 import time
-from typing import Iterator, List, Optional, Sequence, Set
+from typing import Iterable, Iterator, List, Optional, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class Slot:
         target += f"{'' if target.endswith('?') else '&'}points_region={self.name},0,{size}"
         return target + (f"&output_region={self.name},{self.room},{ANSWER_ROOM}" if with_answer else "")
 
-    def write(self, pieces: Sequence[memoryview]) -> int:
+    def write(self, pieces: Iterable[memoryview]) -> int:
         """Writes the pieces one after the other. Returns their bytes."""
         end = 0
         for piece in pieces:

@@ -4,15 +4,18 @@ these multiples, another column as float32. The bytes are shuffled, and compress
 The multiples are integers. Only a column with a number that no integer can be, such as NaN, has them as float32.
 
 "auto" loses nothing: it sends a column as multiples only if they restore every number bit for bit. A resolution rounds,
-and the report has the largest error. No point is dropped."""
+and the report has the largest error. No point is dropped.
+
+What the request's head says is found before the first byte is sent: the type and the scale of each column, and whether
+int32 can hold its numbers. The bytes of a large body are made while it is sent."""
 
 from __future__ import annotations
 
 import math
 import re
 import threading
-from dataclasses import dataclass, replace
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from dataclasses import dataclass, field, replace
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +34,9 @@ DESCRIBED = ("format", "scale", "filter")  # parameters of a body that the calle
 ROWS = ("num_features", "dtype", "fields", "time_field", *DESCRIBED)  # parameters that say what a row is
 SAMPLE = 4096  # rows that show whether multiples make the body larger
 KEPT = 1 << 25  # bytes of memory of each kind that a thread keeps
+FIRST = 1 << 8  # rows that are rounded first, because they usually show that a scale is too coarse
 BLOCK = 1 << 14  # rows that are rounded at a time, so that they stay in a processor's cache
+PIECE = 1 << 17  # bytes that are compressed at a time, at most: a frame of zstd that the service decodes fastest
 
 Uplink = Union[str, float, Sequence[float]]
 Floats = NDArray[np.float32]
@@ -70,17 +75,41 @@ class Sent:
         return Sent((), (), other.encoding, *sizes, max(self.largest_error, other.largest_error))
 
 
-class Packed(NamedTuple):
-    body: List[memoryview]
-    query: Dict[str, Any]  # parameters that replace those of the same names
-    headers: Dict[str, str]
-    report: Optional[Sent]  # None if the points are sent as they are
+@dataclass
+class Packed:
+    """A request for points.
+
+    body     a list from pack(). From a Packer it may be packed only while it is iterated: each piece is then made once,
+             and kept for when the request is sent again. Until the body is complete, the thread packs no other points.
+    query    parameters that replace those of the same names
+    headers  of the body
+    report   None if the points are sent as they are; complete once the body is
+    """
+
+    body: Iterable[memoryview]
+    query: Dict[str, Any] = field(default_factory=dict)
+    headers: Dict[str, str] = field(default_factory=dict)
+    report: Optional[Sent] = None
+
+
+class _Repeatable:
+    """Keeps what an iterator gives, so that it can be iterated again, also from the middle."""
+
+    def __init__(self, rest: Iterator[memoryview]) -> None:
+        self._made: List[memoryview] = []
+        self._rest = rest
+
+    def __iter__(self) -> Iterator[memoryview]:
+        yield from self._made
+        for piece in self._rest:
+            self._made.append(piece)
+            yield piece
 
 
 class _Column(NamedTuple):
     multiples: NDArray[Any]  # int32 or float32
     scale: float
-    error: float
+    error: Optional[float]  # None if the multiples are not written yet
 
 
 class _Rooms(threading.local):
@@ -125,9 +154,11 @@ class Packer:
         of its resolution."""
         plain = sum(piece.nbytes for piece in body)
         if not plain:
-            return Packed([], {}, {}, Sent((), (), "", 0, 0))
+            return Packed([], report=Sent((), (), "", 0, 0))
         if given is None or (dtype := _dtype_of(given)) is None or not (columns := _columns_of(given)):
-            return self._packed(body, {}, Sent((), (), self.encoding, plain, 0))
+            packed = Packed([], {}, {HEADER: self.encoding}, Sent((), (), self.encoding, plain, 0))
+            packed.body = list(self._coded(packed, [body]))
+            return packed
         rows = np.frombuffer(body[0] if len(body) == 1 else b"".join(body), np.uint8)
         names = _names(given)
         if plain % (columns * DTYPES[dtype].itemsize):
@@ -162,22 +193,43 @@ class Packer:
         kinds = [column.multiples.dtype if column else floats.dtype for column in columns]
         dtype = tuple(kind.name for kind in kinds)
         scale = tuple(column.scale if column else 1.0 for column in columns) if any(columns) else ()
-        error = max(column.error if column else 0.0 for column in columns)
         # The service takes deltas of integers only.
         query: Dict[str, Any] = {"filter": "delta,shuffle" if set(kinds) == {INTEGER} else "shuffle"}
         query["dtype"] = dtype if len(set(dtype)) > 1 else dtype[0]
         if scale:
             query["scale"] = scale
-        planes = self._rooms.take("planes", (len(floats), floats.dtype.itemsize, floats.shape[1]), np.uint8)
-        body = _shuffled(floats, [column and column.multiples for column in columns], planes)
-        return self._packed([body], query, Sent(dtype, scale, self.encoding, plain, 0, error))
+        packed = Packed([], query, {HEADER: self.encoding}, Sent(dtype, scale, self.encoding, plain, 0))
+        pieces = self._coded(packed, _pieces(self._shuffled(packed, floats, columns)))
+        packed.body = _Repeatable(pieces) if plain > PIECE else list(pieces)
+        return packed
 
-    def _packed(self, body: List[memoryview], query: Dict[str, Any], sent: Sent) -> Packed:
-        coded = self._encode(body)
-        sent = replace(sent, sent_bytes=sum(piece.nbytes for piece in coded))
+    def _shuffled(
+        self, packed: Packed, floats: NDArray[Any], columns: Sequence[Optional[_Column]]
+    ) -> Iterator[NDArray[np.uint8]]:
+        """The planes of columns. Notes the largest error."""
+        planes = self._rooms.take("planes", (len(floats), floats.dtype.itemsize, floats.shape[1]), np.uint8)
+        error = 0.0
+        for place, values, column in zip(planes, floats, columns):
+            if column and column.error is None:
+                column = _rounded(values, column.scale, column.multiples, False)
+                assert column is not None  # the column's extremes are
+            _shuffle(values, column and column.multiples, packed.query["filter"] != "shuffle", place)
+            error = max(error, (column and column.error) or 0.0)
+            yield from place
+        assert packed.report is not None
+        packed.report = replace(packed.report, largest_error=error)
+
+    def _coded(self, packed: Packed, pieces: Iterable[List[memoryview]]) -> Iterator[memoryview]:
+        """Each piece as a frame of zstd or a member of gzip. At the end completes the report."""
+        size = 0
+        for piece in pieces:
+            for coded in self._encode(piece):
+                size += coded.nbytes
+                yield coded
+        assert packed.report is not None
+        packed.report = replace(packed.report, sent_bytes=size)
         with self._lock:
-            self.total += sent
-        return Packed(coded, query, {HEADER: self.encoding}, sent)
+            self.total += packed.report
 
     def _of_columns(self, count: int) -> Sequence[Optional[float]]:
         if self._resolutions is None or len(self._resolutions) == 1:
@@ -190,12 +242,13 @@ class Packer:
         """Whether the multiples of a sample are smaller than its floats."""
         start = max(0, (floats.shape[1] - SAMPLE) // 2)
         part = slice(start, start + SAMPLE)
-        multiples = [column and column.multiples[part] for column in columns]
         planes = np.empty((len(floats), floats.dtype.itemsize, floats[:, part].shape[1]), np.uint8)
-        sizes = [
-            sum(piece.nbytes for piece in self._encode([_shuffled(floats[:, part], numbers, planes)]))
-            for numbers in (multiples, [None] * len(columns))
-        ]
+        sizes = []
+        for chosen in (columns, [None] * len(columns)):
+            deltas = all(column and column.multiples.dtype == INTEGER for column in chosen)
+            for place, values, column in zip(planes, floats[:, part], chosen):
+                _shuffle(values, column and column.multiples[part], deltas, place)
+            sizes.append(sum(piece.nbytes for piece in self._encode([planes.reshape(-1).data])))
         return sizes[0] < sizes[1]
 
 
@@ -205,7 +258,8 @@ def pack(points: Points, uplink: Uplink = AUTO, encoding: Optional[str] = None, 
     request's preset or model."""
     body, described = body_of(points, given)
     packed = Packer(uplink, encoding).pack(body, {**given, **described})
-    return packed._replace(query={**described, **packed.query})
+    packed.body, packed.query = list(packed.body), {**described, **packed.query}
+    return packed
 
 
 def _resolutions_of(uplink: Uplink) -> Optional[Tuple[float, ...]]:
@@ -239,7 +293,7 @@ def _names(given: Mapping[str, Any]) -> List[str]:
 
 
 def _column(number: int, values: Floats, resolution: Optional[float], room: Integers) -> Optional[_Column]:
-    """The multiples of a column, written into `room`; None if it goes as it is."""
+    """The column as multiples, written into `room` if they are exact; None if it goes as it is."""
     kind = _kind(values, resolution is None)
     for scale in SCALES:
         if resolution is None or scale > resolution:
@@ -247,11 +301,12 @@ def _column(number: int, values: Floats, resolution: Optional[float], room: Inte
                 return column
     if resolution is None:
         return None
-    column = _rounded(values, resolution, room.view(kind), False)
-    if column is None:
-        worst = float(np.abs(values[np.isfinite(values)]).max())
+    finite = values if kind == INTEGER else values[np.isfinite(values)]
+    extremes = np.array([finite.min(), finite.max()] if finite.size else [], FLOAT)
+    if _rounded(extremes, resolution, np.empty(len(extremes), kind), False) is None:
+        worst = float(np.abs(extremes).max())
         raise ValueError(f"column {number} reaches {worst:g}, which int32 cannot hold in units of {resolution:g}")
-    return column
+    return _Column(room.view(kind), resolution, None)
 
 
 def _kind(values: Floats, signs: bool) -> np.dtype[Any]:
@@ -265,8 +320,9 @@ def _rounded(values: Floats, scale: float, multiples: NDArray[Any], exact: bool)
     multiplication, float32 cannot hold a finite number; and if the multiples must be `exact` but do not restore every
     bit, except that integers may restore -0.0 as 0.0."""
     kind, error = multiples.dtype, 0.0
-    for start in range(0, len(values), BLOCK):
-        given, part = values[start : start + BLOCK], multiples[start : start + BLOCK]
+    starts = [0, *range(FIRST, len(values), BLOCK)]
+    for start, end in zip(starts, [*starts[1:], len(values)]):
+        given, part = values[start:end], multiples[start:end]
         with np.errstate(over="ignore", invalid="ignore"):
             units = np.rint(np.divide(given, scale, dtype=np.float64))
             if kind == INTEGER:
@@ -289,18 +345,26 @@ def _rounded(values: Floats, scale: float, multiples: NDArray[Any], exact: bool)
     return _Column(multiples, scale, error) if error < math.inf else None
 
 
-def _shuffled(
-    floats: NDArray[Any], multiples: Sequence[Optional[NDArray[Any]]], planes: NDArray[np.uint8]
-) -> memoryview:
-    """Writes the bytes of columns [C, N] as planes [C, width, N]: first the lowest byte of all numbers of the first
-    column. The multiples of a column, if there are any, take the place of its floats. If all columns are integers, they
-    become deltas."""
-    width = floats.dtype.itemsize
-    deltas = all(numbers is not None and numbers.dtype == INTEGER for numbers in multiples)
-    for place, values, numbers in zip(planes, floats, multiples):
-        chosen = values if numbers is None else _zigzag(numbers) if deltas else numbers
-        place[:] = chosen.view(np.uint8).reshape(-1, width).T
-    return planes.reshape(-1).data
+def _shuffle(values: NDArray[Any], multiples: Optional[NDArray[Any]], deltas: bool, place: NDArray[np.uint8]) -> None:
+    """Writes the bytes of a column as planes [width, N]: first the lowest byte of all numbers. The multiples of the
+    column, if there are any, take the place of its numbers."""
+    chosen = values if multiples is None else _zigzag(multiples) if deltas else multiples
+    place[:] = chosen.view(np.uint8).reshape(-1, len(place)).T
+
+
+def _pieces(planes: Iterable[NDArray[np.uint8]]) -> Iterator[List[memoryview]]:
+    """Planes in pieces of at most PIECE bytes: small planes together, a large plane in parts."""
+    piece: List[memoryview] = []
+    size = 0
+    for plane in planes:
+        for start in range(0, len(plane), PIECE):
+            part = plane[start : start + PIECE].data
+            if size + len(part) > PIECE:
+                yield piece
+                piece, size = [], 0
+            piece.append(part)
+            size += len(part)
+    yield piece
 
 
 def _zigzag(integers: Integers) -> Integers:
