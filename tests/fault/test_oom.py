@@ -4,6 +4,7 @@ At the start the daemon ends with status 2 and a reason, or serves without the r
 an error or lose its connection. The client never gets wrong bytes, nothing stays in use, and the next client notices
 nothing. $VOXELD_OOM_LIBRARY is the library of tests/fault/oom.c, which makes the calls fail."""
 
+import collections
 import contextlib
 import itertools
 import mmap
@@ -26,6 +27,7 @@ MEMORY, THREAD, DESCRIPTOR = range(3)
 NAMES = ("memory", "thread", "descriptor")
 # Without memory GnuTLS reports a fault in its priorities.
 REASON = r"voxeld: .*(memory|Memory|unavailable|Too many open|No space left|libmicrohttpd|tls_priorities)"
+STOPPING = 8  # daemons that may stop while the next one runs
 CPU = ("--backend", "cpu", "--workers", "2", "--long-workers", "1")
 
 
@@ -260,23 +262,33 @@ class Requests(Case):
         print(f"subscription: each of {number - 1} calls failed")
         daemon.stop()
 
-    def first(self, name, number, expected, request):
-        """Like fail_one, in the first request to a daemon."""
+    def first(self, name, number, expected, request, stopping):
+        """Like fail_one, in the first request to a daemon. The daemon, which drains for a while, joins those that
+        stop."""
+        self.control = Control()  # those that stop keep theirs
         daemon = self.start()
         came = self.fail_one(daemon, name, MEMORY, number, expected, request)
-        daemon.stop()
+        daemon.terminate()
+        stopping.append(daemon)
         return came
 
+    def stopped(self, daemon):
+        self.assertEqual(daemon.wait(), 0, daemon.log())
+
     def test_each_call_for_memory_of_a_first_request(self):
-        failed = 0
+        failed, stopping = 0, collections.deque()
         for name, request in REQUESTS:
             daemon = self.start()
             expected = essence(ask(daemon, request))
             daemon.stop()
             number = 1
-            while self.first(name, number, expected, request):
+            while self.first(name, number, expected, request, stopping):
                 number += 1
+                if len(stopping) > STOPPING:
+                    self.stopped(stopping.popleft())
             failed += number - 1
+        for daemon in stopping:
+            self.stopped(daemon)
         print(f"first: each of {failed} calls failed, in {len(REQUESTS)} kinds of requests")
 
 
