@@ -150,13 +150,11 @@ enum vx_status helpers_parallel_for(struct helpers *helpers, const struct vx_wor
   enum vx_status status = VX_OK;
   int32_t task;
   lock_acquire_awake(&helpers->lock);
-  int64_t more = wanted(helpers, tasks->count);
+  int64_t more = published ? wanted(helpers, tasks->count) : 0;
   if (published) publish(helpers, &shared);
-  lock_release(&helpers->lock);
-  if (published) call(helpers, more);
-  lock_acquire_awake(&helpers->lock);
-  while (status == VX_OK && take_as_owner(helpers, &shared, &task)) {
+  for (; status == VX_OK && take_as_owner(helpers, &shared, &task); more = 0) {
     lock_release(&helpers->lock);
+    call(helpers, more);
     status = tasks->run(tasks->ctx, own, task, error);
     lock_acquire_awake(&helpers->lock);
     helpers->use.tasks += status == VX_OK;
