@@ -125,12 +125,29 @@ static enum grant judge(const struct clients *clients, const struct client *clie
   return (left >= 0 && !scarce) || (only_request && is_part(share)) ? GRANTED : OVER_SERVER_LIMIT;
 }
 
-enum grant client_may_take(struct clients *clients, const struct client *client, enum share share, int64_t amount,
-                           int64_t mine) {
+enum grant client_take_bytes(struct clients *clients, struct client *client, enum share *share, int64_t bytes,
+                             int64_t mine, bool take) {
+  enum share also = *share;
   lock_acquire(&clients->lock);
-  enum grant grant = judge(clients, client, share, amount, mine);
+  enum grant grant = judge(clients, client, SHARE_BYTES, bytes, mine);
+  if (grant != GRANTED)
+    *share = SHARE_BYTES;
+  else if (also != SHARE_BYTES)
+    grant = judge(clients, client, also, bytes, mine);
+  if (grant == GRANTED && take) {
+    hold(clients, client, SHARE_BYTES, bytes);
+    if (also != SHARE_BYTES) hold(clients, client, also, bytes);
+  }
   lock_release(&clients->lock);
   return grant;
+}
+
+void client_give_bytes(struct clients *clients, struct client *client, enum share share, int64_t bytes) {
+  lock_acquire(&clients->lock);
+  hold(clients, client, SHARE_BYTES, -bytes);
+  if (share != SHARE_BYTES) hold(clients, client, share, -bytes);
+  end_if_unused(clients, client);
+  lock_release(&clients->lock);
 }
 
 enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount, int64_t mine) {

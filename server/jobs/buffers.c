@@ -106,28 +106,14 @@ static struct buffer *obtain(struct buffers *buffers, int tier, bool *spent) {
 
 // ---- the clients' shares --------------------------------------------------------------------------------------------
 
-static struct shortage take_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes,
-                                   int64_t mine) {
-  enum grant grant = client_take(buffers->clients, client, SHARE_BYTES, bytes, mine);
-  if (grant != GRANTED || share == SHARE_BYTES) return (struct shortage){grant, SHARE_BYTES, bytes};
-  grant = client_take(buffers->clients, client, share, bytes, mine);
-  if (grant != GRANTED) client_give(buffers->clients, client, SHARE_BYTES, bytes);
-  return (struct shortage){grant, share, bytes};
-}
-
-static void give_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes) {
-  if (share != SHARE_BYTES) client_give(buffers->clients, client, share, bytes);
-  client_give(buffers->clients, client, SHARE_BYTES, bytes);  // last: this may end the client
-}
-
 struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size,
                               size_t mine, struct shortage *shortage) {
   int tier = buffer_tier_of(size);
   *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, (int64_t)size};
   if (tier == BUFFER_TIERS) return NULL;
   int64_t capacity = (int64_t)buffer_tier_size(tier);
-  *shortage = take_shares(buffers, client, share, capacity, (int64_t)mine);
-  shortage->amount = (int64_t)size;
+  shortage->share = share;
+  shortage->grant = client_take_bytes(buffers->clients, client, &shortage->share, capacity, (int64_t)mine, true);
   if (shortage->grant != GRANTED) return NULL;
   bool spent = false;
   struct buffer *buffer = obtain(buffers, tier, &spent);
@@ -135,7 +121,7 @@ struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, en
     buffer->client = client;
     buffer->share = share;
   } else {
-    give_shares(buffers, client, share, capacity);
+    client_give_bytes(buffers->clients, client, share, capacity);
     *shortage = (struct shortage){OVER_SERVER_LIMIT, spent ? SHARE_BYTES : SHARES, (int64_t)size};
   }
   return buffer;
@@ -143,28 +129,25 @@ struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, en
 
 bool budget_acquire_for(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
                         struct shortage *shortage) {
-  *shortage = take_shares(buffers, client, SHARE_BYTES, (int64_t)bytes, (int64_t)mine);
+  *shortage = (struct shortage){client_take(buffers->clients, client, SHARE_BYTES, (int64_t)bytes, (int64_t)mine),
+                                SHARE_BYTES, (int64_t)bytes};
   if (shortage->grant != GRANTED) return false;
   if (budget_acquire(buffers, bytes)) return true;
-  give_shares(buffers, client, SHARE_BYTES, (int64_t)bytes);
+  client_give(buffers->clients, client, SHARE_BYTES, (int64_t)bytes);
   shortage->grant = OVER_SERVER_LIMIT;
   return false;
 }
 
 void budget_release_for(struct buffers *buffers, struct client *client, size_t bytes) {
   budget_release(buffers, bytes);
-  give_shares(buffers, client, SHARE_BYTES, (int64_t)bytes);  // last, as in buffer_release
+  client_give(buffers->clients, client, SHARE_BYTES, (int64_t)bytes);  // last, as in buffer_release
 }
 
 bool buffer_may_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
                         struct shortage *shortage) {
   int64_t capacity = (int64_t)buffer_capacity(size);
-  *shortage = (struct shortage){client_may_take(buffers->clients, client, SHARE_BYTES, capacity, (int64_t)mine),
-                                SHARE_BYTES, (int64_t)size};
-  if (shortage->grant == GRANTED && share != SHARE_BYTES) {
-    shortage->grant = client_may_take(buffers->clients, client, share, capacity, (int64_t)mine);
-    shortage->share = share;
-  }
+  *shortage = (struct shortage){.share = share, .amount = (int64_t)size};
+  shortage->grant = client_take_bytes(buffers->clients, client, &shortage->share, capacity, (int64_t)mine, false);
   return shortage->grant == GRANTED;
 }
 
@@ -190,7 +173,8 @@ void buffer_release(struct buffer *buffer) {
   } else {
     put_back(buffers, buffer);
   }
-  give_shares(buffers, client, share, capacity);  // last: a thread that gets the share must find the memory free
+  // Last: a thread that gets the share must find the memory free.
+  client_give_bytes(buffers->clients, client, share, capacity);
 }
 
 struct buffers_use buffers_use(const struct buffers *buffers) {

@@ -37,7 +37,8 @@ static struct client *join(const char *address) { return clients_join(&clients, 
 
 static bool take(struct client *client, int64_t amount) {
   int64_t held = client->held[SHARE_BYTES];
-  enum grant expected = client_may_take(&clients, client, SHARE_BYTES, amount, 0);
+  enum share share = SHARE_BYTES;
+  enum grant expected = client_take_bytes(&clients, client, &share, amount, 0, false);
   assert_int_equal(client->held[SHARE_BYTES], held);
   enum grant grant = client_take(&clients, client, SHARE_BYTES, amount, 0);
   assert_int_equal(grant, expected);

@@ -190,7 +190,7 @@ static void the_slot_of_an_older_one_is_had_in_other_lanes(void **state) {
   (void)state;
   submit(make(&all[0], VX_FPS, "a"));
   clock_move_ms(1);
-  assert_int_equal(client_may_take(&clients, client, SHARE_LONG_JOBS, 1, 0), OVER_CLIENT_SHARE);
+  assert_int_equal(client_take(&clients, client, SHARE_LONG_JOBS, 1, 0), OVER_CLIENT_SHARE);
   make(&all[1], VX_FPS, "a");
   assert_true(is_superseded(&all[0]));
   assert_int_equal(all[1].result.error.kind, ERROR_NONE);
