@@ -50,6 +50,13 @@ class Complete(unittest.TestCase):
         self.watch.again(self.folder / "a.bin")
         self.assertEqual([self.look(5.0), self.look(6.0), self.look(7.0)], [[], ["a.bin"], []])
 
+    def test_bags_are_left_out_and_told_once(self):
+        for name in ("a.mcap", "b.db3", "c.BAG"):
+            self.write(name, 16, 1000)
+        self.assertEqual(self.look(0.0), [])
+        self.assertEqual([path.name for path in self.watch.bags], ["a.mcap", "b.db3", "c.BAG"])
+        self.assertEqual((self.look(2.0), self.watch.bags), ([], []))
+
     def test_a_file_that_goes_is_forgotten(self):
         self.write("a.bin", 16, 1000)
         self.assertEqual([self.look(0.0), self.look(1.0)], [[], ["a.bin"]])
@@ -161,9 +168,24 @@ class Watching(OneDaemonCase):
         for arguments in (("--max-voxel", "1"), ("--max-voxels", "0"), ("-p", "max_voxels=0"), ("--settle", "0")):
             with self.watch(*arguments) as running:
                 self.assertEqual(running.end().status, 2, arguments)
+        (self.scans / "metadata.yaml").touch()
+        with self.watch() as running:
+            done = running.end()
+        self.assertEqual((done.status, "is a bag, which is whole only when" in done.errors), (2, True), done)
+        (self.scans / "metadata.yaml").unlink()
         self.scans.rmdir()
         with self.watch() as running:
             self.assertEqual(running.end().status, 2)
+
+    def test_bags_are_left_out(self):
+        (self.scans / "drive.mcap").touch()
+        with self.watch("--to", "mcap", "--output", self.scans / "out") as running:
+            self.appear("a.bin", 1)
+            wait_until((self.scans / "out" / "a.mcap").exists, "the answer of a scan beside it")
+            line = running.process.stderr.readline()
+            done = running.end(signal.SIGTERM)
+        self.assertEqual(line.split(",")[0], f"{self.scans / 'drive.mcap'} is a bag")
+        self.assertEqual((done.status, "is a bag" in done.errors), (0, False), done)
 
 
 if __name__ == "__main__":

@@ -329,7 +329,11 @@ class StandIn:
             "sensor_msgs.msg": types.SimpleNamespace(PointCloud2="cloud"),
             "vision_msgs.msg": types.SimpleNamespace(Detection3DArray="boxes"),
         }
-        quality = types.SimpleNamespace(QoSProfile=dict, ReliabilityPolicy=types.SimpleNamespace(BEST_EFFORT=2))
+        quality = types.SimpleNamespace(
+            QoSProfile=dict,
+            ReliabilityPolicy=types.SimpleNamespace(BEST_EFFORT=2),
+            DurabilityPolicy=types.SimpleNamespace(TRANSIENT_LOCAL=1),
+        )
         own = {"rclpy": self.rclpy, "rclpy.executors": executors, "rclpy.qos": quality, "rclpy.signals": mock.Mock()}
         return {**own, **messages, "sensor_msgs": mock.Mock(), "vision_msgs": mock.Mock()}
 
@@ -370,6 +374,40 @@ class Ros(OneDaemonCase):
         self.assertEqual(standin.publisher, ("boxes", "/boxes", {"depth": 1}))
         self.assertEqual(stamp_of(standin.published[0]), 6)
         self.assertGreater(len(list(boxes_of(standin.published[0]))), 3)
+
+    def test_topics_of_poses(self):
+        """Each is subscribed to once, as soon as it has a publisher, with the quality of service that it needs."""
+        standin, came = StandIn(b""), []
+        types_of = {"/lidar_top": [ros.POINT_CLOUD], "/odom": [], "/tf_static": ["tf2_msgs/msg/TFMessage"] * 2}
+        standin.node.get_publishers_info_by_topic.side_effect = lambda topic: [
+            mock.Mock(topic_type=kind) for kind in types_of[topic]
+        ]
+        more = {
+            "nav_msgs.msg": types.SimpleNamespace(Odometry="odometry"),
+            "tf2_msgs.msg": types.SimpleNamespace(TFMessage="transforms"),
+            "nav_msgs": mock.Mock(),
+            "tf2_msgs": mock.Mock(),
+        }
+        with mock.patch.dict(sys.modules, {**standin.modules(), **more}):
+            given = {"/odom": False, "/tf_static": True}, lambda *told: came.append(told)
+            topics = live_ros.Ros2("node", "/lidar_top", None, lambda *_: None, lambda _: None, *given)
+            topics.tend()
+            types_of["/odom"] = [bags.ODOMETRY]
+            topics.tend()
+            topics.tend()
+            for kind, _, on_bytes, _ in standin.subscribed:
+                on_bytes(kind.encode())
+            topics.close()
+        self.assertEqual(
+            [(kind, topic, quality) for kind, topic, _, quality in standin.subscribed],
+            [
+                ("cloud", "/lidar_top", {"depth": 1, "reliability": 2}),
+                ("transforms", "/tf_static", {"depth": 100, "durability": 1}),
+                ("odometry", "/odom", {"depth": 100, "reliability": 2}),
+            ],
+        )
+        heard = [("/tf_static", b"transforms", "tf2_msgs/msg/TFMessage"), ("/odom", b"odometry", bags.ODOMETRY)]
+        self.assertEqual(came, heard)
 
     def test_a_publisher_that_goes(self):
         standin, said = StandIn(b""), []

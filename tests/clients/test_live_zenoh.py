@@ -264,7 +264,7 @@ class Live(LiveCase):
             ((*robot, "--topic", "/a b"), "/a b is not the name of a topic"),
             ((*robot, "--topic", "/a", "--publish", "a"), "--publish names the topic of --topic"),
             ((*robot, "--topic", "/a"), "--publish NAME or --view"),
-            ((*robot, "--topic", "/a", "--publish", "/b", "--stream", "roof"), "cannot be sweeps"),
+            ((*robot, "--topic", "/a", "--publish", "/b", "--stream", "roof"), "--stream needs --pose TOPIC"),
             ((*robot, "--topic", "/a", "--publish", "/b", "--outputs", "boxes"), "outputs would leave out"),
             ((*robot, "--topic", "/a", "--view", "rviz"), "'rviz' is not foxglove or rerun"),
             ((*robot, "--topic", "/a", "--view", "rerun:x"), "'x' is not PORT"),

@@ -9,6 +9,7 @@ import threading
 import time
 
 import zenoh
+import zenoh.ext
 
 import bags
 from daemon import wait_until
@@ -46,6 +47,7 @@ class ZenohRobot:
         config.insert_json5("mode", '"router"')
         config.insert_json5("listen/endpoints", json.dumps([f"tcp/127.0.0.1:{self.port}"]))
         config.insert_json5("scouting/multicast/enabled", "false")
+        config.insert_json5("timestamping/enabled", "true")
         self._session = wait_until(lambda: self._open(config), "a port")
         self._bridged = keys == "ros2dds"
         self._count, self.gid = 0, secrets.token_bytes(16)
@@ -63,6 +65,7 @@ class ZenohRobot:
         self._session.declare_subscriber(asked, self._hear)
         liveliness.declare_subscriber(space, self._on_token, history=True)
         self._token = liveliness.declare_token(token)
+        self._others = []
         self._publisher = self._session.declare_publisher(self.key)
 
     def _open(self, config):
@@ -76,6 +79,27 @@ class ZenohRobot:
         self._count = self._count + 1 if count is None else count
         attachment = struct.pack("<qqB16s", self._count, time.time_ns(), 16, self.gid)
         self._publisher.put(message, attachment=None if self._bridged else attachment)
+
+    def other(self, topic, kind, late=False):
+        """A publisher of another topic. `late`: it gives its last message to late subscribers. Returns a function that
+        publishes a message."""
+        if self._bridged:
+            key, dds = topic, kind.replace("/", "§")
+            qos = ":1:1:1,1" if late else ":1:0:0,5"
+            token = f"@/{self._session.zid()}/@ros2_lv/MP/{topic.replace('/', '§')}/{dds}/{qos}"
+        else:
+            package, _, name = kind.split("/")
+            told = f"{package}::msg::dds_::{name}_/{ROS.store.hash_rihs01(kind)}"
+            key, number = f"0/{topic}/{told}", 2 + len(self._others)
+            place = f"@ros2_lv/0/{self._session.zid()}/0/{number}/MP/%/%/driver/%{topic.replace('/', '%')}"
+            token = f"{place}/{told}/{':1:,1:,:,:,,' if late else '::,5:,:,:,,'}"
+        if late:
+            cache = zenoh.ext.CacheConfig(max_samples=1)
+            publisher = zenoh.ext.declare_advanced_publisher(self._session, key, cache=cache, publisher_detection=True)
+        else:
+            publisher = self._session.declare_publisher(key)
+        self._others += [publisher, self._session.liveliness().declare_token(token)]
+        return lambda message: publisher.put(ROS.bytes_of(message))
 
     def publish_until(self, message, condition, what):
         """Publishes one message after the other. `message`: makes the next one."""

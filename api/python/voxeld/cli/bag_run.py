@@ -12,10 +12,11 @@ from .bags import MCAP, Bag, BagScan, decimal, open_all, scans_of, topic_of
 from .batch import Job, Report, Signals, Workers
 from .boxes import Printer
 from .parameters import STREAM
-from .poses import POSE, Motion, is_topic
+from .poses import POSE, Motion, is_topic, read
 from .recording import MESSAGES, Recorder, Recording
 from .run import GOES_ON, Bar, asked, close, record
 from .scans import Path, UsageError
+from .transforms import Tree
 
 PAUSE = 0.01  # seconds between checks for room
 MOST_BEHIND = 4  # times --jobs: scans that were begun and wait for an earlier answer
@@ -53,12 +54,17 @@ def _refuse(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
             raise UsageError(f"ROS has no message for the answers of {told.operation}; --output needs a folder")
 
 
+def _motion_of(bags: List[Bag], topic: Optional[str], fixed: Optional[str], parameters: Dict[str, str]) -> Motion:
+    Motion(None if topic is None else Tree(), fixed, parameters)  # refuses wrong usage before the bags are read
+    return Motion(None if topic is None else read(bags, topic, parameters), fixed, parameters)
+
+
 class _Run:
     def __init__(self, client: Client, told: argparse.Namespace, parameters: Dict[str, str], bags: List[Bag]) -> None:
         """Checks the request. UsageError if it is wrong."""
         self._client, self._told, self._bags = client, told, bags
         self._topic, pose = topic_of(bags, told.topic), parameters.pop(POSE, None)
-        self._motion = Motion(bags, pose, told.fixed_frame, parameters)
+        self._motion = _motion_of(bags, pose, told.fixed_frame, parameters)
         self._streams = STREAM in parameters
         self._recording: Optional[Recording] = None
         request = asked(told, parameters)
@@ -126,7 +132,7 @@ class _Run:
             self._report.fail(dataclasses.replace(scan, cloud=None), reason)
             return None
         try:
-            scan = dataclasses.replace(scan, own=self._motion.own(scan))
+            scan = dataclasses.replace(scan, own=self._motion.own(scan.header))
         except ValueError as reason:
             self._report.fail(scan, str(reason))
             return None

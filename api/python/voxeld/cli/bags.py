@@ -15,7 +15,8 @@ from ..cdr import Bytes
 from .scans import Path, Scan, UsageError
 
 BAG1, DB3, MCAP = ".bag", ".db3", ".mcap"
-ENDINGS = (MCAP, DB3, BAG1, "a folder of rosbag2")
+FILES = (MCAP, DB3, BAG1)
+ENDINGS = (*FILES, "a folder of rosbag2")
 METADATA = "metadata.yaml"  # in a folder of rosbag2
 ENCODINGS = {"cdr": False, "ros1": True}  # of MCAP's messages: whether ROS 1 serialized them
 
@@ -166,7 +167,7 @@ def needed(module: str, path: Path) -> Any:
 
 
 def is_bag(path: Path) -> bool:
-    return path.suffix.lower() in (BAG1, DB3, MCAP) or (path / METADATA).is_file()
+    return path.suffix.lower() in FILES or (path / METADATA).is_file()
 
 
 def open_all(names: Sequence[str]) -> List[Bag]:

@@ -24,12 +24,26 @@ from ..result import Result
 from .answers import KINDS
 from .bags import decimal
 from .batch import DENIED, PATIENCE, Signals
-from .live_counts import FAILED, LATE, REFUSED, REPEATED, REPLACED, SUPERSEDED, TOO_OLD, UNREADABLE, Counts, Pages
+from .live_counts import (
+    FAILED,
+    LATE,
+    NO_POSE,
+    REFUSED,
+    REPEATED,
+    REPLACED,
+    SUPERSEDED,
+    TOO_OLD,
+    UNREADABLE,
+    Counts,
+    Pages,
+)
+from .live_poses import Poses, poses_of
 from .live_ros import Ros2
 from .live_view import VIEWERS, Frame, rows_of
 from .live_zenoh import Zenoh
 from .parameters import DETECT, STREAM
 from .scans import UsageError
+from .transforms import LONGEST_GAP, Unknown
 
 MAX_AGE = "max_age_ms"
 TICK = 0.1  # seconds between looks at the robot
@@ -139,6 +153,8 @@ class Bridge:
         """The pause after the next failure."""
         try:
             answer = self._ask(message)
+        except Unknown as reason:
+            self._drop(NO_POSE, str(reason))
         except ValueError as reason:
             self._drop(UNREADABLE, f"a message of {message.kind} cannot be read: {reason}")
         except Superseded:
@@ -200,16 +216,37 @@ class Bridge:
 class Asker:
     """Asks the service for the answers to messages. Threads may share it."""
 
-    def __init__(self, client: Client, operation: str, parameters: Dict[str, str]) -> None:
-        self._client, self._operation, self._parameters = client, operation, parameters
+    def __init__(
+        self, client: Client, operation: str, parameters: Dict[str, str], poses: Optional[Poses] = None
+    ) -> None:
+        self._client, self._operation, self._parameters, self._poses = client, operation, parameters, poses
+        self._newest: Optional[int] = None  # stamp of the newest answer
         self._file: Callable[..., Any] = client.file_bytes
 
     def ask(self, message: Message) -> Answer:
-        """ValueError if the message does not have the form of its type, BadAnswer if the answer has no message."""
+        """ValueError if the message does not have the form of its type, Unknown if there is no pose for it, BadAnswer
+        if the answer has no message."""
         cloud = ros.cloud_of(message.kind, message.content)
         given = {"format": cloud.format, **self._parameters}
         if MAX_AGE in given:
             given["time"] = decimal(cloud.header.stamp)
+        if self._poses:
+            given.update(self._poses.own(cloud.header))
+        try:
+            answer = self._answer(cloud, given)
+        except Problem as problem:
+            if problem.kind == "stream-time":
+                self._begin_anew(cloud.header.stamp)
+            raise
+        self._newest = cloud.header.stamp
+        return answer
+
+    def _begin_anew(self, stamp: int) -> None:
+        """Deletes the stream if it is of an earlier run, or if the robot's time has gone back."""
+        if self._newest is None or stamp < self._newest - LONGEST_GAP:
+            self._client.stream(self._parameters[STREAM], 1).delete()
+
+    def _answer(self, cloud: ros.Cloud, given: Dict[str, str]) -> Answer:
         if self._operation == DETECT:
             file = self._file(DETECT, cloud.body, KINDS["safetensors"].media_type, **given)
             result = DetectResult(*tensors.parse(file))
@@ -227,21 +264,22 @@ def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], sa
         raise UsageError("--publish names the topic of --topic")
     if not target and not told.view:
         raise UsageError("give --publish NAME or --view, so that the answers go somewhere")
-    if STREAM in parameters:
-        raise UsageError("the messages of a topic have no poses, so they cannot be sweeps of a stream")
+    parameters, poses = poses_of(parameters, told.fixed_frame, say)
     if told.operation == DETECT and "outputs" in parameters:
         raise UsageError("outputs would leave out boxes that are published")
     kind = ros.DETECTIONS if told.operation == DETECT else ros.POINT_CLOUD
     node = "voxeld" + (target or topic).replace("/", "_")
     counts = Counts()
-    bridge = Bridge(Asker(client, told.operation, {"latest": node, **parameters}).ask, counts, told.jobs, say)
+    asker = Asker(client, told.operation, {"latest": node, **parameters}, poses)
+    bridge = Bridge(asker.ask, counts, 1 if poses else told.jobs, say)  # times of a stream must rise
     with contextlib.ExitStack() as ends:
         answers = (target, kind) if target else None
+        more = (poses.topics, poses.receive) if poses else ()
         robot: Union[Zenoh, Ros2]
         if told.ros2:
-            robot = Ros2(node, topic, answers, bridge.receive, say)
+            robot = Ros2(node, topic, answers, bridge.receive, say, *more)
         else:
-            robot = Zenoh(told.zenoh, told.domain, node, topic, answers, bridge.receive, say)
+            robot = Zenoh(told.zenoh, told.domain, node, topic, answers, bridge.receive, say, *more)
         ends.callback(_apart, robot.close)
         view = View(told.view[0], told.view[1], say) if told.view else None
         if view:
@@ -256,6 +294,8 @@ def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], sa
 
         bridge.publish = publish
         ends.callback(bridge.close)
+        if poses:
+            ends.callback(poses.close)
         bridge.start(robot.tend)
         with Signals() as signals:
             until = time.monotonic() + told.every

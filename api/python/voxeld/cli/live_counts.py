@@ -13,12 +13,13 @@ from .scans import UsageError
 REPLACED = "replaced"  # a newer message came before this one could be sent
 SUPERSEDED = "superseded"  # a newer one arrived at the service before this one was computed
 TOO_OLD = "too_old"  # its stamp was older than max_age_ms when the service would have computed it
+NO_POSE = "no_pose"  # no pose at its stamp came in time
 LATE = "late"  # a newer message's answer was published first
 REPEATED = "repeated"  # the publisher had already sent this message, or a newer one
 REFUSED = "refused"  # by the service
 FAILED = "failed"  # the service gave no answer
 UNREADABLE = "unreadable"  # the message does not have the form of its type
-REASONS = (REPLACED, SUPERSEDED, TOO_OLD, LATE, REPEATED, REFUSED, FAILED, UNREADABLE)
+REASONS = (REPLACED, SUPERSEDED, TOO_OLD, NO_POSE, LATE, REPEATED, REFUSED, FAILED, UNREADABLE)
 BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
 PREFIX = "voxeld_live_"
 METRICS = (

@@ -13,7 +13,7 @@ import secrets
 import struct
 import threading
 import time
-from typing import Any, Callable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from .. import ros
 from .scans import UsageError
@@ -23,9 +23,11 @@ SLASH, BRIDGE_SLASH = "%", "§"  # these replace `/` within a part of a token, o
 NODE, PUBLISHER, SUBSCRIPTION = "NN", "MP", "MS"
 # Quality of service as tokens write it. An empty field means ROS 2's default. A topic keeps only its last message.
 QOS = {PUBLISHER: "::,1:,:,:,,", SUBSCRIPTION: "2::,1:,:,:,,"}  # reliable; best effort
-BRIDGE_QOS = ":1:0:0,1"  # reliable, volatile, the last message
+LATE_QOS = ":1:,1:,:,:,,"  # reliable, with the last messages for late subscribers
+BRIDGE_QOS, BRIDGE_LATE_QOS = ":1:0:0,1", ":1:1:0,1"  # reliable, the last message; that also for late subscribers
 # Hashes of types, as REP 2016 computes them from the definitions. Humble has none.
 NO_HASH = "TypeHashNotSupported"
+TF = "tf2_msgs/msg/TFMessage"  # the type of a bridged topic that gives its last messages, until its token comes
 HASHES = {
     ros.POINT_CLOUD: "RIHS01_9198cabf7da3796ae6fe19c4cb3bdd3525492988c70522628af5daa124bae2b5",
     ros.DETECTIONS: "RIHS01_793f5eab9595ac1c0da07873cc859db42eae51f0ee76056db8562515d830e018",
@@ -37,6 +39,8 @@ GID = 16  # bytes
 # Called with the payload, the type and the gap: how many messages are missing before this one. The gap is negative if
 # the message is not newer than the last one, and 0 if the publisher does not count.
 OnMessage = Callable[[bytes, str, int], None]
+# Called with the topic, the payload and the type of a message that has a pose.
+OnPose = Callable[[str, bytes, str], None]
 
 
 class Form(NamedTuple):
@@ -49,7 +53,8 @@ class Form(NamedTuple):
 
 class Zenoh:
     """`place` is a locator such as tcp/robot:7447, or a file with Zenoh's configuration. `publish` is the topic for
-    answers and the type of its messages, if answers are published. `say` prints a line for the user."""
+    answers and the type of its messages, if answers are published. `say` prints a line for the user. `poses` has
+    the topics of poses, and whether each one gives its last messages to late subscribers."""
 
     def __init__(
         self,
@@ -60,9 +65,12 @@ class Zenoh:
         publish: Optional[Tuple[str, str]],
         on_message: OnMessage,
         say: Callable[[str], None],
+        poses: Optional[Dict[str, bool]] = None,
+        on_pose: OnPose = lambda *_: None,
     ) -> None:
         try:
             zenoh: Any = importlib.import_module("zenoh")
+            self._late: Any = importlib.import_module("zenoh.ext")
         except ImportError:
             raise UsageError('--zenoh needs the package eclipse-zenoh: pip install "voxeld[zenoh]"') from None
         self._zenoh = zenoh
@@ -76,6 +84,9 @@ class Zenoh:
         self._connected = False
         self._form: Optional[Form] = None  # of the newest message or token
         self._announced: Optional[Form] = None
+        self._poses, self._on_pose = poses or {}, on_pose
+        self._pose_forms: Dict[str, Form] = {}  # by the topics of poses
+        self._followed: Dict[str, Any] = {}  # tokens of the subscriptions to these topics
         self._declared: List[Any] = []  # what was declared in the form that was announced
         self._publisher: Any = None
         self._publishers: Set[str] = set()  # tokens of the robot's publishers
@@ -101,6 +112,8 @@ class Zenoh:
         with self._lock:
             if self._form and self._form != self._announced:
                 self._announce(self._form)
+            for topic in set(self._pose_forms) - set(self._followed):
+                self._followed[topic] = self._session.liveliness().declare_token(self._pose_token(topic))
 
     def publish(self, message: bytes) -> None:
         """Publishes a serialized answer in the form in which messages come. Zenoh drops it if the robot is gone."""
@@ -155,6 +168,8 @@ class Zenoh:
             f"@/*/@ros2_lv/{PUBLISHER}/{name.replace('/', BRIDGE_SLASH)}/*/*",
         ):
             tokens.declare_subscriber(pattern, self._on_token, history=True)
+        for topic, late in self._poses.items():
+            self._follow(session, topic, late)
 
     # --- what comes ---
 
@@ -171,6 +186,43 @@ class Zenoh:
         if sample.kind == self._zenoh.SampleKind.PUT:
             self._form = form
             self._on_message(sample.payload.to_bytes(), form.kind, gap)
+
+    def _follow(self, session: Any, topic: str, late: bool) -> None:
+        """Subscribes to a topic of poses. `late`: asks its publishers for their last messages, too."""
+        name = topic.strip("/")
+
+        def on_token(sample: Any) -> None:
+            parts = str(sample.key_expr).split("/")
+            if sample.kind == self._zenoh.SampleKind.PUT:
+                self._pose_forms[topic] = Form(True, parts[5].replace(BRIDGE_SLASH, "/"), "")
+
+        def on_sample(sample: Any) -> None:
+            key = str(sample.key_expr)
+            if key != name:
+                kind, told = key.split("/")[-2:]
+                self._pose_forms[topic] = Form(False, _kind_of(kind), told)
+            form = self._pose_forms.get(topic) or (Form(True, TF, "") if late else None)
+            if form and sample.kind == self._zenoh.SampleKind.PUT:
+                self._on_pose(topic, sample.payload.to_bytes(), form.kind)
+
+        pattern = f"@/*/@ros2_lv/{PUBLISHER}/{name.replace('/', BRIDGE_SLASH)}/*/*"
+        session.liveliness().declare_subscriber(pattern, on_token, history=True)
+        for key in (f"{self._domain}/{name}/*/*", name):
+            if late:
+                history = self._late.HistoryConfig(detect_late_publishers=True)
+                self._late.declare_advanced_subscriber(session, key, on_sample, history=history)
+            else:
+                session.declare_subscriber(key, on_sample)
+
+    def _pose_token(self, topic: str) -> str:
+        form, late, zid = self._pose_forms[topic], self._poses[topic], self._session.zid()
+        if form.bridged:
+            name, kind = (part.replace("/", BRIDGE_SLASH) for part in (topic.strip("/"), form.kind))
+            return f"@/{zid}/@ros2_lv/{SUBSCRIPTION}/{name}/{kind}/{BRIDGE_LATE_QOS if late else BRIDGE_QOS}"
+        of_node = f"{SLASH}/{SLASH}/{self._node}"
+        number, name = list(self._poses).index(topic) + 3, topic.replace("/", SLASH)  # 1 and 2 are points and answers
+        place = f"@ros2_lv/{self._domain}/{zid}/0/{number}/{SUBSCRIPTION}/{of_node}"
+        return f"{place}/{name}/{_dds_of(form.kind)}/{form.hash}/{LATE_QOS if late else QOS[SUBSCRIPTION]}"
 
     def _gap_before(self, attachment: Any) -> int:
         content = b"" if attachment is None else attachment.to_bytes()

@@ -178,6 +178,8 @@ def _begin(client: Client, told: argparse.Namespace, parameters: Dict[str, str])
 
 
 def _watch(client: Client, told: argparse.Namespace) -> int:
+    if bags.is_bag(told.folder):
+        raise UsageError(_left_out(told.folder, told.operation))
     if not told.folder.is_dir():
         raise UsageError(f"{told.folder} is not a folder")
     parameters = _parameters(told)
@@ -194,7 +196,11 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
     with Signals() as signals:
         workers = Workers(job, report, told.jobs, persistent=True)
         while not signals.came and not workers.is_over():
-            for path in watch.complete():
+            complete = watch.complete()
+            for path in watch.bags:
+                if told.output.absolute() not in path.absolute().parents:  # there, .mcap files are answers
+                    say(_left_out(path, told.operation))
+            for path in complete:
                 scan = layout.scan(path, told.folder)
                 first = scan.answer not in answered
                 if answered.setdefault(scan.answer, path) != path:
@@ -209,6 +215,10 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
         workers.end()
     close(client, report, signals, skipped, None)
     return FAILED if report.errors or report.stopped else DONE  # a signal is the normal way to end a watch
+
+
+def _left_out(bag: Path, operation: str) -> str:
+    return f"{bag} is a bag, which is whole only when its recorder has ended; then give it to {operation}"
 
 
 def _print_answer(scan: Scan) -> None:

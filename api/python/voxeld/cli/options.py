@@ -171,7 +171,7 @@ def parser() -> argparse.ArgumentParser:
         "Answer the scans in a folder, and those that appear in it, until Ctrl-C or SIGTERM.\n\n"
         "The folder is looked through again and again, so it may be on any file system. A scan is taken once its size\n"
         "and time have not changed for --settle seconds; if it grows later, it is answered again. The path of each\n"
-        "answer is printed. The exit status is 0 if no scan failed, else 1.",
+        "answer is printed. Bags are left out. The exit status is 0 if no scan failed, else 1.",
     )
     watch.add_argument("folder", metavar="DIR", type=FOLDER)
     watch.add_argument("--operation", choices=list(OPERATIONS), default="voxelize", help="default: voxelize")
@@ -284,7 +284,8 @@ def _add_live(commands: Any) -> None:
         "Answer the messages of a robot's topic as they come, and publish the answers: boxes as a\n"
         "vision_msgs/Detection3DArray, points as a PointCloud2. The freshest message wins: a message that is not yet\n"
         "computed when a newer one comes gets no answer. Messages are a PointCloud2, a CompressedPointCloud2 or\n"
-        "Livox's CustomMsg. Runs until Ctrl-C or SIGTERM, and waits for a robot or a service that is away.",
+        "Livox's CustomMsg. With --stream NAME and --pose TOPIC they are sweeps of a stream. Runs until Ctrl-C or\n"
+        "SIGTERM, and waits for a robot or a service that is away.",
     )
     either = live.add_mutually_exclusive_group(required=True)
     either.add_argument(
@@ -297,6 +298,7 @@ def _add_live(commands: Any) -> None:
     option = live.add_argument
     option("--topic", required=True, metavar="NAME", help="the topic of the points")
     option("--publish", metavar="NAME", help="the topic for the answers")
+    option("--fixed-frame", metavar="NAME", help="with --pose TOPIC: the frame to which the poses lead; as for bags")
     option("--operation", choices=LIVE_OPERATIONS, default=DETECT, help="default: %(default)s")
     option(
         "--domain",

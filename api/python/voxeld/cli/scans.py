@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,10 +140,10 @@ def _scans_of(path: Path, layout: Optional[Layout], any_kind: bool) -> Iterable[
     return [scan(path, path.parent)]
 
 
-def walk(folder: Path) -> Iterator[Path]:
+def walk(folder: Path, endings: Collection[str] = FORMATS) -> Iterator[Path]:
     """The scans in a folder and its subfolders, by name. Hidden files and folders are skipped."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            if not name.startswith(".") and os.path.splitext(name)[1].lower() in FORMATS:
+            if not name.startswith(".") and os.path.splitext(name)[1].lower() in endings:
                 yield Path(place, name)

@@ -1,4 +1,4 @@
-"""Poses of a sensor, from the odometry or the transforms (tf) of a bag, interpolated at any time within them.
+"""Poses of a sensor, from odometry or transforms (tf), interpolated at any time within them.
 
 A pose is (x, y, z, qw, qx, qy, qz), as the parameter `pose` has it: it moves points from a frame to its parent."""
 
@@ -24,15 +24,19 @@ DEGREES_OF_FREEDOM = 7
 NEARLY_PARALLEL = 0.999999  # the cosine from which on slerp's quotient is replaced by a sum
 
 
-class Unknown(Exception):
-    """There is no pose at a time."""
+class Unknown(ValueError):
+    """There is no pose at a time. `later`: a message that is yet to come may have one."""
+
+    def __init__(self, reason: str, later: bool = False) -> None:
+        super().__init__(reason)
+        self.later = later
 
 
 class Track:
-    """The poses of a frame in its parent."""
+    """The poses of a frame in its parent. `keep`: how many nanoseconds of them, at least; None: all."""
 
-    def __init__(self) -> None:
-        self.parent, self.static = "", False
+    def __init__(self, keep: Optional[int] = None) -> None:
+        self.parent, self.static, self._keep = "", False, keep
         self._times, self._poses, self._sorted = array("q"), array("d"), True
 
     def add(self, time: int, pose: Pose) -> None:
@@ -40,6 +44,8 @@ class Track:
         norm = math.sqrt(sum(part * part for part in pose[3:]))
         if not (all(map(math.isfinite, pose)) and 1e-6 < norm < 1e6):
             return
+        if self._keep is not None:
+            self._forget(time, self._keep)
         self._sorted = self._sorted and not (self._times and time < self._times[-1])
         self._times.append(time)
         self._poses.extend((*pose[:3], *(part / norm for part in pose[3:])))
@@ -55,7 +61,7 @@ class Track:
             return self._pose(after)
         if not 0 < after < len(times):
             near = f"from {times[0] / 1e9:.3f} to {times[-1] / 1e9:.3f}" if times else "at no time"
-            raise Unknown(f"poses are known {near}, not at {time / 1e9:.3f}")
+            raise Unknown(f"poses are known {near}, not at {time / 1e9:.3f}", later=after == len(times))
         gap = times[after] - times[after - 1]
         if gap > LONGEST_GAP:
             raise Unknown(f"there is no pose for {gap / 1e9:.3f} s around {time / 1e9:.3f}; allowed: up to 1 s")
@@ -65,6 +71,19 @@ class Track:
         """The times of poses within an interval."""
         self._sort()
         return self._times[bisect.bisect_left(self._times, first) : bisect.bisect_right(self._times, last)]
+
+    def _forget(self, time: int, keep: int) -> None:
+        """Drops old poses before the pose of a time is added. If the robot's time has gone back, no pose is left."""
+        self._sort()
+        times, dropped = self._times, 0
+        if self.static or (times and time < times[-1] - keep):
+            dropped = len(times)
+        elif times and time > times[0] + 2 * keep:
+            dropped = bisect.bisect_left(times, time - keep)
+        elif times and time == times[-1]:
+            times.pop()
+            del self._poses[-DEGREES_OF_FREEDOM:]
+        del times[:dropped], self._poses[: dropped * DEGREES_OF_FREEDOM]
 
     def _pose(self, number: int) -> Pose:
         return tuple(self._poses[number * DEGREES_OF_FREEDOM : (number + 1) * DEGREES_OF_FREEDOM])
@@ -78,10 +97,12 @@ class Track:
 
 
 class Tree:
-    """The frames of a robot. `vehicle` is the frame that odometry moves; "" if the messages do not name it."""
+    """The frames of a robot. `vehicle` is the frame that odometry moves; "" if the messages do not name it. `keep`: as
+    for Track."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Optional[int] = None) -> None:
         self.vehicle: Optional[str] = None
+        self._keep = keep
         self._fixed: Optional[str] = None  # the parent of the vehicle
         self._tracks: Dict[str, Track] = {}
 
@@ -111,12 +132,13 @@ class Tree:
         while at != top and at in self._tracks and len(tracks) < len(self._tracks):
             tracks.append(self._tracks[at])
             at = tracks[-1].parent
-        if not tracks or top not in (None, at):
-            raise Unknown(f"no transforms lead from {start or frame} to {top or 'another frame'}")
+        still = self._keep is not None and all(track.static for track in tracks)  # the others are yet to come
+        if not tracks or top not in (None, at) or still:
+            raise Unknown(f"no transforms lead from {start or frame} to {top or 'another frame'}", later=True)
         return tracks
 
     def _put(self, header: ros.Header, child: str, pose: Pose) -> Track:
-        track = self._tracks.setdefault(child, Track())
+        track = self._tracks.setdefault(child, Track(self._keep))
         track.parent = _name(header.frame)
         track.add(header.stamp, pose)
         return track

@@ -1,13 +1,15 @@
 """Which scans of a folder are complete: those whose size and time have not changed for a while.
 
-It polls the folder. inotify would not see files that other machines write, and would need a package."""
+It leaves out bags: a bag is whole only when its recorder has ended. It polls the folder. inotify would not see files
+that other machines write, and would need a package."""
 
 from __future__ import annotations
 
 import time
-from typing import Callable, Dict, List, Tuple
+from typing import Callable, Dict, List, Set, Tuple
 
-from .scans import Path, Stamp, stamp, walk
+from .bags import FILES as BAGS
+from .scans import FORMATS, Path, Stamp, stamp, walk
 
 
 class Watch:
@@ -15,13 +17,21 @@ class Watch:
         self._folder, self._settle, self._clock = folder, settle, clock
         self._seen: Dict[Path, Tuple[Stamp, float]] = {}  # and the time since which the file has not changed
         self._taken: Dict[Path, Stamp] = {}
+        self._bags: Set[Path] = set()
+        self.bags: List[Path] = []  # that the last call of complete() found first
 
     def complete(self) -> List[Path]:
         """The scans that became complete since the last call, including those that changed again."""
         now, found = self._clock(), []
         seen: Dict[Path, Tuple[Stamp, float]] = {}
         taken: Dict[Path, Stamp] = {}
-        for path in walk(self._folder):
+        self.bags = []
+        for path in walk(self._folder, (*FORMATS, *BAGS)):
+            if path.suffix.lower() in BAGS:
+                if path not in self._bags:
+                    self.bags.append(path)
+                self._bags.add(path)
+                continue
             try:
                 is_now = stamp(path)
             except OSError:
