@@ -44,7 +44,7 @@ struct event {
   int64_t count;                  // EVICTED, EXPIRED: sweeps; LOST: events
   double time;                    // OPEN, SWEEP: of the newest sweep
   bool begun, repeated;           // SWEEP
-  bool superseded;                // SWEEP: the sweep's request got no answer
+  bool superseded;                // SWEEP: a newer request superseded its request
   struct join_counts points;      // SWEEP
   const char *reason;             // END
 };
