@@ -21,6 +21,10 @@
 // An offset without an input may be computed as a row of +0. That changes s only from -0 to +0, because all weights
 // are finite. Sparse convolution is the only computation with fused steps. A processor without such an instruction
 // gets the same bits from binary64.
+//
+// With float16, the features of the first layer, all weights, and the outputs of all layers but the last are rounded to
+// float16; beyond +-65504 they become that. Sums, biases and additions stay binary32. A sum has another order, which the
+// kind of the GPU decides: a GPU gives the same bits in every run and in every batch, but not the bits of another kind.
 #ifndef VOXELD_KERNELS_SPARSE_H
 #define VOXELD_KERNELS_SPARSE_H
 
@@ -68,6 +72,7 @@ struct vx_sparse_rows {
   const int32_t *coords;  // [num_rows, 4]: cloud, z, y, x; no two rows have the same cell
   const float *features;  // [num_rows, inputs of the first layer]
   int64_t max_rows;       // maximum rows of a level; 1 to VX_MAX_SPARSE_ROWS
+  bool half;              // features and weights are rounded to float16; only a GPU computes that
 };
 
 // What a backbone leaves. The map is the caller's memory. The rows are the lane's, until its next sparse convolution.

@@ -1,4 +1,5 @@
-// Sparse convolution: random backbones over random occupied cells, and what is refused.
+// Sparse convolution: random backbones over random occupied cells, also with float16, and what is refused.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,64 @@ static void compare_case(const struct side sides[2], const struct sparse_case *m
   sides[1].backend->host_free(sides[1].device, room.memory, bytes);
 }
 
+// ---- float16 --------------------------------------------------------------------------------------------------------
+
+// The error that float16 may have, as a share of the largest value.
+static const float MOST_ERROR = 2e-3f;
+
+static bool is_close(const struct sparse_case *made, const float *found, const float *expected) {
+  float largest = 0, most = 0;
+  for (int64_t i = 0; i < made->values; i++) {
+    largest = fmaxf(largest, fabsf(expected[i]));
+    most = fmaxf(most, isfinite(found[i]) ? fabsf(found[i] - expected[i]) : INFINITY);
+  }
+  if (most > MOST_ERROR * largest) printf("sparse float16: error %g of %g\n", (double)most, (double)largest);
+  return most <= MOST_ERROR * largest;
+}
+
+// Whether the first cloud has the same bytes alone, in memory of its own.
+static bool is_equal_alone(const struct side *gpu, const struct sparse_case *moved, const float *batch, float *map) {
+  struct sparse_case alone = *moved;
+  size_t inputs = (size_t)moved->backbone.layers[0].inputs, count = 0;
+  int32_t *coords = (int32_t *)(uintptr_t)moved->rows.coords;
+  float *features = (float *)(uintptr_t)moved->rows.features;
+  for (size_t i = 0; i < (size_t)moved->rows.num_rows; i++) {
+    if (coords[4 * i] != 0) continue;
+    memmove(coords + 4 * count, coords + 4 * i, 4 * sizeof *coords);
+    memmove(features + inputs * count++, features + inputs * i, inputs * sizeof *features);
+  }
+  alone.rows.num_clouds = 1;
+  alone.rows.num_rows = (int32_t)count;
+  alone.values = moved->values / moved->rows.num_clouds;
+  return run_on_gpu(gpu, &alone, map).status == VX_OK && memcmp(map, batch, map_bytes(&alone)) == 0;
+}
+
+// With float16: equal bytes in every run and alone, close to the CPU's float32. The case's features are finite. It is
+// moved at last, so it cannot be used again.
+static void compare_half(const struct side sides[2], struct sparse_case *made, uint64_t seed) {
+  size_t bytes = room_for(made) + map_bytes(made);
+  struct room room = {sides[1].backend->host_alloc(sides[1].device, bytes), bytes, 0};
+  float *expected = malloc(map_bytes(made) + 1), *first = malloc(map_bytes(made) + 1);
+  if (!room.memory || !expected || !first) abort();
+  for (int32_t i = 0; i < made->rows.num_rows * made->backbone.layers[0].inputs; i++)
+    if (!(fabsf(made->features[i]) <= 1)) made->features[i] = 0.5f;
+  struct sparse_case moved = move_case(made, &room);
+  float *map = copy_into(&room, NULL, map_bytes(made));
+  bool good = run_on_cpu(&sides[0], made, expected).status == VX_OK;
+  moved.rows.half = true;
+  good = good && run_on_gpu(&sides[1], &moved, map).status == VX_OK && is_close(made, map, expected);
+  memcpy(first, map, map_bytes(made));
+  good = good && run_on_gpu(&sides[1], &moved, map).status == VX_OK && memcmp(map, first, map_bytes(made)) == 0;
+  good = good && is_equal_alone(&sides[1], &moved, first, map);
+  if (!good) printf("sparse float16 %llu: wrong\n", (unsigned long long)seed);
+  atomic_fetch_add(&jobs_run, 1);
+  atomic_fetch_add(&jobs_equal, good);
+  atomic_fetch_add(&bytes_compared, (long long)map_bytes(made));
+  free(expected);
+  free(first);
+  sides[1].backend->host_free(sides[1].device, room.memory, bytes);
+}
+
 // Rows outside of the grid, repeated rows, too many rows.
 static void test_refused_rows(const struct side sides[2], uint64_t seed, int32_t size) {
   struct sparse_case made = make_full_sparse_case(seed, 2, size, 10);
@@ -128,6 +187,7 @@ void test_sparse(const struct side sides[2], uint64_t seed, int jobs, int64_t la
   for (int i = 0; i < jobs; i++) {
     struct sparse_case made = make_sparse_case(seed * 1000 + (uint64_t)i, 3, size);
     compare_case(sides, &made, "random", seed * 1000 + (uint64_t)i);
+    compare_half(sides, &made, seed * 1000 + (uint64_t)i);
     free_sparse_case(&made);
   }
   test_refused_rows(sides, seed, size);

@@ -1,11 +1,14 @@
 // gpu-sparse-bench: how long sparse convolution takes on a GPU.
 //
-//   gpu-sparse-bench second|centerpoint SCAN [ROUNDS]
+//   gpu-sparse-bench second|centerpoint SCAN [ROUNDS [float32|float16]]
 //
-// Everything is in the device's memory: weights, rows, map. Prints the rows of each level, and the median and the least
-// time of a run, from the call until the map is there. The map must have the CPU's bytes in every run; otherwise the
-// exit status is 1. Exit code 77 without a device.
+// Everything is in the device's memory: weights, rows, map. Prints the rows of each level. Then, for the scan alone and
+// for a batch of four of it, prints the median and the least time of a run, from the call until the map is there, and
+// the device's memory. Exit code 77 without a device, 1 if a map is wrong:
+// - With float32, each cloud of each run must have the CPU's bytes.
+// - With float16, each cloud of each run must have the same bytes. They must be within 2e-3 of the CPU's largest value.
 #include <cuda_runtime_api.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,15 +17,17 @@
 #include "tests/measure/bench/backbones.h"
 #include "tests/measure/bench/timing.h"
 
-enum { MOST_ROUNDS = 10000, WARM_UP = 5 };
+enum { MOST_ROUNDS = 10000, WARM_UP = 5, BATCH = 4 };
+static const float MOST_ERROR = 2e-3f;
 
 struct gpu {
   struct vx_device *device;
   struct vx_lane *lane;
   struct vx_sparse backbone;   // its weights are in the device's memory
-  struct vx_sparse_rows rows;  // in the device's memory
-  float *map, *found, *expected;
-  size_t map_bytes;
+  struct vx_sparse_rows rows;  // of BATCH clouds, in the device's memory
+  int32_t cloud_rows;
+  float *map, *found, *expected;  // of BATCH clouds, of BATCH clouds, of one
+  size_t map_bytes;               // of one cloud
 };
 
 // A copy in the device's memory; NULL if there is no memory. The program's end frees it.
@@ -33,25 +38,44 @@ static const void *on_device(const void *from, size_t bytes) {
   return ok ? to : NULL;
 }
 
-static bool move(const struct backbone_bench *bench, struct gpu *gpu) {
-  gpu->backbone = bench->backbone;
-  gpu->rows = bench->rows;
+static bool move_weights(struct vx_sparse *backbone) {
   bool ok = true;
-  for (int32_t i = 0; i < gpu->backbone.num_layers; i++) {
-    struct vx_sparse_layer *layer = &gpu->backbone.layers[i];
+  for (int32_t i = 0; i < backbone->num_layers; i++) {
+    struct vx_sparse_layer *layer = &backbone->layers[i];
     size_t weights = (size_t)(vx_sparse_offsets(layer) * layer->inputs) * (size_t)layer->width;
     layer->weight = on_device(layer->weight, weights * sizeof(float));
     layer->bias = on_device(layer->bias, (size_t)layer->width * sizeof(float));
     ok = ok && layer->weight && layer->bias;
   }
-  size_t rows = (size_t)gpu->rows.num_rows;
-  gpu->rows.coords = on_device(gpu->rows.coords, rows * 4 * sizeof(int32_t));
-  gpu->rows.features = on_device(gpu->rows.features, rows * (size_t)gpu->backbone.layers[0].inputs * sizeof(float));
+  return ok;
+}
+
+// Repeats the scan's rows for each cloud.
+static bool move_rows(const struct vx_sparse_rows *from, size_t inputs, struct vx_sparse_rows *to) {
+  size_t rows = (size_t)from->num_rows;
+  int32_t *coords = malloc(BATCH * rows * 4 * sizeof *coords);
+  float *features = malloc(BATCH * rows * inputs * sizeof *features);
+  for (size_t i = 0; coords && features && i < BATCH; i++) {
+    memcpy(coords + i * rows * 4, from->coords, rows * 4 * sizeof *coords);
+    memcpy(features + i * rows * inputs, from->features, rows * inputs * sizeof *features);
+    for (size_t row = 0; row < rows; row++) coords[(i * rows + row) * 4] = (int32_t)i;
+  }
+  *to = *from;
+  to->coords = coords ? on_device(coords, BATCH * rows * 4 * sizeof *coords) : NULL;
+  to->features = features ? on_device(features, BATCH * rows * inputs * sizeof *features) : NULL;
+  free(coords);
+  free(features);
+  return to->coords && to->features;
+}
+
+static bool move(const struct backbone_bench *bench, struct gpu *gpu) {
+  gpu->backbone = bench->backbone;
+  gpu->cloud_rows = bench->rows.num_rows;
   gpu->map_bytes = (size_t)vx_sparse_map_values(&bench->plan, 1) * sizeof(float);
-  gpu->found = malloc(gpu->map_bytes);
+  gpu->found = malloc(BATCH * gpu->map_bytes);
   gpu->expected = malloc(gpu->map_bytes);
-  return ok && gpu->rows.coords && gpu->rows.features && gpu->found && gpu->expected &&
-         cudaMalloc((void **)&gpu->map, gpu->map_bytes) == cudaSuccess;
+  return move_weights(&gpu->backbone) && move_rows(&bench->rows, (size_t)gpu->backbone.layers[0].inputs, &gpu->rows) &&
+         gpu->found && gpu->expected && cudaMalloc((void **)&gpu->map, BATCH * gpu->map_bytes) == cudaSuccess;
 }
 
 static bool run_on_cpu(const struct backbone_bench *bench, const struct gpu *gpu, struct error *error) {
@@ -63,26 +87,58 @@ static bool run_on_cpu(const struct backbone_bench *bench, const struct gpu *gpu
   return ok;
 }
 
+// Replaces the expected map by the first one of the device, if that is close to it.
+static bool expect_close(const struct gpu *gpu, struct error *error) {
+  float largest = 0, most = 0;
+  for (size_t i = 0; i < gpu->map_bytes / sizeof(float); i++) {
+    largest = fmaxf(largest, fabsf(gpu->expected[i]));
+    most = fmaxf(most, fabsf(gpu->found[i] - gpu->expected[i]));
+    if (!(fabsf(gpu->found[i]) < INFINITY)) most = INFINITY;
+  }
+  printf("largest error %.2g of the largest value\n", (double)(most / largest));
+  if (!(most <= MOST_ERROR * largest)) return error_set(error, "the map is too far from the CPU's");
+  memcpy(gpu->expected, gpu->found, gpu->map_bytes);
+  return true;
+}
+
 static bool run_on_gpu(const struct gpu *gpu, double *us, struct error *error) {
   struct vx_sparse_result result = {.map = gpu->map};
+  size_t clouds = (size_t)gpu->rows.num_clouds;
   double began = timing_now_us();
   if (cuda_sparse(gpu->lane, &gpu->backbone, &gpu->rows, &result, error) != VX_OK ||
       cuda_sparse_wait(gpu->lane, error) != VX_OK)
     return false;
   *us = timing_now_us() - began;
-  if (cudaMemcpy(gpu->found, gpu->map, gpu->map_bytes, cudaMemcpyDeviceToHost) == cudaSuccess &&
-      memcmp(gpu->found, gpu->expected, gpu->map_bytes) == 0)
-    return true;
-  return error_set(error, "the bytes differ from the CPU's");
+  return cudaMemcpy(gpu->found, gpu->map, clouds * gpu->map_bytes, cudaMemcpyDeviceToHost) == cudaSuccess ||
+         error_set(error, "the map cannot be copied");
 }
 
-static bool measure(const struct gpu *gpu, int rounds, struct error *error) {
+static bool check(const struct gpu *gpu, struct error *error) {
+  for (int32_t i = 0; i < gpu->rows.num_clouds; i++)
+    if (memcmp((const char *)gpu->found + (size_t)i * gpu->map_bytes, gpu->expected, gpu->map_bytes) != 0)
+      return error_set(error, "the bytes differ in cloud %d", (int)i);
+  return true;
+}
+
+static size_t memory_used(void) {
+  size_t left = 0, all = 0;
+  return cudaMemGetInfo(&left, &all) == cudaSuccess ? all - left : 0;
+}
+
+static bool measure(struct gpu *gpu, int32_t clouds, int rounds, struct error *error) {
   static double us[MOST_ROUNDS];
   double unread;
-  for (int round = -WARM_UP; round < rounds; round++)
+  size_t used = memory_used();
+  gpu->rows.num_clouds = clouds;
+  gpu->rows.num_rows = clouds * gpu->cloud_rows;
+  for (int round = -WARM_UP; round < rounds; round++) {
     if (!run_on_gpu(gpu, round < 0 ? &unread : &us[round], error)) return false;
-  double median = timing_median(us, rounds);
-  printf("median %.0f us, least %.0f us\n", median, us[0]);
+    if (gpu->rows.half && clouds == 1 && round == -WARM_UP && !expect_close(gpu, error)) return false;
+    if (!check(gpu, error)) return false;
+  }
+  double median = timing_median(us, rounds), each = clouds;
+  printf("%d: median %.0f us, least %.0f us; %.0f us a cloud; %zu MB more, and %zu MB of maps\n", (int)clouds, median,
+         us[0], median / each, (memory_used() - used) / 1000000, (size_t)clouds * gpu->map_bytes / 1000000);
   return true;
 }
 
@@ -90,9 +146,11 @@ int main(int argc, char **argv) {
   static struct backbone_bench bench;
   static struct gpu gpu;
   struct error error = {.text = "no memory of the device"};
-  int rounds = argc == 4 ? (int)strtol(argv[3], NULL, 10) : 200;
-  if (argc < 3 || argc > 4 || rounds < 1 || rounds > MOST_ROUNDS) {
-    fprintf(stderr, "usage: gpu-sparse-bench second|centerpoint SCAN [ROUNDS]   (raw float32; 200 rounds)\n");
+  int rounds = argc >= 4 ? (int)strtol(argv[3], NULL, 10) : 200;
+  bool half = argc == 5 && strcmp(argv[4], "float16") == 0;
+  if (argc < 3 || argc > 5 || rounds < 1 || rounds > MOST_ROUNDS ||
+      (argc == 5 && !half && strcmp(argv[4], "float32") != 0)) {
+    fprintf(stderr, "usage: gpu-sparse-bench second|centerpoint SCAN [ROUNDS [float32|float16]]   (200 float32)\n");
     return 2;
   }
   if (vx_cuda_backend.open(0, &gpu.device, &error) != VX_OK) {
@@ -101,7 +159,9 @@ int main(int argc, char **argv) {
   }
   bool ok = backbone_open(&bench, argv[1], argv[2]) &&
             vx_cuda_backend.lane_open(gpu.device, VX_LANE_QUICK, &gpu.lane, &error) == VX_OK && move(&bench, &gpu) &&
-            run_on_cpu(&bench, &gpu, &error) && measure(&gpu, rounds, &error);
+            run_on_cpu(&bench, &gpu, &error);
+  gpu.rows.half = half;
+  ok = ok && measure(&gpu, 1, rounds, &error) && measure(&gpu, BATCH, rounds, &error);
   if (!ok) fprintf(stderr, "gpu-sparse-bench: %s\n", error.text);
   if (gpu.lane) vx_cuda_backend.lane_close(gpu.lane);
   vx_cuda_backend.close(gpu.device);

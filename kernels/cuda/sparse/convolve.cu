@@ -137,7 +137,7 @@ static __device__ void load_inputs(const struct sparse_table &table, const struc
   const int32_t *inputs = table.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE;
 #pragma unroll 4
   for (int32_t i = threadIdx.x; i < VX_MAX_SPARSE_OFFSETS * SPARSE_TILE; i += type::THREADS) {
-    int32_t input = (offsets >> i / SPARSE_TILE & 1) != 0 ? inputs[i] : SPARSE_NO_INPUT;
+    int32_t input = (offsets >> i / SPARSE_TILE & 1) != 0 ? __ldcg(&inputs[i]) : SPARSE_NO_INPUT;
     shared.inputs[i / SPARSE_TILE][i % SPARSE_TILE] =
         input == SPARSE_NO_INPUT ? NOWHERE : (uint32_t)input * (uint32_t)(layer.pitch / GROUP);
   }
@@ -147,8 +147,7 @@ template <typename type, bool is_whole>
 static __global__ void __launch_bounds__(type::THREADS)
     convolve_kernel(struct sparse_table table, struct sparse_layer layer) {
   __shared__ struct block<type> shared;
-  cuda_wait_alone();
-  uint32_t tile = blockIdx.x / layer.columns, offsets = table.tiles[tile];
+  uint32_t tile = blockIdx.x / layer.columns, offsets = __ldcg(&table.tiles[tile]);
   int32_t first = (int32_t)(blockIdx.x % layer.columns) * type::COLUMNS, row, column;
   constexpr int GROUPS = type::COLUMNS / GROUP;
   const float *weight =
@@ -157,10 +156,11 @@ static __global__ void __launch_bounds__(type::THREADS)
   find_place<type>(&row, &column);
   load_inputs<type>(table, layer, tile, offsets, shared);
   float sums[type::EACH][GROUP];
-  float4 bias = *(const float4 *)(layer.bias + first + column);
+  float4 bias = __ldcg((const float4 *)(layer.bias + first + column));
 #pragma unroll
   for (int r = 0; r < type::EACH; r++)
     sums[r][0] = bias.x, sums[r][1] = bias.y, sums[r][2] = bias.z, sums[r][3] = bias.w;
+  cuda_wait_alone();
   __syncthreads();
   for (int i = 0; i < type::DEPTH - 1; i++) {
     if (!next.ends()) bring_stage<type, is_whole>(layer, shared, next, weight, i);
@@ -178,6 +178,7 @@ static __global__ void __launch_bounds__(type::THREADS)
     compute_stage<type, is_whole>(shared, slot, layer.inputs - walk.channel, row, column, sums);
     walk.advance(layer.inputs, type::STAGE);
   }
+  cuda_let_next();
 #pragma unroll
   for (int r = 0; r < type::EACH; r++) {
     uint32_t to = table.order[tile * SPARSE_TILE + row + r * type::APART];
@@ -197,6 +198,6 @@ static enum vx_status launch(const struct cuda_run *run, const struct sparse_tab
 enum vx_status sparse_convolve(const struct cuda_run *run, const struct sparse_table &table,
                                const struct sparse_layer &layer, struct error *error) {
   if (layer.width % 64 == 0) return launch<shape<64, 4, 32, 3>>(run, table, layer, error);
-  if (layer.width % 32 == 0) return launch<shape<32, 4, 32, 3>>(run, table, layer, error);
+  if (layer.width % 32 == 0 && layer.inputs > 16) return launch<shape<32, 4, 32, 3>>(run, table, layer, error);
   return launch<shape<16, 2, 16, 4>>(run, table, layer, error);
 }

@@ -13,7 +13,7 @@ static __device__ uint32_t split_word(const struct sparse_level &level, uint64_t
 
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     mark_kernel(struct sparse_level level, const int4 *coords, uint32_t num_rows, struct sparse_found *found) {
-  cuda_wait_alone();
+  cuda_wait();
   uint32_t row = blockIdx.x * SPARSE_BLOCK + threadIdx.x;
   if (row >= num_rows) return;
   int4 at = coords[row];
@@ -65,7 +65,7 @@ static __device__ void merge_words(const struct sparse_level &from, const struct
 // A thread makes an output word.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     stride_kernel(struct sparse_level from, struct sparse_level to, struct sparse_window window) {
-  cuda_wait_alone();
+  cuda_wait();
   uint64_t at = (uint64_t)blockIdx.x * SPARSE_BLOCK + threadIdx.x;
   if (at >= to.all_words) return;
   int32_t w, stride = window.stride[2];
@@ -101,25 +101,24 @@ static __device__ uint32_t word_at(const struct sparse_level &level, uint64_t wo
   return word < level.all_words ? level.bits[word] : 0;
 }
 
-// The last block adds up the counts of a level's blocks.
-static __device__ uint64_t add_blocks(const struct sparse_level &level, uint32_t blocks) {
+// The last block adds up the counts of all blocks.
+static __device__ void add_blocks(uint64_t *sums, uint32_t blocks) {
   enum { EACH = 8 };
   uint64_t before = 0;
-  for (uint32_t first = threadIdx.x * EACH; first < blocks + threadIdx.x * EACH; first += SPARSE_BLOCK * EACH) {
+  for (uint32_t first = threadIdx.x * EACH; first <= blocks + threadIdx.x * EACH; first += SPARSE_BLOCK * EACH) {
     uint32_t own[EACH], sum = 0, total;
 #pragma unroll
-    for (int i = 0; i < EACH; i++) own[i] = first + i < blocks ? (uint32_t)__ldcg(&level.sums[first + i]) : 0;
+    for (int i = 0; i < EACH; i++) own[i] = first + i < blocks ? (uint32_t)__ldcg(&sums[first + i]) : 0;
 #pragma unroll
     for (int i = 0; i < EACH; i++) sum += own[i];
     uint64_t here = before + cuda_block_before(sum, &total);
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
-      if (first + i < blocks) level.sums[first + i] = here;
+      if (first + i <= blocks) sums[first + i] = here;
       here += own[i];
     }
     before += total;
   }
-  return before;
 }
 
 static __device__ int32_t level_of_block(const struct sparse_levels &all) {
@@ -131,7 +130,7 @@ static __device__ int32_t level_of_block(const struct sparse_levels &all) {
 // `published`: host memory.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     count_kernel(struct sparse_levels all, struct sparse_found *found, struct sparse_found *published) {
-  cuda_wait_alone();
+  cuda_wait();
   int32_t number = level_of_block(all);
   const struct sparse_level &level = all.levels[number];
   uint32_t block = blockIdx.x - all.first[number], count = 0, total;
@@ -139,13 +138,12 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
 #pragma unroll
   for (int i = 0; i < THREAD_WORDS; i++) count += __popc(word_at(level, first + i * SPARSE_BLOCK));
   (void)cuda_block_before(count, &total);
-  if (threadIdx.x == 0) level.sums[block] = total;
+  if (threadIdx.x == 0) all.sums[blockIdx.x] = total;
   if (!cuda_last_block(&found->ticket, gridDim.x)) return;
-  for (int32_t i = 0; i < all.count; i++) {
-    uint64_t rows = add_blocks(all.levels[i], all.first[i + 1] - all.first[i]);
-    if (threadIdx.x == 0) published->rows[i] = rows;
-  }
+  add_blocks(all.sums, gridDim.x);
+  __syncthreads();
   if (threadIdx.x == 0) {
+    for (int32_t i = 0; i < all.count; i++) published->rows[i] = all.sums[all.first[i + 1]] - all.sums[all.first[i]];
     published->outside = __ldcg(&found->outside);
     published->repeated = __ldcg(&found->repeated);
     __threadfence_system();
@@ -172,7 +170,7 @@ static __device__ void load_words(const struct sparse_level &level, uint64_t fir
 
 // A thread numbers consecutive words.
 static __global__ void __launch_bounds__(SPARSE_BLOCK) number_kernel(struct sparse_levels all) {
-  cuda_wait_alone();
+  cuda_wait();
   int32_t number = level_of_block(all);
   const struct sparse_level &level = all.levels[number];
   uint32_t block = blockIdx.x - all.first[number], words[THREAD_WORDS], count = 0, total;
@@ -180,7 +178,7 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK) number_kernel(struct spar
   load_words(level, first, words);
 #pragma unroll
   for (int i = 0; i < THREAD_WORDS; i++) count += __popc(words[i]);
-  uint32_t row = (uint32_t)level.sums[block] + cuda_block_before(count, &total);
+  uint32_t row = (uint32_t)(all.sums[blockIdx.x] - all.sums[all.first[number]]) + cuda_block_before(count, &total);
 #pragma unroll
   for (int i = 0; i < THREAD_WORDS; i++) {
     if (words[i] == 0) continue;
@@ -201,14 +199,19 @@ enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_lev
 
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     sort_kernel(struct sparse_level level, const int4 *coords, const float *features, uint32_t channels, uint32_t pitch,
-                float *sorted) {
-  cuda_wait_alone();
+                float *sorted, bool half) {
+  cuda_wait_in_turn();
   uint64_t i = (uint64_t)blockIdx.x * SPARSE_BLOCK + threadIdx.x, from = i / pitch, channel = i % pitch;
   if (from >= level.num_rows) return;
   int4 at = coords[from];
   uint32_t row = 0;
-  if (sparse_look(level, at.x, at.y, at.z, at.w, &row))
-    sorted[(uint64_t)row * pitch + channel] = channel < channels ? features[from * channels + channel] : 0.0f;
+  if (!sparse_look(level, at.x, at.y, at.z, at.w, &row)) return;
+  float value = channel < channels ? features[from * channels + channel] : 0.0f;
+  uint64_t to = (uint64_t)row * pitch + channel;
+  if (half)
+    ((uint16_t *)sorted)[to] = sparse_to_half(value);
+  else
+    sorted[to] = value;
 }
 
 enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level &level,
@@ -216,7 +219,7 @@ enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level
                            struct error *error) {
   return cuda_launch("sort_kernel", sort_kernel, cuda_blocks((uint64_t)level.num_rows * pitch, SPARSE_BLOCK),
                      SPARSE_BLOCK, 0, run, error, level, (const int4 *)rows->coords, rows->features, channels, pitch,
-                     sorted);
+                     sorted, rows->half);
 }
 
 // A block writes 32 cells of a line in all planes, zeros included.

@@ -14,33 +14,13 @@ struct sparse {
   struct sparse_levels all;
   struct sparse_found *found;
   struct sparse_tables tables;
+  struct sparse_packing packing;
   int32_t table[VX_MAX_SPARSE_LAYERS];  // of each layer
   // A layer reads `in` and writes `out`. `before` has the input of the layer before.
   float *in, *out, *before;
 };
 
 // ---- levels ---------------------------------------------------------------------------------------------------------
-
-// What is cleared comes first: what the device found, and the bitmap of level 0.
-static void take_levels(struct sparse *sparse, struct cuda_arena *arena) {
-  uint32_t first = 0;
-  take(arena, &sparse->found, 1);
-  for (int32_t i = 0; i < sparse->plan.num_levels; i++) {
-    struct sparse_level *level = &sparse->all.levels[i];
-    const int32_t *shape = sparse->plan.shape[i];
-    memcpy(level->shape, shape, sizeof level->shape);
-    level->clouds = sparse->rows->num_clouds;
-    level->words = (shape[2] + 2 + 31) / 32;
-    level->all_words = (uint64_t)level->clouds * shape[0] * shape[1] * level->words;
-    take(arena, &level->bits, level->all_words + 1);
-    take(arena, &level->ranks, level->all_words);
-    take(arena, &level->sums, sparse_word_blocks(*level));
-    sparse->all.first[i] = first;
-    first += (uint32_t)sparse_word_blocks(*level);
-  }
-  sparse->all.count = sparse->plan.num_levels;
-  sparse->all.first[sparse->all.count] = first;
-}
 
 static struct sparse_window window_of(const struct sparse *sparse, int32_t number) {
   const struct vx_sparse_layer *layer = &sparse->backbone->layers[number];
@@ -56,6 +36,60 @@ static struct sparse_window window_of(const struct sparse *sparse, int32_t numbe
   return window;
 }
 
+// Whether the layer has the same neighbours as the layer before.
+static bool keeps_table(const struct vx_sparse *backbone, int32_t number) {
+  const struct vx_sparse_layer *layer = &backbone->layers[number];
+  return number > 0 && layer->submanifold && layer[-1].submanifold &&
+         memcmp(layer->kernel, layer[-1].kernel, sizeof layer->kernel) == 0;
+}
+
+// Which table each layer has.
+static void plan_tables(struct sparse *sparse) {
+  struct sparse_tables *tables = &sparse->tables;
+  for (int32_t i = 0; i < sparse->backbone->num_layers; i++) {
+    if (!keeps_table(sparse->backbone, i)) tables->windows[tables->count++] = window_of(sparse, i);
+    sparse->table[i] = tables->count - 1;
+  }
+}
+
+// Cannot overflow: a layer has at most 27 * 128 * 128 weights.
+static void plan_packing(struct sparse *sparse) {
+  struct sparse_packing *packing = &sparse->packing;
+  uint32_t first = 0;
+  packing->count = sparse->rows->half ? sparse->backbone->num_layers : 0;
+  for (int32_t i = 0; i < packing->count; i++) {
+    const struct vx_sparse_layer *layer = &sparse->backbone->layers[i];
+    packing->layers[i] = {layer->weight, NULL, layer->inputs, layer->width};
+    packing->first[i] = first;
+    first += (uint32_t)(vx_sparse_offsets(layer) * sparse_packed_inputs(layer->inputs) * layer->width / 8);
+  }
+  packing->first[packing->count] = first;
+}
+
+// What is cleared comes first: what the device found, the classes of rows, and the bitmap of level 0.
+static void take_levels(struct sparse *sparse, struct cuda_arena *arena) {
+  uint32_t first = 0;
+  take(arena, &sparse->found, 1);
+  take(arena, &sparse->tables.classes, sparse->tables.count);
+  for (int32_t i = 0; i < sparse->plan.num_levels; i++) {
+    struct sparse_level *level = &sparse->all.levels[i];
+    const int32_t *shape = sparse->plan.shape[i];
+    memcpy(level->shape, shape, sizeof level->shape);
+    level->clouds = sparse->rows->num_clouds;
+    level->words = (shape[2] + 2 + 31) / 32;
+    level->all_words = (uint64_t)level->clouds * shape[0] * shape[1] * level->words;
+    take(arena, &level->bits, level->all_words + 1);
+    take(arena, &level->ranks, level->all_words);
+    sparse->all.first[i] = first;
+    first += (uint32_t)sparse_word_blocks(*level);
+  }
+  sparse->all.count = sparse->plan.num_levels;
+  sparse->all.first[sparse->all.count] = first;
+  take(arena, &sparse->all.sums, (uint64_t)first + 1);
+  for (int32_t i = 0; i < sparse->packing.count; i++)
+    take(arena, &sparse->packing.layers[i].packed, sparse->packing.first[i + 1] - sparse->packing.first[i]);
+}
+
 static enum vx_status enqueue_levels(struct sparse *sparse, struct error *error) {
   const struct cuda_run *run = &sparse->run;
   const struct sparse_level *first = &sparse->all.levels[0];
@@ -67,8 +101,9 @@ static enum vx_status enqueue_levels(struct sparse *sparse, struct error *error)
     level = sparse->plan.level[i];
     CUDA_TRY(sparse_stride(run, sparse->all, window_of(sparse, i), error));
   }
-  return sparse_count(run, sparse->all, sparse->found, (struct sparse_found *)run->lane->status_on_device->sparse,
-                      error);
+  CUDA_TRY(
+      sparse_count(run, sparse->all, sparse->found, (struct sparse_found *)run->lane->status_on_device->sparse, error));
+  return sparse->rows->half ? sparse_pack(run, sparse->packing, error) : VX_OK;
 }
 
 // The rows are memory of the device.
@@ -100,6 +135,8 @@ static enum vx_status read_levels(struct sparse *sparse, int64_t *level_rows, st
 static enum vx_status find_levels(struct sparse *sparse, int64_t *level_rows, struct error *error) {
   struct vx_lane *lane = sparse->run.lane;
   struct cuda_arena measured = {}, arena = {};
+  plan_tables(sparse);
+  plan_packing(sparse);
   take_levels(sparse, &measured);
   CUDA_TRY(cuda_reserve(lane, &lane->levels, measured.used, error));
   arena.memory = lane->levels.memory;
@@ -111,27 +148,19 @@ static enum vx_status find_levels(struct sparse *sparse, int64_t *level_rows, st
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
 // The rows of the first layer's input begin at multiples of 16 bytes.
-static int32_t first_pitch(const struct sparse *sparse) { return (sparse->backbone->layers[0].inputs + 3) / 4 * 4; }
-
-// Whether the layer has the same neighbours as the layer before.
-static bool keeps_table(const struct vx_sparse *backbone, int32_t number) {
-  const struct vx_sparse_layer *layer = &backbone->layers[number];
-  return number > 0 && layer->submanifold && layer[-1].submanifold &&
-         memcmp(layer->kernel, layer[-1].kernel, sizeof layer->kernel) == 0;
+static int32_t first_pitch(const struct sparse *sparse) {
+  int32_t inputs = sparse->backbone->layers[0].inputs;
+  return sparse->rows->half ? sparse_packed_inputs(inputs) : (inputs + 3) / 4 * 4;
 }
 
-// Which table each layer has, and where its rows begin. Returns false if the tables have too many rows.
-static bool plan_tables(struct sparse *sparse) {
+// Where the rows of each table begin. Returns false if the tables have too many rows.
+static bool plan_rows(struct sparse *sparse) {
   struct sparse_tables *tables = &sparse->tables;
   uint64_t rows = 0;
-  for (int32_t i = 0; i < sparse->backbone->num_layers; i++) {
-    if (!keeps_table(sparse->backbone, i)) {
-      tables->windows[tables->count] = window_of(sparse, i);
-      tables->first[tables->count++] = (uint32_t)rows;
-      rows += ((uint64_t)sparse->all.levels[sparse->plan.level[i]].num_rows + SPARSE_BLOCK - 1) / SPARSE_BLOCK *
-              SPARSE_BLOCK;
-    }
-    sparse->table[i] = tables->count - 1;
+  for (int32_t i = 0; i < tables->count; i++) {
+    tables->first[i] = (uint32_t)rows;
+    rows +=
+        ((uint64_t)sparse->all.levels[tables->windows[i].to].num_rows + SPARSE_BLOCK - 1) / SPARSE_BLOCK * SPARSE_BLOCK;
   }
   tables->first[tables->count] = (uint32_t)rows;
   return rows <= UINT32_MAX;
@@ -140,14 +169,15 @@ static bool plan_tables(struct sparse *sparse) {
 static void take_features(struct sparse *sparse, struct cuda_arena *arena) {
   struct sparse_tables *tables = &sparse->tables;
   uint64_t rows = tables->first[tables->count], tiles = rows / SPARSE_TILE;
-  uint64_t values = (uint64_t)sparse->rows->num_rows * first_pitch(sparse);
+  uint64_t each = sparse->rows->half ? 2 : 1;  // values in the room of a float
+  uint64_t values = (uint64_t)sparse->rows->num_rows * first_pitch(sparse) / each;
   for (int32_t i = 0; i < sparse->plan.num_levels; i++)
     take(arena, &sparse->all.levels[i].cells, sparse->all.levels[i].num_rows);
   for (int32_t i = 0; i < sparse->backbone->num_layers; i++) {
-    uint64_t here = (uint64_t)sparse->all.levels[sparse->plan.level[i]].num_rows * sparse->backbone->layers[i].width;
+    uint64_t here = (uint64_t)sparse->all.levels[sparse->plan.level[i]].num_rows * sparse->backbone->layers[i].width /
+                    (i + 1 < sparse->backbone->num_layers ? each : 1);
     values = here > values ? here : values;
   }
-  take(arena, &tables->classes, tables->count);
   take(arena, &tables->masks, rows);
   take(arena, &tables->members, rows);
   take(arena, &tables->order, rows);
@@ -161,14 +191,11 @@ static void take_features(struct sparse *sparse, struct cuda_arena *arena) {
 static enum vx_status prepare(struct sparse *sparse, struct error *error) {
   struct vx_lane *lane = sparse->run.lane;
   struct cuda_arena measured = {}, arena = {};
-  if (!plan_tables(sparse)) return vx_refuse(error, "the levels of the backbone have too many rows");
+  if (!plan_rows(sparse)) return vx_refuse(error, "the levels of the backbone have too many rows");
   take_features(sparse, &measured);
   CUDA_TRY(cuda_reserve(lane, &lane->sparse, measured.used, error));
   arena.memory = lane->sparse.memory;
   take_features(sparse, &arena);
-  CUDA_CALL(cudaMemsetAsync(sparse->tables.classes, 0, sizeof *sparse->tables.classes * sparse->tables.count,
-                            sparse->run.stream),
-            error);
   CUDA_TRY(sparse_number(&sparse->run, sparse->all, error));
   CUDA_TRY(sparse_fill_tables(&sparse->run, sparse->all, sparse->tables, error));
   if (sparse->rows->num_rows == 0) return VX_OK;
@@ -189,7 +216,8 @@ static enum vx_status run_layer(struct sparse *sparse, int32_t number, struct er
   const struct vx_sparse_layer *layer = &sparse->backbone->layers[number];
   uint32_t rows = sparse->all.levels[sparse->plan.level[number]].num_rows;
   if (rows > 0) {
-    struct sparse_layer view = {layer->weight,
+    bool half = sparse->rows->half;
+    struct sparse_layer view = {half ? (const float *)sparse->packing.layers[number].packed : layer->weight,
                                 layer->bias,
                                 sparse->in,
                                 layer->adds ? sparse->before : NULL,
@@ -197,8 +225,10 @@ static enum vx_status run_layer(struct sparse *sparse, int32_t number, struct er
                                 layer->inputs,
                                 number == 0 ? first_pitch(sparse) : layer->inputs,
                                 layer->width,
-                                0};
-    CUDA_TRY(sparse_convolve(&sparse->run, table_of(sparse, number, rows), view, error));
+                                0,
+                                number + 1 == sparse->backbone->num_layers};
+    struct sparse_table table = table_of(sparse, number, rows);
+    CUDA_TRY((half ? sparse_convolve_half : sparse_convolve)(&sparse->run, table, view, error));
   }
   float *free = sparse->before;
   sparse->before = sparse->in;

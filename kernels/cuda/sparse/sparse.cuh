@@ -30,7 +30,6 @@ struct sparse_level {
   uint64_t all_words;
   uint32_t *bits;   // [all_words + 1]
   uint32_t *ranks;  // [all_words]: rows before each word that has bits
-  uint64_t *sums;   // [blocks of words]: first the bits of each block, later the bits before it
   uint32_t num_rows;
   int4 *cells;  // [num_rows]: cloud, z, y, x
 };
@@ -47,6 +46,8 @@ struct sparse_found {
 struct sparse_levels {
   int32_t count;
   uint32_t first[VX_MAX_SPARSE_LEVELS + 1];  // block of each level
+  // [blocks of all levels + 1]: first the bits of each block, later the bits before it, those of other levels included.
+  uint64_t *sums;
   struct sparse_level levels[VX_MAX_SPARSE_LEVELS];
 };
 
@@ -78,12 +79,38 @@ struct sparse_table {
   uint32_t num_tiles;
 };
 
+// With float16, `weight` is packed, and `in`, `added` and `out` point to float16. Only the last layer's `out` does not.
 struct sparse_layer {
   const float *weight, *bias, *in, *added;  // `added` may be NULL
   float *out;
   int32_t inputs, pitch, width;  // pitch: values between two rows of `in`
   int32_t columns;               // blocks of channels
+  bool is_last;
 };
+
+// A layer's weights, and room for them as float16 in the order in which half.cu loads them.
+struct sparse_packed {
+  const float *weight;
+  uint4 *packed;
+  int32_t inputs, width;
+};
+
+struct sparse_packing {
+  int32_t count;
+  uint32_t first[VX_MAX_SPARSE_LAYERS + 1];  // groups of 8 weights before each layer
+  struct sparse_packed layers[VX_MAX_SPARSE_LAYERS];
+};
+
+// The inputs of a layer as half.cu computes them, zeros included, and how many of them it brings at once.
+static __host__ __device__ inline int32_t sparse_packed_inputs(int32_t inputs) { return (inputs + 15) / 16 * 16; }
+static __host__ __device__ inline int32_t sparse_half_step(int32_t inputs) {
+  return sparse_packed_inputs(inputs) % 32 == 0 ? 32 : 16;
+}
+
+// Rounds to float16. Numbers beyond its range become its largest, so that no product is a NaN.
+static __device__ inline uint16_t sparse_to_half(float value) {
+  return vx_float_to_half(value == value ? fminf(fmaxf(value, -65504.0f), 65504.0f) : value);
+}
 
 static inline uint64_t sparse_word_blocks(const struct sparse_level &level) {
   return (level.all_words + SPARSE_WORDS - 1) / SPARSE_WORDS;
@@ -123,8 +150,8 @@ VX_WARN_UNUSED enum vx_status sparse_count(const struct cuda_run *run, const str
 // Numbers the rows of all levels and lists their cells.
 VX_WARN_UNUSED enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_levels &all,
                                             struct error *error);
-// Copies the features, [num_rows, channels], into the order of the level. A row of `sorted` has `pitch` values; those
-// after its channels become 0.
+// Copies the features, [num_rows, channels], into the order of the level. A row of `sorted` has `pitch` values, of
+// float16 if the rows say so; those after its channels become 0.
 VX_WARN_UNUSED enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level &level,
                                           const struct vx_sparse_rows *rows, uint32_t channels, uint32_t pitch,
                                           float *sorted, struct error *error);
@@ -133,6 +160,11 @@ VX_WARN_UNUSED enum vx_status sparse_fill_tables(const struct cuda_run *run, con
                                                  const struct sparse_tables &tables, struct error *error);
 VX_WARN_UNUSED enum vx_status sparse_convolve(const struct cuda_run *run, const struct sparse_table &table,
                                               const struct sparse_layer &layer, struct error *error);
+// The same with float16. The weights have been packed.
+VX_WARN_UNUSED enum vx_status sparse_pack(const struct cuda_run *run, const struct sparse_packing &packing,
+                                          struct error *error);
+VX_WARN_UNUSED enum vx_status sparse_convolve_half(const struct cuda_run *run, const struct sparse_table &table,
+                                                   const struct sparse_layer &layer, struct error *error);
 VX_WARN_UNUSED enum vx_status sparse_fill_map(const struct cuda_run *run, const struct sparse_level &level,
                                               const float *features, int32_t width, float *map, struct error *error);
 

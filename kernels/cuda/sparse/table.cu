@@ -106,7 +106,7 @@ static __device__ uint32_t join_class(uint32_t *classes, uint32_t number, uint32
 // Finds the offsets of each row. The last block of a table finds where the classes begin.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     mask_kernel(struct sparse_levels all, struct sparse_tables tables) {
-  cuda_wait_alone();
+  cuda_wait();
   int32_t number = table_of_block(tables);
   const struct sparse_window &window = tables.windows[number];
   uint32_t at = blockIdx.x * SPARSE_BLOCK + threadIdx.x, row = at - tables.first[number];
@@ -126,7 +126,7 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
 
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     order_kernel(struct sparse_levels all, struct sparse_tables tables) {
-  cuda_wait_alone();
+  cuda_wait();
   int32_t number = table_of_block(tables);
   const struct sparse_window &window = tables.windows[number];
   uint32_t first = tables.first[number], at = blockIdx.x * SPARSE_BLOCK + threadIdx.x, row = at - first;
@@ -161,7 +161,7 @@ static __device__ void write_inputs(const struct sparse_level &from, const struc
 // A warp fills a tile.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     fill_kernel(struct sparse_levels all, struct sparse_tables tables) {
-  cuda_wait_alone();
+  cuda_wait();
   int32_t number = table_of_block(tables);
   const struct sparse_window &window = tables.windows[number];
   uint32_t first = tables.first[number], place = blockIdx.x * SPARSE_BLOCK + threadIdx.x;

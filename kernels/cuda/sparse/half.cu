@@ -1,0 +1,254 @@
+// One layer with features and weights of float16, on tensor cores; see sparse.cuh and kernels/sparse.h.
+//
+// A warp has a tile of rows and some channels. It goes over the tile's offsets and over the channels of the inputs, in
+// steps of 16 or 32. A lane brings the values of its rows straight into registers, and always in the same order.
+//
+// Lane l of a warp has the rows l / 4 + 8 * i. Of a step's channels it has the consecutive ones from (l % 4) * step / 4
+// on, and of 16 output channels those from (l % 4) * 4 on. The weights are packed to suit that: a product of 16 x 16
+// matrices needs one load of 16 bytes from each lane.
+#include "kernels/cuda/sparse/sparse.cuh"
+
+enum {
+  BLOCK = 16,      // rows, channels in and channels out of a product
+  WARPS = 4,       // of a thread block; each has a tile of its own
+  HALF_TILES = 2,  // products of a tile, one below the other
+};
+
+// ---- weights --------------------------------------------------------------------------------------------------------
+
+static __device__ uint32_t pack_two(float low, float high) {
+  return sparse_to_half(low) | (uint32_t)sparse_to_half(high) << 16;
+}
+
+static __device__ float weight_at(const struct sparse_packed &layer, int32_t k, int32_t input, int32_t channel) {
+  return input < layer.inputs ? layer.weight[((int64_t)k * layer.inputs + input) * layer.width + channel] : 0.0f;
+}
+
+// A thread packs what a lane loads at once: [offset, step, product of the step, 16 output channels, lane].
+static __global__ void __launch_bounds__(SPARSE_BLOCK) pack_kernel(struct sparse_packing packing) {
+  cuda_wait();
+  uint32_t at = blockIdx.x * SPARSE_BLOCK + threadIdx.x;
+  if (at >= packing.first[packing.count]) return;
+  int32_t number = 0;
+  while (at >= packing.first[number + 1]) number++;
+  const struct sparse_packed &layer = packing.layers[number];
+  uint32_t rest = at - packing.first[number], lane = rest % 32;
+  uint32_t columns = layer.width / BLOCK, products = sparse_packed_inputs(layer.inputs) / BLOCK;
+  int32_t column = rest / 32 % columns, product = rest / 32 / columns % products, k = rest / 32 / columns / products;
+  int32_t step = sparse_half_step(layer.inputs), parts = step / BLOCK;
+  int32_t input = product / parts * step + (lane % 4) * step / 4 + product % parts * 4;
+  int32_t channel = column * BLOCK + lane / 8 * 4 + lane / 4 % 2;
+  uint32_t packed[4];
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    packed[i] = pack_two(weight_at(layer, k, input + i % 2 * 2, channel + i / 2 * 2),
+                         weight_at(layer, k, input + i % 2 * 2 + 1, channel + i / 2 * 2));
+  layer.packed[rest] = make_uint4(packed[0], packed[1], packed[2], packed[3]);
+}
+
+enum vx_status sparse_pack(const struct cuda_run *run, const struct sparse_packing &packing, struct error *error) {
+  return cuda_launch("pack_kernel", pack_kernel, cuda_blocks(packing.first[packing.count], SPARSE_BLOCK), SPARSE_BLOCK,
+                     0, run, error, packing);
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+// Adds the product of 16 x 16 values and 16 x 8 weights.
+static __device__ void multiply(float (&sums)[4], const uint32_t (&values)[4], uint32_t low, uint32_t high) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+               : "r"(values[0]), "r"(values[1]), "r"(values[2]), "r"(values[3]), "r"(low), "r"(high));
+#elif __CUDA_ARCH__ >= 750
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+               : "r"(values[0]), "r"(values[1]), "r"(low));
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+               : "r"(values[2]), "r"(values[3]), "r"(high));
+#else
+  uint32_t lane = threadIdx.x % 32;
+  for (int i = 0; i < 4; i++) {
+    for (uint32_t part = 0; part < 4; part++) {
+      for (int half = 0; half < 2; half++) {
+        uint32_t value = __shfl_sync(~0u, values[half * 2 + i / 2], lane / 4 * 4 + part);
+        uint32_t weight = __shfl_sync(~0u, half == 0 ? low : high, (lane % 4 * 2 + i % 2) * 4 + part);
+        sums[i] = __fmaf_rn(vx_half_to_float(value & 0xFFFF), vx_half_to_float(weight & 0xFFFF), sums[i]);
+        sums[i] = __fmaf_rn(vx_half_to_float(value >> 16), vx_half_to_float(weight >> 16), sums[i]);
+      }
+    }
+  }
+#endif
+}
+
+// Where a warp is on its way over the offsets and channels. It knows the inputs of the next offset ahead.
+struct stride {
+  uint32_t left;         // offsets from the current one on
+  int32_t channel;       // first channel of the step
+  int32_t index, after;  // the lane's input at the current and at the next offset
+
+  __device__ bool ends() const { return left == 0; }
+  __device__ int32_t offset() const { return __ffs(left) - 1; }
+  __device__ void look(const int32_t *inputs) {
+    index = after;
+    uint32_t rest = left & (left - 1);
+    if (rest != 0) after = __ldcg(&inputs[(__ffs(rest) - 1) * SPARSE_TILE]);
+  }
+  __device__ void begin(uint32_t offsets, const int32_t *inputs) {
+    left = offsets, channel = 0, after = SPARSE_NO_INPUT;
+    if (left != 0) after = __ldcg(&inputs[offset() * SPARSE_TILE]);
+    look(inputs);
+  }
+  __device__ void advance(const struct sparse_layer &layer, int32_t step, const int32_t *inputs) {
+    channel += step;
+    if (channel < layer.inputs) return;
+    channel = 0;
+    left &= left - 1;
+    look(inputs);
+  }
+};
+
+// What a lane has of a step: the values of 4 rows, in words of 2 channels, and its weights.
+template <int STEP, int COLUMNS> struct stage {
+  uint32_t values[2 * HALF_TILES][STEP / 8];
+  uint4 factors[STEP / BLOCK][COLUMNS / BLOCK];
+};
+
+// `weight`: the lane's first.
+template <int STEP, int COLUMNS>
+static __device__ void bring(const struct sparse_layer &layer, const struct stride &at, const uint4 *weight,
+                             struct stage<STEP, COLUMNS> &to) {
+  uint32_t lane = threadIdx.x % 32;
+  int32_t columns = layer.width / BLOCK;
+  const uint16_t *in = (const uint16_t *)layer.in + at.channel + lane % 4 * (STEP / 4);
+#pragma unroll
+  for (int i = 0; i < 2 * HALF_TILES; i++) {
+    int32_t input = __shfl_sync(~0u, at.index, lane / 4 + 8 * i);
+    const uint16_t *from = in + (int64_t)input * layer.pitch;
+    if (STEP == 32) {
+      uint4 four = input == SPARSE_NO_INPUT ? make_uint4(0, 0, 0, 0) : *(const uint4 *)from;
+      to.values[i][0] = four.x, to.values[i][1] = four.y;
+      to.values[i][STEP / 8 - 2] = four.z, to.values[i][STEP / 8 - 1] = four.w;
+    } else {
+      uint2 two = input == SPARSE_NO_INPUT ? make_uint2(0, 0) : *(const uint2 *)from;
+      to.values[i][0] = two.x, to.values[i][1] = two.y;
+    }
+  }
+  weight += (int64_t)(at.offset() * (layer.pitch / BLOCK) + at.channel / BLOCK) * columns * 32;
+#pragma unroll
+  for (int part = 0; part < STEP / BLOCK; part++)
+#pragma unroll
+    for (int c = 0; c < COLUMNS / BLOCK; c++) to.factors[part][c] = weight[(part * columns + c) * 32];
+}
+
+template <int STEP, int COLUMNS>
+static __device__ void compute(const struct stage<STEP, COLUMNS> &stage, float (&sums)[HALF_TILES][COLUMNS / 8][4]) {
+#pragma unroll
+  for (int part = 0; part < STEP / BLOCK; part++) {
+#pragma unroll
+    for (int c = 0; c < COLUMNS / BLOCK; c++) {
+#pragma unroll
+      for (int i = 0; i < HALF_TILES; i++) {
+        const uint32_t values[4] = {stage.values[2 * i][2 * part], stage.values[2 * i + 1][2 * part],
+                                    stage.values[2 * i][2 * part + 1], stage.values[2 * i + 1][2 * part + 1]};
+        multiply(sums[i][2 * c], values, stage.factors[part][c].x, stage.factors[part][c].y);
+        multiply(sums[i][2 * c + 1], values, stage.factors[part][c].z, stage.factors[part][c].w);
+      }
+    }
+  }
+}
+
+static __device__ float end_sum(float sum) { return sum > 0.0f ? sum : 0.0f; }
+
+// Ends 4 sums of a row.
+static __device__ void end_row(const struct sparse_layer &layer, uint32_t row, int32_t column, float4 sum) {
+  uint64_t at = (uint64_t)row * layer.width + column;
+  if (layer.added) {
+    uint2 added = *(const uint2 *)((const uint16_t *)layer.added + at);
+    sum.x += vx_half_to_float(added.x & 0xFFFF), sum.y += vx_half_to_float(added.x >> 16);
+    sum.z += vx_half_to_float(added.y & 0xFFFF), sum.w += vx_half_to_float(added.y >> 16);
+  }
+  sum = make_float4(end_sum(sum.x), end_sum(sum.y), end_sum(sum.z), end_sum(sum.w));
+  if (layer.is_last)
+    *(float4 *)(layer.out + at) = sum;
+  else
+    *(uint2 *)((uint16_t *)layer.out + at) = make_uint2(pack_two(sum.x, sum.y), pack_two(sum.z, sum.w));
+}
+
+// A thread block has WARPS tiles. Its warps share weights, in the first-level cache. DEPTH: steps in registers.
+template <int STEP, int COLUMNS, int DEPTH>
+static __global__ void __launch_bounds__(32 * WARPS) half_kernel(struct sparse_table table, struct sparse_layer layer) {
+  uint32_t tile = blockIdx.x / layer.columns * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
+  int32_t first = (int32_t)(blockIdx.x % layer.columns) * COLUMNS;
+  if (tile >= table.num_tiles) return;
+  const int32_t *inputs = table.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE + lane;
+  const uint4 *weight = (const uint4 *)layer.weight + first / BLOCK * 32 + lane;
+  struct stride next;
+  next.begin(__ldcg(&table.tiles[tile]), inputs);
+  int32_t left = __popc(next.left) * (layer.pitch / STEP);  // steps
+  float sums[HALF_TILES][COLUMNS / 8][4];
+#pragma unroll
+  for (int c = 0; c < COLUMNS / BLOCK; c++) {
+    float4 bias = __ldcg((const float4 *)(layer.bias + first + c * BLOCK + lane % 4 * 4));
+#pragma unroll
+    for (int i = 0; i < HALF_TILES; i++) {
+      sums[i][2 * c][0] = sums[i][2 * c][2] = bias.x, sums[i][2 * c][1] = sums[i][2 * c][3] = bias.y;
+      sums[i][2 * c + 1][0] = sums[i][2 * c + 1][2] = bias.z, sums[i][2 * c + 1][1] = sums[i][2 * c + 1][3] = bias.w;
+    }
+  }
+  cuda_wait_alone();
+  struct stage<STEP, COLUMNS> stages[DEPTH];
+#pragma unroll
+  for (int i = 0; i < DEPTH; i++) {
+    if (next.ends()) continue;
+    bring<STEP, COLUMNS>(layer, next, weight, stages[i]);
+    next.advance(layer, STEP, inputs);
+  }
+  for (; left > 0; left -= DEPTH) {
+#pragma unroll
+    for (int i = 0; i < DEPTH; i++) {
+      if (i < left) compute<STEP, COLUMNS>(stages[i], sums);
+      if (next.ends()) continue;
+      bring<STEP, COLUMNS>(layer, next, weight, stages[i]);
+      next.advance(layer, STEP, inputs);
+    }
+  }
+  cuda_let_next();
+#pragma unroll
+  for (int i = 0; i < 2 * HALF_TILES; i++) {
+    uint32_t to = table.order[tile * SPARSE_TILE + lane / 4 + 8 * i];
+    if (to == UINT32_MAX) continue;
+#pragma unroll
+    for (int c = 0; c < COLUMNS / BLOCK; c++) {
+      const float *low = &sums[i / 2][2 * c][i % 2 * 2], *high = &sums[i / 2][2 * c + 1][i % 2 * 2];
+      end_row(layer, to, first + c * BLOCK + lane % 4 * 4, make_float4(low[0], low[1], high[0], high[1]));
+    }
+  }
+}
+
+template <int STEP, int COLUMNS, int DEPTH>
+static enum vx_status launch(const struct cuda_run *run, const struct sparse_table &table, struct sparse_layer layer,
+                             struct error *error) {
+  layer.columns = layer.width / COLUMNS;
+  return cuda_launch("half_kernel", half_kernel<STEP, COLUMNS, DEPTH>,
+                     (uint64_t)((table.num_tiles + WARPS - 1) / WARPS) * layer.columns, 32 * WARPS, 0, run, error,
+                     table, layer);
+}
+
+// Below this number of warps, the device has idle parts. With fewer channels for each warp there are more warps.
+enum { WARPS_OF_MULTIPROCESSOR = 8 };
+
+template <int STEP>
+static enum vx_status convolve(const struct cuda_run *run, const struct sparse_table &table,
+                               const struct sparse_layer &layer, struct error *error) {
+  uint64_t least = (uint64_t)run->lane->device->multiprocessors * WARPS_OF_MULTIPROCESSOR;
+  if (layer.width % 32 == 0 && (uint64_t)table.num_tiles * layer.width / 32 >= least)
+    return launch<STEP, 32, 2>(run, table, layer, error);
+  return launch<STEP, 16, 4>(run, table, layer, error);
+}
+
+enum vx_status sparse_convolve_half(const struct cuda_run *run, const struct sparse_table &table,
+                                    const struct sparse_layer &layer, struct error *error) {
+  return sparse_half_step(layer.inputs) == 32 ? convolve<32>(run, table, layer, error)
+                                              : convolve<16>(run, table, layer, error);
+}
