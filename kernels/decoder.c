@@ -7,10 +7,12 @@ struct vx_detect vx_detect_of(const struct vx_detector *detector) {
   if (detector->head == VX_DECODE_CENTER) {
     const struct vx_decode_center *centers = &detector->params.center;
     return (struct vx_detect){
-        detector, detector->voxelize.choice, centers->score_threshold, centers->max_objects, centers->nms, NULL};
+        detector, detector->voxelize.choice, centers->score_threshold, centers->max_objects, centers->nms, VX_FLOAT32,
+        NULL};
   }
   const struct vx_decode *anchors = &detector->params.decode;
-  return (struct vx_detect){detector, detector->voxelize.choice, anchors->score_threshold, 0, anchors->nms, NULL};
+  return (struct vx_detect){detector, detector->voxelize.choice, anchors->score_threshold, 0, anchors->nms, VX_FLOAT32,
+                            NULL};
 }
 
 void vx_set_decoder(const struct vx_detect *detect, struct vx_job *decode) {

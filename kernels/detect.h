@@ -64,6 +64,7 @@ struct vx_detect {
   float score_threshold;
   int32_t max_objects;  // centre heads only
   struct vx_nms nms;
+  enum vx_dtype precision;     // of the backbone: float32, or float16, which only a GPU computes
   struct vx_session *session;  // the network on the lane of the job; NULL: the network runs on the host's processors
 };
 

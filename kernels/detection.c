@@ -141,6 +141,7 @@ struct vx_sparse_rows vx_detection_rows(const struct vx_detection *detection) {
       .coords = (const int32_t *)(const void *)(at + voxels->offset[VX_VOXEL_COORDS]),
       .features = (const float *)(const void *)(at + voxels->offset[VX_VOXEL_FEATURES]),
       .max_rows = detection->detector->max_rows,
+      .half = detection->job->params.detect.precision == VX_FLOAT16,
   };
 }
 

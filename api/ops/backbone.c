@@ -7,8 +7,8 @@ static const struct param outputs =
     PARAM_OUTPUTS(VX_BACKBONE_TENSORS | VX_CHAIN_TENSORS, "sparse_coords and sparse_features");
 
 static const struct param *const rows[] = {
-    &param_model, PARAMS_OF_POINTS, &param_steps, &param_model_voxels_by, &param_model_points_by, &param_model_seed,
-    &outputs,     PARAMS_OF_ANSWER, NULL};
+    &param_model,      PARAMS_OF_POINTS,       &param_steps, &param_model_voxels_by, &param_model_points_by,
+    &param_model_seed, &param_model_precision, &outputs,     PARAMS_OF_ANSWER,       NULL};
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {

@@ -20,9 +20,10 @@ static const struct param outputs =
     PARAM_OUTPUTS(VX_DETECT_TENSORS | VX_CHAIN_TENSORS, "boxes, scores, labels and box_counts");
 
 static const struct param *const rows[] = {
-    &param_model,      PARAMS_OF_POINTS, &param_steps, &param_model_voxels_by, &param_model_points_by,
-    &param_model_seed, &score_threshold, &max_objects, &nms_threshold,         &nms_pre_max,
-    &nms_post_max,     &class_agnostic,  &outputs,     PARAMS_OF_ANSWER,       NULL};
+    &param_model,           PARAMS_OF_POINTS,  &param_steps,           &param_model_voxels_by,
+    &param_model_points_by, &param_model_seed, &param_model_precision, &score_threshold,
+    &max_objects,           &nms_threshold,    &nms_pre_max,           &nms_post_max,
+    &class_agnostic,        &outputs,          PARAMS_OF_ANSWER,       NULL};
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {

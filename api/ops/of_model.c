@@ -19,6 +19,14 @@ const struct param param_model = {
 const struct param param_model_voxels_by = PARAM_MAX_VOXELS_BY(job.params.detect.choice.voxels_by, NULL);
 const struct param param_model_points_by = PARAM_MAX_POINTS_BY(job.params.detect.choice.points_by, NULL);
 const struct param param_model_seed = PARAM_SEED(job.params.detect.choice.seed, NULL);
+const struct param param_model_precision = {
+    .name = "precision",
+    .type = &value_word,
+    .offset = FIELD(job.params.detect.precision),
+    .words = vx_float_words,
+    .initial = "float32",
+    .doc = "type of the backbone's features and weights; float16 needs a GPU",
+};
 
 // ---- the model's values ---------------------------------------------------------------------------------------------
 
@@ -33,6 +41,7 @@ static bool is_used(const struct vx_detector *detector, const struct param *para
   if (param->offset == FIELD(job.params.detect.max_objects)) return centers;
   if (param->offset == FIELD(job.params.detect.nms.iou_threshold))
     return !centers || !detector->params.center.nms.circle;
+  if (param->offset == FIELD(job.params.detect.precision)) return vx_has_backbone(detector);
   return true;
 }
 

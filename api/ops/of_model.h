@@ -6,7 +6,8 @@
 
 #include "api/ops/rows.h"
 
-extern const struct param param_model, param_model_voxels_by, param_model_points_by, param_model_seed;
+extern const struct param param_model, param_model_voxels_by, param_model_points_by, param_model_seed,
+    param_model_precision;
 
 // Chooses the detector of a request before its query is read. Sets the parameters for which the detector's model has
 // values: these parameters count as given, and the query may change them.

@@ -12,6 +12,7 @@ import check
 import infer
 import models
 import sparse
+from daemon import BACKEND
 from test_detect import BOXES, Detections, query, scan, standin_maps
 
 TENSORS = "sparse_coords,sparse_features,bev_features"
@@ -157,8 +158,31 @@ class Backbone(Detections):
             "outputs names sparse_coords, which the model pillars does not have",
         )
         self.assert_refused("/v1/backbone?model=sparse&score_threshold=0.5", points, 400, "score_threshold")
+        self.assert_refused(
+            "/v1/detect?model=pillars&precision=float16", points, 400,
+            "precision is given, but the model pillars has no such parameter",
+        )
         columns = "the points have 5 columns; the model sparse takes 4"
         self.assert_refused("/v1/backbone?model=sparse&num_features=5", points, 400, columns)
+
+    def test_float16(self):
+        points = scan(800)
+        if BACKEND == "cpu":
+            for path in ("/v1/backbone", "/v1/detect"):
+                self.assert_refused(
+                    f"{path}?model=sparse&precision=float16", points, 422,
+                    "precision is float16, which only a GPU computes; this server has the CPU backend",
+                )
+            return
+        asked = {"model": "sparse", "point_counts": [800], "outputs": TENSORS}
+        exact, _ = self.ask("/v1/backbone", points.tobytes(), **asked)
+        found, _ = self.ask("/v1/backbone", points.tobytes(), **asked, precision="float16")
+        again, _ = self.ask("/v1/backbone", points.tobytes(), **asked, precision="float16")
+        self.assert_same(found, again)
+        self.assert_same(found, exact, ["sparse_coords"])
+        for name in ("sparse_features", "bev_features"):
+            error = np.abs(found[name] - exact[name]).max() / np.abs(exact[name]).max()
+            self.assertTrue(0 < error <= 2e-3, error)
 
     def assert_refused(self, path, points, status, reason):
         reply = self.daemon.post(path, points.tobytes())

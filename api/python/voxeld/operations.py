@@ -1253,6 +1253,15 @@ PARAMETERS: List[Parameter] = [
         "with max_points_by=random: another seed chooses other points",
     ),
     Parameter(
+        "precision",
+        ("detect", "backbone"),
+        "string",
+        None,
+        "float32",
+        "float32 or float16",
+        "type of the backbone's features and weights; float16 needs a GPU",
+    ),
+    Parameter(
         "score_threshold",
         ("detect",),
         "float",
@@ -1862,6 +1871,7 @@ class DetectParameters(TypedDict, total=False):
     max_voxels_by: Optional[Literal["first", "near", "full"]]
     max_points_by: Optional[Literal["first", "random"]]
     seed: Optional[int]
+    precision: Optional[Literal["float32", "float16"]]
     score_threshold: Optional[float]
     max_objects: Optional[int]
     nms_threshold: Optional[float]
@@ -1905,6 +1915,7 @@ class BackboneParameters(TypedDict, total=False):
     max_voxels_by: Optional[Literal["first", "near", "full"]]
     max_points_by: Optional[Literal["first", "random"]]
     seed: Optional[int]
+    precision: Optional[Literal["float32", "float16"]]
     outputs: Optional[Union[BackboneOutputs, Sequence[BackboneOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
     latest: Optional[str]
@@ -3707,6 +3718,7 @@ class Operations:
         max_voxels_by: Optional[Literal["first", "near", "full"]] = None,
         max_points_by: Optional[Literal["first", "random"]] = None,
         seed: Optional[int] = None,
+        precision: Optional[Literal["float32", "float16"]] = None,
         score_threshold: Optional[float] = None,
         max_objects: Optional[int] = None,
         nms_threshold: Optional[float] = None,
@@ -3787,6 +3799,7 @@ class Operations:
             max_points_by: which points a voxel keeps
             seed: with max_points_by=random: another seed chooses other points; allowed: a whole number from 0 to
                 2147483647
+            precision: type of the backbone's features and weights; float16 needs a GPU; default: float32
             score_threshold: boxes with a lower score are dropped; a centre head also drops boxes with exactly this
                 score; allowed: a number from 0 to 1
             max_objects: maximum number of candidates per task that become boxes: those with the highest scores;
@@ -3894,6 +3907,7 @@ class Operations:
         max_voxels_by: Optional[Literal["first", "near", "full"]] = None,
         max_points_by: Optional[Literal["first", "random"]] = None,
         seed: Optional[int] = None,
+        precision: Optional[Literal["float32", "float16"]] = None,
         outputs: Optional[Union[BackboneOutputs, Sequence[BackboneOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
         latest: Optional[str] = None,
@@ -3968,6 +3982,7 @@ class Operations:
             max_points_by: which points a voxel keeps
             seed: with max_points_by=random: another seed chooses other points; allowed: a whole number from 0 to
                 2147483647
+            precision: type of the backbone's features and weights; float16 needs a GPU; default: float32
             outputs: tensors to return; without it sparse_coords and sparse_features
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full

@@ -57,6 +57,8 @@ static enum vx_status run_backbone(struct vx_lane *lane, struct vx_detection *de
   int64_t began = clock_ns();
   enum vx_status status = vx_detection_check_time(detection, "the backbone ran", error);
   detection->sparse.map = detection->features_at;
+  if (status == VX_OK && rows.half)
+    status = vx_refuse(error, "precision is float16, which only a GPU computes; this server has the CPU backend");
   if (status == VX_OK)
     status =
         cpu_sparse(lane, job, &detection->detector->backbone, &rows, cpu_convolve_here(), &detection->sparse, error);
