@@ -104,8 +104,8 @@ void clients_leave(struct clients *clients, struct client *client);
 // request holds of the share: a request is not refused for what it holds itself.
 VX_WARN_UNUSED enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount,
                                       int64_t mine);
-// Takes bytes of SHARE_BYTES and, if `*share` is another share, as many of that share: both or neither; client_give_bytes
-// returns them. Without `take`, takes nothing. If one is short, `*share` becomes that share.
+// Takes bytes of SHARE_BYTES and, if `*share` is another share, as many of that share: both or neither.
+// client_give_bytes returns them. Without `take`, takes nothing. If one is short, `*share` becomes that share.
 VX_WARN_UNUSED enum grant client_take_bytes(struct clients *clients, struct client *client, enum share *share,
                                             int64_t bytes, int64_t mine, bool take);
 void client_give_bytes(struct clients *clients, struct client *client, enum share share, int64_t bytes);
