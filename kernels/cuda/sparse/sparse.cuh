@@ -8,7 +8,9 @@
 // offsets, so that the rows of a tile need the same offsets. The order of the rows in a class does not matter: each row
 // has sums of its own.
 //
-// All kernels run in the lane's stream. Arrays are on the device.
+// All kernels run in the lane's stream. Arrays are on the device. A layer reads its table, its biases and its first
+// numbers of inputs before it waits for the kernel ahead (base/device.cuh). This is safe because the sort of the
+// features, and every layer, let the next kernel start only after their own wait.
 #ifndef VOXELD_CUDA_SPARSE_CUH
 #define VOXELD_CUDA_SPARSE_CUH
 
