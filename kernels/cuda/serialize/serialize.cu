@@ -2,22 +2,25 @@
 //
 //   cells    Finds the cell of each row that the chain left, and the least and the largest cell of each cloud. The host
 //            awaits the number of rows and the largest value in grid_coord, which give the depth.
-//   codes    Makes the codes of all curves, and keys that also have the curve in their highest bits.
+//   codes    Makes the codes of all curves, and keys: curve, code and, if there is room, row.
 //   sort     cub sorts the keys of all curves together. The sort is stable, so rows with the same code ascend.
 //   count    Counts the rows of each stage of pooling in the sorted codes of the first curve. The host awaits them.
 //   write    Writes the tensors of the rows into the image of the output.
-//   pool     For each stage: cub sorts the rows by their key on the first curve, and counts the new keys before each
-//            row: the numbers of the new rows. Then the new rows get their codes, are sorted and are written.
+//   pool     For each stage: numbers the new rows on each curve, by a scan. On the first curve this is their number.
+//            Then the new rows get their codes and orders, and are written. cub sorts the rows by their new rows.
+//
+// The cells of a new row are one larger cell, so its rows are neighbours on every curve. So the order of the new rows
+// on a curve is the order of their rows, and only the first level is sorted by code.
 #include "kernels/cuda/serialize/serialize.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_scan.cuh>
 
 #include "kernels/cuda/base/chain.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/host.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/publish.cuh"
+#include "kernels/cuda/base/scan.cuh"
 #include "kernels/cuda/base/tensors.cuh"
 #include "kernels/cuda/base/transfer.cuh"
 #include "kernels/cuda/steps/steps.cuh"
@@ -37,13 +40,17 @@ struct serial {
   struct vx_serial_lattice lattice;
   const int32_t *row_of;         // [num_points]: of the chain
   uint32_t *least, *most;        // [clouds, 3]: cells
-  uint16_t *cloud_of;            // [rows]: of each row that is left
+  int32_t *cells;                // [rows, 3]: of each row that is left
+  uint16_t *cloud_of;            // [rows]
   uint64_t *keys, *sorted_keys;  // [orders, rows]
-  uint32_t *ids, *sorted_ids;    // [orders, rows]
+  uint32_t *ids, *sorted_ids;    // [orders, rows]: the rows of the keys, unless these have them
+  int row_bits;                  // the lowest bits of a key, which have the row; 0: it has none
   uint32_t *order, *inverse;     // [orders, rows]
-  uint32_t *begins, *before;     // [rows]: whether a new row begins at this place; new rows before it
-  uint32_t *cluster, *indptr, *heads;
-  unsigned long long *counts;  // [VX_MAX_POOLS]: rows of each stage
+  unsigned long long *counts;    // [VX_MAX_POOLS]: rows of each stage
+  // Of a stage of pooling:
+  uint32_t *cluster, *sorted_clusters;  // [rows]: the new row of each row; the same, ascending
+  uint32_t *members;                    // [orders, new rows]: a row of each new row, in the order of the curve
+  uint64_t *tiles;                      // [orders, tiles]: states of the scans, then their ticket
   int32_t orders[VX_CURVES], num_orders;
   bool fixed;
   int cloud_bits;
@@ -72,36 +79,46 @@ static __global__ void __launch_bounds__(BLOCK)
   if (threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = v.counters->moments[CUDA_ARRIVED] = cuda_now();
 }
 
-// Called by a whole warp. Usually all of its rows belong to one cloud.
-static __device__ void note_cells(const struct serial &s, bool here, uint32_t cloud, const int32_t cell[AXES]) {
+// Called by a whole warp. Usually all of its rows belong to one cloud. `least`, `most`: of all clouds.
+static __device__ void note_cells(uint32_t *least, uint32_t *most, bool here, uint32_t cloud,
+                                  const int32_t cell[AXES]) {
   uint32_t all = __ballot_sync(~0u, here);
   if (all == 0) return;
   uint32_t one = __shfl_sync(~0u, cloud, __ffs(all) - 1);
   bool together = __ballot_sync(~0u, here && cloud != one) == 0;
   for (int axis = 0; axis < AXES; axis++) {
-    uint32_t least = here ? (uint32_t)cell[axis] : UINT32_MAX, most = here ? (uint32_t)cell[axis] : 0;
-    if (together) least = ~cuda_warp_max(~least), most = cuda_warp_max(most);
+    uint32_t low = here ? (uint32_t)cell[axis] : UINT32_MAX, high = here ? (uint32_t)cell[axis] : 0;
+    if (together) low = ~cuda_warp_max(~low), high = cuda_warp_max(high);
     if (!(together ? threadIdx.x % 32 == 0 : here)) continue;
-    uint32_t *at = together ? s.least + one * AXES : s.least + cloud * AXES;
-    if (!s.fixed) atomicMin(at + axis, least);
-    atomicMax(s.most + (at - s.least) + axis, most);
+    uint32_t at = (together ? one : cloud) * AXES + (uint32_t)axis;
+    atomicMin(least + at, low);
+    atomicMax(most + at, high);
   }
 }
 
+// The blocks of a lone cloud each note their cells in shared memory first. With a fixed origin the least cell stays 0.
 static __global__ void __launch_bounds__(BLOCK)
-    cells_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct serial s,
-                 const __grid_constant__ struct level level) {
+    cells_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct serial s) {
+  __shared__ uint32_t least[AXES], most[AXES];
   cuda_wait();
+  bool alone = r.clouds.count == 1;
+  if (threadIdx.x < AXES) least[threadIdx.x] = UINT32_MAX, most[threadIdx.x] = 0;
+  __syncthreads();
   uint64_t point = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   int32_t row = point < r.clouds.num_points ? s.row_of[point] : -1, cell[AXES] = {0, 0, 0};
   uint32_t cloud = 0;
   if (row >= 0) {
     cloud = (uint32_t)cuda_cloud_of_point(r.clouds, (uint32_t)point);
     (void)vx_serial_cell(&s.lattice, r.points + point * r.columns, cell);
-    for (int axis = 0; axis < AXES; axis++) level.grid[(uint64_t)row * AXES + axis] = cell[axis];
+    for (int axis = 0; axis < AXES; axis++) s.cells[(uint64_t)row * AXES + axis] = cell[axis];
     s.cloud_of[row] = (uint16_t)cloud;
   }
-  note_cells(s, row >= 0, cloud, cell);
+  note_cells(alone ? least : s.least, alone ? most : s.most, row >= 0, cloud, cell);
+  __syncthreads();
+  if (alone && threadIdx.x < AXES && least[threadIdx.x] != UINT32_MAX) {
+    atomicMin(&s.least[threadIdx.x], least[threadIdx.x]);
+    atomicMax(&s.most[threadIdx.x], most[threadIdx.x]);
+  }
 }
 
 // One block. Tells the host the largest value in grid_coord. A cloud without rows has no largest cell.
@@ -120,37 +137,31 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- codes ----------------------------------------------------------------------------------------------------------
 
-static __global__ void __launch_bounds__(BLOCK)
-    codes_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level) {
-  cuda_wait();
-  uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
-  if (row >= level.rows) return;
-  int32_t *at = level.grid + (uint64_t)row * AXES;
-  uint32_t cloud = s.cloud_of[row], cell[AXES];
-  for (int axis = 0; axis < AXES; axis++) {
-    cell[axis] = (uint32_t)at[axis] - s.least[cloud * AXES + axis];
-    at[axis] = (int32_t)cell[axis];
-  }
-  for (int32_t k = 0; k < s.num_orders; k++) {
-    bool swap = vx_is_transposed(s.orders[k]);
-    uint32_t x = cell[swap ? 1 : 0], y = cell[swap ? 0 : 1], z = cell[2];
-    uint64_t key = vx_is_hilbert(s.orders[k]) ? vx_hilbert_key(level.depth, x, y, z) : vx_z_key(x, y, z);
-    level.codes[(uint64_t)k * level.rows + row] = (uint64_t)cloud << 3 * level.depth | key;
-  }
-}
-
 // The bits of a code, and of a key that also has its curve.
 static __host__ __device__ inline int code_bits(const struct serial &s, const struct level &level) {
   return 3 * level.depth + s.cloud_bits;
 }
 
+// One thread for each row and curve.
 static __global__ void __launch_bounds__(BLOCK)
-    keys_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level) {
+    codes_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level) {
   cuda_wait();
   uint64_t i = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   if (i >= (uint64_t)level.rows * s.num_orders) return;
-  s.keys[i] = i / level.rows << code_bits(s, level) | level.codes[i];
-  s.ids[i] = (uint32_t)(i % level.rows);
+  uint32_t curve = (uint32_t)(i / level.rows), row = (uint32_t)(i % level.rows);
+  uint32_t cloud = s.cloud_of[row], cell[AXES];
+  for (int axis = 0; axis < AXES; axis++) {
+    cell[axis] = (uint32_t)s.cells[(uint64_t)row * AXES + axis] - s.least[cloud * AXES + axis];
+    if (curve == 0) level.grid[(uint64_t)row * AXES + axis] = (int32_t)cell[axis];
+  }
+  bool swap = vx_is_transposed(s.orders[curve]);
+  uint32_t x = cell[swap ? 1 : 0], y = cell[swap ? 0 : 1], z = cell[2];
+  uint64_t code = vx_is_hilbert(s.orders[curve]) ? vx_hilbert_key(level.depth, x, y, z) : vx_z_key(x, y, z);
+  code |= (uint64_t)cloud << 3 * level.depth;
+  uint64_t key = (uint64_t)curve << code_bits(s, level) | code;
+  level.codes[i] = code;
+  s.keys[i] = s.row_bits > 0 ? key << s.row_bits | row : key;
+  if (s.row_bits == 0) s.ids[i] = row;
 }
 
 static __global__ void __launch_bounds__(BLOCK)
@@ -159,32 +170,39 @@ static __global__ void __launch_bounds__(BLOCK)
   uint64_t i = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   if (i >= (uint64_t)level.rows * s.num_orders) return;
   uint64_t first = i / level.rows * level.rows;
-  s.order[i] = s.sorted_ids[i];
-  s.inverse[first + s.sorted_ids[i]] = (uint32_t)(i - first);
+  uint32_t row = s.row_bits > 0 ? (uint32_t)s.sorted_keys[i] & ((1u << s.row_bits) - 1) : s.sorted_ids[i];
+  s.order[i] = row;
+  s.inverse[first + row] = (uint32_t)(i - first);
 }
 
 // Sorts by at least one bit: without bits to sort by, cub may write no output.
 static cudaError_t sort_keys(const struct cuda_run *run, const struct serial &s, uint64_t count, int bits, void *cub,
                              size_t *bytes) {
+  int end = s.row_bits + (bits > 0 ? bits : 1);
+  if (s.row_bits > 0)
+    return cub::DeviceRadixSort::SortKeys(cub, *bytes, (const uint64_t *)s.keys, s.sorted_keys, (int64_t)count,
+                                          s.row_bits, end, run->stream);
   return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint64_t *)s.keys, s.sorted_keys, (const uint32_t *)s.ids,
-                                         s.sorted_ids, (int64_t)count, 0, bits > 0 ? bits : 1, run->stream);
+                                         s.sorted_ids, (int64_t)count, 0, end, run->stream);
 }
 
+// Makes the codes of the first level, and sorts them.
 static enum vx_status sort_level(const struct cuda_run *run, struct serialize *own, struct error *error) {
   const struct level &level = *own->level;
   uint64_t items = (uint64_t)level.rows * own->s.num_orders;
-  if (items == 0) return VX_OK;
   unsigned blocks = cuda_blocks(items, BLOCK);
   size_t bytes = own->cub_bytes;
-  int bits = code_bits(own->s, level) + vx_bits_for(own->s.num_orders);
-  CUDA_TRY(cuda_launch("keys_kernel", keys_kernel, blocks, BLOCK, 0, run, error, own->s, level));
+  int bits = code_bits(own->s, level) + vx_bits_for(own->s.num_orders), row_bits = vx_bits_for((int32_t)level.rows);
+  if (items == 0) return VX_OK;
+  own->s.row_bits = bits + row_bits < 64 ? row_bits : 0;
+  CUDA_TRY(cuda_launch("codes_kernel", codes_kernel, blocks, BLOCK, 0, run, error, own->s, level));
   CUDA_TRY(cuda_check(sort_keys(run, own->s, items, bits, own->cub, &bytes), "cub::DeviceRadixSort", error));
   return cuda_launch("order_kernel", order_kernel, blocks, BLOCK, 0, run, error, own->s, level);
 }
 
 // ---- count ----------------------------------------------------------------------------------------------------------
 
-// The shift of each stage from the codes of the first level.
+// The shift of each stage from the keys of the first level.
 struct shifts {
   int32_t count;
   int32_t of[VX_MAX_POOLS];
@@ -217,7 +235,7 @@ static enum vx_status count_pools(struct cuda_run *run, const struct serialize *
     int32_t bits = vx_pool_bits(params, shifts.count, depth);
     depth -= bits;
     shift += 3 * bits;
-    shifts.of[shifts.count] = shift;
+    shifts.of[shifts.count] = own->s.row_bits + shift;
   }
   CUDA_TRY(cuda_launch("count_kernel", count_kernel, cuda_blocks(rows, BLOCK), BLOCK, 0, run, error, *run, own->s, rows,
                        shifts));
@@ -270,23 +288,59 @@ static enum vx_status write_level(const struct cuda_run *run, const struct seria
 
 // ---- pool -----------------------------------------------------------------------------------------------------------
 
+static __host__ __device__ inline uint32_t tiles_of(uint32_t rows) { return (rows - 1) / CUDA_TILE + 1; }
+
+// Numbers the new rows along each curve: on the first, by their number. The scans of the curves do not meet.
+static __global__ void __launch_bounds__(SCAN_BLOCK)
+    pool_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level, uint32_t new_rows,
+                int shift) {
+  __shared__ struct scan_shared shared;
+  cuda_wait();
+  uint32_t tiles = tiles_of(level.rows), all = tiles * (uint32_t)s.num_orders;
+  uint32_t ticket = scan_next_tile((uint32_t *)&s.tiles[all], &shared), curve = ticket / tiles, tile = ticket % tiles;
+  const uint32_t *order = s.order + (uint64_t)curve * level.rows;
+  const uint64_t *codes = level.codes + (uint64_t)curve * level.rows;
+  uint64_t begin = (uint64_t)tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS, items[SCAN_ITEMS], before[SCAN_ITEMS];
+  uint64_t last = begin > 0 && begin < level.rows ? codes[order[begin - 1]] >> shift : 0;
+  uint32_t rows[SCAN_ITEMS];
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) {
+    bool here = begin + k < level.rows;
+    rows[k] = here ? order[begin + k] : 0;
+    uint64_t code = here ? codes[rows[k]] >> shift : last;
+    items[k] = here && (begin + k == 0 || code != last);
+    last = code;
+  }
+  (void)scan_items(s.tiles + (uint64_t)curve * tiles, tile, items, before, &shared);
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) {
+    if (begin + k >= level.rows) continue;
+    uint32_t number = (uint32_t)(before[k] + items[k]) - 1;
+    if (items[k] != 0) s.members[(uint64_t)curve * new_rows + number] = rows[k];
+    if (curve > 0) continue;
+    s.cluster[rows[k]] = number;
+    s.ids[begin + k] = (uint32_t)(begin + k);
+  }
+}
+
+// Makes the next level. Clears the states of the scans for the next stage.
 static __global__ void __launch_bounds__(BLOCK)
-    pool_keys_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level, int shift) {
+    next_level_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level from,
+                      const __grid_constant__ struct level to, int bits) {
   cuda_wait();
-  uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
-  if (row >= level.rows) return;
-  s.keys[row] = level.codes[row] >> shift;
-  s.ids[row] = row;
+  uint64_t i = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, words = (uint64_t)tiles_of(from.rows) * s.num_orders + 1;
+  for (uint64_t word = i; word < words; word += (uint64_t)gridDim.x * BLOCK) s.tiles[word] = 0;
+  if (i >= (uint64_t)to.rows * s.num_orders) return;
+  uint64_t curve = i / to.rows, row = s.members[i];
+  uint32_t new_row = s.cluster[row];
+  to.codes[curve * to.rows + new_row] = from.codes[curve * from.rows + row] >> 3 * bits;
+  s.order[i] = new_row;
+  s.inverse[curve * to.rows + new_row] = (uint32_t)(i - curve * to.rows);
+  for (int axis = 0; curve == 0 && axis < AXES; axis++)
+    to.grid[(uint64_t)new_row * AXES + axis] = from.grid[row * AXES + axis] >> bits;
 }
 
-static __global__ void __launch_bounds__(BLOCK) begins_kernel(const __grid_constant__ struct serial s, uint32_t rows) {
-  cuda_wait();
-  uint32_t place = blockIdx.x * BLOCK + threadIdx.x;
-  if (place < rows) s.begins[place] = place == 0 || s.sorted_keys[place] != s.sorted_keys[place - 1];
-}
-
-// One thread per row, and one for the end of indptr. Writes the stage's tensors that have no curve, and the heads, from
-// which heads_kernel makes the next level.
+// One thread per row, and one for the end of indptr. Writes the stage's tensors that have no curve.
 static __global__ void __launch_bounds__(BLOCK)
     clusters_kernel(const __grid_constant__ struct serial s, uint32_t rows, uint32_t new_rows,
                     const __grid_constant__ serial_tensors tensors, uint64_t input_at, uint64_t end_at, uint64_t at) {
@@ -296,43 +350,35 @@ static __global__ void __launch_bounds__(BLOCK)
   int32_t *indptr = tensors.of<int32_t>(VX_POOL_INDPTR), *heads = tensors.of<int32_t>(VX_POOL_HEAD_INDICES);
   if (place == rows && indptr) indptr[end_at + new_rows] = (int32_t)rows;
   if (place >= rows) return;
-  uint32_t row = s.sorted_ids[place], begins = s.begins[place], number = s.before[place] + begins - 1;
+  uint32_t row = s.sorted_ids[place], number = s.sorted_clusters[place];
   if (cluster) cluster[input_at + row] = (int32_t)number;
   if (indices) indices[input_at + place] = (int32_t)row;
-  if (begins == 0) return;
-  s.heads[number] = row;
+  if (place > 0 && s.sorted_clusters[place - 1] == number) return;
   if (indptr) indptr[end_at + number] = (int32_t)place;
   if (heads) heads[at + number] = (int32_t)row;
 }
 
-static __global__ void __launch_bounds__(BLOCK)
-    heads_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level from,
-                 const __grid_constant__ struct level to, int bits) {
-  cuda_wait();
-  uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
-  if (row >= to.rows) return;
-  uint64_t head = s.heads[row];
-  for (int axis = 0; axis < AXES; axis++) to.grid[(uint64_t)row * AXES + axis] = from.grid[head * AXES + axis] >> bits;
-  for (int32_t k = 0; k < s.num_orders; k++)
-    to.codes[(uint64_t)k * to.rows + row] = from.codes[(uint64_t)k * from.rows + head] >> 3 * bits;
+// Sorts rows by their new rows.
+static cudaError_t sort_clusters(const struct cuda_run *run, const struct serial &s, uint64_t rows, int bits, void *cub,
+                                 size_t *bytes) {
+  return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint32_t *)s.cluster, s.sorted_clusters,
+                                         (const uint32_t *)s.ids, s.sorted_ids, (int64_t)rows, 0, bits > 0 ? bits : 1,
+                                         run->stream);
 }
 
-static cudaError_t sum_begins(const struct cuda_run *run, const struct serial &s, uint32_t rows, void *cub,
-                              size_t *bytes) {
-  return cub::DeviceScan::ExclusiveSum(cub, *bytes, s.begins, s.before, (int64_t)rows, run->stream);
-}
-
-// Sorts the rows by their key on the first curve, and numbers the new rows.
-static enum vx_status line_up(const struct cuda_run *run, const struct serialize *own, int bits, struct error *error) {
-  const struct level &level = *own->level;
-  unsigned blocks = cuda_blocks(level.rows, BLOCK);
-  size_t sort_bytes = own->cub_bytes, sum_bytes = own->cub_bytes;
-  if (level.rows == 0) return VX_OK;
-  CUDA_TRY(cuda_launch("pool_keys_kernel", pool_keys_kernel, blocks, BLOCK, 0, run, error, own->s, level, 3 * bits));
-  CUDA_TRY(cuda_check(sort_keys(run, own->s, level.rows, code_bits(own->s, level) - 3 * bits, own->cub, &sort_bytes),
-                      "cub::DeviceRadixSort", error));
-  CUDA_TRY(cuda_launch("begins_kernel", begins_kernel, blocks, BLOCK, 0, run, error, own->s, level.rows));
-  return cuda_check(sum_begins(run, own->s, level.rows, own->cub, &sum_bytes), "cub::DeviceScan", error);
+// Makes the next level, and lines up the rows by their new rows.
+static enum vx_status pool_rows(const struct cuda_run *run, const struct serialize *own, const struct level &to,
+                                int bits, struct error *error) {
+  const struct level &from = *own->level;
+  size_t bytes = own->cub_bytes;
+  if (from.rows == 0) return VX_OK;
+  CUDA_TRY(cuda_launch("pool_kernel", pool_kernel, (uint64_t)tiles_of(from.rows) * own->s.num_orders, SCAN_BLOCK, 0,
+                       run, error, own->s, from, to.rows, 3 * bits));
+  CUDA_TRY(cuda_launch("next_level_kernel", next_level_kernel,
+                       cuda_blocks((uint64_t)to.rows * own->s.num_orders, BLOCK), BLOCK, 0, run, error, own->s, from,
+                       to, bits));
+  return cuda_check(sort_clusters(run, own->s, from.rows, vx_bits_for((int32_t)to.rows), own->cub, &bytes),
+                    "cub::DeviceRadixSort", error);
 }
 
 static enum vx_status run_stage(const struct cuda_run *run, struct serialize *own, int32_t stage, struct error *error) {
@@ -341,16 +387,12 @@ static enum vx_status run_stage(const struct cuda_run *run, struct serialize *ow
   struct level *to = &own->levels[own->level == &own->levels[0]];
   to->rows = (uint32_t)run->job->counts.level_rows[stage];
   to->depth = from.depth - bits;
-  CUDA_TRY(line_up(run, own, bits, error));
+  CUDA_TRY(pool_rows(run, own, *to, bits, error));
   CUDA_TRY(cuda_launch("clusters_kernel", clusters_kernel, cuda_blocks(from.rows + 1, BLOCK), BLOCK, 0, run, error,
                        own->s, from.rows, to->rows, cuda_tensors_of<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE>(run),
                        (uint64_t)own->inputs_done, (uint64_t)own->rows_done + (uint64_t)stage,
                        (uint64_t)own->rows_done));
-  if (to->rows > 0)
-    CUDA_TRY(cuda_launch("heads_kernel", heads_kernel, cuda_blocks(to->rows, BLOCK), BLOCK, 0, run, error, own->s, from,
-                         *to, bits));
   own->level = to;
-  CUDA_TRY(sort_level(run, own, error));
   const struct place place = {VX_POOL_GRID_COORD, VX_POOL_SERIALIZED_CODE, (uint64_t)own->rows_done,
                               (uint64_t)own->pooled};
   CUDA_TRY(write_level(run, own, place, error));
@@ -361,6 +403,10 @@ static enum vx_status run_stage(const struct cuda_run *run, struct serialize *ow
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
+static uint64_t tile_words(const struct serialize *own, uint64_t points) {
+  return (uint64_t)tiles_of((uint32_t)points) * (uint64_t)own->s.num_orders + 1;
+}
+
 // Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points, struct cuda_arena *arena) {
   struct serial *s = &own->s;
@@ -369,6 +415,7 @@ static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points
   take(arena, &s->least, clouds * AXES);
   take(arena, &s->most, clouds * AXES);
   take(arena, &s->counts, VX_MAX_POOLS);
+  take(arena, &s->cells, points * AXES);
   take(arena, &s->cloud_of, points);
   take(arena, &s->keys, items);
   take(arena, &s->sorted_keys, items);
@@ -382,18 +429,22 @@ static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points
     take(arena, &own->levels[i].codes, items);
   }
   if (run->job->params.serialize.num_pools == 0) return;
-  take(arena, &s->begins, points);
-  take(arena, &s->before, points);
-  take(arena, &s->heads, points);
+  take(arena, &s->cluster, points);
+  take(arena, &s->sorted_clusters, points);
+  take(arena, &s->members, items);
+  take(arena, &s->tiles, tile_words(own, points));
 }
 
 static enum vx_status measure_cub(const struct cuda_run *run, struct serialize *own, uint64_t points,
                                   struct error *error) {
-  size_t sum = 0;
-  CUDA_TRY(cuda_check(sort_keys(run, own->s, points * (uint64_t)own->s.num_orders, 64, NULL, &own->cub_bytes),
-                      "cub::DeviceRadixSort", error));
-  CUDA_TRY(cuda_check(sum_begins(run, own->s, (uint32_t)points, NULL, &sum), "cub::DeviceScan", error));
-  own->cub_bytes = own->cub_bytes > sum ? own->cub_bytes : sum;
+  uint64_t items = points * (uint64_t)own->s.num_orders;
+  struct serial with_rows = own->s;
+  size_t other = 0, clusters = 0;
+  with_rows.row_bits = 1;
+  CUDA_TRY(cuda_check(sort_keys(run, own->s, items, 64, NULL, &own->cub_bytes), "cub::DeviceRadixSort", error));
+  CUDA_TRY(cuda_check(sort_keys(run, with_rows, items, 63, NULL, &other), "cub::DeviceRadixSort", error));
+  CUDA_TRY(cuda_check(sort_clusters(run, own->s, points, 32, NULL, &clusters), "cub::DeviceRadixSort", error));
+  own->cub_bytes = max(own->cub_bytes, max(other, clusters));
   return VX_OK;
 }
 
@@ -413,6 +464,8 @@ static enum vx_status prepare(struct cuda_run *run, struct serialize *own, struc
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->scratch, measured.used, error));
   arena.memory = run->lane->scratch.memory;
   lay_out(run, own, points, &arena);
+  if (own->s.tiles)
+    CUDA_CALL(cudaMemsetAsync(own->s.tiles, 0, tile_words(own, points) * sizeof *own->s.tiles, run->stream), error);
   return cuda_prepare_control(run, error);
 }
 
@@ -431,8 +484,7 @@ static enum vx_status find_cells(struct cuda_run *run, struct serialize *own, st
   struct vx_job *job = run->job;
   unsigned blocks = cuda_blocks(run->clouds.num_points, BLOCK);
   CUDA_TRY(cuda_launch("begin_kernel", begin_kernel, 1, BLOCK, 0, run, error, *run, own->s));
-  CUDA_TRY(
-      cuda_launch("cells_kernel", cells_kernel, blocks, BLOCK, 0, run, error, chain->rows, own->s, own->levels[0]));
+  CUDA_TRY(cuda_launch("cells_kernel", cells_kernel, blocks, BLOCK, 0, run, error, chain->rows, own->s));
   CUDA_TRY(cuda_launch("most_kernel", most_kernel, 1, BLOCK, 0, run, error, *run, own->s));
   CUDA_TRY(cuda_read_counters(run, run->sequence, error));
   cuda_read_chain(run->lane);
@@ -442,14 +494,6 @@ static enum vx_status find_cells(struct cuda_run *run, struct serialize *own, st
   CUDA_TRY(vx_serial_depth(&job->params.serialize, (int32_t)run->lane->status->sparse[0], &own->level->depth, error));
   job->counts.depth = own->level->depth;
   return VX_OK;
-}
-
-static enum vx_status order_points(struct cuda_run *run, struct serialize *own, struct error *error) {
-  if (own->level->rows > 0)
-    CUDA_TRY(cuda_launch("codes_kernel", codes_kernel, cuda_blocks(own->level->rows, BLOCK), BLOCK, 0, run, error,
-                         own->s, *own->level));
-  CUDA_TRY(sort_level(run, own, error));
-  return count_pools(run, own, error);
 }
 
 static enum vx_status write_tensors(struct cuda_run *run, struct serialize *own, struct error *error) {
@@ -477,6 +521,7 @@ enum vx_status cuda_serialize(struct cuda_run *run, struct error *error) {
   run->gathers = VX_STAGE_SERIALIZE;
   CUDA_TRY(prepare(run, &own, error));
   CUDA_TRY(find_cells(run, &own, error));
-  CUDA_TRY(order_points(run, &own, error));
+  CUDA_TRY(sort_level(run, &own, error));
+  CUDA_TRY(count_pools(run, &own, error));
   return run->tensors == 0 ? cuda_clean(run, error) : write_tensors(run, &own, error);
 }

@@ -26,6 +26,14 @@ struct DeviceRadixSort {
     }
     return cudaSuccess;
   }
+
+  template <typename key, typename number>
+  static cudaError_t SortKeys(void *temporary, size_t &bytes, const key *keys, key *sorted_keys, number count,
+                              int begin, int end, cudaStream_t stream) {
+    std::vector<char> nothing(temporary == NULL ? 0 : (size_t)count);
+    return SortPairs(temporary, bytes, keys, sorted_keys, (const char *)nothing.data(), nothing.data(), count, begin,
+                     end, stream);
+  }
 };
 
 }  // namespace cub
