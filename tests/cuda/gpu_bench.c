@@ -7,8 +7,6 @@
 // Times are medians of N rounds (200) after a warm-up. The frames alternate, each in its own memory.
 //   device   from the first kernel to the finished tensors, with points and tensors in device memory; the other
 //            libraries were measured in the same way
-//   ahead    the same, if the kernels are enqueued before the first can start: without the time that the host takes to
-//            launch them
 //   floor    a copy of points and tensors within device memory
 //   in       until the last point has arrived on the device; most points are in their cells by then
 //   voxel.   then the steps and the voxelization
@@ -29,12 +27,11 @@
 #include "api/query.h"
 #include "api/steps/steps.h"
 #include "kernels/backends.h"
-#include "tests/cuda/hold.h"
 #include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
 #include "tests/support/jobs.h"
 
-enum { MAX_FRAMES = 4, MAX_REPEAT = 5000, WARM_UP = 30, HOLD_US = 150 };
+enum { MAX_FRAMES = 4, MAX_REPEAT = 5000, WARM_UP = 30 };
 static const double device_bytes_per_us = 4.25e6;  // a device copy on an H200, counting reads and writes
 
 // The other libraries were measured on an H200 with KITTI raw frames. Their results vary from run to run, except those
@@ -74,10 +71,12 @@ static const struct work {
     {"+ statistical", BEFORE("statistical_outlier&statistical_outlier.mean_k=20&statistical_outlier.std_mul=2"), RAW,
      "", 0, 0},
     {"+ ring, move, thin", BEFORE("ring_outlier,transform,downsample&" RINGS "&" MOVE "&" THIN), RAW, "", 0, 45},
-    {"+ one move", BEFORE("transform&" MOVE), RAW, "", 0, 0},
     {"cylinder", "preset=semantickitti_cylinder3d", RAW, "", 0, 0},
-    {"the same, cartesian", "preset=semantickitti_cylinder3d&coordinates=xyz&point_cloud_range=-50,-50,-4,50,50,2", RAW,
-     "", 0, 0},
+    {"the same, x y z",
+     "num_features=4&point_cloud_range=-50,-50,-4,50,50,2&voxel_size=0.2,0.28,0.2&max_points_per_voxel=0&"
+     "max_voxels=5529600&feature=mean&order=key&"
+     "outputs=voxel_coords,voxel_num_points,voxel_features,point_voxel_ids",
+     RAW, "", 0, 0},
     {"range image", "range_image?preset=semantickitti_rangenet", RAW, "", 0, 10},
     {"range image by rings", "range_image?preset=semantickitti_rangenet&rows=ring&ring=kitti", RAW, "", 0, 0},
     {"serialize, four orders", "serialize?num_features=4&voxel_size=0.05", RAW, "", 0, 0},
@@ -202,23 +201,15 @@ static struct vx_job job_of(struct gpu *gpu, const struct vx_job *asked, const v
   return job;
 }
 
-// Where the points are, and whether the kernels are enqueued before the first can start.
-enum place { ON_HOST, ON_DEVICE, ON_DEVICE_AHEAD };
-
 static bool time_rounds(struct gpu *gpu, const struct work *work, const struct vx_job *asked,
-                        const struct frame *frames, int num_frames, enum place place, int repeat, struct times *times) {
+                        const struct frame *frames, int num_frames, bool resident, int repeat, struct times *times) {
   enum { IN, VOXELIZE, FEATURES, DEVICE, OUT, WHOLE, COLUMNS };
   static double us[COLUMNS][MAX_REPEAT];
   struct error error = {0};
-  bool resident = place != ON_HOST;
   *times = (struct times){.voxels = 0};
   for (int i = -WARM_UP; i < repeat; i++) {
     const struct frame *frame = &frames[(i + WARM_UP) % num_frames];
     struct vx_job job = job_of(gpu, asked, resident ? frame->resident : frame->points, &frame->rows, &times->voxels);
-    if (place == ON_DEVICE_AHEAD && !hold_gpu(HOLD_US)) {
-      fprintf(stderr, "gpu-bench: the GPU cannot be held\n");
-      return false;
-    }
     double begin = timing_now_us();
     if (gpu->backend->run(gpu->lane, &job, &error) != VX_OK) {
       fprintf(stderr, "gpu-bench: %s\n", error.text);
@@ -243,9 +234,7 @@ static bool time_rounds(struct gpu *gpu, const struct work *work, const struct v
   times->out_us = timing_median(us[OUT], repeat);
   times->whole_us = timing_median(us[WHOLE], repeat);
   struct samples_limit limit = {work->target_us, "target"};
-  if (place == ON_DEVICE_AHEAD)
-    samples_note(us[DEVICE], repeat, "us", (struct samples_limit){0}, "%s on %s, ahead", work->name, work->frames[0]);
-  else if (resident)
+  if (resident)
     samples_note(us[DEVICE], repeat, "us", limit, "%s on %s, device", work->name, work->frames[0]);
   else
     samples_note(us[WHOLE], repeat, "us", (struct samples_limit){0}, "%s on %s, whole", work->name, work->frames[0]);
@@ -257,17 +246,16 @@ static double rate(double bytes, double us) { return us > 0 ? bytes / us / 1e3 :
 // Measures one work over its frames, as a row of the table.
 static bool measure(struct gpu *gpu, const struct work *work, const struct vx_job *asked, const struct frame *frames,
                     int num_frames, int repeat) {
-  struct times resident, ahead, times;
-  if (!time_rounds(gpu, work, asked, frames, num_frames, ON_DEVICE, repeat, &resident) ||
-      !time_rounds(gpu, work, asked, frames, num_frames, ON_DEVICE_AHEAD, repeat, &ahead) ||
-      !time_rounds(gpu, work, asked, frames, num_frames, ON_HOST, repeat, &times))
+  struct times resident, times;
+  if (!time_rounds(gpu, work, asked, frames, num_frames, true, repeat, &resident) ||
+      !time_rounds(gpu, work, asked, frames, num_frames, false, repeat, &times))
     return false;
   char target[16] = "", rival[64] = "";
   if (work->target_us > 0) snprintf(target, sizeof target, "%.0f", work->target_us);
   if (work->rival_us > 0)
     snprintf(rival, sizeof rival, "%s %.0f (%.1fx)", work->rival, work->rival_us, work->rival_us / resident.device_us);
-  printf("%-21s %-17s %6d %6d | %6.1f %6.1f %6s %5.1f | %6.1f %5.1f %6.1f %6.1f %6.1f %5.1f %6.1f | %s\n", work->name,
-         work->frames[0], frames->rows, times.voxels, resident.device_us, ahead.device_us, target,
+  printf("%-21s %-17s %6d %6d | %6.1f %6s %5.1f | %6.1f %5.1f %6.1f %6.1f %6.1f %5.1f %6.1f | %s\n", work->name,
+         work->frames[0], frames->rows, times.voxels, resident.device_us, target,
          (times.in_bytes + times.out_bytes) / device_bytes_per_us, times.in_us, rate(times.in_bytes, times.in_us),
          times.voxelize_us, times.features_us, times.out_us, rate(times.out_bytes, times.out_us), times.whole_us,
          rival);
@@ -300,9 +288,8 @@ static bool print_table(struct gpu *gpu, const char *directory, int repeat) {
   struct vx_description description;
   gpu->backend->describe(gpu->device, &description);
   printf("%s, medians of %d, us\n", description.name, repeat);
-  printf("%-21s %-17s %6s %6s | %6s %6s %6s %5s | %6s %5s %6s %6s %6s %5s %6s | %s\n", "work", "scan", "points",
-         "voxels", "device", "ahead", "target", "floor", "in", "GB/s", "voxel.", "feat.", "out", "GB/s", "whole",
-         "rival (times slower)");
+  printf("%-21s %-17s %6s %6s | %6s %6s %5s | %6s %5s %6s %6s %6s %5s %6s | %s\n", "work", "scan", "points", "voxels",
+         "device", "target", "floor", "in", "GB/s", "voxel.", "feat.", "out", "GB/s", "whole", "rival (times slower)");
   bool good = true;
   for (size_t i = 0; i < sizeof works / sizeof *works; i++) good = bench(gpu, &works[i], directory, repeat) && good;
   return good;
