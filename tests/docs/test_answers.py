@@ -161,7 +161,7 @@ class Answers(OneDaemonCase):
                 name = "style.css" if endpoint["path"] == "/ui/*" else "kitti_second"
                 method = "HEAD" if endpoint["path"].endswith("/events") else "GET"  # events do not end
                 reply = self.daemon.request(method, endpoint["path"].replace("*", name))
-                if endpoint["path"] == "/v2/cudasharedmemory/region/*/status":  # there is no GPU memory here
+                if "cudasharedmemory/region" in endpoint["path"]:  # without a GPU there is no such region
                     self.assertEqual(reply.status, 404)
                     continue
                 self.assertEqual(reply.status, 200)
