@@ -331,9 +331,11 @@ static struct outcome run_means(void) {
 static void run_sparse(const struct outcome *voxels, struct vx_sparse_result *result) {
   struct vx_stop stop = {0};
   const struct vx_job job = {.stop = &stop};
-  const struct vx_sparse_rows rows = {CLOUDS, (int32_t)voxels->layout.shape[VX_VOXEL_COORDS].dims[0],
-                                      tensor(voxels, VX_VOXEL_COORDS), tensor(voxels, VX_VOXEL_FEATURES),
-                                      VX_MAX_SPARSE_ROWS};
+  const struct vx_sparse_rows rows = {.num_clouds = CLOUDS,
+                                      .num_rows = (int32_t)voxels->layout.shape[VX_VOXEL_COORDS].dims[0],
+                                      .coords = tensor(voxels, VX_VOXEL_COORDS),
+                                      .features = tensor(voxels, VX_VOXEL_FEATURES),
+                                      .max_rows = VX_MAX_SPARSE_ROWS};
   struct error error;
   if (cpu_sparse(lane, &job, &detector.backbone, &rows, cpu_convolve_here(), result, &error) != VX_OK)
     fail_msg("%s", error.text);
