@@ -6,7 +6,7 @@
 bool look_note(void *ctx, uint64_t at, size_t bytes, char *out) {
   struct look_sample *sample = ctx;
   const struct vx_piece *last = sample->count ? &sample->piece[sample->count - 1] : NULL;
-  size_t to = last ? (size_t)last->to + (last->bytes + 3) / 4 * 4 : 0;
+  size_t to = last ? last->to + ((size_t)last->bytes + 3) / 4 * 4 : 0;
   if (sample->count == VX_MAX_PIECES || to > LOOK_BYTES || bytes > LOOK_BYTES - to) return false;
   sample->piece[sample->count++] = (struct vx_piece){at, (uint32_t)to, (uint32_t)bytes};
   memset(out, 0, bytes);

@@ -81,7 +81,7 @@ static void load(struct column *column, int64_t first, int count, uint32_t *bits
     case VX_UINT32: CONVERT((uint32_t)bits[i], type);                                                                  \
     case VX_FLOAT16: CONVERT(vx_half_to_float((uint16_t)bits[i]), type);                                               \
     case VX_FLOAT32: CONVERT(vx_bits_float(bits[i]), type);                                                            \
-    case VX_INT64: break; /* not a type of points */                                                                   \
+    case VX_INT64: memset(out, 0, BLOCK * sizeof *out); break; /* not a type of points */                              \
   }
 
 // The numbers of a block. Without a scale the factor is 1, which changes nothing.
