@@ -193,8 +193,8 @@ struct vx_caller {
   // returns that status. The job's counts and row_counts are filled before the call.
   //
   // If the backend can pin and the job has rows, the memory may come from host_pin, or from block_open of the lane's
-  // device, with any alignment: for the whole block, with the job's `pinned` set, or for single tensors, with its
-  // `output_ptrs` set. An operation that needs a detector leaves `output_ptrs` NULL.
+  // device, with any alignment. The call then sets the job's `pinned` if the whole block lies in such memory, or its
+  // `output_ptrs` if single tensors do. An operation that needs a detector leaves `output_ptrs` NULL.
   enum vx_status (*output)(void *ctx, const struct vx_layout *layout, void **block, struct error *error);
   // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. The lane frees the excess before the run
   // returns. If the answer is false, the lane asks for the least that it needs. If that is refused too, the run returns

@@ -18,7 +18,7 @@
 #include "kernels/stop.h"
 
 struct json_document {
-  json_t *root;  // keeps no reference to the document or its values
+  json_t *root;  // callers keep no reference to it or to its values
   char *memory;  // [size], NULL if the document is closed
   size_t size, used;
 };

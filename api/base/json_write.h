@@ -1,6 +1,6 @@
 // Writes JSON into a text builder. The writer puts the commas, quotes and escapes.
 //
-// json_printf takes a part of a document in the form in which it will appear. One call may close what another call
+// The format of json_printf looks like the part of a document that it writes. One call may close what another call
 // opened. The text keeps the writer's state, so the writer allocates nothing. The same calls can also measure a
 // document. Any thread.
 #ifndef VOXELD_JSON_WRITE_H

@@ -264,7 +264,7 @@ static bool open_stream(struct head *head, const struct compressed *compressed, 
   return true;
 }
 
-// A blob says its fields itself. No points may be no blob at all.
+// A blob names its own fields. A message without points may have no blob.
 static bool open_blob(const struct head *head, const struct span *data, struct cloud_file *file, struct error *error) {
   int64_t width, height;
   take_stamp(head, file);

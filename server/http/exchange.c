@@ -128,9 +128,9 @@ static enum MHD_Result submit(struct request *request) {
   return MHD_YES;
 }
 
-// Continues a request that the gate has let go. The library may also call while the request still waits, with the chunk
-// after the chunk with which the request reached the gate. Such a call takes no bytes and does not end the request,
-// because a waiting request belongs to the gate.
+// Continues a request that the gate has let go. The library may also call while the request still waits, with the next
+// chunk of the body. Such a call takes no bytes and does not end the request, because a waiting request belongs to the
+// gate.
 static enum MHD_Result resume(struct request *request, const char *method, const char *path, const char *data,
                               size_t *size) {
   if (is_suspended(request)) return MHD_YES;

@@ -59,9 +59,8 @@ void placement_note_used(struct placement *placement, int64_t used) {
   atomic_store(&placement->used, used > before ? used : before);
 }
 
-// Estimated wait until busy GPUs have finished their jobs and the work ahead. The work ahead is all work before the
-// client's last job: if the last job would end sooner on the CPU, moving the client's first job there ends all of its
-// jobs sooner.
+// Estimated wait until busy GPUs have finished their jobs and the work ahead: all waiting work before the client's last
+// job. If the last job would end sooner on the CPU, all jobs of the client end sooner once its first job moves there.
 static int64_t wait_ns(const struct placement *placement, const struct placement_cost *cost, double ahead) {
   int64_t lanes = atomic_load(&placement->at_work[TARGET_GPU]);
   int64_t ahead_ns = (int64_t)(ahead * (double)placement->waiting_ns) - cost->ns[TARGET_GPU];

@@ -158,9 +158,9 @@ static bool could_make_room(const struct need *need) {
 
 // ---- reserving ------------------------------------------------------------------------------------------------------
 
-// While half of the memory is in use, an upload gets 64 times the bytes that have arrived. If that is more than an
-// eighth of the body, the upload gets memory for the whole body, because a growing buffer needs the old and the new
-// memory at once.
+// While more than half of the memory is in use, an upload gets 64 times the bytes that have arrived. If that is more
+// than an eighth of the body, the upload gets memory for the whole body, because a growing buffer needs the old and the
+// new memory at once.
 enum { MEMORY_PER_BYTE = 64, LARGEST_STEP = 8 };
 
 // An upload with its job, and the number of bytes that had arrived before the latest bytes.

@@ -9,8 +9,8 @@
 //   known yet,
 // - an upload that its I/O thread writes to or has paused.
 // An upload that has received nothing loses only its reservation, and reserves again with its first bytes. Any other
-// preempted upload is refused. A job owns the reservation of a whole body, and nobody preempts it. While half of the
-// memory is in use, an upload gets memory in a few steps, as its bytes arrive.
+// preempted upload is refused. A job owns the reservation of a whole body, and nobody preempts it. While more than half
+// of the memory is in use, an upload gets memory in a few steps, as its bytes arrive.
 //
 // The upload is a part of its connection's peer (net/peer.h), whose phase says who may access the reservation. The I/O
 // thread of the connection calls the functions upload_*. Any thread calls uploads_make_room, which preempts uploads

@@ -16,7 +16,7 @@ from .errors import BadAnswer
 HEADER = "Content-Encoding"
 GZIP, ZSTD = "gzip", "zstd"
 GZIP_BITS = 16 + zlib.MAX_WBITS
-PIECE = 1 << 14  # bytes of an answer that are decoded at a time: at most a few hundred megabytes come of them
+PIECE = 1 << 14  # bytes of an answer to decode at a time; they become at most a few hundred megabytes
 MODULES = ("compression.zstd", "zstandard")  # Python 3.14's own, or the package from PyPI
 
 

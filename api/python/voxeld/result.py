@@ -19,8 +19,8 @@ Own = TypeVar("Own", bound="Result")
 class Result(Mapping[str, "NDArray[Any]"]):
     """The tensors, as a mapping: result["voxel_coords"]. The result of each operation also has them as attributes:
     result.voxel_coords. All are writable views of one buffer, which holds the whole answer. Copy a tensor to keep it
-    without the others. With `out` they are CudaTensors instead of numpy arrays. A result may stand in a `with`: at its
-    end it drops its tensors.
+    without the others. With `out` they are CudaTensors instead of numpy arrays. In a `with` statement the result drops
+    its tensors at the end of the block.
 
     tensors   the same as a dict
     metadata  what the service says of the request: parameters, counts, batch, warnings, timing
@@ -72,7 +72,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
     @property
     def fate_names(self) -> List[str]:
-        """What the numbers of the tensor point_fates mean. The answer has it if it has that tensor."""
+        """The names of the fates, by their numbers in the tensor point_fates. Only an answer with it has them."""
         return self._told("fate_names", list)
 
     @property

@@ -14,7 +14,7 @@
 
 enum { BLOCK = 256 };  // rows whose codes are made together
 
-// The rows of a level. Arrays with a curve in front have the stride `most` of struct serialize.
+// The rows of a level. Each array has room for the rows of level 0 (`most` of struct serialize).
 struct level {
   int32_t rows, depth;
   int32_t *grid;              // [rows, 3]
@@ -137,8 +137,8 @@ static void keys_of_block(int32_t curve, int32_t depth, const int32_t *grid, int
     for (int32_t i = 0; i < BLOCK; i++) keys[i] = vx_z_key(x[i], y[i], z[i]);
 }
 
-// Makes the codes of `count` rows from `first` on, given their keys. `*cloud` is at most the cloud of row `first`, and
-// `*end` is the row after that cloud; both move on to the last row's cloud.
+// Makes the codes of `count` rows from `first` on, given their keys. Before, `*cloud` is the cloud of row `first` or an
+// earlier cloud, and `*end` is the row after the last row of `*cloud`. Both move on to the cloud of the last row.
 static void put_codes(const struct serialize *own, const uint64_t *keys, int32_t first, int32_t count, int32_t *cloud,
                       int32_t *end, int64_t *codes) {
   for (int32_t i = 0; i < count; i++) {

@@ -59,7 +59,7 @@ static void fill_parts(struct cuda_found *found, struct cuda_found_parts *parts)
   found->kept = suppression->kept;
 }
 
-// num_found uses the words that are another operation's tiles. They are zero when a job begins.
+// num_found lies in control->tiles, which other operations use for scans, and which is zero when a job begins.
 enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms, struct cuda_found *found,
                                   struct cuda_found_parts *parts, struct error *error) {
   struct cuda_arena measured = {}, arena = {};

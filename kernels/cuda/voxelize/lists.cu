@@ -5,7 +5,8 @@
 // A thread sorts a tiny list in its registers. A warp sorts a longer list in its registers. A block sorts a
 // still longer list: its warps sort parts, which are then merged in shared memory. A list too long for shared memory is
 // left unsorted. The host learns the length of the longest list, and then sorts all points by cell (cuda_sort_lists).
-// In a step nobody waits for that length, so a block makes such a list again by a search through all points.
+// For the step `downsample` the host does not wait for that length: a block makes such a list again, in order, by a
+// search through all points.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"

@@ -14,7 +14,7 @@ OPERATIONS: Dict[str, str] = {
     "voxelize": "make voxels of each scan",
     "fps": "choose farthest point samples of each scan",
     "range_image": "make a range image of each scan",
-    "points": "take points through steps, or to rows of float32",
+    "points": "apply steps to the points of each scan, or only convert them to rows of float32",
     "transform": "move, crop and cut the points of each scan",
     DETECT: "find boxes in each scan",
     "backbone": "make features of each scan by a model's sparse backbone",

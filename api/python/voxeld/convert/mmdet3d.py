@@ -28,7 +28,7 @@ from .state import ConvertError, State
 
 PREFIXES = {"VoxelNet": "", "MVXFasterRCNN": "pts_", "CenterPoint": "pts_"}  # the beginning of the parts' names
 ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "reg", "dir_cls_preds": "dir_cls"}
-ENCODERS = {  # of voxels -> middle encoders
+ENCODERS = {  # the encoders of voxels, and the middle encoder that each needs
     "PillarFeatureNet": "PointPillarsScatter",
     "HardVFE": "PointPillarsScatter",
     "HardSimpleVFE": "SparseEncoder",
@@ -38,9 +38,9 @@ PARTS = {
     "neck": ("SECONDFPN",),
     "bbox_head": ("Anchor3DHead", "CenterHead"),
 }
-CHANNELS = [[16], [32, 32, 32], [64, 64, 64], [64, 64, 64]]  # of a SparseEncoder without them
+CHANNELS = [[16], [32, 32, 32], [64, 64, 64], [64, 64, 64]]  # the defaults of a SparseEncoder
 PADDINGS: List[List[Any]] = [[1], [1, 1, 1], [1, 1, 1], [[0, 1, 1], 1, 1]]
-ENCODER_SIZE, ENCODER_RANGE = (0.2, 0.2, 4), (0, -40, -3, 70.4, 40, 1)  # of an encoder without them
+ENCODER_SIZE, ENCODER_RANGE = (0.2, 0.2, 4), (0, -40, -3, 70.4, 40, 1)  # the defaults of an encoder
 MMCV_EPS = 1e-5  # of a norm_cfg without eps
 ALIGNED = {"AlignedAnchor3DRangeGenerator": "yes", "Anchor3DRangeGenerator": "no"}
 
@@ -97,7 +97,8 @@ def _sparse(model: Config, voxels: Voxels, prefix: str) -> Tuple[None, StemOf]:
 
 
 def sparse_parts(encoder: Config) -> List[backbone.Part]:
-    """The parts of a SparseEncoder. Modules begin a level with a layer that lowers it; blocks end the level before."""
+    """The parts of a SparseEncoder. With conv_module, the strided layer between two levels is the first of the later
+    level; with basicblock, it is the last of the earlier level."""
     widths = encoder.lists("encoder_channels") if "encoder_channels" in encoder else CHANNELS
     paddings = encoder.lists("encoder_paddings") if "encoder_paddings" in encoder else PADDINGS
     if [len(own) for own in widths] != [len(own) for own in paddings]:
@@ -172,7 +173,7 @@ def points(config: Config) -> Points:
 
 
 def _rows(encoder: Config, inputs: int, voxels: Voxels) -> List[int]:
-    pillars = encoder.text("type") == "PillarFeatureNet"  # the others have nothing by default
+    pillars = encoder.text("type") == "PillarFeatureNet"  # other encoders have no offsets by default
     if encoder.get("with_voxel_center", pillars):
         encoder.agree("voxel_size", voxels.size, default=ENCODER_SIZE)
         encoder.agree("point_cloud_range", voxels.bounds, default=ENCODER_RANGE)
@@ -321,7 +322,7 @@ def _center_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
 
 
 def _score_threshold(coder: Config, test: Config) -> float:
-    """The box coder compares scores, and so does the suppression of rotated boxes."""
+    """The box coder has a threshold of scores, and so has the suppression of rotated boxes."""
     threshold = coder.number("score_threshold") if coder.get("score_threshold", None) is not None else 0
     if test.get("nms_type", "") == "rotate" and test.number("score_threshold", 0) > threshold:
         raise ConvertError(
