@@ -1,12 +1,12 @@
 """`max_age_ms`: points that are older when a worker opens them are not computed, and a sweep is kept all the same. The
 only worker for long jobs runs a sampling for as long as a test wants."""
 
+import importlib.util
 import time
 import unittest
 
 import numpy as np
 
-from bags import Robot
 from client import counters
 from test_latest import BODY, JSON, SHORT, Held, infer_body
 
@@ -15,6 +15,8 @@ CLOUD = SHORT.replace("num_features=3", "format=pointcloud2&fields=x,y,z")
 
 
 def cloud(measured, count=20):
+    from bags import Robot  # needs rosbags
+
     robot = Robot()
     points = np.random.default_rng(count).random((count, 3), np.float32).view(XYZ)[:, 0]
     return robot.bytes_of(robot.cloud(points, int(measured * 1e9)))
@@ -51,6 +53,7 @@ class MaxAge(Held):
         after = counters(self.daemon, "voxeld_refusals_total")
         self.assertEqual(after['reason="too-old"'] - refused['reason="too-old"'], 1)
 
+    @unittest.skipUnless(importlib.util.find_spec("rosbags"), "rosbags, which makes the messages, is not installed")
     def test_by_the_stamp_of_a_message(self):
         path = CLOUD + "&max_age_ms=2000"
         self.assertEqual(self.warnings(self.daemon.post(path, cloud(time.time()), JSON)), {})

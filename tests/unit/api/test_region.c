@@ -127,8 +127,7 @@ static void handles_are_read(void **state) {
   struct region_terms terms;
   static const char *const good[] = {
       DIGITS "w==", DIGITS "w", DIGITS "w==\\n",
-      "AAEC \\r\\n"
-      "AwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw=="};
+      "AAEC \\r\\nAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw=="};
   char json[512], text[512];
   for (size_t g = 0; g < sizeof good / sizeof *good; g++) {
     snprintf(json, sizeof json, HANDLE("%s") ",\"device_id\":3,\"offset\":7}", good[g]);

@@ -210,10 +210,22 @@ static void a_path_may_have_two_methods(void **state) {
 
 static void data_kept_for_clients_has_its_own_paths(void **state) {
   (void)state;
-  static const enum endpoint kept[] = {
-      ENDPOINT_STREAMS,           ENDPOINT_STREAM, ENDPOINT_STREAM_DELETE,     ENDPOINT_STREAM_LAST,
-      ENDPOINT_STREAM_EVENTS,     ENDPOINT_EVENTS, ENDPOINT_REGIONS,           ENDPOINT_REGION_REGISTER,
-      ENDPOINT_REGION_UNREGISTER, ENDPOINT_REGION, ENDPOINT_REGIONS_UNREGISTER};
+  static const enum endpoint kept[] = {ENDPOINT_STREAMS,
+                                       ENDPOINT_STREAM,
+                                       ENDPOINT_STREAM_DELETE,
+                                       ENDPOINT_STREAM_LAST,
+                                       ENDPOINT_STREAM_EVENTS,
+                                       ENDPOINT_EVENTS,
+                                       ENDPOINT_REGIONS,
+                                       ENDPOINT_REGION,
+                                       ENDPOINT_REGION_REGISTER,
+                                       ENDPOINT_REGION_UNREGISTER,
+                                       ENDPOINT_REGIONS_UNREGISTER,
+                                       ENDPOINT_CUDA_REGIONS,
+                                       ENDPOINT_CUDA_REGION,
+                                       ENDPOINT_CUDA_REGION_REGISTER,
+                                       ENDPOINT_CUDA_REGION_UNREGISTER,
+                                       ENDPOINT_CUDA_REGIONS_UNREGISTER};
   for (int i = 0; i <= ENDPOINT_UNKNOWN; i++) {
     bool listed = false;
     for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) listed = listed || kept[k] == (enum endpoint)i;

@@ -430,7 +430,7 @@ static int opened_blocks[2];
 static enum vx_status open_block(struct vx_device *device, const void *handle, struct vx_block *block,
                                  struct error *why) {
   (void)device;
-  int number = *(const char *)handle;
+  int number = *(const unsigned char *)handle;
   if (number > 1) return vx_refuse(why, "there is no such block");
   opened_blocks[number]++;
   *block = (struct vx_block){block_bytes[number], SIZE};
