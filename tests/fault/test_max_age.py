@@ -10,13 +10,15 @@ import numpy as np
 from client import counters
 from test_latest import BODY, JSON, SHORT, Held, infer_body
 
+ROSBAGS = importlib.util.find_spec("rosbags")
+if ROSBAGS:
+    from bags import Robot
+
 XYZ = np.dtype([(name, "<f4") for name in "xyz"])
 CLOUD = SHORT.replace("num_features=3", "format=pointcloud2&fields=x,y,z")
 
 
 def cloud(measured, count=20):
-    from bags import Robot  # needs rosbags
-
     robot = Robot()
     points = np.random.default_rng(count).random((count, 3), np.float32).view(XYZ)[:, 0]
     return robot.bytes_of(robot.cloud(points, int(measured * 1e9)))
@@ -53,7 +55,7 @@ class MaxAge(Held):
         after = counters(self.daemon, "voxeld_refusals_total")
         self.assertEqual(after['reason="too-old"'] - refused['reason="too-old"'], 1)
 
-    @unittest.skipUnless(importlib.util.find_spec("rosbags"), "rosbags, which makes the messages, is not installed")
+    @unittest.skipUnless(ROSBAGS, "rosbags, which makes the messages, is not installed")
     def test_by_the_stamp_of_a_message(self):
         path = CLOUD + "&max_age_ms=2000"
         self.assertEqual(self.warnings(self.daemon.post(path, cloud(time.time()), JSON)), {})
