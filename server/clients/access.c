@@ -46,6 +46,15 @@ bool access_reload_tokens(struct access *access, const struct options *options, 
   return true;
 }
 
+// The name of a token has no colon, unlike that of a certificate's user.
+bool access_knows(struct access *access, const char *user) {
+  if (!user[0] || strchr(user, ':') || !access->takes_tokens) return true;
+  pthread_rwlock_rdlock(&access->lock);
+  bool known = tokens_have_name(access->tokens, user);
+  pthread_rwlock_unlock(&access->lock);
+  return known;
+}
+
 bool access_may_expose(const struct access *access) {
   return access->anonymous || access->takes_tokens || access->tls.asks_clients;
 }

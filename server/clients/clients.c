@@ -21,10 +21,17 @@ void clients_destroy(struct clients *clients) {
 
 // ---- names ----------------------------------------------------------------------------------------------------------
 
+static const char of_user[] = "user:";
+
+const char *client_user(const struct client *client) {
+  size_t length = strlen(of_user);
+  return strncmp(client->name, of_user, length) == 0 ? client->name + length : "";
+}
+
 static void write_name(char *name, size_t size, const char *user, const char *address) {
   unsigned char bytes[16];
   if (user[0]) {
-    snprintf(name, size, "user:%s", user);
+    snprintf(name, size, "%s%s", of_user, user);
   } else if (inet_pton(AF_INET6, address, bytes) == 1) {
     snprintf(name, size, "%02x%02x:%02x%02x:%02x%02x:%02x%02x::/64", bytes[0], bytes[1], bytes[2], bytes[3], bytes[4],
              bytes[5], bytes[6], bytes[7]);

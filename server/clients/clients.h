@@ -99,6 +99,8 @@ void clients_destroy(struct clients *clients);
 // The client of `user` or, if that is "", of `address`. NULL if all clients are taken. clients_leave releases it.
 struct client *clients_join(struct clients *clients, const char *user, const char *address);
 void clients_leave(struct clients *clients, struct client *client);
+// The name of the client's user; "" if it is known by its address.
+const char *client_user(const struct client *client);
 
 // Takes `amount` of a share for the client, if the rule allows it; client_give returns it. `mine` is what the same
 // request holds of the share: a request is not refused for what it holds itself.

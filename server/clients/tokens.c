@@ -134,6 +134,12 @@ const char *tokens_find(const struct tokens *tokens, const char *token) {
   return found ? tokens->rows[found - 1].name : NULL;
 }
 
+bool tokens_have_name(const struct tokens *tokens, const char *name) {
+  size_t i = 0;
+  while (i < tokens->count && strcmp(tokens->rows[i].name, name) != 0) i++;
+  return i < tokens->count;
+}
+
 // ---- new tokens -----------------------------------------------------------------------------------------------------
 
 // Base64 for URLs, without padding: the token needs no quotes anywhere.

@@ -31,6 +31,7 @@ size_t tokens_count(const struct tokens *tokens);
 // The name of a token, in the table's memory; NULL if the table does not have it. Compares every row, each in constant
 // time.
 const char *tokens_find(const struct tokens *tokens, const char *token);
+bool tokens_have_name(const struct tokens *tokens, const char *name);
 
 // A fresh random token of 256 bits, and its line for the file (without a newline). False with a reason.
 VX_WARN_UNUSED bool token_make(const char *name, char token[TOKEN_SIZE], char line[TOKEN_LINE_SIZE],

@@ -36,7 +36,9 @@ static bool reload_models(struct service *service, struct error *error) {
 }
 
 static bool reload_tokens(struct service *service, struct error *error) {
-  return access_reload_tokens(&service->access, &service->options, error);
+  if (!access_reload_tokens(&service->access, &service->options, error)) return false;
+  regions_remove_unknown(&service->jobs.regions, &service->access);
+  return true;
 }
 
 static bool reload_certificates(struct service *service, struct error *error) {

@@ -105,6 +105,15 @@ void regions_tick(struct regions *regions, int64_t now_ns) {
   lock_release(&regions->lock);
 }
 
+void regions_remove_unknown(struct regions *regions, struct access *access) {
+  lock_acquire(&regions->lock);
+  for (struct region *region = regions->first, *next; region; region = next) {
+    next = region->next;
+    if (region->listed && !access_knows(access, client_user(region->client))) unlist(regions, region);
+  }
+  lock_release(&regions->lock);
+}
+
 // ---- the closer -----------------------------------------------------------------------------------------------------
 
 static void close_all(struct regions *regions, struct region *ended) {

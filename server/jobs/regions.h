@@ -16,6 +16,7 @@
 #include "api/wire/region.h"
 #include "kernels/kernels.h"
 #include "server/base/lock.h"
+#include "server/clients/access.h"
 #include "server/clients/clients.h"
 #include "server/config/options.h"
 #include "server/jobs/objects.h"
@@ -57,6 +58,9 @@ void regions_destroy(struct regions *regions);
 // Call it regularly: removes long unused regions whose memory was unlinked, or is of a GPU. Their owners may have left
 // without unregistering.
 void regions_tick(struct regions *regions, int64_t now_ns);
+
+// Removes the regions of users who may come no more. Call it after a reload of the tokens.
+void regions_remove_unknown(struct regions *regions, struct access *access);
 
 // Whether a client may have regions: this kind is allowed (REGION_KINDS: any kind), and the client is on this machine
 // (`local`). False with an error.

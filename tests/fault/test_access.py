@@ -16,7 +16,7 @@ import unittest
 
 from client import PATIENCE, VOXELIZE, Daemon, FaultCase, head, rows, wait_until
 from credentials import Authority, TlsDaemon, TokenDaemon, new_token
-from daemon import BACKEND, voxeld_binary
+from daemon import BACKEND, reload, voxeld_binary
 
 
 def write(path, text):
@@ -25,14 +25,6 @@ def write(path, text):
     fresh.write_text(text, encoding="utf-8")
     fresh.chmod(0o600)
     fresh.rename(path)
-
-
-def reload(daemon, message):
-    """Sends SIGHUP, and waits for one more line of the log with this text."""
-    count = lambda: sum(message in line for line in list(daemon.lines))
-    before = count()
-    daemon.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: count() > before, f"a line with {message}")
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ import numpy as np
 from blocks import REGIONS, Block
 from client import MB, VOXELIZE, Daemon
 from credentials import new_token
-from daemon import Reply, is_sanitized, started, wait_until
+from daemon import Reply, is_sanitized, reload, started, wait_until
 from pinned import CAN_FAIL, ENVIRONMENT, OTHERS, PLACE, POINTS, ROOM, SIZE, STAND_IN, has_gpu
 from shared import Memory
 
@@ -290,6 +290,29 @@ class Blocks(BlockCase):
         self.assertEqual(len(daemon.get(f"{REGIONS}/status", ann).json()), 2)
         self.done(daemon.post(f"{REGIONS}/unregister", headers=ann))
         wait_until(lambda: self.register(daemon, headers=bob).status == 200, "an end of the regions")
+
+    def test_regions_end_with_the_token_of_their_owner(self):
+        (ann, anns), (bob, bobs) = (new_token(name) for name in ("ann", "bob"))
+        path = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), "tokens")
+        path.write_text(anns + bobs, encoding="utf-8")
+        path.chmod(0o600)
+        both = ("--allow-cuda-shared-memory", "--allow-shared-memory", "--shared-memory-prefix", "voxeld-test")
+        with Memory(PLACE, "voxeld-test:ann:scan") as system:
+            daemon = self.start("--token-file", str(path), "--allow-anonymous", allow=both)
+            ann, bob = ({"Authorization": f"Bearer {token}"} for token in (ann, bob))
+            other = self.block()
+            self.done(self.register(daemon, headers=ann))
+            self.done(self.register(daemon, memory=other, headers=bob))
+            self.done(system.register(daemon, "s", headers=ann))
+            path.write_text(bobs, encoding="utf-8")
+            reload(daemon, "msg=reloaded what=tokens")
+            self.assertEqual(len(daemon.get(f"{REGIONS}/status", bob).json()), 1)
+            use = daemon.status()["shared_memory"]
+            self.assertEqual((use["regions"], use["cuda_regions"]), (0, 1))
+            self.done(self.register(daemon, "of-ann", headers=bob))  # nobody else has that block now
+            path.write_text(bobs + new_token("ann")[1], encoding="utf-8")
+            reload(daemon, "msg=reloaded what=tokens")
+            self.assertEqual(len(daemon.get(f"{REGIONS}/status", bob).json()), 2)
 
     @unittest.skipUnless(STAND_IN, "only the stand-in can lack them")
     def test_devices_without_handles(self):

@@ -66,6 +66,14 @@ def wait_until(condition, what, patience=PATIENCE):
         time.sleep(0.01)
 
 
+def reload(daemon, message):
+    """Sends SIGHUP, and waits for one more line of the log with this text."""
+    count = lambda: sum(message in line for line in list(daemon.lines))
+    before = count()
+    daemon.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: count() > before, f"a line with {message}")
+
+
 class Reply:
     def __init__(self, status, headers, body):
         self.status, self.headers, self.body = status, headers, body
