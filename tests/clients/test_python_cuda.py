@@ -6,6 +6,7 @@ import gc
 import glob
 import os
 import socket
+import threading
 import unittest
 import warnings
 
@@ -178,6 +179,30 @@ class Cuda(OneDaemonCase):
         self.same(self.client.voxelize(array, "kitti_second", out="cuda"), self.plain.voxelize(points, "kitti_second"))
         self.assertIn("output_region", self.asked()[-1])
 
+    def test_threads_share_the_points(self):
+        """Each call succeeds: when all begin at once, and when the service has lost all regions meanwhile."""
+        points = points_of()
+        array, expected = self.on_gpu(points), self.plain.voxelize(points, "kitti_second")
+        begin, failures = threading.Barrier(12), []
+
+        def work():
+            try:
+                for _ in range(4):
+                    begin.wait(60)
+                    self.same(self.client.voxelize(array, "kitti_second", out="cuda"), expected)
+                    if begin.wait(60) == 0:
+                        self.daemon.post("/v2/systemsharedmemory/unregister")
+            except BaseException as failure:
+                failures.append(failure)
+                begin.abort()
+
+        threads = [threading.Thread(target=work) for _ in range(begin.parties)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
     def test_a_full_gpu_frees_idle_blocks(self):
         self.client.voxelize(self.on_gpu(points_of()), "kitti_second", out="cuda")
         held = sum(made.size for made in self.library.allocations.values())
@@ -230,6 +255,8 @@ class Cuda(OneDaemonCase):
         with self.assertWarnsRegex(voxeld.SharedMemoryWarning, "through the host: 501 .*--allow-cuda") as caught:
             result = self.client.voxelize(self.on_gpu(points), "kitti_second", out="cuda")
         self.assertEqual(caught.filename, __file__)
+        uploads = [at for at, name in enumerate(self.library.calls) if name == "cuMemcpyHtoD_v2"]
+        self.assertEqual({self.library.calls[at + 1] for at in uploads}, {"cuStreamSynchronize"})
         self.same(result, self.plain.voxelize(points, "kitti_second"))
         asked = len(self.bridge.targets)
         clouds = [points[:100], points[:7]]

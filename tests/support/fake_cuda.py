@@ -65,7 +65,7 @@ class Library:
         return made
 
     def find(self, address):
-        for made in self.allocations.values():
+        for made in list(self.allocations.values()):
             if made.address <= address < made.address + made.size:
                 return made
         return None
@@ -106,7 +106,7 @@ class Library:
         self.stack.pop()
 
     def _cuMemAlloc(self, address, size):
-        if sum(made.size for made in self.allocations.values()) + size.value > self.room:
+        if sum(made.size for made in list(self.allocations.values())) + size.value > self.room:
             return NO_MEMORY
         address.value = self.allocate(size.value, self.stack[-1]).address
         return 0

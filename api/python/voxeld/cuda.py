@@ -26,7 +26,7 @@ from . import driver, reading
 from .connection import Answer, Endpoint, Request
 from .dlpack import CudaArray, CudaTensor
 from .errors import BadAnswer, CudaError, Error, Problem
-from .shared import PATIENCE, REGIONS, Unavailable
+from .shared import PATIENCE, Unavailable
 from .tensors import DTYPES
 from .transport import Transport
 
@@ -34,7 +34,8 @@ SMALLEST_BLOCK = 1 << 23  # bytes
 PAGE = 1 << 21  # blocks are whole pages of the GPU
 ALIGNMENT = 256  # of tensors that the client uploads
 MOST_GUESTS = 32  # allocations of others that the service has as regions
-ANSWER = "output_region"
+MOST_ATTEMPTS = 5  # of a request: the service may have lost both regions, and the answer may need more room
+POINTS, ANSWER = "points_region", "output_region"
 BEGINNING, MIDDLE = '{"output_region":', ',"metadata":'  # of an answer's JSON
 
 
@@ -163,12 +164,13 @@ class Memory:
         until = time.monotonic() + PATIENCE
         if self._driver is None or self._process != os.getpid():
             return
-        regions = [region for _, region in self._guests.values()]
+        with self._lock:
+            regions = [region for _, region in self._guests.values()]
+            self._guests.clear()
         for block in list(self._mine.values()):
             regions.append(block.region)
             block.region = None
         self._unregister_all(regions, until)
-        self._guests.clear()
         self._trim()
 
     # --- regions ---
@@ -206,9 +208,14 @@ class Memory:
             if not self._endpoint.is_local():
                 raise Unavailable(f"{self._endpoint.address[0]} is not this machine (localhost, or a Unix socket)")
             try:
-                block.region = self._register(block.address, block.size, block.device)
+                name = self._register(block.address, block.size, block.device)
             except CudaError as reason:
                 raise Unavailable(str(reason)) from reason
+            with self._lock:
+                first = block.region = block.region or name
+            if first != name:  # another thread was faster
+                self._unregister(name, time.monotonic() + PATIENCE)
+            return first
         return block.region
 
     def _part_of(self, points: CudaArray) -> Optional[str]:
@@ -230,29 +237,33 @@ class Memory:
             if self._endpoint.is_local():
                 with contextlib.suppress(CudaError, Unavailable):  # no handle, as of torch's expandable segments
                     region = self._register(base, size, device)
-            known = base, region
-            self._remember(number, known)
+            known = self._remember(number, (base, region))
         return known[1]
 
-    def _remember(self, number: int, guest: Tuple[int, Optional[str]]) -> None:
-        """Drops regions of allocations that are gone: another has their address. And the oldest, if there are many."""
+    def _remember(self, number: int, guest: Tuple[int, Optional[str]]) -> Tuple[int, Optional[str]]:
+        """The guest, or the one that another thread has registered meanwhile. Drops regions of allocations that are
+        gone: another has their address. And the oldest, if there are many."""
         with self._lock:
-            gone = [other for other, known in self._guests.items() if known[0] == guest[0]]
-            if len(self._guests) >= MOST_GUESTS and not gone:
+            first = self._guests.get(number)
+            gone = [] if first else [other for other, known in self._guests.items() if known[0] == guest[0]]
+            if not first and len(self._guests) >= MOST_GUESTS and not gone:
                 gone = [next(iter(self._guests))]
-            dropped = [self._guests.pop(other) for other in gone]
-            self._guests[number] = guest
+            dropped = [guest] if first else [self._guests.pop(other) for other in gone]
+            kept = self._guests.setdefault(number, guest)
         self._unregister_all([region for _, region in dropped], time.monotonic() + PATIENCE)
+        return kept
 
-    def _forget_regions(self) -> None:
-        """After the service has lost a region: all are registered anew at their next use."""
+    def _forget(self, region: str) -> None:
+        """After the service has lost the region: its memory is registered anew at its next use. Other threads may use
+        the other regions."""
         with self._lock:
-            regions = [region for _, region in self._guests.values()]
-            self._guests.clear()
-            for block in self._mine.values():
-                regions.append(block.region)
-                block.region = None
-        self._unregister_all(regions, time.monotonic() + PATIENCE)
+            for number, (_, known) in list(self._guests.items()):
+                if known == region:
+                    del self._guests[number]
+            for block in list(self._mine.values()):
+                if block.region == region:
+                    block.region = None
+        self._unregister(region, time.monotonic() + PATIENCE)
 
     # --- requests ---
 
@@ -266,22 +277,25 @@ class Memory:
     ) -> Tuple[Dict[str, CudaTensor], Union[str, Dict[str, Any]]]:
         """The tensors, and the metadata, whose JSON is not read yet. `ask` sends the request. Raises Unavailable if
         memory cannot be handed over."""
-        for attempt in range(3):
+        for attempt in range(MOST_ATTEMPTS):
             answered = self.lease(device, self._room) if with_answer else None
+            named: Dict[str, str] = {}  # parts of regions, by the parameters that name them
             try:
                 with self._points(clouds, device) as part:
-                    parts = "" if part is None else f"&points_region={part}"
+                    if part is not None:
+                        named[POINTS] = part
                     if answered is not None:
-                        parts += f"&{ANSWER}={self.region_of(answered.block)},0,{answered.block.size}"
+                        named[ANSWER] = f"{self.region_of(answered.block)},0,{answered.block.size}"
+                    parts = "".join(f"&{parameter}={place}" for parameter, place in named.items())
                     target = request.target + (parts[1:] if request.target.endswith("?") else parts)
                     answer = ask(Request(request.method, target, request.headers, request.body))
                     return _read(answer, answered)
             except Problem as problem:
-                if problem.parameter not in REGIONS or attempt == 2:
+                if problem.parameter not in named or attempt == MOST_ATTEMPTS - 1:
                     raise
                 needed = _room_of(problem)
                 if needed is None:
-                    self._forget_regions()
+                    self._forget(named[problem.parameter].partition(",")[0])
                 else:
                     self._room = max(self._room, needed + needed // 4)
             except Unavailable:

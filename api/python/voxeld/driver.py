@@ -92,12 +92,14 @@ class Driver:
         return handle.raw
 
     def upload(self, address: int, array: NDArray[np.uint8]) -> None:
+        """Copies to the GPU, and waits: the driver itself may return once it has read the array."""
         self._call(
             "cuMemcpyHtoD_v2",
             ctypes.c_uint64(address),
             ctypes.c_void_p(array.ctypes.data),
             ctypes.c_size_t(array.nbytes),
         )
+        self.wait(DEFAULT_STREAM)
 
     def download(self, array: NDArray[np.uint8], address: int) -> None:
         self._call(
