@@ -46,7 +46,9 @@ enum voxeld_status {
 // are sent. Answers go into the block too: they begin `answers` bytes after its beginning, a multiple of 64, and may go
 // on to its end. So the `data` of tensors are then addresses of the GPU, which the next call overwrites. The client
 // registers the block at its first call, and voxeld_close unregisters it; free the block after that. If the service
-// does not take the block, calls are VOXELD_REFUSED, and the problem says why.
+// does not take the block, calls are VOXELD_REFUSED, and the problem says why. After VOXELD_NO_ANSWER or VOXELD_STOPPED
+// the service may still write to the block. The next call first waits for the end of that writing; if that takes too
+// long, the call is VOXELD_REFUSED as region-busy.
 struct voxeld_cuda {
   unsigned char handle[64];  // of cudaIpcGetMemHandle
   int device;                // number of the GPU
@@ -1133,13 +1135,22 @@ static void voxeld__write_base64(const unsigned char *bytes, size_t size, char *
   *text = 0;
 }
 
+static enum voxeld_status voxeld__unregister(struct voxeld_client *client, struct voxeld_result *result) {
+  char path[96];
+  snprintf(path, sizeof path, "/v2/cudasharedmemory/region/%s/unregister", client->region);
+  return voxeld__post(client, path, "", NULL, 0, VOXELD__NO_BODY, result);
+}
+
+// Unregisters the block first: the service may know it from a call without an answer, and may still write to it.
 static enum voxeld_status voxeld__register(struct voxeld_client *client, struct voxeld_result *result) {
   char path[96], handle[89], terms[200];
+  enum voxeld_status status = voxeld__unregister(client, result);
+  if (status != VOXELD_OK) return status;
   snprintf(path, sizeof path, "/v2/cudasharedmemory/region/%s/register", client->region);
   voxeld__write_base64(client->cuda.handle, sizeof client->cuda.handle, handle);
   int length = snprintf(terms, sizeof terms, "{\"raw_handle\":{\"b64\":\"%s\"},\"device_id\":%d,\"byte_size\":%zu}",
                         handle, client->cuda.device, client->cuda.bytes);
-  enum voxeld_status status = voxeld__post(client, path, "", terms, (size_t)length, VOXELD__NO_BODY, result);
+  status = voxeld__post(client, path, "", terms, (size_t)length, VOXELD__NO_BODY, result);
   client->registered = status == VOXELD_OK;
   return status;
 }
@@ -1148,7 +1159,7 @@ static enum voxeld_status voxeld__register(struct voxeld_client *client, struct 
 static bool voxeld__is_in_block(const struct voxeld_cuda *cuda, const void *rows, size_t bytes, size_t *offset) {
   uintptr_t begin = (uintptr_t)cuda->block, at = (uintptr_t)rows;
   *offset = at - begin;
-  return bytes && at >= begin && *offset <= cuda->bytes && bytes <= cuda->bytes - *offset;
+  return bytes && at >= begin && *offset < cuda->bytes;
 }
 
 // Posts rows and gets the answer in the block. If the service no longer knows the region, registers it once more.
@@ -1157,6 +1168,8 @@ static enum voxeld_status voxeld__call_in_block(struct voxeld_client *client, co
   const struct voxeld_cuda *cuda = &client->cuda;
   size_t room = strlen(query) + 256, offset, used;
   bool inside = voxeld__is_in_block(cuda, rows, bytes, &offset);
+  if (inside && bytes > cuda->bytes - offset)
+    return voxeld__fail(result, VOXELD_FAILED, "the rows go past the end of the block");
   if (room > client->query_room) {
     char *text = (char *)realloc(client->query, room);
     if (!text) return voxeld__fail(result, VOXELD_FAILED, "out of memory");
@@ -1173,8 +1186,8 @@ static enum voxeld_status voxeld__call_in_block(struct voxeld_client *client, co
     const char *parameter = result->problem.parameter;
     bool lost = status == VOXELD_REFUSED && strcmp(result->problem.kind, "bad-parameter") == 0 &&
                 (strcmp(parameter, "output_region") == 0 || strcmp(parameter, "points_region") == 0);
+    if (lost || status != VOXELD_REFUSED) client->registered = status == VOXELD_OK;
     if (!lost || attempt) return status;
-    client->registered = false;
   }
 }
 
@@ -1381,19 +1394,18 @@ struct voxeld_client *voxeld_open(const struct voxeld_options *options) {
 }
 
 // Unregisters the block, if the service answers soon.
-static void voxeld__unregister(struct voxeld_client *client) {
+static void voxeld__end_block(struct voxeld_client *client) {
   struct voxeld_result result;
-  char path[96];
   memset(&result, 0, sizeof result);
-  snprintf(path, sizeof path, "/v2/cudasharedmemory/region/%s/unregister", client->region);
   client->deadline_s = 1;
-  (void)voxeld__post(client, path, "", NULL, 0, VOXELD__NO_BODY, &result);
+  client->stop = NULL;
+  (void)voxeld__unregister(client, &result);
   voxeld_result_free(&result);
 }
 
 void voxeld_close(struct voxeld_client *client) {
   if (!client) return;
-  if (client->registered) voxeld__unregister(client);
+  if (client->query) voxeld__end_block(client);  // a call has used it
   curl_easy_cleanup(client->transfer);
   curl_easy_cleanup(client->curl);
   curl_multi_cleanup(client->connections);

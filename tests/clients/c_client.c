@@ -204,14 +204,14 @@ int main(int argc, char **argv) {
   const char *query = "", *path = NULL;
   char *made = NULL;
   int calls = 1;
-  bool no_rows = false, move = false;
+  bool no_rows = false, move = false, beyond = false;
   double resolution = -1;  // with 0 or more the rows are packed; with -n 0 their body is written
   struct voxeld_tensor tensors[VOXELD_MAX_TENSORS] = {{0}};
   struct voxeld_sent_sweep sweeps[32];
   size_t count = 0, sent = 0;
   enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
       voxeld_voxelize;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:z:g:fplNMDBKLXZRG")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:z:g:fplNMDBKLXZRGE")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -247,6 +247,7 @@ int main(int argc, char **argv) {
         options.cuda = &cuda;
         break;
       case 'G': move = true; break;     // the rows into the block
+      case 'E': beyond = true; break;   // rows from the last byte of the block on
       case 'N': no_rows = true; break;  // no rows, but their number of bytes
       default: return 2;
     }
@@ -265,6 +266,7 @@ int main(int argc, char **argv) {
     rows = points.body, size = points.bytes, query = points.query;
   }
   if (move) rows = memcpy(cuda.block, rows, size);
+  if (beyond) rows = (const unsigned char *)cuda.block + cuda.bytes - 1;
   struct voxeld_result result = {0};
   for (int i = 0; packed && i < calls; i++) {
     print(ask(client, query, no_rows ? NULL : rows, size, &result), &result);

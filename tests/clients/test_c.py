@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -394,7 +395,7 @@ class GpuMemory(CCase):
 
         def lose(handler):
             asked.append(handler.path)
-            if len(asked) == 3:
+            if len(asked) == 4:  # after unregister, register and a call
                 self.daemon.post("/v2/systemsharedmemory/unregister")
             forward(handler)
 
@@ -404,6 +405,34 @@ class GpuMemory(CCase):
     def test_an_answer_that_is_too_large(self):
         answered = self.ask("-G", body=rows(2000), query=f"{QUERY}&max_points_per_voxel=1000&feature=points")
         self.assertEqual((answered[0]["status"], answered[0]["problem"]["parameter"]), ("REFUSED", "output_region"))
+
+    def test_a_call_without_an_answer(self):
+        """The next call waits until the service writes no more: it unregisters the block, which the service knows."""
+        forward, asked = self.bridge.forward, []
+
+        def cut(handler):
+            asked.append(handler.path.partition("?")[0].rpartition("/")[2])
+            if len(asked) == 3:
+                handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
+                handler.connection.shutdown(socket.SHUT_RDWR)
+            elif len(asked) == 4:
+                self.bridge.refusal = (503, "region-busy", "", "a job still writes")
+                self.bridge.refuse(handler)
+                self.bridge.refusal = None
+            else:
+                forward(handler)
+
+        self.bridge.forward = cut
+        answered = self.ask("-G", "-n", 4, body=rows(500))
+        self.assertEqual([line["status"] for line in answered], ["NO_ANSWER", "REFUSED", "OK", "OK"])
+        self.assertEqual(answered[1]["problem"]["kind"], "region-busy")
+        begin, calls = ["unregister", "register"], ["voxelize", "voxelize"]
+        self.assertEqual(asked, [*begin, "voxelize", "unregister", *begin, *calls, "unregister"])
+
+    def test_rows_that_go_past_the_end(self):
+        (line,) = self.ask("-E", body=rows(500))
+        self.assertEqual(line["status"], "FAILED")
+        self.assertIn("the rows go past the end of the block", line["error"])
 
     def test_refusals(self):
         self.bridge.refusal = (501, "no-shared-memory", "", "the service does not allow CUDA memory")
@@ -417,11 +446,11 @@ class GpuMemory(CCase):
         place = '{"dtype":"F32","shape":[4],"offset":%s}'
         for tensors in ("7", place % 1e30, place % -1, place % (self.ROOM // 2 - 8), place % '"x"', "{}"):
             text = f'{{"output_region":{{"tensors":{{"voxels":{tensors}}}}},"metadata":{{}}}}'
-            with self.subTest(tensors), RudeServer(status_document("{}"), status_document(text)) as server:
+            with self.subTest(tensors), RudeServer(*2 * [status_document("{}")], status_document(text)) as server:
                 answered = self.calls(url_of(server), "-r", 0, "-t", 1, "-g", self.name, "-G", body=rows(5))
                 self.assertEqual(answered[0]["status"], "BAD_ANSWER", answered)
         for text in ("", "[]", "{}", '{"metadata":7}', '{"output_region":{"tensors":{}}}'):
-            with self.subTest(text), RudeServer(status_document("{}"), status_document(text)) as server:
+            with self.subTest(text), RudeServer(*2 * [status_document("{}")], status_document(text)) as server:
                 answered = self.calls(url_of(server), "-r", 0, "-t", 1, "-g", self.name, "-G", body=rows(5))
                 self.assertEqual(answered[0]["status"], "BAD_ANSWER", answered)
 
