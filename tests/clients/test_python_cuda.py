@@ -267,13 +267,12 @@ class Cuda(OneDaemonCase):
     def test_a_full_service_is_asked_again(self):
         self.bridge.refusal = (429, "client-over-share", "", "too many regions")
         points = points_of()
-        self.same(
-            self.client.voxelize(self.on_gpu(points), "kitti_second", out="cuda"),
-            self.plain.voxelize(points, "kitti_second"),
-        )
+        array, expected = self.on_gpu(points), self.plain.voxelize(points, "kitti_second")
+        self.same(self.client.voxelize(array, "kitti_second", out="cuda"), expected)
         self.bridge.refusal = None
-        self.client.voxelize(self.on_gpu(points), "kitti_second", out="cuda")
+        self.same(self.client.voxelize(array, "kitti_second", out="cuda"), expected)
         self.assertIn("output_region", self.asked()[-1])
+        self.assertIn(array.allocation.name, self.bridge.registered.values())  # the points are not copied
 
     def test_a_service_elsewhere(self):
         with voxeld.Client("http://192.0.2.1:8080", timeout=0.01, retries=0) as client:

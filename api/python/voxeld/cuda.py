@@ -235,8 +235,13 @@ class Memory:
         if known is None:
             region = None
             if self._endpoint.is_local():
-                with contextlib.suppress(CudaError, Unavailable):  # no handle, as of torch's expandable segments
+                try:
                     region = self._register(base, size, device)
+                except CudaError:  # no handle, as of torch's expandable segments
+                    pass
+                except Unavailable as reason:
+                    if reason.temporary:
+                        return None
             known = self._remember(number, (base, region))
         return known[1]
 
