@@ -284,8 +284,11 @@ class Cuda(OneDaemonCase):
         """A capsule holds the memory until its taker deletes it."""
         tensor = self.client.voxelize(self.on_gpu(points_of()), "kitti_second", out="cuda")["voxel_coords"]
         self.assertEqual(tensor.__dlpack_device__(), (2, 0))
+        for asked in ({"copy": True}, {"dl_device": (1, 0)}, {"dl_device": (2, 1)}):
+            with self.assertRaisesRegex(BufferError, "can only be shared, on cuda:0"):
+                tensor.__dlpack__(**asked)
         idle = self.client._calls._gpu._idle
-        capsule = tensor.__dlpack__(stream=1, max_version=(1, 0))
+        capsule = tensor.__dlpack__(stream=1, max_version=(1, 0), dl_device=(2, 0), copy=False)
 
         class OnlyDlpack:
             __dlpack_device__ = lambda _: (2, 0)

@@ -95,8 +95,10 @@ class CudaTensor:
     def __dlpack_device__(self) -> Tuple[int, int]:
         return ON_CUDA, self.device
 
-    def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
+    def __dlpack__(self, *, stream: Any = None, dl_device: Any = None, copy: Any = None, **_: Any) -> Any:
         """A capsule. The tensor is complete already, so no stream need wait for it."""
+        if copy or dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError(f"the tensor can only be shared, on cuda:{self.device}")
         number = next(_numbers)
         shape = (ctypes.c_int64 * max(len(self.shape), 1))(*self.shape)
         dtype = _Type(KINDS[self.dtype.kind], self.dtype.itemsize * 8, 1)
