@@ -425,7 +425,7 @@ static void nobody_waits_for_a_gpu(void **state) {
 
 // A handle names one of the blocks by its first byte.
 static char block_bytes[2][SIZE];
-static int opened_blocks[2];
+static atomic_int opened_blocks[2];
 
 static enum vx_status open_block(struct vx_device *device, const void *handle, struct vx_block *block,
                                  struct error *why) {
