@@ -216,7 +216,10 @@ list(REMOVE_ITEM fuzz_http_sources ${shared_kernels_sources})
 set(fuzz_http_libraries -L${libmicrohttpd_LIBDIR} -lmicrohttpd -L${gnutls_LIBDIR} -lgnutls -pthread)
 set(fuzz_regions_sources ${CMAKE_SOURCE_DIR}/server/jobs/regions.c
   ${CMAKE_SOURCE_DIR}/server/jobs/objects.c ${CMAKE_SOURCE_DIR}/server/jobs/pins.c
-  ${CMAKE_SOURCE_DIR}/server/clients/clients.c ${CMAKE_SOURCE_DIR}/server/base/log.c)
+  ${CMAKE_SOURCE_DIR}/server/clients/access.c ${CMAKE_SOURCE_DIR}/server/clients/clients.c
+  ${CMAKE_SOURCE_DIR}/server/clients/tls.c ${CMAKE_SOURCE_DIR}/server/clients/tokens.c
+  ${CMAKE_SOURCE_DIR}/server/base/log.c)
+set(fuzz_regions_libraries -L${gnutls_LIBDIR} -lgnutls)
 set(fuzz_cloudini_sources ${CMAKE_SOURCE_DIR}/tests/fuzz/packed_files.c)
 set(fuzz_compressed_sources ${fuzz_cloudini_sources})
 set(fuzz_tokens_sources ${CMAKE_SOURCE_DIR}/server/clients/tokens.c)
