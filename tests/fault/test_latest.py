@@ -55,8 +55,10 @@ class Held(FaultCase):
 
     def hold(self, source="127.0.0.3", more=""):
         """Keeps the long worker busy until go_on."""
+        running = lambda: self.daemon.status()["long_workers"]["running"]
+        wait_until(lambda: running() == 0, "the end of the sampling of the test before")
         self.slow = self.raw(source=source).send(post(many_rows(LONG_POINTS), LONG + more))
-        wait_until(lambda: self.daemon.status()["long_workers"]["running"] == 1, "a long sampling that runs")
+        wait_until(lambda: running() == 1, "a long sampling that runs")
 
     def go_on(self):
         if self.slow:
