@@ -135,8 +135,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
 }
 
 // Whether a job with `latest` may wait. If a newer one waits, it needs no slot: it will be superseded at once.
-static bool acquire_slot(struct jobs *jobs, struct job *job) {
-  struct job_choice choice = choice_of(job, job->queued_ns);
+static bool acquire_slot(struct jobs *jobs, struct job *job, struct job_choice choice) {
   if (!choice.latest[0] || job_acquire_queue_slot(job)) return true;
   (void)supersede(jobs, &choice);
   return choice.newest_ns > job->queued_ns;
@@ -145,7 +144,7 @@ static bool acquire_slot(struct jobs *jobs, struct job *job) {
 // A job of a stream waits for its turn there. If the stream refuses it, the worker that runs it will refuse it again.
 static bool submit(struct jobs *jobs, struct job *job) {
   struct job_choice choice = choice_of(job, job->queued_ns);
-  if (!acquire_slot(jobs, job)) return false;
+  if (!acquire_slot(jobs, job, choice)) return false;
   job->result.error.kind = ERROR_NONE;
   if (sweeps_are_joined(job) && sweeps_begin(job, true) == STREAM_WAITS) return (void)supersede(jobs, &choice), true;
   job->result.error.kind = ERROR_NONE;

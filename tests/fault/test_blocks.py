@@ -20,7 +20,7 @@ from blocks import REGIONS, Block
 from client import MB, VOXELIZE, Daemon
 from credentials import new_token
 from daemon import Reply, is_sanitized, reload, started, wait_until
-from pinned import CAN_FAIL, ENVIRONMENT, OTHERS, PLACE, POINTS, ROOM, SIZE, STAND_IN, has_gpu
+from pinned import CAN_FAIL, ENVIRONMENT, OTHERS, PLACE, POINTS, ROOM, SIZE, STAND_IN, Changing, has_gpu
 from shared import Memory
 
 MODEL = "/v2/models/kitti_second/infer"
@@ -87,7 +87,7 @@ class BlockCase(unittest.TestCase):
         return daemon.get(f"{REGIONS}/status").json()
 
 
-class Blocks(BlockCase):
+class Blocks(Changing, BlockCase):
     # --- what a GPU does in place ---
 
     def test_the_gpu_reads_and_writes_in_place(self):
@@ -383,25 +383,7 @@ class Blocks(BlockCase):
 
     def test_points_that_change_have_one_fate_each(self):
         daemon = self.started()
-        over = threading.Event()
-
-        def rewrite():
-            while not over.is_set():
-                self.memory.write(OTHERS)
-                self.memory.write(os.urandom(SIZE))
-
-        owner = threading.Thread(target=rewrite)
-        owner.start()
-        try:
-            for _ in range(50):
-                reply = self.ask(daemon)
-                self.assertEqual(reply.status, 200, reply)
-                points = reply.json()["metadata"]["points"]
-                self.assertEqual(points.pop("received"), 5000)
-                self.assertEqual(sum(points.values()), 5000, points)
-        finally:
-            over.set()
-            owner.join()
+        self.assert_one_fate_each(daemon, 50)
 
     def test_nothing_is_written_after_unregistering(self):
         daemon = self.started()

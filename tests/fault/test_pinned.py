@@ -197,25 +197,7 @@ class Pinned(PinnedCase):
 
     def test_points_that_change_have_one_fate_each(self):
         daemon = self.start()
-        over = threading.Event()
-
-        def rewrite():
-            while not over.is_set():
-                self.memory.write(OTHERS)
-                self.memory.write(os.urandom(SIZE))
-
-        owner = threading.Thread(target=rewrite)
-        owner.start()
-        try:
-            for _ in range(100):
-                reply = self.ask(daemon)
-                self.assertEqual(reply.status, 200, reply)
-                points = reply.json()["metadata"]["points"]
-                self.assertEqual(points.pop("received"), 5000)
-                self.assertEqual(sum(points.values()), 5000, points)
-        finally:
-            over.set()
-            owner.join()
+        self.assert_one_fate_each(daemon, 100)
         self.assertEqual(self.ways(daemon)[1], 0)
 
     def test_nothing_is_written_after_unregistering(self):

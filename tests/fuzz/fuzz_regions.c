@@ -85,14 +85,23 @@ static void check_written(const struct region_terms *terms) {
   assert(strcmp(again.key, terms->key) == 0 && again.offset == terms->offset && again.bytes == terms->bytes);
 }
 
-static void enter(const char *argument) {
+enum { NAME_SIZE = 128 };
+
+// Copies the name in "NAME JSON" to `name`, and returns the JSON. NULL: there is none.
+static const char *split(const char *argument, char name[NAME_SIZE]) {
   const char *space = strchr(argument, ' ');
-  char name[128];
+  if (!space) return NULL;
+  snprintf(name, NAME_SIZE, "%.*s", (int)(space - argument), argument);
+  return space + 1;
+}
+
+static void enter(const char *argument) {
+  char name[NAME_SIZE];
+  const char *json = split(argument, name);
   struct region_terms terms;
   struct error error = {.kind = ERROR_NONE};
-  if (!space) return;
-  snprintf(name, sizeof name, "%.*s", (int)(space - argument), argument);
-  if (!region_terms_read(REGION_SYSTEM, name, space + 1, strlen(space + 1), &terms, &error)) {
+  if (!json) return;
+  if (!region_terms_read(REGION_SYSTEM, name, json, strlen(json), &terms, &error)) {
     check_problem(&error);
     return;
   }
@@ -106,13 +115,12 @@ static void enter(const char *argument) {
 }
 
 static void enter_block(const char *argument) {
-  const char *space = strchr(argument, ' ');
-  char name[128];
+  char name[NAME_SIZE];
+  const char *json = split(argument, name);
   struct region_terms terms;
   struct error error = {.kind = ERROR_NONE};
-  if (!space) return;
-  snprintf(name, sizeof name, "%.*s", (int)(space - argument), argument);
-  bool good = region_terms_read(REGION_CUDA, name, space + 1, strlen(space + 1), &terms, &error) &&
+  if (!json) return;
+  bool good = region_terms_read(REGION_CUDA, name, json, strlen(json), &terms, &error) &&
               regions_register(&regions, client, &(struct object_asker){"", "127.0.0.1"}, &terms, &error);
   assert(!good);
   check_problem(&error);

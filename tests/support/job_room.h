@@ -34,8 +34,9 @@ static void open_job_room(struct options *options) {
   if (!jobs_start(&jobs, options, &clients, &counters, &watcher, on_gpu_lost, NULL, &error)) fail_msg("%s", error.text);
 }
 
-// Closes the room. All jobs must have ended, and hold nothing any more.
-static void close_job_room(void) {
+// Closes the room, as a teardown of cmocka. All jobs must have ended, and hold nothing any more.
+static int close_job_room(void **state) {
+  (void)state;
   jobs_close(&jobs);
   jobs_join(&jobs);
   assert_int_equal(helpers_use(&jobs.helpers).at_work, 0);
@@ -46,6 +47,7 @@ static void close_job_room(void) {
   clients_leave(&clients, client);
   jobs_destroy(&jobs);
   clients_destroy(&clients);
+  return 0;
 }
 
 #endif

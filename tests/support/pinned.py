@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from client import MB, VOXELIZE, Daemon, rows
@@ -26,8 +27,34 @@ def has_gpu():
     return subprocess.run(asked, capture_output=True, env={**os.environ, **ENVIRONMENT}).returncode == 0
 
 
+class Changing:
+    """Of a test case: a check of points in its `memory`, for which `ask` sends a request."""
+
+    def assert_one_fate_each(self, daemon, requests):
+        """The owner rewrites the points while they are read."""
+        over = threading.Event()
+
+        def rewrite():
+            while not over.is_set():
+                self.memory.write(OTHERS)
+                self.memory.write(os.urandom(SIZE))
+
+        owner = threading.Thread(target=rewrite)
+        owner.start()
+        try:
+            for _ in range(requests):
+                reply = self.ask(daemon)
+                self.assertEqual(reply.status, 200, reply)
+                points = reply.json()["metadata"]["points"]
+                self.assertEqual(points.pop("received"), 5000)
+                self.assertEqual(sum(points.values()), 5000, points)
+        finally:
+            over.set()
+            owner.join()
+
+
 @unittest.skipUnless(has_gpu(), "there is no GPU")
-class PinnedCase(unittest.TestCase):
+class PinnedCase(Changing, unittest.TestCase):
     def setUp(self):
         self.memory = Memory(PLACE + ROOM)
         self.addCleanup(self.memory.__exit__)

@@ -41,7 +41,7 @@ static void open_room(int64_t workers) {
 static void close_room(void) {
   vx_cpu_backend.lane_close(lane);
   vx_cpu_backend.lane_close(second);
-  close_job_room();
+  (void)close_job_room(NULL);
 }
 
 // ---- tasks of the test ----------------------------------------------------------------------------------------------

@@ -54,12 +54,6 @@ static int open_room(void **state) {
   return 0;
 }
 
-static int close_room(void **state) {
-  (void)state;
-  close_job_room();
-  return 0;
-}
-
 // A job that voxelizes POINTS points, or chooses `samples` of them.
 static void make(struct job *job, enum vx_op op, const char *samples) {
   struct error error;
@@ -424,25 +418,25 @@ static void memory_is_wanted_back_once_it_was_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(answer_is_whole_and_the_workers_last_act_is_done, open_room, close_room),
-      cmocka_unit_test_setup_teardown(the_same_points_give_the_same_tensors, open_room, close_room),
-      cmocka_unit_test_setup_teardown(metadata_alone, open_room, close_room),
-      cmocka_unit_test_setup_teardown(files, open_room, close_room),
-      cmocka_unit_test_setup_teardown(too_large_a_file, open_room, close_room),
-      cmocka_unit_test_setup_teardown(no_budget_for_a_file, open_room, close_room),
-      cmocka_unit_test_setup_teardown(a_cut_answer_is_refused, open_room, close_room),
-      cmocka_unit_test_setup_teardown(past_its_deadline_it_is_not_begun, open_room, close_room),
-      cmocka_unit_test_setup_teardown(a_job_of_a_client_that_left_is_not_begun, open_room, close_room),
-      cmocka_unit_test_setup_teardown(what_runs_is_stopped_in_a_hurry, open_room, close_room),
-      cmocka_unit_test_setup_teardown(what_waits_is_refused_in_a_hurry, open_room, close_room),
-      cmocka_unit_test_setup_teardown(what_waits_past_its_deadline_is_refused, open_room, close_room),
-      cmocka_unit_test_setup_teardown(too_large_an_answer, open_room, close_room),
-      cmocka_unit_test_setup_teardown(maps_that_cannot_fit_are_not_begun, open_room, close_room),
-      cmocka_unit_test_setup_teardown(gpu_is_blamed_for_what_the_cpu_can_do_alone, open_room, close_room),
-      cmocka_unit_test_setup_teardown(a_device_counts_what_it_runs, open_room, close_room),
-      cmocka_unit_test_setup_teardown(memory_is_wanted_back_once_it_was_refused, open_room, close_room),
-      cmocka_unit_test_setup_teardown(closed_room_takes_nothing, open_room, close_room),
-      cmocka_unit_test_setup_teardown(many_at_once, open_room, close_room),
+      cmocka_unit_test_setup_teardown(answer_is_whole_and_the_workers_last_act_is_done, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(the_same_points_give_the_same_tensors, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(metadata_alone, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(files, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(too_large_a_file, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(no_budget_for_a_file, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(a_cut_answer_is_refused, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(past_its_deadline_it_is_not_begun, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(a_job_of_a_client_that_left_is_not_begun, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(what_runs_is_stopped_in_a_hurry, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(what_waits_is_refused_in_a_hurry, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(what_waits_past_its_deadline_is_refused, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(too_large_an_answer, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(maps_that_cannot_fit_are_not_begun, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(gpu_is_blamed_for_what_the_cpu_can_do_alone, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(a_device_counts_what_it_runs, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(memory_is_wanted_back_once_it_was_refused, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(closed_room_takes_nothing, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(many_at_once, open_room, close_job_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

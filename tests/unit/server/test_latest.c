@@ -12,6 +12,7 @@
 
 #include "server/jobs/held.h"
 #include "server/jobs/run.h"
+#include "tests/support/held_worker.h"
 #include "tests/support/job_room.h"
 #include "tests/support/moved_clock.h"
 
@@ -19,21 +20,7 @@ enum { JOBS = 5, POINT_BYTES = 16 };
 
 static struct options options = {
     .workers = 1, .long_workers = 1, .queue_depth = 64, .max_response_bytes = 1 << 20, .memory_budget_bytes = 16 << 20};
-static pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
 static struct job held[2], all[JOBS];  // the jobs that keep the workers, and those that wait
-static atomic_int finished;
-
-static void on_done(struct job *job) {
-  (void)job;
-  atomic_fetch_add(&finished, 1);
-}
-
-static void on_done_held(struct job *job) {
-  pthread_mutex_lock(&hold);
-  pthread_mutex_unlock(&hold);
-  on_done(job);
-}
-
 // Makes a job of one point. `latest`: NULL = none.
 static struct job *make(struct job *job, enum vx_op op, const char *latest) {
   struct error error;
@@ -104,7 +91,7 @@ static int close_room(void **state) {
   while (atomic_load(&finished) < left) sched_yield();
   for (int i = 0; i < 2; i++) job_release_buffer(&held[i].held.output);
   for (int i = 0; i < JOBS; i++) job_release_buffer(&all[i].held.output);
-  close_job_room();
+  (void)close_job_room(NULL);
   for (int i = 0; i < 2; i++) pool_close(&held[i].asked.pool);
   for (int i = 0; i < JOBS; i++) pool_close(&all[i].asked.pool);
   memset(held, 0, sizeof held);

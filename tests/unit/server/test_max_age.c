@@ -12,6 +12,7 @@
 
 #include "api/wire/warnings.h"
 #include "server/jobs/held.h"
+#include "tests/support/held_worker.h"
 #include "tests/support/job_room.h"
 #include "tests/support/moved_clock.h"
 
@@ -19,21 +20,7 @@ enum { POINT_BYTES = 16 };
 
 static struct options options = {
     .workers = 1, .long_workers = 1, .queue_depth = 64, .max_response_bytes = 1 << 20, .memory_budget_bytes = 16 << 20};
-static pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
 static struct job before, waits;
-static atomic_int finished;
-
-static void on_done(struct job *job) {
-  (void)job;
-  atomic_fetch_add(&finished, 1);
-}
-
-static void on_done_held(struct job *job) {
-  pthread_mutex_lock(&hold);
-  pthread_mutex_unlock(&hold);
-  on_done(job);
-}
-
 static void set(struct job *job, const char *name, const char *value) {
   struct error error;
   assert_true(job_request_set(&job->asked, name, strlen(name), value, strlen(value), &error));
@@ -87,12 +74,6 @@ static int open_room(void **state) {
   return 0;
 }
 
-static int close_room(void **state) {
-  (void)state;
-  close_job_room();
-  return 0;
-}
-
 // ---- tests ----------------------------------------------------------------------------------------------------------
 
 static void waiting_counts(void **state) {
@@ -128,9 +109,9 @@ static void a_clock_that_is_ahead(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(waiting_counts, open_room, close_room),
-      cmocka_unit_test_setup_teardown(the_limit_itself_is_allowed, open_room, close_room),
-      cmocka_unit_test_setup_teardown(a_clock_that_is_ahead, open_room, close_room),
+      cmocka_unit_test_setup_teardown(waiting_counts, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(the_limit_itself_is_allowed, open_room, close_job_room),
+      cmocka_unit_test_setup_teardown(a_clock_that_is_ahead, open_room, close_job_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,12 +30,6 @@ static int open_room(void **state) {
   return 0;
 }
 
-static int close_room(void **state) {
-  (void)state;
-  close_job_room();
-  return 0;
-}
-
 static void on_done(struct job *done) {
   (void)done;
   atomic_fetch_add(&finished, 1);
@@ -206,7 +200,7 @@ static void the_bytes_are_a_workers(void **state) {
   give_back();
 }
 
-#define IN_ROOM(test) cmocka_unit_test_setup_teardown(test, open_room, close_room)
+#define IN_ROOM(test) cmocka_unit_test_setup_teardown(test, open_room, close_job_room)
 
 int main(void) {
   const struct CMUnitTest tests[] = {

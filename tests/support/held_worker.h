@@ -1,0 +1,25 @@
+// What jobs do when they are done, for a program of unit tests that holds a worker: with on_done_held a job keeps its
+// worker as long as the test has locked `hold`, so other jobs wait. Main thread, beside the workers.
+#ifndef VOXELD_TESTS_HELD_WORKER_H
+#define VOXELD_TESTS_HELD_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/jobs/job.h"
+
+static pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int finished;  // jobs that are done
+
+static void on_done(struct job *job) {
+  (void)job;
+  atomic_fetch_add(&finished, 1);
+}
+
+static void on_done_held(struct job *job) {
+  pthread_mutex_lock(&hold);
+  pthread_mutex_unlock(&hold);
+  on_done(job);
+}
+
+#endif
