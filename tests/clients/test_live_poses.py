@@ -152,9 +152,10 @@ class Poses(LiveCase):
         odometer(odometry(100.25))
         robot.publish(message(100))
         robot.wait_for(1)
+        robot.publish(message(1))
+        time.sleep(0.1)  # the sweep is there before the poses of its time
         for seconds in (0.75, 1.25, 1.75, 2.25):
             odometer(odometry(seconds))
-        robot.publish(message(1))
         self.drop(port, "refused")
         robot.publish(message(2))
         robot.wait_for(2)
@@ -219,6 +220,16 @@ class Kept(unittest.TestCase):
         self.assertEqual(list(track.times(0, 10_000)), [4900, 5000, 5100])
         track.add(7, self.pose(7))
         self.assertEqual(list(track.times(0, 10_000)), [7])
+
+    def test_what_is_yet_to_come(self):
+        """Sweeps before all poses wait only if the robot's time may have gone back."""
+        track = transforms.Track(keep=1000)
+        for number in (5000, 5100):
+            track.add(number, self.pose(number))
+        for number, later in ((5101, True), (4999, False), (4100, False), (4099, True)):
+            with self.assertRaises(transforms.Unknown) as unknown:
+                track.at(number)
+            self.assertEqual(unknown.exception.later, later, number)
 
     def test_one_pose_for_each_time(self):
         track = transforms.Track(keep=1000)

@@ -61,7 +61,8 @@ class Track:
             return self._pose(after)
         if not 0 < after < len(times):
             near = f"from {times[0] / 1e9:.3f} to {times[-1] / 1e9:.3f}" if times else "at no time"
-            raise Unknown(f"poses are known {near}, not at {time / 1e9:.3f}", later=after == len(times))
+            later = after == len(times) or self._is_back(time)
+            raise Unknown(f"poses are known {near}, not at {time / 1e9:.3f}", later)
         gap = times[after] - times[after - 1]
         if gap > LONGEST_GAP:
             raise Unknown(f"there is no pose for {gap / 1e9:.3f} s around {time / 1e9:.3f}; allowed: up to 1 s")
@@ -72,11 +73,15 @@ class Track:
         self._sort()
         return self._times[bisect.bisect_left(self._times, first) : bisect.bisect_right(self._times, last)]
 
+    def _is_back(self, time: int) -> bool:
+        """Whether the robot's time must have gone back for this to be its time."""
+        return self._keep is not None and bool(self._times) and time < self._times[-1] - self._keep
+
     def _forget(self, time: int, keep: int) -> None:
         """Drops old poses before the pose of a time is added. If the robot's time has gone back, no pose is left."""
         self._sort()
         times, dropped = self._times, 0
-        if self.static or (times and time < times[-1] - keep):
+        if self.static or self._is_back(time):
             dropped = len(times)
         elif times and time > times[0] + 2 * keep:
             dropped = bisect.bisect_left(times, time - keep)
