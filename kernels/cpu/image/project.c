@@ -1,5 +1,4 @@
-// The arithmetic of a range image, in loops that become vectors: this file is compiled with -fno-math-errno, so that a
-// square root is one instruction. Pure functions: any thread may call them.
+// The arithmetic of a range image, in loops that become vectors. Pure functions: any thread may call them.
 #include "kernels/cpu/image/image.h"
 
 #define INLINE static inline __attribute__((always_inline))

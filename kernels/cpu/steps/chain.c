@@ -246,8 +246,10 @@ static enum vx_status cylinder_slice(void *ctx, const struct vx_worker *worker, 
   const struct cpu_chain *chain = ctx;
   const struct cpu_slice *slice = &chain->slices[task];
   int32_t columns = chain->columns;
-  VX_EACH_ROW(worker->stop, i, slice->begin, slice->end)
-    vx_to_cylinder(chain->rows + i * columns, columns, chain->cylinder + i * (columns + VX_CYLINDER_EXTRA));
+  for (int64_t i = slice->begin; i < slice->end && !vx_stopped(worker->stop, CPU_CYLINDER); i += CPU_CYLINDER) {
+    int64_t count = slice->end - i < CPU_CYLINDER ? slice->end - i : CPU_CYLINDER;
+    cpu_to_cylinder(chain->rows + i * columns, columns, count, chain->cylinder + i * (columns + VX_CYLINDER_EXTRA));
+  }
   return vx_stop_status(worker->stop, error);
 }
 

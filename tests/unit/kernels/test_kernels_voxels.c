@@ -1,4 +1,6 @@
 // Which voxels and points are kept, their order, and the voxel number of each point.
+#include "kernels/cpu/steps/steps.h"
+#include "kernels/cylinder.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
 static void empty_scan(void **state) {
@@ -330,6 +332,32 @@ static void random_requests(void **state) {
   }
 }
 
+// Rows of a cylinder that become vectors have the bits of one row made alone, on every processor.
+static void rows_of_a_cylinder_are_the_same_together(void **state) {
+  (void)state;
+  enum { COLUMNS = 5, ROW = COLUMNS + VX_CYLINDER_EXTRA };
+  static float points[CPU_CYLINDER][COLUMNS], alone[CPU_CYLINDER][ROW], here[CPU_CYLINDER][ROW], any[CPU_CYLINDER][ROW];
+  static const float edges[] = {0, -0.0f, 1, -1, 1e30f, -1e-30f, INFINITY, NAN};
+  struct random random = {7};
+  for (int i = 0; i < CPU_CYLINDER; i++) {
+    for (int c = 0; c < COLUMNS; c++) points[i][c] = random_in(&random, -50, 50);
+    if (i < 64) points[i][0] = edges[i % 8], points[i][1] = edges[i / 8];
+    vx_to_cylinder(points[i], COLUMNS, alone[i]);
+  }
+  for (int count = CPU_CYLINDER; count > CPU_CYLINDER - 9; count--) {
+    cpu_to_cylinder(points[0], COLUMNS, count, here[0]);
+    cpu_to_cylinder_any(points[0], COLUMNS, count, any[0]);
+    for (int i = 0; i < count; i++)
+      for (int c = 0; c < ROW; c++) {
+        if (isnan(alone[i][c]) && isnan(here[i][c]) && isnan(any[i][c])) continue;
+        assert_int_equal(vx_float_bits(alone[i][c]), vx_float_bits(here[i][c]));
+        assert_int_equal(vx_float_bits(alone[i][c]), vx_float_bits(any[i][c]));
+      }
+    memset(here, 0, sizeof here);
+    memset(any, 0, sizeof any);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(empty_scan),
@@ -350,6 +378,7 @@ int main(void) {
       cmocka_unit_test(only_counts),
       cmocka_unit_test(each_tensor_alone),
       cmocka_unit_test(random_requests),
+      cmocka_unit_test(rows_of_a_cylinder_are_the_same_together),
   };
   return cmocka_run_group_tests(tests, open_backend, close_backend);
 }
