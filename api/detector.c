@@ -194,7 +194,7 @@ void detector_release(struct detector *detector) {
   if (!detector || atomic_fetch_sub(&detector->holders, 1) > 1) return;
   sessions_close(&detector->sessions, detector->core.engine);
   if (detector->core.network) detector->core.engine->network_close(detector->core.network);
-  detector_files_free(&detector->files);
+  detector_files_release(&detector->files);
   free(detector);
 }
 

@@ -170,7 +170,7 @@ bool backbone_read_weights(struct backbone *backbone, const struct tensor_file *
   return backbone->layers.num_layers == 0 || check_tensors(backbone, tensors, error);
 }
 
-void backbone_free(struct backbone *backbone) {
+void backbone_release(struct backbone *backbone) {
   for (int32_t i = 0; i < backbone->layers.num_layers; i++) {
     free((void *)(uintptr_t)backbone->layers.layers[i].weight);
     free((void *)(uintptr_t)backbone->layers.layers[i].bias);

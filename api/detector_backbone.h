@@ -21,7 +21,7 @@ VX_WARN_UNUSED bool backbone_read_json(struct backbone *backbone, json_t *object
 // Reads the weights of all layers. The file has no other tensors. False with a reason that names the tensor at fault.
 VX_WARN_UNUSED bool backbone_read_weights(struct backbone *backbone, const struct tensor_file *tensors,
                                           struct error *error);
-void backbone_free(struct backbone *backbone);
+void backbone_release(struct backbone *backbone);
 
 // Writes the backbone as the members of a JSON object, without braces.
 void backbone_write(const struct backbone *backbone, struct text *out);

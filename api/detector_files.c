@@ -189,7 +189,7 @@ bool detector_read_json(struct detector_files *files, struct error *error) {
   json_error_t where;
   if (!read_bytes(files, "model.json", MAX_JSON, &file, error)) return false;
   bool opened = json_open(&document, file.bytes, file.size, &where);
-  file_free(&file);
+  file_release(&file);
   if (!opened) return error_set(error, MODEL "line %d: %s", where.line, where.text);
   bool good = read_root(files, document.root, error);
   json_close(&document);
@@ -264,16 +264,16 @@ bool detector_read_weights(struct detector_files *files, struct error *error) {
   struct file file;
   if (!read_bytes(files, files->weights_file, MAX_WEIGHTS, &file, error)) return false;
   bool good = read_tensors(files, &file, error);
-  file_free(&file);
+  file_release(&file);
   return good || error_prefix(error, "%s: ", files->weights_file);
 }
 
-void detector_files_free(struct detector_files *files) {
+void detector_files_release(struct detector_files *files) {
   for (int32_t i = 0; i < files->encoder.num_layers; i++) {
     free((void *)(uintptr_t)files->encoder.layers[i].weight);
     free((void *)(uintptr_t)files->encoder.layers[i].bias);
   }
-  backbone_free(&files->backbone);
-  job_request_free(files->voxelize);
-  job_request_free(files->decode);
+  backbone_release(&files->backbone);
+  job_request_release(files->voxelize);
+  job_request_release(files->decode);
 }

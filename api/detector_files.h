@@ -29,6 +29,6 @@ VX_WARN_UNUSED bool detector_fits_paths(const char *text);
 // and the field at fault.
 VX_WARN_UNUSED bool detector_read_json(struct detector_files *files, struct error *error);
 VX_WARN_UNUSED bool detector_read_weights(struct detector_files *files, struct error *error);
-void detector_files_free(struct detector_files *files);
+void detector_files_release(struct detector_files *files);
 
 #endif

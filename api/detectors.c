@@ -82,11 +82,11 @@ struct detectors *detectors_load(const char *directory, const struct detector_me
     return NULL;
   }
   if (!directory[0] || open_each(detectors, directory, means, error)) return detectors;
-  detectors_free(detectors);
+  detectors_close(detectors);
   return NULL;
 }
 
-void detectors_free(struct detectors *detectors) {
+void detectors_close(struct detectors *detectors) {
   for (size_t i = 0; detectors && i < detectors->count; i++) detector_release(detectors->item[i].detector);
   free(detectors);
 }
@@ -161,9 +161,9 @@ struct detector *detectors_need(const struct detectors *detectors, const char *n
   return fault ? NULL : detector;
 }
 
-void detectors_lose(const struct detectors *detectors, int device) {
+void detectors_vacate(const struct detectors *detectors, int device) {
   for (size_t i = 0; i < detectors_count(detectors); i++)
-    sessions_lose(detector_sessions(detectors->item[i].detector), device);
+    sessions_vacate_device(detector_sessions(detectors->item[i].detector), device);
 }
 
 long long detectors_sessions(const struct detectors *detectors, int device) {

@@ -21,7 +21,7 @@ struct detector_refusal {
 // its fault. NULL with a reason if the directory cannot be read, or has too many models or entries.
 VX_WARN_UNUSED struct detectors *detectors_load(const char *directory, const struct detector_means *means,
                                                 struct error *error);
-void detectors_free(struct detectors *detectors);  // may be NULL
+void detectors_close(struct detectors *detectors);  // may be NULL
 
 // Call this before the set serves. Replaces each model that does not serve with the model of the same name in `before`,
 // if that model serves. `before` may be NULL.
@@ -44,7 +44,7 @@ const struct detector_refusal *detectors_refused(const struct detectors *detecto
 struct detector *detectors_need(const struct detectors *detectors, const char *name, struct error *error);
 
 // Call this if the GPU of that number is lost: no network runs there any more.
-void detectors_lose(const struct detectors *detectors, int device);
+void detectors_vacate(const struct detectors *detectors, int device);
 // The number of sessions in use on the GPU of that number.
 long long detectors_sessions(const struct detectors *detectors, int device);
 

@@ -111,12 +111,12 @@ struct preset *preset_parse(const char *name, const char *json, size_t size, str
   }
   json_close(&document);
   if (good) return preset;
-  preset_free(preset);
+  preset_close(preset);
   return NULL;
 }
 
-void preset_free(struct preset *preset) {
-  for (enum vx_op op = 0; preset && op < VX_OPS; op++) job_request_free(preset->requests[op]);
+void preset_close(struct preset *preset) {
+  for (enum vx_op op = 0; preset && op < VX_OPS; op++) job_request_release(preset->requests[op]);
   free(preset);
 }
 
@@ -127,10 +127,10 @@ static bool presets_put(struct presets *presets, struct preset *preset, struct e
   size_t at = 0;
   while (at < presets->count && strcmp(presets->item[at]->name, preset->name) < 0) at++;
   if (at < presets->count && strcmp(presets->item[at]->name, preset->name) == 0) {
-    preset_free(presets->item[at]);
+    preset_close(presets->item[at]);
   } else {
     if (presets->count == MAX_PRESETS) {
-      preset_free(preset);
+      preset_close(preset);
       return error_set(error, "there are more than %d presets", MAX_PRESETS);
     }
     memmove(&presets->item[at + 1], &presets->item[at], (presets->count - at) * sizeof *presets->item);
@@ -152,7 +152,7 @@ static bool put_file(struct presets *presets, const char *directory, const char 
   snprintf(name, sizeof name, "%.*s", (int)(strlen(file) - 5), file);
   if (!file_read("preset", path, MAX_FILE, &content, error)) return false;
   bool good = put_text(presets, name, content.bytes, content.size, error);
-  file_free(&content);
+  file_release(&content);
   return good;
 }
 
@@ -191,13 +191,13 @@ struct presets *presets_load(const char *directory, struct error *error) {
   }
   if (good && directory[0]) good = put_directory(presets, directory, error);
   if (good) return presets;
-  presets_free(presets);
+  presets_close(presets);
   return NULL;
 }
 
-void presets_free(struct presets *presets) {
+void presets_close(struct presets *presets) {
   if (!presets) return;
-  for (size_t i = 0; i < presets->count; i++) preset_free(presets->item[i]);
+  for (size_t i = 0; i < presets->count; i++) preset_close(presets->item[i]);
   free(presets);
 }
 

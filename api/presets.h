@@ -4,7 +4,7 @@
 // A preset file is one JSON object: "description", a string; "parameters", an object with the names and values of a
 // query's parameters (lists as JSON arrays); and "operation", the operation that takes these parameters, voxelize by
 // default. Further members are named after further operations that the model needs; each is an object of parameters
-// too. A loaded set is immutable, and any thread may read it. presets_free frees the set.
+// too. A loaded set is immutable, and any thread may read it. presets_close frees the set.
 #ifndef VOXELD_PRESETS_H
 #define VOXELD_PRESETS_H
 
@@ -20,11 +20,11 @@ struct suggestion;
 // Loads the built-in presets, then every NAME.json of `directory` ("" = none), which may replace built-in ones. Hidden
 // files are skipped. NULL with a reason in `error`.
 VX_WARN_UNUSED struct presets *presets_load(const char *directory, struct error *error);
-void presets_free(struct presets *presets);
+void presets_close(struct presets *presets);
 
 // Parses one preset from its JSON text. The result belongs to the caller. NULL with a reason in `error`.
 VX_WARN_UNUSED struct preset *preset_parse(const char *name, const char *json, size_t size, struct error *error);
-void preset_free(struct preset *preset);
+void preset_close(struct preset *preset);
 
 const struct preset *presets_find(const struct presets *presets, const char *name);  // NULL if there is none
 size_t presets_count(const struct presets *presets);

@@ -59,12 +59,12 @@ struct vx_session *sessions_on(const struct sessions *sessions, const struct vx_
   return session && atomic_load(&session->state) == IN_USE ? session->session : NULL;
 }
 
-void sessions_give_up(struct sessions *sessions, const struct vx_lane *lane, const char *reason) {
+void sessions_vacate(struct sessions *sessions, const struct vx_lane *lane, const char *reason) {
   struct session *session = find(sessions, lane);
   if (session) vacate(session, reason);
 }
 
-void sessions_lose(struct sessions *sessions, int device) {
+void sessions_vacate_device(struct sessions *sessions, int device) {
   for (struct session *session = atomic_load(&sessions->first); session; session = next_of(session))
     if (session->stream.device == device) vacate(session, "the GPU is lost");
 }

@@ -2,7 +2,7 @@
 // no session.
 //
 // There is one session for each lane on a GPU that should run the network. Sessions stay until all of them end; the
-// network and the lanes must end later. Any thread may read sessions or give them up; one thread at a time adds
+// network and the lanes must end later. Any thread may read sessions or vacate them; one thread at a time adds
 // sessions.
 #ifndef VOXELD_SESSIONS_H
 #define VOXELD_SESSIONS_H
@@ -26,9 +26,9 @@ VX_WARN_UNUSED enum vx_status sessions_open(struct sessions *sessions, const str
 // The session on a lane; NULL if the lane has none, or has lost it.
 struct vx_session *sessions_on(const struct sessions *sessions, const struct vx_lane *lane);
 // Call this if the network failed on that lane: it does not run there again. Copies `reason`.
-void sessions_give_up(struct sessions *sessions, const struct vx_lane *lane, const char *reason);
-// Call this if the GPU of that number is lost: gives up all sessions there.
-void sessions_lose(struct sessions *sessions, int device);
+void sessions_vacate(struct sessions *sessions, const struct vx_lane *lane, const char *reason);
+// Call this if the GPU of that number is lost: vacates all sessions there.
+void sessions_vacate_device(struct sessions *sessions, int device);
 // The number of sessions in use on the GPU of that number.
 int sessions_count(const struct sessions *sessions, int device);
 // Writes a list of JSON objects, in the order in which the sessions were opened.

@@ -305,7 +305,7 @@ struct vx_backend {
   // Memory for the input and output of jobs, aligned to 4096 bytes; NULL if there is none left. A GPU backend pins it
   // for all of its devices, if it can.
   void *(*host_alloc)(struct vx_device *device, size_t bytes);
-  void (*host_free)(struct vx_device *device, void *memory, size_t bytes);
+  void (*host_release)(struct vx_device *device, void *memory, size_t bytes);
 
   // Pins whole pages that the caller has mapped, for all devices of the backend. Devices then read and write the pages
   // in place, even if another process removes them from the mapping, as the owner of shared memory can. The CPU would

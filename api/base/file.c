@@ -34,12 +34,12 @@ bool file_read(const char *what, const char *path, size_t most, struct file *fil
     file->exposed = status.st_mode & S_IROTH;
     return true;
   }
-  file_free(file);
+  file_release(file);
   if (read) return error_set(error, "%s %s: it has more than %zu bytes", what, path, most);
   return error_set(error, "%s %s: %s", what, path, opened && !regular ? "it is not a regular file" : strerror(code));
 }
 
-void file_free(struct file *file) {
+void file_release(struct file *file) {
   if (file->bytes) explicit_bzero(file->bytes, file->size);
   free(file->bytes);
   *file = (struct file){NULL, 0, false};

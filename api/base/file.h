@@ -14,10 +14,10 @@ struct file {
   bool exposed;  // users other than the owner and the group may read it
 };
 
-// Reads a file of up to `most` bytes; file_free releases it. `what` names the file's purpose in errors. False with a
+// Reads a file of up to `most` bytes; file_release releases it. `what` names the file's purpose in errors. False with a
 // reason that names the path; nothing is held then.
 VX_WARN_UNUSED bool file_read(const char *what, const char *path, size_t most, struct file *file, struct error *error);
 // Wipes the bytes, which may be secret, and frees them. Accepts a struct of zeros.
-void file_free(struct file *file);
+void file_release(struct file *file);
 
 #endif

@@ -45,7 +45,7 @@ static void *take(size_t size) {
   return memory;
 }
 
-static void give(void *memory) {
+static void release(void *memory) {
   if (!reading) free(memory);
 }
 
@@ -67,7 +67,7 @@ void json_close(struct json_document *document) {
 
 static void install(void) {
   static atomic_flag installed = ATOMIC_FLAG_INIT;
-  if (!atomic_flag_test_and_set(&installed)) json_set_alloc_funcs(take, give);
+  if (!atomic_flag_test_and_set(&installed)) json_set_alloc_funcs(take, release);
 }
 
 // A text that jansson reads piece by piece.

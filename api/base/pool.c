@@ -44,7 +44,7 @@ void pool_reset(struct pool *pool) {
   }
 }
 
-void pool_close(struct pool *pool) {
+void pool_release(struct pool *pool) {
   while (pool->blocks) {
     struct pool_block *block = pool->blocks;
     pool->blocks = block->next;

@@ -21,7 +21,7 @@ VX_WARN_UNUSED void *pool_take(struct pool *pool, size_t bytes);
 // Gives back all parts.
 void pool_reset(struct pool *pool);
 // Frees the memory.
-void pool_close(struct pool *pool);
+void pool_release(struct pool *pool);
 // Refuses a request for which a pool had no memory. Returns false.
 bool pool_refuse(struct error *error);
 

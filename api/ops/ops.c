@@ -86,8 +86,8 @@ struct job_request *job_request_new(enum vx_op op) {
   return request;
 }
 
-void job_request_free(struct job_request *request) {
-  if (request) pool_close(&request->pool);
+void job_request_release(struct job_request *request) {
+  if (request) pool_release(&request->pool);
   free(request);
 }
 

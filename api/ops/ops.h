@@ -161,7 +161,7 @@ void job_request_init(struct job_request *request, enum vx_op op);
 VX_WARN_UNUSED bool job_request_copy(struct job_request *to, const struct job_request *from);
 // A new request with the defaults, and its end. NULL: there is no memory.
 struct job_request *job_request_new(enum vx_op op);
-void job_request_free(struct job_request *request);
+void job_request_release(struct job_request *request);
 
 // Sets one parameter from its text. False with an error that names the parameter, the given value and the allowed
 // values.

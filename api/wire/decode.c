@@ -238,7 +238,7 @@ struct decoder *decoder_new(enum coding coding) {
   return NULL;
 }
 
-void decoder_free(struct decoder *decoder) {
+void decoder_close(struct decoder *decoder) {
   if (!decoder) return;
   if (decoder->coding != CODING_ZSTD) (void)inflateEnd(&decoder->zlib);
   ZSTD_freeDCtx(decoder->zstd);

@@ -18,7 +18,7 @@ struct decoder;
 
 // NULL if there is no memory.
 struct decoder *decoder_new(enum coding coding);
-void decoder_free(struct decoder *decoder);
+void decoder_close(struct decoder *decoder);
 enum coding decoder_coding(const struct decoder *decoder);
 // Bytes of memory that the decoder holds; each step may add more.
 size_t decoder_bytes(const struct decoder *decoder);

@@ -32,7 +32,7 @@ struct encoder *encoder_new(enum coding coding) {
   return NULL;
 }
 
-void encoder_free(struct encoder *encoder) {
+void encoder_close(struct encoder *encoder) {
   if (!encoder) return;
   if (encoder->coding == CODING_GZIP) (void)deflateEnd(&encoder->zlib);
   ZSTD_freeCCtx(encoder->zstd);

@@ -13,7 +13,7 @@ struct encoder;
 
 // NULL if there is no memory.
 struct encoder *encoder_new(enum coding coding);
-void encoder_free(struct encoder *encoder);
+void encoder_close(struct encoder *encoder);
 enum coding encoder_coding(const struct encoder *encoder);
 // Encodes `in` to `out`. Returns the number of bytes written. Returns 0 if `out` is too small, or if `is_stopped`,
 // which is called now and then, returned true.

@@ -133,7 +133,7 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-static void free_host(struct vx_device *device, void *memory, size_t bytes) {
+static void release_host(struct vx_device *device, void *memory, size_t bytes) {
   (void)device;
   if (memory) munmap(memory, mapped(bytes));
 }
@@ -149,5 +149,5 @@ const struct vx_backend vx_cpu_backend = {
     .runs = runs,
     .run = run,
     .host_alloc = alloc_host,
-    .host_free = free_host,
+    .host_release = release_host,
 };

@@ -96,7 +96,7 @@ static void close_lane(struct vx_lane *lane) {
   // Errors are ignored here. On a lost device all of these calls fail.
   (void)cudaSetDevice(lane->device->index);
   if (lane->stream) (void)cudaStreamSynchronize(lane->stream);
-  cuda_free_all(lane);
+  cuda_release_all(lane);
   (void)cudaFreeHost((void *)lane->status);
   (void)cudaFreeHost(lane->commands);
   (void)cudaFreeHost(lane->samples);
@@ -197,7 +197,7 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
   return memory;
 }
 
-static void free_host(struct vx_device *device, void *memory, size_t bytes) {
+static void release_host(struct vx_device *device, void *memory, size_t bytes) {
   if (memory) {
     // If the device is lost, other devices may still map these addresses to the present pages. They would read new
     // memory at the same addresses from the old pages. So the addresses are not given back.
@@ -218,7 +218,7 @@ static constexpr struct vx_backend backend() {
   table.runs = runs;
   table.run = run_job;
   table.host_alloc = alloc_host;
-  table.host_free = free_host;
+  table.host_release = release_host;
   table.host_pin = cuda_pin;
   table.host_unpin = cuda_unpin;
   table.block_open = cuda_open_block;

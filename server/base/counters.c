@@ -172,7 +172,7 @@ void models_count(struct models *models, const char *name, const struct answer *
   atomic_store_explicit(&counts->last_unix_ms, (uint64_t)(clock_wall_ns() / NS_PER_MS), memory_order_relaxed);
 }
 
-void models_free(struct models *models) {
+void models_release(struct models *models) {
   struct model_counts *counts = atomic_exchange(&models->first, NULL);
   while (counts) {
     struct model_counts *next = counts->next;

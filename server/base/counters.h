@@ -93,6 +93,6 @@ unsigned long long counter_value(const atomic_uint_fast64_t *counter);
 void models_count(struct models *models, const char *name, const struct answer *answer, int64_t ns);
 // NULL: the model has had no request yet.
 const struct model_counts *models_find(const struct models *models, const char *name);
-void models_free(struct models *models);
+void models_release(struct models *models);
 
 #endif

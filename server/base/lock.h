@@ -29,7 +29,7 @@ struct LOCK_ATTRIBUTE(capability("mutex")) lock {
 #define LOCK_INITIALIZER                                                                                               \
   { PTHREAD_MUTEX_INITIALIZER }
 static inline void lock_init(struct lock *lock) { pthread_mutex_init(&lock->mutex, NULL); }
-static inline void lock_destroy(struct lock *lock) { pthread_mutex_destroy(&lock->mutex); }
+static inline void lock_end(struct lock *lock) { pthread_mutex_destroy(&lock->mutex); }
 
 static inline void lock_acquire(struct lock *lock) ACQUIRES(*lock) LOCK_UNCHECKED { pthread_mutex_lock(&lock->mutex); }
 

@@ -22,7 +22,7 @@ bool access_open(struct access *access, const struct options *options, struct er
   access->tokens = access->takes_tokens ? load_tokens(options, error) : NULL;
   if (access->takes_tokens && !access->tokens) return false;
   if (!tls_init(&access->tls, options, error)) {
-    tokens_free(access->tokens);
+    tokens_close(access->tokens);
     return false;
   }
   pthread_rwlock_init(&access->lock, NULL);
@@ -31,8 +31,8 @@ bool access_open(struct access *access, const struct options *options, struct er
 
 void access_close(struct access *access) {
   pthread_rwlock_destroy(&access->lock);
-  tls_destroy(&access->tls);
-  tokens_free(access->tokens);
+  tls_end(&access->tls);
+  tokens_close(access->tokens);
 }
 
 bool access_reload_tokens(struct access *access, const struct options *options, struct error *error) {
@@ -42,7 +42,7 @@ bool access_reload_tokens(struct access *access, const struct options *options, 
   struct tokens *old = access->tokens;
   access->tokens = tokens;
   pthread_rwlock_unlock(&access->lock);
-  tokens_free(old);
+  tokens_close(old);
   return true;
 }
 

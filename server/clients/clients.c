@@ -14,9 +14,9 @@ bool clients_init(struct clients *clients, int64_t connections, const int64_t li
   return clients->client;
 }
 
-void clients_destroy(struct clients *clients) {
+void clients_end(struct clients *clients) {
   free(clients->client);
-  lock_destroy(&clients->lock);
+  lock_end(&clients->lock);
 }
 
 // ---- names ----------------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ static void end_if_unused(struct clients *clients, struct client *client) HOLDS(
   clients->present--;
 }
 
-struct client *clients_join(struct clients *clients, const char *user, const char *address) {
+struct client *clients_acquire(struct clients *clients, const char *user, const char *address) {
   char name[CLIENT_NAME_SIZE];
   write_name(name, sizeof name, user, address);
   lock_acquire(&clients->lock);
@@ -90,7 +90,7 @@ struct client *clients_join(struct clients *clients, const char *user, const cha
   return client;
 }
 
-void clients_leave(struct clients *clients, struct client *client) {
+void clients_release(struct clients *clients, struct client *client) {
   lock_acquire(&clients->lock);
   client->references--;
   end_if_unused(clients, client);
@@ -132,8 +132,8 @@ static enum grant judge(const struct clients *clients, const struct client *clie
   return (left >= 0 && !scarce) || (only_request && is_part(share)) ? GRANTED : OVER_SERVER_LIMIT;
 }
 
-enum grant client_take_bytes(struct clients *clients, struct client *client, enum share *share, int64_t bytes,
-                             int64_t mine, bool take) {
+enum grant share_acquire_bytes(struct clients *clients, struct client *client, enum share *share, int64_t bytes,
+                               int64_t mine, bool take) {
   enum share also = *share;
   lock_acquire(&clients->lock);
   enum grant grant = judge(clients, client, SHARE_BYTES, bytes, mine);
@@ -149,7 +149,7 @@ enum grant client_take_bytes(struct clients *clients, struct client *client, enu
   return grant;
 }
 
-void client_give_bytes(struct clients *clients, struct client *client, enum share share, int64_t bytes) {
+void share_release_bytes(struct clients *clients, struct client *client, enum share share, int64_t bytes) {
   lock_acquire(&clients->lock);
   hold(clients, client, SHARE_BYTES, -bytes);
   if (share != SHARE_BYTES) hold(clients, client, share, -bytes);
@@ -157,7 +157,8 @@ void client_give_bytes(struct clients *clients, struct client *client, enum shar
   lock_release(&clients->lock);
 }
 
-enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount, int64_t mine) {
+enum grant share_acquire(struct clients *clients, struct client *client, enum share share, int64_t amount,
+                         int64_t mine) {
   lock_acquire(&clients->lock);
   enum grant grant = judge(clients, client, share, amount, mine);
   if (grant == GRANTED) hold(clients, client, share, amount);
@@ -165,7 +166,7 @@ enum grant client_take(struct clients *clients, struct client *client, enum shar
   return grant;
 }
 
-enum grant client_take_for_many(struct clients *clients, struct client *client, enum share share, int64_t amount) {
+enum grant share_acquire_for_many(struct clients *clients, struct client *client, enum share share, int64_t amount) {
   lock_acquire(&clients->lock);
   bool granted = clients->limits[share] - clients->held[share] - amount >= clients->limits[share] / 8;
   if (granted) hold(clients, client, share, amount);
@@ -173,7 +174,7 @@ enum grant client_take_for_many(struct clients *clients, struct client *client, 
   return granted ? GRANTED : OVER_SERVER_LIMIT;
 }
 
-void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount) {
+void share_release(struct clients *clients, struct client *client, enum share share, int64_t amount) {
   lock_acquire(&clients->lock);
   hold(clients, client, share, -amount);
   end_if_unused(clients, client);

@@ -94,27 +94,27 @@ struct clients {
 
 // Allocates the clients of up to `connections` connections, each with one request at a time. False if out of memory.
 VX_WARN_UNUSED bool clients_init(struct clients *clients, int64_t connections, const int64_t limits[SHARES]);
-void clients_destroy(struct clients *clients);
+void clients_end(struct clients *clients);
 
-// The client of `user` or, if that is "", of `address`. NULL if all clients are taken. clients_leave releases it.
-struct client *clients_join(struct clients *clients, const char *user, const char *address);
-void clients_leave(struct clients *clients, struct client *client);
+// The client of `user` or, if that is "", of `address`. NULL if all clients are taken. clients_release releases it.
+struct client *clients_acquire(struct clients *clients, const char *user, const char *address);
+void clients_release(struct clients *clients, struct client *client);
 // The name of the client's user; "" if it is known by its address.
 const char *client_user(const struct client *client);
 
-// Takes `amount` of a share for the client, if the rule allows it; client_give returns it. `mine` is what the same
-// request holds of the share: a request is not refused for what it holds itself.
-VX_WARN_UNUSED enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount,
-                                      int64_t mine);
-// Takes bytes of SHARE_BYTES and, if `*share` is another share, as many of that share: both or neither.
-// client_give_bytes returns them. Without `take`, takes nothing. If one is short, `*share` becomes that share.
-VX_WARN_UNUSED enum grant client_take_bytes(struct clients *clients, struct client *client, enum share *share,
-                                            int64_t bytes, int64_t mine, bool take);
-void client_give_bytes(struct clients *clients, struct client *client, enum share share, int64_t bytes);
-// Like client_take, for a trusted proxy, which stands for many clients: together proxies may take all but an eighth.
-VX_WARN_UNUSED enum grant client_take_for_many(struct clients *clients, struct client *client, enum share share,
-                                               int64_t amount);
-void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount);
+// Acquires `amount` of a share for the client, if the rule allows it; share_release gives it back. `mine` is what the
+// same request holds of the share: a request is not refused for what it holds itself.
+VX_WARN_UNUSED enum grant share_acquire(struct clients *clients, struct client *client, enum share share,
+                                        int64_t amount, int64_t mine);
+// Acquires bytes of SHARE_BYTES and, if `*share` is another share, as many of that share: both or neither.
+// share_release_bytes gives them back. Without `take`, acquires nothing. If one is short, `*share` becomes that share.
+VX_WARN_UNUSED enum grant share_acquire_bytes(struct clients *clients, struct client *client, enum share *share,
+                                              int64_t bytes, int64_t mine, bool take);
+void share_release_bytes(struct clients *clients, struct client *client, enum share share, int64_t bytes);
+// Like share_acquire, for a trusted proxy, which stands for many clients: together proxies may take all but an eighth.
+VX_WARN_UNUSED enum grant share_acquire_for_many(struct clients *clients, struct client *client, enum share share,
+                                                 int64_t amount);
+void share_release(struct clients *clients, struct client *client, enum share share, int64_t amount);
 
 int64_t client_held(struct clients *clients, const struct client *client, enum share share);
 

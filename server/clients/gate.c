@@ -2,12 +2,12 @@
 #include "server/clients/gate.h"
 
 void gate_init(struct gate *gate, int64_t each, void (*hold)(struct gate_entry *entry),
-               void (*let_go)(struct gate_entry *entry)) {
-  *gate = (struct gate){.each = each, .open = each == 0, .hold = hold, .let_go = let_go};
+               void (*resume)(struct gate_entry *entry)) {
+  *gate = (struct gate){.each = each, .open = each == 0, .hold = hold, .resume = resume};
   lock_init(&gate->lock);
 }
 
-void gate_destroy(struct gate *gate) { lock_destroy(&gate->lock); }
+void gate_end(struct gate *gate) { lock_end(&gate->lock); }
 
 // ---- with the lock held ---------------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ static struct gate_entry *take_all(struct gate *gate, int64_t most) HOLDS(gate->
 static void resume(const struct gate *gate, struct gate_entry *list) {
   while (list) {
     struct gate_entry *next = list->next;
-    gate->let_go(list);
+    gate->resume(list);
     list = next;
   }
 }
@@ -76,7 +76,7 @@ bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *clie
   return !waits;
 }
 
-void gate_leave(struct gate *gate, struct gate_entry *entry) {
+void gate_release(struct gate *gate, struct gate_entry *entry) {
   struct client *client = entry->client;
   if (!client) return;
   entry->client = NULL;

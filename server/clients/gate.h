@@ -35,19 +35,19 @@ struct gate {
   struct client *first;  // the first client with waiting requests
   struct recency served;
   void (*hold)(struct gate_entry *entry);    // called with the gate's lock; the entry may be let go next
-  void (*let_go)(struct gate_entry *entry);  // called without the lock; the entry belongs to its owner again
+  void (*resume)(struct gate_entry *entry);  // called without the lock; the entry belongs to its owner again
 };
 
 void gate_init(struct gate *gate, int64_t each, void (*hold)(struct gate_entry *entry),
-               void (*let_go)(struct gate_entry *entry));
-void gate_destroy(struct gate *gate);
+               void (*resume)(struct gate_entry *entry));
+void gate_end(struct gate *gate);
 
 // True if the request may go on. If it must wait, the gate holds it and lets it go later. `job`: the request has a job,
 // so its client counts as served for the next second.
 VX_WARN_UNUSED bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *client, bool job,
                                int64_t now_ns);
 // The request is over. Do not call it while the request waits. Does nothing if the request was never at the gate.
-void gate_leave(struct gate *gate, struct gate_entry *entry);
+void gate_release(struct gate *gate, struct gate_entry *entry);
 // Lets more requests in. Call it with each tick of the watcher.
 void gate_tick(struct gate *gate);
 int64_t gate_waiting(struct gate *gate);  // requests that wait

@@ -33,7 +33,7 @@ struct tls_session {
 
 // ---- credentials ----------------------------------------------------------------------------------------------------
 
-static void let_go(struct credentials *credentials) {
+static void release(struct credentials *credentials) {
   if (!credentials || atomic_fetch_sub(&credentials->references, 1) > 1) return;
   gnutls_certificate_free_credentials(credentials->x509);
   free(credentials);
@@ -79,7 +79,7 @@ static bool load_files(gnutls_certificate_credentials_t x509, const struct optio
   for (int i = 0; good && i < FILES; i++)
     if (wanted[i].path[0]) good = file_read(wanted[i].option, wanted[i].path, LARGEST_FILE, &files[i], error);
   good = good && use_files(x509, files, options, error);
-  for (int i = 0; i < FILES; i++) file_free(&files[i]);
+  for (int i = 0; i < FILES; i++) file_release(&files[i]);
   return good;
 }
 
@@ -92,7 +92,7 @@ static struct credentials *load(const struct options *options, struct error *err
   }
   atomic_init(&credentials->references, 1);
   if (load_files(credentials->x509, options, error)) return credentials;
-  let_go(credentials);
+  release(credentials);
   return NULL;
 }
 
@@ -120,13 +120,13 @@ bool tls_reload(struct tls *tls, const struct options *options, struct error *er
   lock_acquire(&tls->lock);
   struct credentials *old = atomic_exchange(&tls->current, credentials);
   lock_release(&tls->lock);
-  let_go(old);
+  release(old);
   return true;
 }
 
-void tls_destroy(struct tls *tls) {
-  let_go(atomic_load(&tls->current));
-  lock_destroy(&tls->lock);
+void tls_end(struct tls *tls) {
+  release(atomic_load(&tls->current));
+  lock_end(&tls->lock);
 }
 
 // ---- sessions -------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ struct tls_session *tls_session_open(struct tls *tls, void *gnutls_session) {
 }
 
 void tls_session_close(struct tls_session *session) {
-  if (session) let_go(session->credentials);
+  if (session) release(session->credentials);
   free(session);
 }
 
@@ -160,7 +160,7 @@ static bool refresh(struct tls_session *session) {
   if (session->credentials == atomic_load(&session->tls->current)) return true;
   struct credentials *current = take_current(session->tls);
   bool set = gnutls_credentials_set(session->gnutls, GNUTLS_CRD_CERTIFICATE, current->x509) == 0;
-  let_go(set ? session->credentials : current);
+  release(set ? session->credentials : current);
   if (!set) return false;
   session->credentials = current;
   session->verified = false;

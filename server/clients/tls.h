@@ -28,7 +28,7 @@ struct tls {
 VX_WARN_UNUSED bool tls_init(struct tls *tls, const struct options *options, struct error *error);
 // Loads the same files again; tls_cert must be set. False with a reason, and nothing changes.
 VX_WARN_UNUSED bool tls_reload(struct tls *tls, const struct options *options, struct error *error);
-void tls_destroy(struct tls *tls);  // after the last session
+void tls_end(struct tls *tls);  // after the last session
 
 struct tls_session;
 

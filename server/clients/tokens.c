@@ -97,7 +97,7 @@ struct tokens *tokens_parse(const char *text, size_t size, struct error *error) 
     const char *fault = read_line(tokens, line);
     if (fault) {
       (void)error_set(error, "line %zu: %s", number, fault);
-      tokens_free(tokens);
+      tokens_close(tokens);
       return NULL;
     }
     text = newline ? newline + 1 : end;
@@ -111,12 +111,12 @@ struct tokens *tokens_load(const char *path, bool *exposed, struct error *error)
   if (!file_read("token_file", path, LARGEST_FILE, &file, error)) return NULL;
   *exposed = file.exposed;
   struct tokens *tokens = tokens_parse(file.bytes, file.size, error);
-  file_free(&file);
+  file_release(&file);
   if (!tokens) (void)error_prefix(error, "token_file %s: ", path);
   return tokens;
 }
 
-void tokens_free(struct tokens *tokens) { free(tokens); }
+void tokens_close(struct tokens *tokens) { free(tokens); }
 
 size_t tokens_count(const struct tokens *tokens) { return tokens->count; }
 

@@ -20,12 +20,12 @@ enum {
 
 struct tokens;
 
-// Parses the text of a file into a table for tokens_free; does not keep the text. NULL with a reason, which names the
+// Parses the text of a file into a table for tokens_close; does not keep the text. NULL with a reason, which names the
 // line by its number and does not quote it.
 VX_WARN_UNUSED struct tokens *tokens_parse(const char *text, size_t size, struct error *error);
 // Parses a file of up to 1 MiB. `*exposed`: users other than the owner and the group may read it. NULL with a reason.
 VX_WARN_UNUSED struct tokens *tokens_load(const char *path, bool *exposed, struct error *error);
-void tokens_free(struct tokens *tokens);  // NULL is fine
+void tokens_close(struct tokens *tokens);  // NULL is fine
 
 size_t tokens_count(const struct tokens *tokens);
 // The name of a token, in the table's memory; NULL if the table does not have it. Compares every row, each in constant

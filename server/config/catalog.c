@@ -21,7 +21,7 @@ bool catalog_open(struct catalog *catalog, const char *presets, const char *mode
   catalog->detectors = detectors_load(models, &catalog->means, error);
   if (!catalog->detectors) {
     close_library(catalog);
-    presets_free(catalog->presets);
+    presets_close(catalog->presets);
     return false;
   }
   catalog->named = (struct named){catalog->presets, catalog->detectors};
@@ -35,7 +35,7 @@ bool catalog_reload_presets(struct catalog *catalog, const char *folder, struct 
   pthread_rwlock_wrlock(&catalog->lock);
   catalog->named.presets = catalog->presets = presets;
   pthread_rwlock_unlock(&catalog->lock);
-  presets_free(old);
+  presets_close(old);
   return true;
 }
 
@@ -50,14 +50,14 @@ void catalog_put_models(struct catalog *catalog, struct detectors *detectors) {
   pthread_rwlock_wrlock(&catalog->lock);
   catalog->named.detectors = catalog->detectors = detectors;
   pthread_rwlock_unlock(&catalog->lock);
-  detectors_free(old);
+  detectors_close(old);
 }
 
 void catalog_close(struct catalog *catalog) {
   pthread_rwlock_destroy(&catalog->lock);
-  detectors_free(catalog->detectors);
+  detectors_close(catalog->detectors);
   close_library(catalog);
-  presets_free(catalog->presets);
+  presets_close(catalog->presets);
 }
 
 const struct named *catalog_acquire(struct catalog *catalog) {

@@ -239,7 +239,7 @@ static bool read_file(struct options *options, struct error *error) {
   json_error_t where;
   if (!file_read("config", path, MB, &file, error)) return false;
   bool opened = json_open(&document, file.bytes, file.size, &where);
-  file_free(&file);
+  file_release(&file);
   if (!opened && where.line < 0) return error_set(error, "%s: %s", path, where.text);
   if (!opened) return error_set(error, "%s: line %d: %s", path, where.line, where.text);
   bool good = json_is_object(document.root) ? read_object(options, path, document.root, error)

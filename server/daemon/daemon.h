@@ -18,8 +18,8 @@ VX_WARN_UNUSED bool service_check(struct service *service, struct error *error);
 VX_WARN_UNUSED bool service_start(struct service *service, void (*gpu_lost)(void *service), struct error *error);
 // Logs which models do not serve, or serve in place of newer files, and why. Any thread.
 void service_log_broken(const struct detectors *models);
-// Closes the sessions that the served models have on lost GPUs. Any thread, after each loss and each reload.
-void service_leave_lost(struct service *service);
+// Vacates the sessions that the served models have on lost GPUs. Any thread, after each loss and each reload.
+void service_vacate_lost(struct service *service);
 // Stops all rooms and frees what they hold. No job may wait or run: drain comes first.
 void service_stop(struct service *service);
 

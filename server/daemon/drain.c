@@ -38,7 +38,7 @@ bool drain(struct service *service) {
   const struct request_counts *requests = &service->requests;
   struct jobs *jobs = &service->jobs;
   atomic_store(&service->phase, PHASE_LEAVING);
-  events_end(&jobs->streams.events, "stop", true);
+  events_end_all(&jobs->streams.events, "stop", true);
   signals_rest_until(clock_ns() + options->drain_delay_s * NS_PER_S);
   atomic_store(&service->phase, PHASE_DRAINING);
   gate_open(&service->gate);
@@ -48,7 +48,7 @@ bool drain(struct service *service) {
     jobs_hurry(jobs);
   }
   wait_until_quiet(requests);  // a second at most, even if a client still sends a refused body
-  jobs_close(jobs);
+  jobs_stop(jobs);
   if (!wait_for_jobs(jobs, clock_ns() + after_drain_ns)) return false;
   // The jobs that have just ended still send their answers.
   (void)wait_until_none(&requests->active, clock_ns() + NS_PER_S);

@@ -31,7 +31,7 @@ static bool reload_models(struct service *service, struct error *error) {
   warm_up(&service->jobs, &service->options, models, service->catalog.detectors, &service->phase, &unread);
   service_log_broken(models);
   catalog_put_models(&service->catalog, models);
-  service_leave_lost(service);  // a GPU may have been lost before these models were served
+  service_vacate_lost(service);  // a GPU may have been lost before these models were served
   return true;
 }
 
@@ -61,7 +61,7 @@ static void reload(struct service *service) {
     struct error error;
     struct log_line line;
     bool good = parts[i].reload(service, &error);
-    if (good && parts[i].is_access) events_end(&service->jobs.streams.events, "reload", false);
+    if (good && parts[i].is_access) events_end_all(&service->jobs.streams.events, "reload", false);
     log_begin(&line, good ? LOG_INFO : LOG_ERROR, good ? "reloaded" : "not reloaded");
     log_string(&line, "what", parts[i].name);
     if (!good) log_string(&line, "reason", error.text);

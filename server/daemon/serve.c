@@ -15,7 +15,7 @@ static atomic_bool must_restart;  // a GPU is lost, and on_device_lost is exit
 // Any worker's thread.
 static void on_gpu_lost(void *cls) {
   struct service *service = cls;
-  service_leave_lost(service);
+  service_vacate_lost(service);
   bool restart = service->options.on_device_lost == LOST_EXIT;
   log_event(LOG_ERROR, "a GPU is lost", "effect", restart ? "drain and exit" : "its jobs go to other devices");
   if (restart && !atomic_exchange(&must_restart, true)) signals_device_lost();
@@ -38,7 +38,7 @@ static void log_stopped(int status) {
 }
 
 // Ends the process although one of its threads is stuck and may still use the server.
-static _Noreturn void leave(const char *message, int status) {
+static _Noreturn void exit_at_once(const char *message, int status) {
   log_event(LOG_ERROR, message, "effect", "exit without waiting for it");
   log_stop();
   _exit(status);
@@ -60,9 +60,9 @@ int serve(struct service *service) {
   signals_drain(number);
   notify_supervisor("STOPPING=1\nSTATUS=draining");
   log_event(LOG_INFO, "draining", "reason", reason_of(number));
-  if (!drain(service)) leave("a job does not end", EXIT_FAILURE);
+  if (!drain(service)) exit_at_once("a job does not end", EXIT_FAILURE);
   int status = atomic_load(&must_restart) ? EXIT_DEVICE_LOST : EXIT_SUCCESS;
-  if (!reload_end()) leave("a reload does not end", status);
+  if (!reload_end()) exit_at_once("a reload does not end", status);
   signals_let_end();
   service_stop(service);
   log_stopped(status);

@@ -151,7 +151,7 @@ void service_log_broken(const struct detectors *models) {
 
 bool service_start(struct service *service, void (*gpu_lost)(void *service), struct error *error) {
   const struct options *options = &service->options;
-  gate_init(&service->gate, options->client_requests, exchange_hold, exchange_let_go);
+  gate_init(&service->gate, options->client_requests, exchange_hold, exchange_resume);
   if (!raise_file_limit(options, error) || !start_clients(service, error) ||
       !jobs_start(&service->jobs, options, &service->clients, &service->counters, &service->watcher, gpu_lost, service,
                   error) ||
@@ -169,25 +169,25 @@ bool service_start(struct service *service, void (*gpu_lost)(void *service), str
   return true;
 }
 
-void service_leave_lost(struct service *service) {
+void service_vacate_lost(struct service *service) {
   const struct devices *devices = &service->jobs.devices;
   const struct named *named = catalog_acquire(&service->catalog);
   for (int i = 0; i < devices->count; i++)
-    if (device_state(&devices->gpu[i]) == DEVICE_LOST) detectors_lose(named->detectors, devices->gpu[i].index);
+    if (device_state(&devices->gpu[i]) == DEVICE_LOST) detectors_vacate(named->detectors, devices->gpu[i].index);
   catalog_release(&service->catalog);
 }
 
 void service_stop(struct service *service) {
   jobs_join(&service->jobs);
   // The library may end only when no request is suspended. The watcher ends first, since its tick may resume requests.
-  watcher_halt(&service->watcher);
+  watcher_stop(&service->watcher);
   http_stop(service);
-  watcher_destroy(&service->watcher);
-  gate_destroy(&service->gate);
+  watcher_end(&service->watcher);
+  gate_end(&service->gate);
   catalog_close(&service->catalog);  // networks end before the lanes of their sessions
-  jobs_destroy(&service->jobs);
-  clients_destroy(&service->page_clients);
-  clients_destroy(&service->clients);
+  jobs_end(&service->jobs);
+  clients_end(&service->page_clients);
+  clients_end(&service->clients);
   access_close(&service->access);
-  models_free(&service->counters.models);
+  models_release(&service->counters.models);
 }

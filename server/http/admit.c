@@ -250,7 +250,7 @@ static bool check_rows(struct request *request) {
 }
 
 static bool join(struct request *request) {
-  if (!request->joined) request->joined = clients_join(&request->service->clients, request->user, request->address);
+  if (!request->joined) request->joined = clients_acquire(&request->service->clients, request->user, request->address);
   return request->joined ||
          error_refuse(&request->error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
 }

@@ -20,7 +20,7 @@ bool body_pass_gate(struct request *request) {
 
 // Refuses a request in the middle of its body. The problem, already set, is answered once the rest is discarded.
 static void begin_discard(struct request *request) {
-  upload_cancel(request->peer, &request->job);
+  upload_release(request->peer, &request->job);
   request_to(request, REQUEST_DISCARD);
 }
 

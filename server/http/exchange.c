@@ -15,7 +15,7 @@ static struct request *request_of_entry(struct gate_entry *entry) {
 // Called with the gate's lock, so that no thread resumes the connection before it is suspended.
 void exchange_hold(struct gate_entry *entry) { MHD_suspend_connection(request_of_entry(entry)->connection); }
 
-void exchange_let_go(struct gate_entry *entry) { MHD_resume_connection(request_of_entry(entry)->connection); }
+void exchange_resume(struct gate_entry *entry) { MHD_resume_connection(request_of_entry(entry)->connection); }
 
 static bool is_at_gate(const struct request *request) {
   return request->state == REQUEST_HELD || request->state == REQUEST_WAITING;
@@ -44,7 +44,7 @@ static void on_done(struct job *job) {
 
 // Releases what the job of a finished or refused request holds.
 static void release_job(struct request *request) {
-  upload_cancel(request->peer, &request->job);
+  upload_release(request->peer, &request->job);
   job_release(&request->job);
 }
 
@@ -171,7 +171,7 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
   return MHD_NO;
 }
 
-void exchange_close(struct request *request, enum MHD_RequestTerminationCode code) {
+void exchange_end(struct request *request, enum MHD_RequestTerminationCode code) {
   struct service *service = request->service;
   struct job *job = &request->job;
   enum error_kind failure = connection_failure(&service->watcher, request->peer);
@@ -183,10 +183,10 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
   peer_reply_end(request->peer, clock_ns());
   if (failure)
     error_refuse(&request->error, failure, NULL, request->peer->tls ? "ended in mid-upload" : "answered in mid-upload");
-  gate_leave(&service->gate, &request->entry);
+  gate_release(&service->gate, &request->entry);
   release_job(request);
   job_release_buffer(&job->held.output);
-  if (request->joined) clients_leave(&service->clients, request->joined);
+  if (request->joined) clients_release(&service->clients, request->joined);
   request_account(request, aborted);
   request_end(request);
 }

@@ -96,7 +96,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **request_cls,
                          enum MHD_RequestTerminationCode code) {
   (void)cls, (void)connection;
-  if (*request_cls && !is_line_mark(*request_cls)) exchange_close(*request_cls, code);
+  if (*request_cls && !is_line_mark(*request_cls)) exchange_end(*request_cls, code);
   *request_cls = NULL;
 }
 
@@ -134,8 +134,8 @@ static struct peer *open_peer(struct service *service, struct places *places, st
 static void close_peer(struct service *service, struct peer *peer) {
   struct tls_session *tls = peer->tls;
   struct request *request = peer->request;
-  if (request && request->state != REQUEST_OVER) exchange_close(request, MHD_REQUEST_TERMINATED_WITH_ERROR);
-  if (request) pool_close(&request->job.asked.pool);
+  if (request && request->state != REQUEST_OVER) exchange_end(request, MHD_REQUEST_TERMINATED_WITH_ERROR);
+  if (request) pool_release(&request->job.asked.pool);
   free(request);
   connection_closed(&service->watcher, peer);
   tls_session_close(tls);

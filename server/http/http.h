@@ -39,10 +39,10 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
                                  size_t *size);
 // The request is over, for whatever reason: releases what the request holds, then counts and logs it. Do not call it
 // while the request waits at the gate.
-void exchange_close(struct request *request, enum MHD_RequestTerminationCode code);
+void exchange_end(struct request *request, enum MHD_RequestTerminationCode code);
 // The gate's callbacks: suspend and resume the request's connection.
 void exchange_hold(struct gate_entry *entry);
-void exchange_let_go(struct gate_entry *entry);
+void exchange_resume(struct gate_entry *entry);
 
 // Decides from the headers: framing, path, access, method, length, media type, parameters. If the endpoint computes,
 // also reserves a slot in the queue and, if the length is known, memory for the body. `*early`, false before, becomes

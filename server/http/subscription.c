@@ -68,7 +68,7 @@ static void keep_little(const struct peer *peer) {
 
 static void end_subscription(void *cls) {
   struct subscription *own = cls;
-  events_unsubscribe(own->events, &own->subscriber);
+  subscriber_release(own->events, &own->subscriber);
   free(own);
 }
 

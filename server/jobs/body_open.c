@@ -245,7 +245,7 @@ static bool place_inputs(const struct body *body, const struct infer_inputs *inp
   if (infer_inputs_bind(inputs, body->asked)) return true;
   const struct region_ref *shared = infer_inputs_shared(inputs);
   if (shared && source_open(job, shared) && source_reach(job, body->gpu)) return true;
-  if (job->shared) region_release(&job->shared->source);
+  if (job->shared) region_close(&job->shared->source);
   if (!acquire_rows(body, infer_inputs_bytes(inputs))) return false;
   if (!infer_inputs_copy(inputs, memory, job->held.rows->data, body->asked, body->error)) return false;
   infer_inputs_loss(inputs, body->asked, memory->stop, &job->loss);

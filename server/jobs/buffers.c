@@ -11,15 +11,15 @@ void buffers_init(struct buffers *buffers, const struct devices *devices, size_t
 static void release(struct buffer *list) {
   while (list) {
     struct buffer *next = list->next;
-    list->device->backend->host_free(list->device->handle, list->data, list->capacity);
+    list->device->backend->host_release(list->device->handle, list->data, list->capacity);
     free(list);
     list = next;
   }
 }
 
-void buffers_destroy(struct buffers *buffers) {
+void buffers_end(struct buffers *buffers) {
   for (int tier = 0; tier < BUFFER_TIERS; tier++) release(buffers->free[tier]);
-  lock_destroy(&buffers->lock);
+  lock_end(&buffers->lock);
 }
 
 // Moves free buffers out of the pool, largest first, until `size` more bytes fit the budget. The caller frees the list
@@ -79,7 +79,7 @@ static struct buffer *reuse(struct buffers *buffers, int tier) {
   return buffer;
 }
 
-static void put_back(struct buffers *buffers, struct buffer *buffer) {
+static void release_to_tier(struct buffers *buffers, struct buffer *buffer) {
   lock_acquire(&buffers->lock);
   buffer->next = buffers->free[buffer->tier];
   buffers->free[buffer->tier] = buffer;
@@ -113,7 +113,7 @@ struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, en
   if (tier == BUFFER_TIERS) return NULL;
   int64_t capacity = (int64_t)buffer_tier_size(tier);
   shortage->share = share;
-  shortage->grant = client_take_bytes(buffers->clients, client, &shortage->share, capacity, (int64_t)mine, true);
+  shortage->grant = share_acquire_bytes(buffers->clients, client, &shortage->share, capacity, (int64_t)mine, true);
   if (shortage->grant != GRANTED) return NULL;
   bool spent = false;
   struct buffer *buffer = obtain(buffers, tier, &spent);
@@ -121,7 +121,7 @@ struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, en
     buffer->client = client;
     buffer->share = share;
   } else {
-    client_give_bytes(buffers->clients, client, share, capacity);
+    share_release_bytes(buffers->clients, client, share, capacity);
     *shortage = (struct shortage){OVER_SERVER_LIMIT, spent ? SHARE_BYTES : SHARES, (int64_t)size};
   }
   return buffer;
@@ -129,34 +129,34 @@ struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, en
 
 bool budget_acquire_for(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
                         struct shortage *shortage) {
-  *shortage = (struct shortage){client_take(buffers->clients, client, SHARE_BYTES, (int64_t)bytes, (int64_t)mine),
+  *shortage = (struct shortage){share_acquire(buffers->clients, client, SHARE_BYTES, (int64_t)bytes, (int64_t)mine),
                                 SHARE_BYTES, (int64_t)bytes};
   if (shortage->grant != GRANTED) return false;
   if (budget_acquire(buffers, bytes)) return true;
-  client_give(buffers->clients, client, SHARE_BYTES, (int64_t)bytes);
+  share_release(buffers->clients, client, SHARE_BYTES, (int64_t)bytes);
   shortage->grant = OVER_SERVER_LIMIT;
   return false;
 }
 
 void budget_release_for(struct buffers *buffers, struct client *client, size_t bytes) {
   budget_release(buffers, bytes);
-  client_give(buffers->clients, client, SHARE_BYTES, (int64_t)bytes);  // last, as in buffer_release
+  share_release(buffers->clients, client, SHARE_BYTES, (int64_t)bytes);  // last, as in buffer_release
 }
 
 bool buffer_may_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
                         struct shortage *shortage) {
   int64_t capacity = (int64_t)buffer_capacity(size);
   *shortage = (struct shortage){.share = share, .amount = (int64_t)size};
-  shortage->grant = client_take_bytes(buffers->clients, client, &shortage->share, capacity, (int64_t)mine, false);
+  shortage->grant = share_acquire_bytes(buffers->clients, client, &shortage->share, capacity, (int64_t)mine, false);
   return shortage->grant == GRANTED;
 }
 
 bool buffer_move(struct buffer *buffer, enum share share, struct shortage *shortage) {
   struct clients *clients = buffer->pool->clients;
   int64_t capacity = (int64_t)buffer->capacity;
-  *shortage = (struct shortage){client_take(clients, buffer->client, share, capacity, 0), share, capacity};
+  *shortage = (struct shortage){share_acquire(clients, buffer->client, share, capacity, 0), share, capacity};
   if (shortage->grant != GRANTED) return false;
-  if (buffer->share != SHARE_BYTES) client_give(clients, buffer->client, buffer->share, capacity);
+  if (buffer->share != SHARE_BYTES) share_release(clients, buffer->client, buffer->share, capacity);
   buffer->share = share;
   return true;
 }
@@ -171,10 +171,10 @@ void buffer_release(struct buffer *buffer) {
     release(buffer);
     budget_release(buffers, (size_t)capacity);
   } else {
-    put_back(buffers, buffer);
+    release_to_tier(buffers, buffer);
   }
   // Last: a thread that gets the share must find the memory free.
-  client_give_bytes(buffers->clients, client, share, capacity);
+  share_release_bytes(buffers->clients, client, share, capacity);
 }
 
 struct buffers_use buffers_use(const struct buffers *buffers) {

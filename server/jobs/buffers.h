@@ -48,7 +48,7 @@ struct buffers {
 };
 
 void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients);
-void buffers_destroy(struct buffers *buffers);  // all buffers must have been released
+void buffers_end(struct buffers *buffers);  // all buffers must have been released
 
 // A buffer of at least `size` bytes, which counts towards the client's SHARE_BYTES and `share`. `mine`: bytes that the
 // same request already holds, which do not count against the request. NULL with the reason in `*shortage`.

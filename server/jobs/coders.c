@@ -8,12 +8,12 @@ void coders_init(struct coders *coders) {
   lock_init(&coders->lock);
 }
 
-void coders_destroy(struct coders *coders) {
+void coders_end(struct coders *coders) {
   for (int coding = 0; coding < CODINGS; coding++) {
-    while (coders->decoders[coding]) decoder_free(coders->decoder[coding][--coders->decoders[coding]]);
-    while (coders->encoders[coding]) encoder_free(coders->encoder[coding][--coders->encoders[coding]]);
+    while (coders->decoders[coding]) decoder_close(coders->decoder[coding][--coders->decoders[coding]]);
+    while (coders->encoders[coding]) encoder_close(coders->encoder[coding][--coders->encoders[coding]]);
   }
-  lock_destroy(&coders->lock);
+  lock_end(&coders->lock);
 }
 
 struct decoder *coders_acquire_decoder(struct coders *coders, enum coding coding) {
@@ -39,7 +39,7 @@ void coders_release_decoder(struct coders *coders, struct decoder *decoder) {
     coders->idle_bytes += bytes;
   }
   lock_release(&coders->lock);
-  if (!kept) decoder_free(decoder);
+  if (!kept) decoder_close(decoder);
 }
 
 struct encoder *coders_acquire_encoder(struct coders *coders, enum coding coding) {
@@ -56,5 +56,5 @@ void coders_release_encoder(struct coders *coders, struct encoder *encoder) {
   bool kept = coders->encoders[coding] < CODERS_IDLE;
   if (kept) coders->encoder[coding][coders->encoders[coding]++] = encoder;
   lock_release(&coders->lock);
-  if (!kept) encoder_free(encoder);
+  if (!kept) encoder_close(encoder);
 }

@@ -22,7 +22,7 @@ struct coders {
 };
 
 void coders_init(struct coders *coders);
-void coders_destroy(struct coders *coders);
+void coders_end(struct coders *coders);
 
 // NULL: out of memory.
 struct decoder *coders_acquire_decoder(struct coders *coders, enum coding coding);

@@ -59,7 +59,7 @@ bool devices_open(struct devices *devices, const struct options *options, struct
 void devices_close(struct devices *devices) {
   close_gpus(devices);
   devices->cpu.backend->close(devices->cpu.handle);
-  lock_destroy(&devices->lock);
+  lock_end(&devices->lock);
 }
 
 // ---- states ---------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ bool device_tell(struct devices *devices, struct device *device, bool trial, enu
   return after != before;
 }
 
-bool device_lose(struct devices *devices, struct device *device, const char *reason) {
+bool device_mark_lost(struct devices *devices, struct device *device, const char *reason) {
   lock_acquire(&devices->lock);
   bool first = device_state(device) != DEVICE_LOST;
   if (first) {

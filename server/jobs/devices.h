@@ -71,7 +71,7 @@ enum device_outcome {
 bool device_tell(struct devices *devices, struct device *device, bool trial, enum device_outcome outcome,
                  const char *reason, int64_t now_ns);
 // Marks a GPU as lost; copies `reason`. True for the first report of this GPU.
-bool device_lose(struct devices *devices, struct device *device, const char *reason);
+bool device_mark_lost(struct devices *devices, struct device *device, const char *reason);
 
 // A GPU's state, and why it does not work. For a paused GPU, the time since the pause began and until it ends.
 struct device_health {

@@ -84,7 +84,7 @@ static bool try_decoder(struct job *job, size_t number, struct shortage *shortag
   if (!held->decoder) held->decoder = coders_acquire_decoder(job->services->coders, coding);
   if (held->decoder && try_decoder_bytes(job, shortage)) return true;
   if (!held->decoder_bytes) {  // a used decoder may hold more memory than a new one
-    decoder_free(held->decoder);
+    decoder_close(held->decoder);
     held->decoder = decoder_new(coding);
   }
   if (!held->decoder) {
@@ -150,7 +150,7 @@ void job_use_rows(struct job *job) {
 // ---- releasing ------------------------------------------------------------------------------------------------------
 
 void job_release_queue_slot(struct job *job) {
-  if (job->held.queue_slot != SHARES) client_give(job->services->clients, job->client, job->held.queue_slot, 1);
+  if (job->held.queue_slot != SHARES) share_release(job->services->clients, job->client, job->held.queue_slot, 1);
   job->held.queue_slot = SHARES;
 }
 
@@ -163,7 +163,7 @@ void job_release_buffer(struct buffer **buffer) {
 void job_release_decoder(struct job *job) {
   struct job_held *held = &job->held;
   if (held->decoder && decoder_bytes(held->decoder) > held->decoder_bytes)
-    decoder_free(held->decoder);
+    decoder_close(held->decoder);
   else if (held->decoder)
     coders_release_decoder(job->services->coders, held->decoder);
   if (held->decoder_bytes) budget_release_for(job->services->buffers, job->client, held->decoder_bytes);

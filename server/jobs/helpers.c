@@ -24,7 +24,7 @@ void helpers_init(struct helpers *helpers, const struct devices *devices, struct
   lock_init(&helpers->lock);
 }
 
-void helpers_destroy(struct helpers *helpers) { lock_destroy(&helpers->lock); }
+void helpers_end(struct helpers *helpers) { lock_end(&helpers->lock); }
 
 struct helpers_use helpers_use(struct helpers *helpers) {
   lock_acquire_awake(&helpers->lock);

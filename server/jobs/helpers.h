@@ -47,7 +47,7 @@ struct helpers {
 
 void helpers_init(struct helpers *helpers, const struct devices *devices, struct queue queues[VX_LANE_USES],
                   const atomic_llong running[VX_LANE_USES], int64_t most);
-void helpers_destroy(struct helpers *helpers);
+void helpers_end(struct helpers *helpers);
 
 // Runs the tasks, as vx_caller.parallel_for says.
 VX_WARN_UNUSED enum vx_status helpers_parallel_for(struct helpers *helpers, const struct vx_worker *own,

@@ -80,6 +80,6 @@ bool shortage_refuse(const struct shortage *shortage, const char *what, struct e
 bool queue_slot_acquire(struct clients *clients, struct client *client, enum vx_lane_use use, struct shortage *shortage,
                         struct error *error) {
   enum share share = share_of_queue_slot(use);
-  *shortage = (struct shortage){client_take(clients, client, share, 1, 0), share, 1};
+  *shortage = (struct shortage){share_acquire(clients, client, share, 1, 0), share, 1};
   return granted(shortage->grant, ERROR_QUEUE_FULL, "another job", error);
 }

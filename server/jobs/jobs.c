@@ -196,21 +196,21 @@ void jobs_hurry(struct jobs *jobs) {
   atomic_store(&jobs->services.hurry, true);
 }
 
-void jobs_close(struct jobs *jobs) {
-  for (int use = 0; use < VX_LANE_USES; use++) queue_close(&jobs->queues[use]);
+void jobs_stop(struct jobs *jobs) {
+  for (int use = 0; use < VX_LANE_USES; use++) queue_stop(&jobs->queues[use]);
 }
 
 void jobs_join(struct jobs *jobs) { workers_join(&jobs->workers); }
 
-void jobs_destroy(struct jobs *jobs) {
-  workers_destroy(&jobs->workers);
-  lock_destroy(&jobs->latest);
+void jobs_end(struct jobs *jobs) {
+  workers_end(&jobs->workers);
+  lock_end(&jobs->latest);
   small_end(&jobs->small);
-  helpers_destroy(&jobs->helpers);
-  for (int use = 0; use < VX_LANE_USES; use++) queue_destroy(&jobs->queues[use]);
-  streams_destroy(&jobs->streams);
-  regions_destroy(&jobs->regions);
-  coders_destroy(&jobs->coders);
-  buffers_destroy(&jobs->buffers);
+  helpers_end(&jobs->helpers);
+  for (int use = 0; use < VX_LANE_USES; use++) queue_end(&jobs->queues[use]);
+  streams_end(&jobs->streams);
+  regions_end(&jobs->regions);
+  coders_end(&jobs->coders);
+  buffers_end(&jobs->buffers);
   devices_close(&jobs->devices);
 }

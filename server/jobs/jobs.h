@@ -40,7 +40,7 @@ VX_WARN_UNUSED bool jobs_start(struct jobs *jobs, const struct options *options,
                                void *gpu_lost_cls, struct error *error);
 
 // Submits a job to its queue. True: the room owns the job until it calls `done`. False with the job's error:
-// the room is closed, or there is no slot for a job with `latest`. Then the caller keeps the job.
+// the room is stopped, or there is no slot for a job with `latest`. Then the caller keeps the job.
 VX_WARN_UNUSED bool jobs_submit(struct jobs *jobs, struct job *job);
 // Call it regularly: refuses stale jobs that wait, and starts jobs that may run by now.
 void jobs_tick(struct jobs *jobs, int64_t now_ns);
@@ -56,9 +56,9 @@ int64_t jobs_memory_wanted(struct jobs *jobs);
 // When the time to drain is over: refuses waiting jobs, and stops running ones.
 void jobs_hurry(struct jobs *jobs);
 // Takes no more jobs. The workers end once the queues are empty.
-void jobs_close(struct jobs *jobs);
+void jobs_stop(struct jobs *jobs);
 // Waits for the workers to end. /v1/status may still read the room.
 void jobs_join(struct jobs *jobs);
-void jobs_destroy(struct jobs *jobs);
+void jobs_end(struct jobs *jobs);
 
 #endif

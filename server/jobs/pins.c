@@ -31,7 +31,7 @@ void pinner_init(struct pinner *pinner, struct clients *clients, bool off) {
   if (pinner->pagemap >= 0 && !has_page(pinner, &here)) close_pagemap(pinner);
 }
 
-void pinner_destroy(struct pinner *pinner) { close_pagemap(pinner); }
+void pinner_end(struct pinner *pinner) { close_pagemap(pinner); }
 
 // ---- chunks; with the lock of the pins held -------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ static bool acquire_share(struct pins *pins, size_t first, size_t last) {
     if (pins->chunks[chunk] == REFUSED) return false;
     if (pins->chunks[chunk] == NOT_PINNED) bytes += (int64_t)chunk_bytes(pins, chunk);
   }
-  return bytes == 0 || client_take(pins->pinner->clients, pins->client, SHARE_PINNED, bytes, 0) == GRANTED;
+  return bytes == 0 || share_acquire(pins->pinner->clients, pins->client, SHARE_PINNED, bytes, 0) == GRANTED;
 }
 
 // The caller has acquired its share.
@@ -84,7 +84,7 @@ static bool pin_chunk(struct pins *pins, size_t chunk) {
     return true;
   }
   pins->chunks[chunk] = REFUSED;
-  client_give(pinner->clients, pins->client, SHARE_PINNED, (int64_t)bytes);
+  share_release(pinner->clients, pins->client, SHARE_PINNED, (int64_t)bytes);
   if (atomic_fetch_add(&pinner->refusals, 1) == 0)
     log_event(LOG_WARNING, "shared memory cannot be pinned, so it is copied; further failures are counted, not logged",
               "error", error.text);
@@ -139,13 +139,13 @@ static bool unpin(struct pins *pins, size_t chunk) {
   size_t bytes = chunk_bytes(pins, chunk);
   bool gone = pins->device->backend->host_unpin(pins->device->handle, pins->memory + chunk * PIN_CHUNK);
   atomic_fetch_sub(&pins->pinner->bytes, (long long)bytes);
-  client_give(pins->pinner->clients, pins->client, SHARE_PINNED, (int64_t)bytes);
+  share_release(pins->pinner->clients, pins->client, SHARE_PINNED, (int64_t)bytes);
   return gone;
 }
 
-void pins_close(struct pins *pins) {
+void pins_end(struct pins *pins) {
   bool all = true;
-  lock_destroy(&pins->lock);
+  lock_end(&pins->lock);
   if (!pins->device) return;
   for (size_t chunk = 0; chunk < chunks_of(pins); chunk++)
     if (pins->chunks[chunk] == PINNED && !unpin(pins, chunk)) all = false;

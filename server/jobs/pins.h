@@ -1,7 +1,7 @@
 // Pins: parts of shared memory that GPUs read and write in place.
 //
 // The module maps the memory and pins each chunk of the mapping when a job first uses the chunk. Pages stay pinned
-// until pins_close.
+// until pins_end.
 //
 // The owner may shorten the memory at any time. So the CPU never touches the mapping, where it would get SIGBUS. A GPU
 // keeps using the pinned pages, which no longer belong to the memory. pins_verify_or_unpin detects this.
@@ -46,11 +46,11 @@ struct pins {
 // SHARE_PINNED bounds the pinned bytes. With `off`, or if the system does not show the pages of a process, nothing is
 // ever pinned.
 void pinner_init(struct pinner *pinner, struct clients *clients, bool off);
-void pinner_destroy(struct pinner *pinner);
+void pinner_end(struct pinner *pinner);
 
 void pins_init(struct pins *pins, struct pinner *pinner, struct client *client, uint64_t offset, uint64_t bytes);
 // Unpins and unmaps. No kernel may use the memory any more.
-void pins_close(struct pins *pins);
+void pins_end(struct pins *pins);
 
 // The device's address of `bytes` from byte `at` of the memory in file `fd`. Pins missing chunks, which count towards
 // the client's share. NULL: the bytes must be copied.

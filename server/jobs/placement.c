@@ -76,11 +76,11 @@ enum target placement_choose(const struct placement *placement, const struct pla
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-void placement_wait(struct placement *placement, const struct placement_cost *cost) {
+void placement_wait_begin(struct placement *placement, const struct placement_cost *cost) {
   placement->waiting_ns += cost->ns[TARGET_GPU];
 }
 
-void placement_leave(struct placement *placement, const struct placement_cost *cost) {
+void placement_wait_end(struct placement *placement, const struct placement_cost *cost) {
   placement->waiting_ns -= cost->ns[TARGET_GPU];
 }
 

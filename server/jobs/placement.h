@@ -54,8 +54,8 @@ enum target placement_choose(const struct placement *placement, const struct pla
                              const bool is_free[TARGETS]);
 
 // A job begins or ends waiting.
-void placement_wait(struct placement *placement, const struct placement_cost *cost);
-void placement_leave(struct placement *placement, const struct placement_cost *cost);
+void placement_wait_begin(struct placement *placement, const struct placement_cost *cost);
+void placement_wait_end(struct placement *placement, const struct placement_cost *cost);
 // A job begins or ends running.
 void placement_begin(struct placement *placement, enum target target, const struct placement_cost *cost);
 void placement_end(struct placement *placement, enum target target, const struct placement_cost *cost);

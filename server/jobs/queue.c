@@ -10,14 +10,14 @@ void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns) {
   lock_init(&queue->lock);
 }
 
-void queue_destroy(struct queue *queue) { lock_destroy(&queue->lock); }
+void queue_end(struct queue *queue) { lock_end(&queue->lock); }
 
 void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *load) {
   *waiter = (struct queue_waiter){.device = device, .load = load};
   (void)sem_init(&waiter->wake, 0, 0);  // cannot fail: the first count is small
 }
 
-void queue_waiter_destroy(struct queue_waiter *waiter) { (void)sem_destroy(&waiter->wake); }
+void queue_waiter_end(struct queue_waiter *waiter) { (void)sem_destroy(&waiter->wake); }
 
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
@@ -33,7 +33,7 @@ static void append_client(struct queue *queue, struct client *client) HOLDS(queu
 
 // While other clients are served, a client may run at most `most` jobs at once.
 static bool may_run(const struct queue *queue, const struct client *client, int64_t now_ns) HOLDS(queue->lock) {
-  return client->jobs[queue->use].running < queue->most || queue->closed ||
+  return client->jobs[queue->use].running < queue->most || queue->stopped ||
          !recency_others(&queue->served, client, now_ns);
 }
 
@@ -85,7 +85,7 @@ static struct queue_waiter *choose(const struct queue *queue, const struct clien
 static bool suits(const struct queue *queue, const struct client *client, const struct job *job,
                   struct queue_waiter **waiter) HOLDS(queue->lock) {
   if (!*waiter) return (*waiter = choose(queue, client, job));
-  return queue->closed || !needs_gpu(job) || (*waiter)->load == &job_gpu(job)->load;
+  return queue->stopped || !needs_gpu(job) || (*waiter)->load == &job_gpu(job)->load;
 }
 
 // The job before the client's first job that can run now. Jobs that wait for their GPU let others pass. NULL: there is
@@ -143,13 +143,13 @@ static void append(struct queue *queue, struct job *job) HOLDS(queue->lock) {
   queue->depth++;
   if (!queue->placement) return;
   job->cost = cost_of(queue, job);
-  placement_wait(queue->placement, &job->cost);
+  placement_wait_begin(queue->placement, &job->cost);
 }
 
-static void leave(struct queue *queue, const struct job *job) HOLDS(queue->lock) {
+static void end_wait(struct queue *queue, const struct job *job) HOLDS(queue->lock) {
   job->client->jobs[queue->use].waiting--;
   queue->depth--;
-  if (queue->placement) placement_leave(queue->placement, &job->cost);
+  if (queue->placement) placement_wait_end(queue->placement, &job->cost);
 }
 
 // Takes the next job, or NULL. The client's next turn comes after the turns of all others. `*waiter` is as for
@@ -164,19 +164,19 @@ static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_
   if (jobs->head) append_client(queue, client);
   (*waiter)->counted = !has_targets(queue) || target_of(*waiter) == TARGET_GPU;
   jobs->running += (*waiter)->counted;
-  leave(queue, job);
+  end_wait(queue, job);
   job_release_queue_slot(job);  // before its worker wakes, so that a newer job finds it free
   return job;
 }
 
-static void give(struct queue *queue, struct queue_waiter *waiter, struct job *job) HOLDS(queue->lock) {
+static void begin_run(struct queue *queue, struct queue_waiter *waiter, struct job *job) HOLDS(queue->lock) {
   if (job) atomic_fetch_add(waiter->load, 1);
   if (job && queue->placement) placement_begin(queue->placement, target_of(waiter), &job->cost);
   atomic_store(&waiter->job, job);
 }
 
 // Stops counting the job as the worker's. Needs no lock.
-static void take_back(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
+static void end_run(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
   atomic_fetch_sub(waiter->load, 1);
   job->client->jobs[queue->use].running -= waiter->counted;
   if (queue->placement) placement_end(queue->placement, target_of(waiter), &job->cost);
@@ -198,7 +198,7 @@ static void hand_over(struct queue *queue, int64_t now_ns) HOLDS(queue->lock) {
   struct queue_waiter *waiter = NULL;
   struct job *job;
   while ((queue->awake || queue->asleep > 0) && (job = take_first(queue, now_ns, &waiter))) {
-    give(queue, waiter, job);
+    begin_run(queue, waiter, job);
     if (waiter == queue->awake)
       queue->awake = NULL;
     else
@@ -220,7 +220,7 @@ static bool is_wanted(const struct queue *queue, const struct job *job, int64_t 
 bool queue_push(struct queue *queue, struct job *job) {
   int64_t now_ns = clock_ns();
   lock_acquire(&queue->lock);
-  bool taken = !queue->closed;
+  bool taken = !queue->stopped;
   if (taken) {
     append(queue, job);
     recency_note(&queue->served, job->client, now_ns);
@@ -232,16 +232,16 @@ bool queue_push(struct queue *queue, struct job *job) {
 
 void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
   bool on_own_device = job->result.device && &job->result.device->load == waiter->load;
-  take_back(queue, waiter, job);
+  end_run(queue, waiter, job);
   if (queue->placement && job->result.answered && on_own_device)
     atomic_fetch_add(&queue->placement->answered[target_of(waiter)], 1);
 }
 
-bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct job *job) {
+bool queue_requeue(struct queue *queue, struct queue_waiter *waiter, struct job *job) {
   lock_acquire(&queue->lock);
-  bool taken = !queue->closed;
+  bool taken = !queue->stopped;
   if (taken) {
-    take_back(queue, waiter, job);
+    end_run(queue, waiter, job);
     append(queue, job);
     hand_over(queue, clock_ns());
   }
@@ -285,11 +285,11 @@ static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) RELEAS
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   lock_acquire(&queue->lock);
   waiter->called = false;
-  // With a placement, the waiting jobs may be for other workers. Once the queue is closed, any worker takes them.
-  bool any = !queue->placement || queue->closed;
-  give(queue, waiter, any ? take_first(queue, clock_ns(), &waiter) : NULL);
-  if (!atomic_load(&waiter->job) && !queue->closed && queue->awake_ns > 0 && !queue->awake) wait_awake(queue, waiter);
-  if (!atomic_load(&waiter->job) && !queue->closed)
+  // With a placement, the waiting jobs may be for other workers. Once the queue is stopped, any worker takes them.
+  bool any = !queue->placement || queue->stopped;
+  begin_run(queue, waiter, any ? take_first(queue, clock_ns(), &waiter) : NULL);
+  if (!atomic_load(&waiter->job) && !queue->stopped && queue->awake_ns > 0 && !queue->awake) wait_awake(queue, waiter);
+  if (!atomic_load(&waiter->job) && !queue->stopped)
     wait_asleep(queue, waiter);
   else
     lock_release(&queue->lock);
@@ -323,7 +323,7 @@ static struct job **take_of(struct queue *queue, struct client_jobs *jobs, struc
       job->next = NULL;
       *end = job;
       end = &job->next;
-      leave(queue, job);
+      end_wait(queue, job);
     } else {
       jobs->tail = job;
       link = &job->next;
@@ -350,9 +350,9 @@ struct job *queue_take(struct queue *queue, struct job_choice *choice) {
 }
 
 // Wakes all sleeping waiters for the last time, so they leave the stacks.
-void queue_close(struct queue *queue) {
+void queue_stop(struct queue *queue) {
   lock_acquire(&queue->lock);
-  queue->closed = true;
+  queue->stopped = true;
   for (int device = 0; device < queue->devices; device++)
     for (struct queue_waiter *waiter; (waiter = take_idle(queue, device));) wake(waiter);
   lock_release(&queue->lock);

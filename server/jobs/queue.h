@@ -57,33 +57,33 @@ struct queue {
   struct recency served;                     // clients that submitted jobs recently
   int64_t most;                              // running jobs of one client, while others are served
   atomic_llong depth;                        // jobs that wait
-  bool closed;
+  bool stopped;
   struct placement *placement;  // protected by the lock; NULL: any worker may take any job
 };
 
 void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns);
-void queue_destroy(struct queue *queue);
+void queue_end(struct queue *queue);
 
-// False: the queue is closed, and the caller keeps the job.
+// False: the queue is stopped, and the caller keeps the job.
 VX_WARN_UNUSED bool queue_push(struct queue *queue, struct job *job);
 
 void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *load);
-void queue_waiter_destroy(struct queue_waiter *waiter);
+void queue_waiter_end(struct queue_waiter *waiter);
 
-// Waits for a job. NULL: the waiter was `called`, or the queue is closed and empty.
+// Waits for a job. NULL: the waiter was `called`, or the queue is stopped and empty.
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
 // Wakes up to `most` sleeping waiters, at most QUEUE_CALLED_MOST, without a job. Returns how many.
 int64_t queue_call(struct queue *queue, int64_t most);
 // The worker has finished the job.
 void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job);
-// The worker returns its job for other workers. False: the queue is closed, and the worker keeps the job.
-VX_WARN_UNUSED bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct job *job);
+// The worker returns its job for other workers. False: the queue is stopped, and the worker keeps the job.
+VX_WARN_UNUSED bool queue_requeue(struct queue *queue, struct queue_waiter *waiter, struct job *job);
 // Call it regularly, with the number of workers at work. Starts jobs that may run because their client is now alone.
 void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns);
 
 // Takes out the chosen jobs: a list linked by `next`.
 struct job *queue_take(struct queue *queue, struct job_choice *choice);
 // Takes no more jobs. queue_pop still returns the jobs that wait.
-void queue_close(struct queue *queue);
+void queue_stop(struct queue *queue);
 
 #endif

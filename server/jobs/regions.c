@@ -119,9 +119,9 @@ void regions_remove_unknown(struct regions *regions, struct access *access) {
 static void close_all(struct regions *regions, struct region *ended) {
   while (ended) {
     struct region *next = ended->next;
-    pins_close(&ended->pins);
+    pins_end(&ended->pins);
     object_close(&ended->object);
-    client_give(regions->clients, ended->client, SHARE_REGIONS, 1);
+    share_release(regions->clients, ended->client, SHARE_REGIONS, 1);
     free(ended);
     ended = next;
   }
@@ -156,20 +156,20 @@ bool regions_init(struct regions *regions, const struct options *options, const 
   if (allowed) code = pthread_create(&regions->closer, NULL, closer_main, regions);
   regions->closes = allowed && code == 0;
   if (code == 0) return true;
-  regions_destroy(regions);
+  regions_end(regions);
   return error_set(error, "shared memory: pthread_create: %s", strerror(code));
 }
 
-void regions_destroy(struct regions *regions) {
+void regions_end(struct regions *regions) {
   lock_acquire(&regions->lock);
   while (regions->first) unlist(regions, regions->first);
   regions->over = true;
   pthread_cond_signal(&regions->some_ended);
   lock_release(&regions->lock);
   if (regions->closes) pthread_join(regions->closer, NULL);
-  pinner_destroy(&regions->pinner);
+  pinner_end(&regions->pinner);
   pthread_cond_destroy(&regions->some_ended);
-  lock_destroy(&regions->lock);
+  lock_end(&regions->lock);
 }
 
 // ---- registering ----------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ void regions_destroy(struct regions *regions) {
 // memory: all of them, or only the client's if the client is over its share. Their room is free once the closer has
 // closed them.
 static bool take_share(struct regions *regions, struct client *client, struct error *error) {
-  enum grant grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
+  enum grant grant = share_acquire(regions->clients, client, SHARE_REGIONS, 1, 0);
   if (grant == GRANTED) return true;
   lock_acquire(&regions->lock);
   remove_left(regions, grant == OVER_CLIENT_SHARE ? client : NULL, INT64_MAX);
@@ -302,12 +302,12 @@ static void end_writing(struct region_part *part) {
   part->writes = false;
 }
 
-void region_release(struct region_part *part) {
+void region_close(struct region_part *part) {
   struct region *region = part->region;
   if (!region) return;
   struct regions *regions = region->regions;
   int64_t now_ns = clock_ns();
-  region_leave_device(part);
+  region_device_release(part);
   lock_acquire(&regions->lock);
   region->used_ns = now_ns;
   release_user(regions, region);
@@ -360,7 +360,7 @@ bool region_verify_or_unpin(const struct region_part *part) {
          pins_verify_or_unpin(&part->region->pins, part->device_ptr, part->reached);
 }
 
-void region_leave_device(struct region_part *part) {
+void region_device_release(struct region_part *part) {
   if (part->writes) end_writing(part);
   part->device_ptr = NULL;
 }

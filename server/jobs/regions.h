@@ -54,7 +54,7 @@ struct region_user {
 VX_WARN_UNUSED bool regions_init(struct regions *regions, const struct options *options, const struct devices *devices,
                                  struct clients *clients, struct error *error);
 // Waits until all regions are closed. Nobody may use a region any more.
-void regions_destroy(struct regions *regions);
+void regions_end(struct regions *regions);
 // Call it regularly: removes long unused regions whose memory was unlinked, or is of a GPU. Their owners may have left
 // without unregistering.
 void regions_tick(struct regions *regions, int64_t now_ns);
@@ -96,7 +96,7 @@ struct region_part {
 VX_WARN_UNUSED bool region_open(struct regions *regions, struct region_user user, const struct region_ref *ref,
                                 const char *parameter, struct region_part *part, struct error *error);
 // Closes the part, if it is open. No kernel may use its bytes any more.
-void region_release(struct region_part *part);
+void region_close(struct region_part *part);
 // The GPU whose memory the part is; NULL: it is shared memory.
 const struct device *region_gpu(const struct region_part *part);
 
@@ -116,7 +116,7 @@ bool region_overlap(const struct region_part *one, const struct region_part *oth
 // have read old bytes, and what it wrote is lost. From then on the region is copied.
 VX_WARN_UNUSED bool region_verify_or_unpin(const struct region_part *part);
 // Ends the access of GPUs to the part.
-void region_leave_device(struct region_part *part);
+void region_device_release(struct region_part *part);
 
 struct regions_use {
   int64_t count[REGION_KINDS];         // regions

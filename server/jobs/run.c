@@ -169,9 +169,9 @@ static void tell(struct job *job, struct device *gpu, bool trial, enum device_ou
 }
 
 // A network that fails on a GPU runs on the CPU from then on. Other networks stay on the GPU.
-static void give_up_session(const struct job *job, const struct lanes *lanes, const char *reason) {
+static void vacate_session(const struct job *job, const struct lanes *lanes, const char *reason) {
   struct log_line line;
-  sessions_give_up(detector_sessions(job->held.detector), lanes->on_gpu, reason);
+  sessions_vacate(detector_sessions(job->held.detector), lanes->on_gpu, reason);
   log_begin(&line, LOG_WARNING, "a network does not run");
   log_string(&line, "model", detector_name(job->held.detector));
   log_string(&line, "device", lanes->gpu->description.name);
@@ -199,7 +199,7 @@ static void report(struct job *job, struct device *gpu, bool trial, enum vx_stat
   log_string(&line, "error", reason);
   log_end(&line);
   counters_rerun(services->counters, status);
-  if (status == VX_DEVICE_LOST && device_lose(services->devices, gpu, reason)) services->gpu_lost(services->owner);
+  if (status == VX_DEVICE_LOST && device_mark_lost(services->devices, gpu, reason)) services->gpu_lost(services->owner);
   tell(job, gpu, trial, is_to_blame(job, status) ? DEVICE_FAILED : DEVICE_UNDECIDED, reason);
 }
 
@@ -219,7 +219,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
     }
     job_release_buffer(&job->held.output);
     gpu_error = *error;
-    if (gpu_status == VX_FAILED) give_up_session(job, lanes, gpu_error.text);
+    if (gpu_status == VX_FAILED) vacate_session(job, lanes, gpu_error.text);
     if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
   if (vx_operations[job->work.op].needs_detector) job->work.params.detect.session = NULL;

@@ -23,7 +23,7 @@ static bool choose_gpu(struct job *job, struct region_part *part, struct error *
   const struct device *gpu = region_gpu(part), *other = job->shared->gpu;
   if (gpu) job->shared->gpu = gpu;
   if (!gpu || !other || gpu == other) return true;
-  region_release(part);
+  region_close(part);
   return error_refuse(error, ERROR_BAD_PARAMETER, part->parameter,
                       "the request names memory of GPU %d and of GPU %d; allowed: memory of one GPU", other->index,
                       gpu->index);
@@ -45,7 +45,7 @@ bool shared_read(void *cls, const struct region_ref *ref, char *out, struct erro
   struct region_part part;
   if (!share(job, error) || !open_part(job, ref, of_tensor, &part, error)) return false;
   bool good = region_read(&part, out, error);
-  region_release(&part);
+  region_close(&part);
   job->shared->copied++;
   return good;
 }
@@ -88,7 +88,7 @@ void source_sample(const struct job *job, struct look_sample *sample) {
 bool source_copy(struct job *job) {
   struct region_part *source = &job->shared->source;
   bool good = job_acquire_rows(job, source->bytes) && region_read(source, job->held.rows->data, &job->result.error);
-  region_release(source);
+  region_close(source);
   if (!good) return false;
   job->shared->copied++;
   job_use_rows(job);
@@ -162,7 +162,7 @@ static int reach_all(struct job *job) {
     reached++;
   }
   if (all) return reached;
-  for (int i = 0; i < job->shared->sinks; i++) region_leave_device(&job->shared->sink[i].part);
+  for (int i = 0; i < job->shared->sinks; i++) region_device_release(&job->shared->sink[i].part);
   return 0;
 }
 
@@ -216,14 +216,14 @@ bool shared_verify_or_unpin(struct job *job) {
   bool good = region_verify_or_unpin(&shared->source);
   for (int i = 0; i < shared->sinks; i++) {
     good = region_verify_or_unpin(&shared->sink[i].part) && good;
-    region_leave_device(&shared->sink[i].part);
+    region_device_release(&shared->sink[i].part);
   }
   return good;
 }
 
 void shared_release(struct job *job) {
-  region_release(&job->shared->source);
-  for (int i = 0; i < job->shared->sinks; i++) region_release(&job->shared->sink[i].part);
+  region_close(&job->shared->source);
+  for (int i = 0; i < job->shared->sinks; i++) region_close(&job->shared->sink[i].part);
   job->shared->sinks = 0;
 }
 

@@ -29,7 +29,7 @@ bool small_start(struct small *small, const struct options *options, const struc
 void small_end(struct small *small) {
   for (int64_t i = 0; i < small->count; i++) vx_cpu_backend.lane_close(small->lane[i]);
   free(small->lane);
-  lock_destroy(&small->lock);
+  lock_end(&small->lock);
 }
 
 static struct vx_lane *take_lane(struct small *small) {
@@ -39,7 +39,7 @@ static struct vx_lane *take_lane(struct small *small) {
   return lane;
 }
 
-static void give_lane(struct small *small, struct vx_lane *lane) {
+static void release_lane(struct small *small, struct vx_lane *lane) {
   lock_acquire(&small->lock);
   small->lane[small->free++] = lane;
   lock_release(&small->lock);
@@ -83,7 +83,7 @@ bool small_run(struct small *small, struct job *job) {
   enum job_step step = job_run(job, &lanes, VX_LANE_QUICK);
   assert(step == JOB_RAN);  // a small job has no stream, and its headers determine its lanes
   (void)step;
-  give_lane(small, lane);
+  release_lane(small, lane);
   atomic_fetch_add(&small->run, 1);
   return true;
 }

@@ -62,7 +62,7 @@ enum stream_entry sweeps_begin(struct job *job, bool may_wait) {
   stream->turn.time = stream_time(&job->asked);
   stream->turn.listed = job->asked.sent.count > 0;
   stream->turn.begin = on_begin;
-  return stream_enter(streams_of(job), job->client, job->asked.stream.name, &stream->turn, may_wait,
+  return turn_acquire(streams_of(job), job->client, job->asked.stream.name, &stream->turn, may_wait,
                       &job->result.error);
 }
 
@@ -222,7 +222,7 @@ static bool keep_memory(struct job *job) {
   if (!move_memory(job, last, &shortage)) return refuse_memory(job, &shortage);
   while (last->next && move_memory(job, last->next, &shortage)) last = last->next;
   for (const struct sweep *lost = last->next; lost; lost = lost->next) job->stream->lost_sweeps++;
-  sweeps_leave(streams_of(job), last->next);
+  sweeps_release(streams_of(job), last->next);
   last->next = NULL;
   return true;
 }
@@ -280,7 +280,7 @@ void sweeps_end(struct job *job) {
   stream->turn.superseded = job->result.error.kind == ERROR_SUPERSEDED;
   if (kept && (job->result.answered || (job->spared && job->result.error.kind == (int)job->spared)))
     keep_sweeps(streams_of(job), &stream->turn, &job->asked.stream, &shape, kept, stream->lost_sweeps);
-  sweeps_leave(streams_of(job), stream->sweep);
+  sweeps_release(streams_of(job), stream->sweep);
   stream->sweep = NULL;
-  stream_leave(streams_of(job), &stream->turn);
+  turn_release(streams_of(job), &stream->turn);
 }

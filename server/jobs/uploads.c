@@ -100,7 +100,7 @@ static void release(struct upload *upload, const struct job_services *services) 
   bool slot_reserved = atomic_load(&upload->slot_reserved);
   forget(upload);
   if (slot_reserved)
-    client_give(services->clients, atomic_load(&upload->client), share_of_queue_slot(use_of(upload)), 1);
+    share_release(services->clients, atomic_load(&upload->client), share_of_queue_slot(use_of(upload)), 1);
   if (input) buffer_release(input);
 }
 
@@ -296,7 +296,7 @@ bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct
 }
 
 // Locks the reservation against preemption. False: the upload was preempted, or its connection has ended.
-static bool lock(struct peer *peer, const struct job *job, struct error *error) {
+static bool lock_reservation(struct peer *peer, const struct job *job, struct error *error) {
   struct watcher *watcher = job->services->uploads->watcher;
   while (!peer_move(peer, PEER_UPLOAD, PEER_LOCKED)) {
     lock_acquire(&watcher->lock);  // then the thread that preempts the upload has finished
@@ -308,16 +308,16 @@ static bool lock(struct peer *peer, const struct job *job, struct error *error) 
 }
 
 // If all connections are being ended meanwhile, the next step detects it.
-static void unlock(struct peer *peer) { (void)peer_move(peer, PEER_LOCKED, PEER_UPLOAD); }
+static void release_lock(struct peer *peer) { (void)peer_move(peer, PEER_LOCKED, PEER_UPLOAD); }
 
 bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size, struct error *error) {
   struct upload *upload = &peer->upload;
   int64_t come = atomic_load(&upload->bytes);
   const struct reserving it = {peer, upload, job, come - (int64_t)size};
-  if (!lock(peer, job, error)) return false;
+  if (!lock_reservation(peer, job, error)) return false;
   bool good = has_all(&it, come) || reserve_from_others(&it, due(&it, come), error);
   if (good) memcpy(upload->input->data + job->spec.lead + it.written, data, size);
-  unlock(peer);
+  release_lock(peer);
   return good;
 }
 
@@ -325,7 +325,7 @@ bool upload_commit(struct peer *peer, struct job *job, struct error *error) {
   struct upload *upload = &peer->upload;
   int64_t bytes = atomic_load(&upload->bytes);
   const struct reserving it = {peer, upload, job, bytes};
-  if (!lock(peer, job, error)) return false;
+  if (!lock_reservation(peer, job, error)) return false;
   bool good = reserve_from_others(&it, 0, error);
   if (good) {
     if (atomic_load(&upload->slot_reserved)) job->held.queue_slot = share_of_queue_slot(use_of(upload));
@@ -335,12 +335,12 @@ bool upload_commit(struct peer *peer, struct job *job, struct error *error) {
   } else {
     release(upload, job->services);
   }
-  unlock(peer);
+  release_lock(peer);
   return good;
 }
 
 // Other threads access the reservation only with the watcher's lock.
-void upload_cancel(struct peer *peer, const struct job *job) {
+void upload_release(struct peer *peer, const struct job *job) {
   struct upload *upload = &peer->upload;
   if (!atomic_load(&upload->memory) && !atomic_load(&upload->slot_reserved)) return;
   struct watcher *watcher = job->services->uploads->watcher;

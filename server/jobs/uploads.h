@@ -47,6 +47,6 @@ VX_WARN_UNUSED bool upload_write(struct peer *peer, const struct job *job, const
 // The body is whole: the job gets the reserved queue slot and input. False with an error.
 VX_WARN_UNUSED bool upload_commit(struct peer *peer, struct job *job, struct error *error);
 // Ends an upload that was not committed, and releases its reservation.
-void upload_cancel(struct peer *peer, const struct job *job);
+void upload_release(struct peer *peer, const struct job *job);
 
 #endif

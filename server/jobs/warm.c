@@ -79,9 +79,9 @@ static void report(const struct warming *warming, const struct device *device, i
   log_end(&line);
 }
 
-static void lose(const struct jobs *jobs, struct device *gpu, const char *reason) {
+static void mark_lost(const struct jobs *jobs, struct device *gpu, const char *reason) {
   const struct job_services *services = &jobs->services;
-  if (device_lose(services->devices, gpu, reason)) services->gpu_lost(services->owner);
+  if (device_mark_lost(services->devices, gpu, reason)) services->gpu_lost(services->owner);
 }
 
 // False: the network does not run on the worker's GPU, or the worker has none.
@@ -98,8 +98,8 @@ static bool warm_on_gpu(struct warming *warming, const struct options *options) 
   if (status == VX_OK)
     status = run_once(warming, lanes->gpu, lanes->on_gpu, sessions_on(sessions, lanes->on_gpu), &error);
   report(warming, lanes->gpu, began_ns, status == VX_OK ? NULL : error.text);
-  if (status == VX_FAILED) sessions_give_up(sessions, lanes->on_gpu, error.text);
-  if (status == VX_DEVICE_LOST) lose(warming->jobs, lanes->gpu, error.text);
+  if (status == VX_FAILED) sessions_vacate(sessions, lanes->on_gpu, error.text);
+  if (status == VX_DEVICE_LOST) mark_lost(warming->jobs, lanes->gpu, error.text);
   return status == VX_OK;
 }
 
@@ -226,7 +226,7 @@ static enum vx_status measure(const struct device *device, struct vx_lane *lane,
     if (ended_ns - began_ns < *least_ns) *least_ns = ended_ns - began_ns;
     began_ns = ended_ns;
   }
-  device->backend->host_free(device->handle, sampling, sizeof *sampling);
+  device->backend->host_release(device->handle, sampling, sizeof *sampling);
   return status;
 }
 
@@ -239,7 +239,7 @@ static void measure_target(struct jobs *jobs, enum target target, struct worker 
   lock_release(&worker->busy);
   bool good = status == VX_OK;
   if (good) atomic_store(&jobs->placement.measured_ns[target], least_ns);
-  if (status == VX_DEVICE_LOST) lose(jobs, device, error.text);
+  if (status == VX_DEVICE_LOST) mark_lost(jobs, device, error.text);
   struct log_line line;
   log_begin(&line, good ? LOG_INFO : LOG_WARNING, good ? "a sampling was measured" : "a sampling was not measured");
   log_string(&line, "device", device->description.name);

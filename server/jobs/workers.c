@@ -94,7 +94,7 @@ static bool do_job(struct worker *worker, struct job *job) {
   struct workers *workers = worker->workers;
   struct queue *queue = &workers->queues[worker->use];
   // If the worker's GPU was lost or paused while the worker waited, another worker does the job.
-  if (!takes_jobs(worker, workers->devices) && queue_return(queue, &worker->waiter, job)) return false;
+  if (!takes_jobs(worker, workers->devices) && queue_requeue(queue, &worker->waiter, job)) return false;
   atomic_fetch_add(&workers->running[worker->use], 1);
   enum job_step step = job_run(job, &worker->lanes, worker->use);
   atomic_fetch_sub(&workers->running[worker->use], 1);
@@ -139,7 +139,7 @@ static bool open_gpu_lane(struct worker *worker, bool must, struct error *error)
   if (open_lane(lanes->gpu, worker->use, &lanes->on_gpu, error)) return true;
   if (must) return false;
   log_event(LOG_WARNING, "a GPU is left out", "reason", error->text);
-  (void)device_lose(worker->workers->devices, lanes->gpu, error->text);
+  (void)device_mark_lost(worker->workers->devices, lanes->gpu, error->text);
   return true;
 }
 
@@ -227,15 +227,15 @@ void workers_join(struct workers *workers) {
   pthread_cond_broadcast(&workers->needed);
   lock_release(&workers->lock);
   for (int64_t i = 0; i < workers->count; i++) pthread_join(workers->worker[i].thread, NULL);
-  for (int64_t i = 0; i < workers->count; i++) queue_waiter_destroy(&workers->worker[i].waiter);
+  for (int64_t i = 0; i < workers->count; i++) queue_waiter_end(&workers->worker[i].waiter);
 }
 
-void workers_destroy(struct workers *workers) {
+void workers_end(struct workers *workers) {
   for (int64_t i = 0; i < workers->count; i++) {
     close_lanes(&workers->worker[i]);
-    lock_destroy(&workers->worker[i].busy);
+    lock_end(&workers->worker[i].busy);
   }
   free(workers->worker);
   pthread_cond_destroy(&workers->needed);
-  lock_destroy(&workers->lock);
+  lock_end(&workers->lock);
 }

@@ -53,10 +53,10 @@ struct workers {
 VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
                                   struct queue queues[VX_LANE_USES], struct placement *placement,
                                   struct helpers *helpers, struct error *error);
-// Waits for the threads to end. Call it after the queues are closed. /v1/status may still read the workers.
+// Waits for the threads to end. Call it after the queues are stopped. /v1/status may still read the workers.
 void workers_join(struct workers *workers);
 // Closes the lanes. Networks must have released their sessions on them.
-void workers_destroy(struct workers *workers);
+void workers_end(struct workers *workers);
 
 // How many workers of that use take jobs now. The others stand by.
 int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use);

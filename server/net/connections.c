@@ -95,7 +95,7 @@ void connections_end_slow_answers(struct watcher *watcher, int64_t bytes, int64_
 // ---- in -------------------------------------------------------------------------------------------------------------
 
 static void uncount(struct peer *peer) {
-  if (peer->counted) client_give(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1);
+  if (peer->counted) share_release(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1);
   peer->counted = false;
 }
 
@@ -162,8 +162,8 @@ static bool make_room(struct watcher *watcher, const struct peer *newcomer, bool
 
 // The connections of a trusted proxy stand for many clients.
 static enum grant count_in(const struct peer *peer) {
-  return peer->proxy ? client_take_for_many(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1)
-                     : client_take(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
+  return peer->proxy ? share_acquire_for_many(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1)
+                     : share_acquire(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
 }
 
 // Counts the new peer among its client's connections, and ends another connection if there is no room. False with the
@@ -218,7 +218,7 @@ static struct peer *turn_away(struct watcher *watcher) {
 struct peer *connection_opened(struct watcher *watcher, struct places *places, int fd, const char *address, bool proxy,
                                struct tls_session *tls) {
   if (fd < 0 || (size_t)fd >= watcher->peer_count) return turn_away(watcher);
-  struct client *client = clients_join(places->clients, "", address);
+  struct client *client = clients_acquire(places->clients, "", address);
   if (!client) return turn_away(watcher);
   struct peer *peer = &watcher->peers[fd];
   enum error_kind refusal;
@@ -238,7 +238,7 @@ struct peer *connection_opened(struct watcher *watcher, struct places *places, i
   else if (peer->open && !let_in(watcher, peer, &refusal))
     refuse_connection(watcher, peer, refusal);
   lock_release(&watcher->lock);
-  if (!peer->open) clients_leave(places->clients, client);
+  if (!peer->open) clients_release(places->clients, client);
   if (!peer->open) return turn_away(watcher);
   atomic_fetch_add(&places->open, 1);
   return peer;
@@ -260,9 +260,9 @@ static bool may_lose_answers(const struct peer *peer) {
 // Keeps a second descriptor of the socket, so that the connection outlives the library's close.
 static void start_lingering(struct watcher *watcher, const struct peer *peer) {
   struct clients *clients = peer->places->clients;
-  if (client_take(clients, peer->client, SHARE_LINGERING, 1, 0) != GRANTED) return;
+  if (share_acquire(clients, peer->client, SHARE_LINGERING, 1, 0) != GRANTED) return;
   int fd = dup(peer->fd);
-  if (fd < 0) client_give(clients, peer->client, SHARE_LINGERING, 1);
+  if (fd < 0) share_release(clients, peer->client, SHARE_LINGERING, 1);
   if (fd < 0) return;
   (void)shutdown(fd, SHUT_WR);  // the library does this in most cases, but not in all
   // If the server has shut the reading side, an end of file says nothing about the client.
@@ -299,7 +299,7 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   watcher->refused_count -= peer->refused;
   uncount(peer);
   lock_release(&watcher->lock);
-  clients_leave(places->clients, client);
+  clients_release(places->clients, client);
   atomic_fetch_sub(&places->open, 1);
 }
 

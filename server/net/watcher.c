@@ -62,7 +62,7 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
 static void end_lingering(struct watcher *watcher, int index) {
   const struct lingering *lingering = &watcher->lingering[index];
   close(lingering->fd);
-  client_give(lingering->places->clients, lingering->client, SHARE_LINGERING, 1);
+  share_release(lingering->places->clients, lingering->client, SHARE_LINGERING, 1);
   watcher->lingering[index] = watcher->lingering[--watcher->lingering_count];
 }
 
@@ -155,16 +155,16 @@ bool watcher_start(struct watcher *watcher, const struct options *options, struc
   return true;
 }
 
-void watcher_halt(struct watcher *watcher) {
+void watcher_stop(struct watcher *watcher) {
   ssize_t written = write(watcher->stop_fd, &(uint64_t){1}, sizeof(uint64_t));
   (void)written;  // this cannot fail: the counter is 0
   pthread_join(watcher->thread, NULL);
 }
 
-void watcher_destroy(struct watcher *watcher) {
+void watcher_end(struct watcher *watcher) {
   while (watcher->lingering_count) end_lingering(watcher, 0);
   close(watcher->epoll_fd);
   close(watcher->stop_fd);
-  lock_destroy(&watcher->lock);
+  lock_end(&watcher->lock);
   free(watcher->peers);
 }

@@ -81,7 +81,7 @@ static inline uint64_t watcher_event_key(uint32_t generation, int fd) {
 VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct options *options, struct clients *clients,
                                   struct clients *page_clients, void (*tick)(void *cls, int64_t now_ns), void *tick_cls,
                                   struct error *error);
-void watcher_halt(struct watcher *watcher);     // ends the thread: nothing ticks any more
-void watcher_destroy(struct watcher *watcher);  // after the HTTP library has closed every connection
+void watcher_stop(struct watcher *watcher);  // ends the thread: nothing ticks any more
+void watcher_end(struct watcher *watcher);   // after the HTTP library has closed every connection
 
 #endif

@@ -44,7 +44,7 @@ static bool write_one(const struct page_asked *asked, bool serving, model_writer
       (!serving || model_serves(&model, error));
   if (good) writer(asked->service, &model, out);
   catalog_release(&asked->service->catalog);
-  pool_close(&memory.pool);
+  pool_release(&memory.pool);
   return good;
 }
 
@@ -57,7 +57,7 @@ static void write_each(struct service *service, bool serving, model_writer write
   for (size_t number = 0; number < model_numbers(named); number++)
     if (model_at(named, number, name, &memory, &model) && !(serving && model.fault)) writer(service, &model, out);
   catalog_release(&service->catalog);
-  pool_close(&memory.pool);
+  pool_release(&memory.pool);
 }
 
 static void write_name(struct service *service, const struct model *model, struct text *out) {

@@ -270,7 +270,7 @@ const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_MODEL_UNLOAD] = {.media_type = "application/json", .write = kserve_refuse_load},
     [ENDPOINT_STREAMS] = {.media_type = "application/json", .write = streams_write_status},
     [ENDPOINT_STREAM] = {.media_type = "application/json", .write = streams_write_status},
-    [ENDPOINT_STREAM_DELETE] = ACTION(streams_act_drop),
+    [ENDPOINT_STREAM_DELETE] = ACTION(streams_act_delete),
     [ENDPOINT_STREAM_LAST] = {.media_type = "application/vnd.safetensors",
                               .fill = streams_fill_last,
                               .measure = streams_measure_last},

@@ -69,7 +69,7 @@ extern const struct page_header streams_headers[];
 
 // The client's stream that the path names, or all its streams.
 bool streams_write_status(const struct page_asked *asked, struct text *out, struct error *error);
-bool streams_act_drop(const struct page_asked *asked, struct error *error);
+bool streams_act_delete(const struct page_asked *asked, struct error *error);
 // The points that the last request of the stream joined, as a safetensors file, and the length of the file. The length
 // is not known in advance if points near the sensor are removed.
 bool streams_fill_last(const struct page_asked *asked, struct job *job);

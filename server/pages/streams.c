@@ -13,8 +13,8 @@ bool streams_write_status(const struct page_asked *asked, struct text *out, stru
   return streams_write(&asked->service->jobs.streams, asked->client, asked->name[0] ? asked->name : NULL, out, error);
 }
 
-bool streams_act_drop(const struct page_asked *asked, struct error *error) {
-  return streams_drop(&asked->service->jobs.streams, asked->client, asked->name, error);
+bool streams_act_delete(const struct page_asked *asked, struct error *error) {
+  return streams_delete(&asked->service->jobs.streams, asked->client, asked->name, error);
 }
 
 bool streams_follow(const struct page_asked *asked, struct subscriber *subscriber, struct error *error) {

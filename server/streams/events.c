@@ -14,7 +14,7 @@ void events_init(struct events *events, struct clients *clients) {
   lock_init(&events->lock);
 }
 
-void events_destroy(struct events *events) { lock_destroy(&events->lock); }
+void events_end(struct events *events) { lock_end(&events->lock); }
 
 // ---- with the lock held ---------------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ static bool take(struct events *events, struct subscriber *subscriber, struct ev
 static bool let_in(struct events *events, struct client *client, struct error *error) HOLDS(events->lock) {
   if (events->closed)
     return error_refuse(error, ERROR_DRAINING, NULL, "the server is stopping; subscribe at another one");
-  enum grant grant = client_take(events->clients, client, SHARE_SUBSCRIBERS, 1, 0);
+  enum grant grant = share_acquire(events->clients, client, SHARE_SUBSCRIBERS, 1, 0);
   return grant == GRANTED ||
          error_refuse(error, grant_error(grant, ERROR_CONNECTIONS_FULL), NULL,
                       "there is no room for another subscriber: all clients together have up to %d, and a client up to "
@@ -108,13 +108,13 @@ bool events_subscribe(struct events *events, struct client *client, const struct
   return good;
 }
 
-void events_unsubscribe(struct events *events, struct subscriber *subscriber) {
+void subscriber_release(struct events *events, struct subscriber *subscriber) {
   lock_acquire(&events->lock);
   struct subscriber **link = &events->first;
   while (*link != subscriber) link = &(*link)->next;
   *link = subscriber->next;
   events->use.subscribers--;
-  client_give(events->clients, subscriber->client, SHARE_SUBSCRIBERS, 1);
+  share_release(events->clients, subscriber->client, SHARE_SUBSCRIBERS, 1);
   lock_release(&events->lock);
 }
 
@@ -132,7 +132,7 @@ void events_tick(struct events *events, int64_t now_ns) {
   lock_release(&events->lock);
 }
 
-void events_end(struct events *events, const char *reason, bool closes) {
+void events_end_all(struct events *events, const char *reason, bool closes) {
   lock_acquire(&events->lock);
   events->closed = events->closed || closes;
   events->ending = reason;

@@ -49,7 +49,7 @@ struct event {
   const char *reason;             // END
 };
 
-// The owner fills the given members, keeps the subscriber from events_subscribe to events_unsubscribe, and takes its
+// The owner fills the given members, keeps the subscriber from events_subscribe to subscriber_release, and takes its
 // events.
 struct subscriber {
   char stream[STREAM_NAME_SIZE];                 // given; "": all streams of the client
@@ -83,19 +83,19 @@ struct events {
 };
 
 void events_init(struct events *events, struct clients *clients);
-void events_destroy(struct events *events);  // no subscriber is left
+void events_end(struct events *events);  // no subscriber is left
 
-// Subscribes, beginning with `open`. A subscriber whose request began before the last events_end ends at once. False
-// with an error: there are too many subscribers, or the server stops.
+// Subscribes, beginning with `open`. A subscriber whose request began before the last events_end_all ends at once.
+// False with an error: there are too many subscribers, or the server stops.
 VX_WARN_UNUSED bool events_subscribe(struct events *events, struct client *client, const struct event *open,
                                      struct subscriber *subscriber, struct error *error);
-void events_unsubscribe(struct events *events, struct subscriber *subscriber);
+void subscriber_release(struct events *events, struct subscriber *subscriber);
 // Sends the event to the client's subscribers.
 void events_tell(struct events *events, const struct client *client, const struct event *event);
 // Call it regularly: wakes subscribers that are due for an EVENT_BEAT, which shows whether a client is still there.
 void events_tick(struct events *events, int64_t now_ns);
 // Ends all subscriptions. `reason` must outlive them. If `closes`, nobody may subscribe any more.
-void events_end(struct events *events, const char *reason, bool closes);
+void events_end_all(struct events *events, const char *reason, bool closes);
 struct events_use events_use(struct events *events);
 
 enum event_step { EVENT_TAKEN, EVENT_ASLEEP, EVENT_OVER };

@@ -147,7 +147,7 @@ bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const stru
   lock_acquire(&streams->lock);
   streams_expire(streams, clock_ns());
   bool good = gather(streams, turn, terms, shape, own, gathered, error);
-  streams_unlock(streams);
+  streams_lock_release(streams);
   return good;
 }
 
@@ -166,14 +166,14 @@ bool gather_last(struct streams *streams, const struct client *client, const cha
     (void)see(stream, NULL, terms->sweeps, &seen);
     list(&seen, 1, terms->sweeps, gathered);
   }
-  streams_unlock(streams);
+  streams_lock_release(streams);
   return there || streams_refuse_name(name, error);
 }
 
 void gathered_release(struct streams *streams, struct gathered *gathered) {
   lock_acquire(&streams->lock);
-  for (int32_t i = 0; i < gathered->count; i++) streams_let_go(streams, gathered->list[i].sweep);
-  streams_unlock(streams);
+  for (int32_t i = 0; i < gathered->count; i++) sweep_release(streams, gathered->list[i].sweep);
+  streams_lock_release(streams);
 }
 
 // ---- keeping --------------------------------------------------------------------------------------------------------
@@ -227,5 +227,5 @@ void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct
   lock_acquire(&streams->lock);
   turn->evicted = turn->expired = 0;
   if (!turn->stream->dropped) keep(streams, turn, terms, shape, own, lost);
-  streams_unlock(streams);
+  streams_lock_release(streams);
 }

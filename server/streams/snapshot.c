@@ -64,12 +64,12 @@ bool streams_write(struct streams *streams, const struct client *client, const c
     json_printf(out, "}");
   }
   if (!name) write_all(streams, client, out);
-  streams_unlock(streams);
+  streams_lock_release(streams);
   text_put(out, "\n");
   return shown || !name || streams_refuse_name(name, error);
 }
 
-bool streams_drop(struct streams *streams, const struct client *client, const char *name, struct error *error) {
+bool streams_delete(struct streams *streams, const struct client *client, const char *name, struct error *error) {
   lock_acquire(&streams->lock);
   struct stream *stream = streams_find(streams, client, name);
   bool there = stream && stream->count > 0;
@@ -80,7 +80,7 @@ bool streams_drop(struct streams *streams, const struct client *client, const ch
     streams_tell(streams, stream, EVENT_DELETED, 0);
     streams_prune(streams, stream);
   }
-  streams_unlock(streams);
+  streams_lock_release(streams);
   return there || streams_refuse_name(name, error);
 }
 
@@ -108,6 +108,6 @@ bool streams_subscribe(struct streams *streams, struct client *client, const cha
   streams_expire(streams, clock_ns());
   const struct event open = opening(streams, client, name);
   bool good = events_subscribe(&streams->events, client, &open, subscriber, error);
-  streams_unlock(streams);
+  streams_lock_release(streams);
   return good;
 }

@@ -10,8 +10,8 @@
 VX_WARN_UNUSED bool streams_write(struct streams *streams, const struct client *client, const char *name,
                                   struct text *out, struct error *error);
 // Drops all sweeps of the client's stream. False with an error: there is no such stream.
-VX_WARN_UNUSED bool streams_drop(struct streams *streams, const struct client *client, const char *name,
-                                 struct error *error);
+VX_WARN_UNUSED bool streams_delete(struct streams *streams, const struct client *client, const char *name,
+                                   struct error *error);
 // Subscribes to the client's stream of that name, or to all its streams (""). The stream need not have begun.
 VX_WARN_UNUSED bool streams_subscribe(struct streams *streams, struct client *client, const char *name,
                                       struct subscriber *subscriber, struct error *error);

@@ -7,9 +7,9 @@
 #include "server/base/clock.h"
 
 void streams_init(struct streams *streams, const struct options *options, struct clients *clients,
-                  void (*give)(struct buffer *memory)) {
+                  void (*release)(struct buffer *memory)) {
   *streams = (struct streams){.clients = clients,
-                              .give = give,
+                              .release = release,
                               .memory_bytes = options->stream_memory_bytes,
                               .ttl_ns = options->stream_ttl_s * NS_PER_S};
   lock_init(&streams->lock);
@@ -24,21 +24,21 @@ bool streams_allow(const struct streams *streams, struct error *error) {
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-void streams_let_go(struct streams *streams, struct sweep *sweep) {
+void sweep_release(struct streams *streams, struct sweep *sweep) {
   if (--sweep->users) return;
   sweep->next = streams->ended;
   streams->ended = sweep;
 }
 
 // Releasing memory takes other locks, so this lock is released first.
-void streams_unlock(struct streams *streams) {
+void streams_lock_release(struct streams *streams) {
   struct sweep *ended = streams->ended;
   streams->ended = NULL;
   lock_release(&streams->lock);
   if (!ended) return;
   struct sweep *last = ended;
   for (struct sweep *sweep = ended; sweep; sweep = sweep->next) {
-    if (sweep->memory) streams->give(sweep->memory);
+    if (sweep->memory) streams->release(sweep->memory);
     last = sweep;
   }
   lock_acquire(&streams->lock);
@@ -59,7 +59,7 @@ void streams_prune(struct streams *streams, struct stream *stream) {
   while (*link != stream) link = &(*link)->next;
   *link = stream->next;
   streams->use.streams--;
-  client_give(streams->clients, stream->client, SHARE_STREAMS, 1);
+  share_release(streams->clients, stream->client, SHARE_STREAMS, 1);
   free(stream);
 }
 
@@ -74,7 +74,7 @@ void streams_cut(struct streams *streams, struct stream *stream, int32_t first) 
     struct sweep *sweep = stream->sweeps[--stream->count];
     streams->use.bytes -= (int64_t)sweep->bytes;
     streams->use.sweeps--;
-    streams_let_go(streams, sweep);
+    sweep_release(streams, sweep);
   }
 }
 
@@ -111,24 +111,24 @@ void streams_expire(struct streams *streams, int64_t now_ns) {
 void streams_tick(struct streams *streams, int64_t now_ns) {
   lock_acquire(&streams->lock);
   streams_expire(streams, now_ns);
-  streams_unlock(streams);
+  streams_lock_release(streams);
   events_tick(&streams->events, now_ns);
 }
 
-void streams_destroy(struct streams *streams) {
+void streams_end(struct streams *streams) {
   lock_acquire(&streams->lock);
   while (streams->first) {
     streams_cut(streams, streams->first, 0);
     streams_prune(streams, streams->first);
   }
-  streams_unlock(streams);
+  streams_lock_release(streams);
   while (streams->spare) {
     struct sweep *next = streams->spare->next;
     free(streams->spare);
     streams->spare = next;
   }
-  events_destroy(&streams->events);
-  lock_destroy(&streams->lock);
+  events_end(&streams->events);
+  lock_end(&streams->lock);
 }
 
 bool streams_evict(struct streams *streams, const struct client *client) {
@@ -150,7 +150,7 @@ bool streams_evict(struct streams *streams, const struct client *client) {
     streams_tell(streams, oldest, EVENT_EVICTED, 1);
     streams_prune(streams, oldest);
   }
-  streams_unlock(streams);
+  streams_lock_release(streams);
   return found;
 }
 
@@ -165,11 +165,11 @@ static bool refuse_share(enum grant grant, struct error *error) {
 }
 
 struct stream *streams_add(struct streams *streams, struct client *client, const char *name, struct error *error) {
-  enum grant grant = client_take(streams->clients, client, SHARE_STREAMS, 1, 0);
+  enum grant grant = share_acquire(streams->clients, client, SHARE_STREAMS, 1, 0);
   if (grant != GRANTED && !refuse_share(grant, error)) return NULL;
   struct stream *stream = calloc(1, sizeof *stream);
   if (!stream) {
-    client_give(streams->clients, client, SHARE_STREAMS, 1);
+    share_release(streams->clients, client, SHARE_STREAMS, 1);
     error_refuse(error, ERROR_MEMORY_FULL, NULL, "there is no memory for a stream now");
     return NULL;
   }
@@ -194,13 +194,13 @@ struct sweep *sweep_new(struct streams *streams) {
   return sweep;
 }
 
-void sweeps_leave(struct streams *streams, struct sweep *first) {
+void sweeps_release(struct streams *streams, struct sweep *first) {
   lock_acquire(&streams->lock);
   for (struct sweep *sweep = first, *next; sweep; sweep = next) {
     next = sweep->next;
-    streams_let_go(streams, sweep);
+    sweep_release(streams, sweep);
   }
-  streams_unlock(streams);
+  streams_lock_release(streams);
 }
 
 struct streams_use streams_use(struct streams *streams) {

@@ -3,8 +3,8 @@
 // A stream belongs to its client. Other clients neither use nor see it. turns.h orders the requests of a stream.
 // gather.h chooses the sweeps to join and to keep. snapshot.h writes what clients read.
 //
-// Each sweep owns its memory. When no stream has the sweep and no reader uses it, streams_unlock releases the memory
-// with the function that was passed to streams_init.
+// Each sweep owns its memory. When no stream has the sweep and no reader uses it, streams_lock_release releases the
+// memory with the function that was passed to streams_init.
 //
 // Any thread. The last part of this header is for this room: its functions are called with the lock held. All other
 // functions take the lock themselves.
@@ -75,10 +75,10 @@ struct streams_use {
 struct streams {
   struct lock lock;
   struct stream *first;
-  struct sweep *ended;  // without users; streams_unlock releases their memory
+  struct sweep *ended;  // without users; streams_lock_release releases their memory
   struct sweep *spare;  // for reuse
   struct clients *clients;
-  void (*give)(struct buffer *memory);
+  void (*release)(struct buffer *memory);
   int64_t memory_bytes;  // limit for all sweeps together; 0: this server keeps no streams
   int64_t ttl_ns;
   struct streams_use use;
@@ -86,8 +86,8 @@ struct streams {
 };
 
 void streams_init(struct streams *streams, const struct options *options, struct clients *clients,
-                  void (*give)(struct buffer *memory));
-void streams_destroy(struct streams *streams);  // all turns and requests must have ended
+                  void (*release)(struct buffer *memory));
+void streams_end(struct streams *streams);  // all turns and requests must have ended
 // False with an error: this server keeps no streams.
 VX_WARN_UNUSED bool streams_allow(const struct streams *streams, struct error *error);
 // Call it regularly: drops sweeps that are older than stream_ttl_s, and ticks the events.
@@ -100,7 +100,7 @@ struct streams_use streams_use(struct streams *streams);
 // A sweep without a stream, with one user. NULL: out of memory.
 struct sweep *sweep_new(struct streams *streams);
 // Removes a user of the sweep and of all sweeps linked after it. `first` may be NULL.
-void sweeps_leave(struct streams *streams, struct sweep *first);
+void sweeps_release(struct streams *streams, struct sweep *first);
 
 // ---- with the lock held ---------------------------------------------------------------------------------------------
 
@@ -120,8 +120,8 @@ void streams_cut(struct streams *streams, struct stream *stream, int32_t first) 
 // Like streams_tick, without a tick of the events.
 void streams_expire(struct streams *streams, int64_t now_ns) HOLDS(streams->lock);
 // Removes a user.
-void streams_let_go(struct streams *streams, struct sweep *sweep) HOLDS(streams->lock);
-// Unlocks, and releases the memory of sweeps without users.
-void streams_unlock(struct streams *streams) RELEASES(streams->lock);
+void sweep_release(struct streams *streams, struct sweep *sweep) HOLDS(streams->lock);
+// Releases the lock, and then the memory of sweeps without users.
+void streams_lock_release(struct streams *streams) RELEASES(streams->lock);
 
 #endif

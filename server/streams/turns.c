@@ -26,7 +26,7 @@ static enum stream_entry enter(struct streams *streams, struct client *client, c
   return STREAM_TURN;
 }
 
-enum stream_entry stream_enter(struct streams *streams, struct client *client, const char *name,
+enum stream_entry turn_acquire(struct streams *streams, struct client *client, const char *name,
                                struct stream_turn *turn, bool may_wait, struct error *error) {
   if (!streams_allow(streams, error)) return STREAM_REFUSED;
   turn->evicted = turn->expired = 0;
@@ -58,7 +58,7 @@ struct stream_turn *streams_take_waiting(struct streams *streams, bool (*leaves)
   return taken;
 }
 
-void stream_leave(struct streams *streams, struct stream_turn *turn) {
+void turn_release(struct streams *streams, struct stream_turn *turn) {
   struct stream *stream = turn->stream;
   if (!stream) return;
   lock_acquire(&streams->lock);

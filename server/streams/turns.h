@@ -9,7 +9,7 @@
 
 enum { STREAM_WAITING = 64 };  // requests that may wait in one stream
 
-// The owner keeps the struct from stream_enter to stream_leave.
+// The owner keeps the struct from turn_acquire to turn_release.
 struct stream_turn {
   struct stream *stream;  // NULL: it has not entered
   struct stream_turn *next;
@@ -25,11 +25,11 @@ enum stream_entry { STREAM_TURN, STREAM_WAITS, STREAM_REFUSED };
 // Takes a turn in the client's stream of that name. Begins the stream if there is none. STREAM_WAITS: another turn
 // comes first. If this turn may wait, `begin` will be called once it begins; else this turn has not entered.
 // STREAM_REFUSED: there is an error.
-VX_WARN_UNUSED enum stream_entry stream_enter(struct streams *streams, struct client *client, const char *name,
+VX_WARN_UNUSED enum stream_entry turn_acquire(struct streams *streams, struct client *client, const char *name,
                                               struct stream_turn *turn, bool may_wait, struct error *error);
 // Ends the turn, and begins the next. A later answer then reports the evicted and expired sweeps that no answer has
 // reported yet. Does nothing if the turn has not entered.
-void stream_leave(struct streams *streams, struct stream_turn *turn);
+void turn_release(struct streams *streams, struct stream_turn *turn);
 
 // Removes from all streams the waiting turns for which `leaves` returns true, and returns them as a list linked by
 // `next`. The order of the others stays. `leaves` is called with the lock of the streams held.

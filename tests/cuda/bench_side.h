@@ -19,7 +19,7 @@ static inline enum vx_status side_give_output(void *ctx, const struct vx_layout 
   struct side *side = ctx;
   side->bytes = layout->bytes;
   if (layout->bytes > side->output_bytes) {
-    side->backend->host_free(side->device, side->output, side->output_bytes);
+    side->backend->host_release(side->device, side->output, side->output_bytes);
     side->output_bytes = layout->bytes;
     side->output = side->backend->host_alloc(side->device, side->output_bytes);
   }
@@ -43,7 +43,7 @@ static inline bool side_open(struct side *side, const char *program, const struc
 }
 
 static inline void side_close(struct side *side) {
-  side->backend->host_free(side->device, side->output, side->output_bytes);
+  side->backend->host_release(side->device, side->output, side->output_bytes);
   side->backend->lane_close(side->lane);
   side->backend->close(side->device);
 }

@@ -87,7 +87,7 @@ static void give_map(struct random *random, struct side *side, enum values kind,
 
 static void free_map(struct map *map) {
   if (map->backend != NULL)
-    map->backend->host_free(map->device, map->memory, map->bytes);
+    map->backend->host_release(map->device, map->memory, map->bytes);
   else
     free(map->memory);
 }

@@ -10,7 +10,7 @@ atomic_llong bytes_compared;
 
 static void *room(struct side *side, void **memory, size_t *bytes, size_t need) {
   if (need > *bytes || *memory == NULL) {
-    side->backend->host_free(side->device, *memory, *bytes);
+    side->backend->host_release(side->device, *memory, *bytes);
     *bytes = need + need / 4 + 4096;
     *memory = side->backend->host_alloc(side->device, *bytes);
     if (*memory == NULL) {
@@ -48,8 +48,8 @@ void side_open(struct side *side, const struct vx_backend *backend) {
 }
 
 void side_close(struct side *side) {
-  side->backend->host_free(side->device, side->input, side->input_bytes);
-  side->backend->host_free(side->device, side->output, side->output_bytes);
+  side->backend->host_release(side->device, side->input, side->input_bytes);
+  side->backend->host_release(side->device, side->output, side->output_bytes);
   side->backend->lane_close(side->lane);
   side->backend->close(side->device);
 }

@@ -106,7 +106,7 @@ static void compare_case(const struct side sides[2], const struct sparse_case *m
   atomic_fetch_add(&jobs_refused, expected.status != VX_OK);
   atomic_fetch_add(&bytes_compared, (long long)map_bytes(made));
   free(map);
-  sides[1].backend->host_free(sides[1].device, room.memory, bytes);
+  sides[1].backend->host_release(sides[1].device, room.memory, bytes);
 }
 
 // ---- float16 --------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ static void compare_half(const struct side sides[2], struct sparse_case *made, u
   atomic_fetch_add(&bytes_compared, (long long)map_bytes(made));
   free(expected);
   free(first);
-  sides[1].backend->host_free(sides[1].device, room.memory, bytes);
+  sides[1].backend->host_release(sides[1].device, room.memory, bytes);
 }
 
 // Rows outside of the grid, repeated rows, too many rows.

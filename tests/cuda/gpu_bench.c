@@ -116,7 +116,7 @@ static enum vx_status give_output(void *ctx, const struct vx_layout *layout, voi
   struct gpu *gpu = ctx;
   gpu->layout = *layout;
   if (layout->bytes > gpu->output_bytes) {
-    gpu->backend->host_free(gpu->device, gpu->output, gpu->output_bytes);
+    gpu->backend->host_release(gpu->device, gpu->output, gpu->output_bytes);
     gpu->output_bytes = 2 * layout->bytes;
     gpu->output = gpu->backend->host_alloc(gpu->device, gpu->output_bytes);
   }
@@ -278,7 +278,7 @@ static bool bench(struct gpu *gpu, const struct work *work, const char *director
   else
     good = measure(gpu, work, &asked, frames, num_frames, repeat);
   for (int i = 0; i < MAX_FRAMES; i++) {
-    gpu->backend->host_free(gpu->device, frames[i].points, frames[i].bytes);
+    gpu->backend->host_release(gpu->device, frames[i].points, frames[i].bytes);
     (void)cudaFree(frames[i].resident);
   }
   return good;
@@ -349,8 +349,8 @@ int main(int argc, char **argv) {
     good = run_once(&gpu, once, directory);
   else
     good = print_table(&gpu, directory, (int)repeat);
-  gpu.backend->host_free(gpu.device, gpu.output, gpu.output_bytes);
-  presets_free(gpu.presets);
+  gpu.backend->host_release(gpu.device, gpu.output, gpu.output_bytes);
+  presets_close(gpu.presets);
   gpu.backend->lane_close(gpu.lane);
   gpu.backend->close(gpu.device);
   return good ? 0 : 1;

@@ -80,9 +80,9 @@ static bool open_side(struct side *side, const struct vx_backend *backend) {
 }
 
 static void close_side(struct side *side) {
-  side->backend->host_free(side->device, side->boxes, BOX_BYTES);
-  side->backend->host_free(side->device, side->scores, MOST * sizeof *side->scores);
-  side->backend->host_free(side->device, side->kept, MOST * sizeof *side->kept);
+  side->backend->host_release(side->device, side->boxes, BOX_BYTES);
+  side->backend->host_release(side->device, side->scores, MOST * sizeof *side->scores);
+  side->backend->host_release(side->device, side->kept, MOST * sizeof *side->kept);
   side->backend->lane_close(side->lane);
   side->backend->close(side->device);
 }

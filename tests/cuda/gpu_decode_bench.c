@@ -60,7 +60,7 @@ static bool open_side(struct side *side, const struct vx_backend *backend) {
 }
 
 static void close_side(struct side *side) {
-  side->backend->host_free(side->device, side->output, MEMORY);
+  side->backend->host_release(side->device, side->output, MEMORY);
   side->backend->lane_close(side->lane);
   side->backend->close(side->device);
 }
@@ -165,8 +165,8 @@ static bool print_table(struct side sides[2], int repeat) {
     }
     good = bench(sides, &works[i], &job, repeat);
   }
-  sides[0].backend->host_free(sides[0].device, anchors, sizeof *anchors);
-  sides[0].backend->host_free(sides[0].device, centers, sizeof *centers);
+  sides[0].backend->host_release(sides[0].device, anchors, sizeof *anchors);
+  sides[0].backend->host_release(sides[0].device, centers, sizeof *centers);
   return good;
 }
 

@@ -88,7 +88,7 @@ static bool bench(struct side sides[2], const struct work *work, const struct be
            gpu_us, cpu_us, openpcdet, quickfps,
            memcmp(sides[0].output, sides[1].output, (size_t)work->clouds * (size_t)work->samples * 4) ? "DIFFER"
                                                                                                       : "equal");
-  sides[0].backend->host_free(sides[0].device, points, bytes);
+  sides[0].backend->host_release(sides[0].device, points, bytes);
   return good;
 }
 

@@ -120,7 +120,7 @@ static bool bench(struct side sides[2], const struct work *work, int repeat) {
            work->channels, resident.device_us, target, (double)(rows.bytes + sides[0].bytes) / device_bytes_per_us,
            times.in_us, times.scatter_us, times.out_us, times.whole_us, cpu.whole_us,
            memcmp(sides[0].output, sides[1].output, sides[0].bytes) ? "DIFFER" : "equal");
-  sides[0].backend->host_free(sides[0].device, rows.pinned, rows.bytes);
+  sides[0].backend->host_release(sides[0].device, rows.pinned, rows.bytes);
   (void)cudaFree(rows.resident);
   return good;
 }

@@ -179,6 +179,6 @@ int main(int argc, char **argv) {
   places_close(&sides[1]);
   side_close(&sides[0]);
   side_close(&sides[1]);
-  presets_free(presets);
+  presets_close(presets);
   return jobs_run != jobs_equal || !takes_its_jobs();
 }

@@ -69,6 +69,14 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 HEAD = r"^(?!static|typedef|#|return|enum \{|struct \w+ \{)[A-Za-z_][\w \t*]*?[ *](\w+)\([^;{}]*?\)"
 DEFINITION = re.compile(HEAD + r" ?\{", re.MULTILINE)
 DECLARATION = re.compile(HEAD + r"[^;{}()]*;", re.MULTILINE)
+# A function of any file, or a member that points to one.
+ANY = re.compile(
+    r"^(?!typedef|#|return|enum \{|struct \w+ \{)[A-Za-z_][\w \t*]*?[ *](\w+)\([^;{}]*?\) ?\{|\(\*(\w+)\)\(",
+    re.MULTILINE,
+)
+# Verbs for which the code has release, close and end, at the beginning or the end of a name.
+OTHERS = "cancel|destroy|dispose|free|give_back|give_up|leave|let_go|lose|put_back|take_back|unlock|unsubscribe"
+GIVING_BACK = re.compile(rf"^(?:{OTHERS})_|(?:^|_)(?:{OTHERS}|give|return)$")
 # A product and a sum with one rounding: C, x86-64, arm64, CUDA.
 FUSED = re.compile(
     r"\bfma[fl]? ?\(|_fmaf?\b|_fn?m(?:add|sub)|\bvfm|\bvml[as]|__h?fma|\bfma\.|\bstd::fma"
@@ -181,6 +189,20 @@ class Modules(unittest.TestCase):
                 with self.subTest(f"{path} declares {name}"):
                     source = defined.get(name, "nowhere.c")
                     self.assertIn(module(path), (module(source), of_room(source)))
+
+    def test_release_close_and_end_give_back(self):
+        for path, text in self.texts.items():
+            with self.subTest(path):
+                names = {name for match in ANY.findall(text) for name in match if name}
+                self.assertEqual({name for name in names if GIVING_BACK.search(name)}, set())
+
+    def test_what_is_closed_was_opened(self):
+        names = {name for name, _ in self.functions(DECLARATION, HEADERS)}
+        for name in names:
+            if name.endswith("_close"):
+                with self.subTest(name):
+                    makers = {name.removesuffix("close") + verb for verb in ("open", "load", "new", "parse")}
+                    self.assertTrue(names & makers)
 
     def test_each_function_of_others_is_declared(self):
         declared = {name for name, _ in self.functions(DECLARATION, HEADERS)} | self.of_steps() | {"main"}

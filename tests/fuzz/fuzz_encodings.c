@@ -68,7 +68,7 @@ static void check_encoded(enum coding coding, struct decoder *decoder, const cha
   assert(length > 0);
   decode(decoder, coded, length, length, MOST_DECODED, outcome);
   assert(outcome->fault == ERROR_NONE && outcome->length == size && memcmp(outcome->bytes, data, size) == 0);
-  encoder_free(encoder);
+  encoder_close(encoder);
   free(coded);
 }
 

@@ -120,7 +120,7 @@ static void read_body(uint8_t choice, const char *bytes, size_t size) {
     check_problem(&error);
   }
   infer_end(&body);
-  pool_close(&request.pool);
+  pool_release(&request.pool);
   assert(in_use == without);
 }
 

@@ -37,6 +37,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     assert(job_request_finish(&request, &error));
     check_rendering(preset);
   }
-  preset_free(preset);
+  preset_close(preset);
   return 0;
 }

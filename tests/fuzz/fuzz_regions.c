@@ -48,7 +48,7 @@ static void remove_memory(void) { (void)shm_unlink(key); }
 static void begin(void) {
   static const int64_t limits[SHARES] = {[SHARE_REGIONS] = REGIONS_MAX};
   bool good = clients_init(&clients, REGIONS_MAX, limits);
-  client = clients_join(&clients, "", "127.0.0.1");
+  client = clients_acquire(&clients, "", "127.0.0.1");
   snprintf(key, sizeof key, "/voxeld-fuzz-%d", (int)getpid());
   memory = shm_open(key, O_RDWR | O_CREAT | O_TRUNC, 0600);
   assert(good && client && memory >= 0 && atexit(remove_memory) == 0);
@@ -174,7 +174,7 @@ static void read_part(const struct region_ref *ref) {
   char *out = malloc(ref->bytes + 1);
   assert(out);
   bool good = region_read(&part, out, &error);
-  region_release(&part);
+  region_close(&part);
   assert(good == is_there(ref) || (good && ref->bytes == 0));
   if (!good) check_problem(&error);
   if (good && ref->bytes) assert(memcmp(out, shadow + find(ref->name)->offset + ref->offset, ref->bytes) == 0);
@@ -189,7 +189,7 @@ static void write_part(const struct region_ref *ref) {
   memset(data, WRITTEN, sizeof data);
   if (!open_part(ref, &part)) return;
   bool good = region_write(&part, data, bytes, &error);
-  region_release(&part);
+  region_close(&part);
   assert(good == is_there(ref));
   if (!good) check_problem(&error);
   if (good) memset(shadow + find(ref->name)->offset + ref->offset, WRITTEN, bytes);
@@ -262,7 +262,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) obey(line);
   check_memory();
   leave(NULL);
-  regions_destroy(&regions);
+  regions_end(&regions);
   free(text);
   return 0;
 }

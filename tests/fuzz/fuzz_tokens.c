@@ -50,7 +50,7 @@ static void check_new_token(const char *name) {
   struct tokens *tokens = tokens_parse(line, strlen(line), &error);
   assert(tokens && tokens_count(tokens) == 1 && strcmp(tokens_find(tokens, token), name) == 0);
   assert(!strstr(line, token));
-  tokens_free(tokens);
+  tokens_close(tokens);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   assert(tokens ? !error.text[0] : strncmp(error.text, "line ", 5) == 0);
   // A name or a sum cannot contain a NUL; a comment can.
   if (tokens && strlen(text) == size) check_table(tokens, text);
-  tokens_free(tokens);
+  tokens_close(tokens);
   text[strcspn(text, "\n")] = '\0';
   check_new_token(text);
   free(text);

@@ -30,23 +30,23 @@ static void open_job_room(struct options *options) {
   memset(&jobs, 0, sizeof jobs);
   atomic_store(&gone, false);
   assert_true(clients_init(&clients, 16, limits));
-  client = clients_join(&clients, "", "192.0.2.1");
+  client = clients_acquire(&clients, "", "192.0.2.1");
   if (!jobs_start(&jobs, options, &clients, &counters, &watcher, on_gpu_lost, NULL, &error)) fail_msg("%s", error.text);
 }
 
 // Closes the room, as a teardown of cmocka. All jobs must have ended, and hold nothing any more.
 static int close_job_room(void **state) {
   (void)state;
-  jobs_close(&jobs);
+  jobs_stop(&jobs);
   jobs_join(&jobs);
   assert_int_equal(helpers_use(&jobs.helpers).at_work, 0);
   assert_null(jobs.helpers.first);
   assert_int_equal(buffers_use(&jobs.buffers).in_use, 0);
   struct clients_use use = clients_use(&clients);
   for (int share = 0; share < SHARES; share++) assert_int_equal(use.held[share], 0);
-  clients_leave(&clients, client);
-  jobs_destroy(&jobs);
-  clients_destroy(&clients);
+  clients_release(&clients, client);
+  jobs_end(&jobs);
+  clients_end(&clients);
   return 0;
 }
 

@@ -38,12 +38,12 @@ static int open_rooms(void **state) {
 
 static int close_rooms(void **state) {
   (void)state;
-  jobs_close(&service.jobs);
+  jobs_stop(&service.jobs);
   jobs_join(&service.jobs);
-  jobs_destroy(&service.jobs);
-  clients_destroy(&service.clients);
+  jobs_end(&service.jobs);
+  clients_end(&service.clients);
   catalog_close(&service.catalog);
-  gate_destroy(&service.gate);
+  gate_end(&service.gate);
   return 0;
 }
 

@@ -64,13 +64,13 @@ class Block:
 class Lease:
     """A block in use. The block goes back when nothing refers to the lease."""
 
-    def __init__(self, block: Block, give: Callable[[Block], None]) -> None:
+    def __init__(self, block: Block, release: Callable[[Block], None]) -> None:
         self.block = block
-        self.give: Optional[Callable[[Block], None]] = give  # None: the block is not used again
+        self.release: Optional[Callable[[Block], None]] = release  # None: the block is not used again
 
     def __del__(self) -> None:
-        if self.give:
-            self.give(self.block)
+        if self.release:
+            self.release(self.block)
 
 
 class Memory:
@@ -99,7 +99,7 @@ class Memory:
 
     def lease(self, device: int, size: int) -> Lease:
         """A block of at least `size` bytes that nothing uses, not even a kernel."""
-        return Lease(self._take(device, size) or self._new(device, size), self._give)
+        return Lease(self._take(device, size) or self._new(device, size), self._release)
 
     def _take(self, device: int, size: int) -> Optional[Block]:
         library = self.driver()
@@ -124,7 +124,7 @@ class Memory:
             self._mine[block.address] = block
         return block
 
-    def _give(self, block: Block) -> None:
+    def _release(self, block: Block) -> None:
         """Called wherever a result ends, maybe in the middle of another method of this object."""
         try:
             if self._process != os.getpid():
@@ -307,7 +307,7 @@ class Memory:
                 raise
             except BaseException:  # the service may still write
                 if answered is not None:
-                    answered.give = None
+                    answered.release = None
                     self._end(answered.block)
                 raise
         raise AssertionError("not reached")

@@ -131,14 +131,14 @@ class Slots:
             if problem.parameter in REGIONS:
                 slot.close()
             else:
-                self._give(slot)
+                self._release(slot)
             raise
         except BaseException:
             slot.close()
             raise
-        self._give(slot)
+        self._release(slot)
 
-    def _give(self, slot: Slot) -> None:
+    def _release(self, slot: Slot) -> None:
         with self._lock:
             self._idle.append(slot)
 

@@ -51,7 +51,7 @@ class Pool:
                 return connection
             connection.close()
 
-    def give(self, connection: Connection) -> None:
+    def release(self, connection: Connection) -> None:
         with self._lock:
             if not self._closed and len(self._idle) < self._most:
                 self._idle.append(connection)
@@ -147,7 +147,7 @@ class Transport:
             connection.close()
             raise
         if reusable:
-            self._pool.give(connection)
+            self._pool.release(connection)
         else:
             connection.close()
         return answer

@@ -59,7 +59,7 @@ static bool is_of_table(const struct vx_lane *lane, const struct cuda_memory *bl
 }
 
 // Memory that could not be freed is not used again. Its replacement is not clean.
-static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block, struct error *error) {
+static enum vx_status release_block(struct vx_lane *lane, struct cuda_memory *block, struct error *error) {
   void *memory = block->memory;
   lane->clean = lane->clean && !is_of_table(lane, block);
   lane->chain_clean = lane->chain_clean && block != &lane->chain_control;
@@ -73,7 +73,7 @@ static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block
 
 // Returns the memory that the lane freed to the driver, for other blocks, lanes and processes. The pool releases memory
 // only after the host has seen the stream pass the free.
-static enum vx_status give_back(struct vx_lane *lane, struct error *error) {
+static enum vx_status release_to_driver(struct vx_lane *lane, struct error *error) {
   if (lane->device->pool) {
     CUDA_CALL(cudaStreamSynchronize(lane->stream), error);
     CUDA_CALL(cudaMemPoolTrimTo(lane->device->pool, 0), error);
@@ -91,10 +91,10 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
   bytes += -bytes % sizeof(uint32_t);
   size_t grown = MEGABYTE;
   while (grown < bytes) grown *= 2;
-  CUDA_TRY(free_block(lane, block, error));
+  CUDA_TRY(release_block(lane, block, error));
   enum vx_status status = take_block(lane, block, grown, error);
   if (status == VX_OUT_OF_MEMORY) {
-    CUDA_TRY(give_back(lane, error));
+    CUDA_TRY(release_to_driver(lane, error));
     status = take_block(lane, block, bytes, error);
   }
   return status;
@@ -268,14 +268,14 @@ enum vx_status cuda_trim(struct vx_lane *lane, struct error *error) {
   size_t sum = 0;
   for (int i = 0; block_of(lane, i); i++) sum += block_of(lane, i)->bytes;
   for (int i = 0; sum > KEPT_BYTES && block_of(lane, i); i++)
-    if (block_of(lane, i)->bytes > KEPT_BLOCK) CUDA_TRY(free_block(lane, block_of(lane, i), error));
-  return lane->freed ? give_back(lane, error) : VX_OK;
+    if (block_of(lane, i)->bytes > KEPT_BLOCK) CUDA_TRY(release_block(lane, block_of(lane, i), error));
+  return lane->freed ? release_to_driver(lane, error) : VX_OK;
 }
 
-void cuda_free_all(struct vx_lane *lane) {
+void cuda_release_all(struct vx_lane *lane) {
   struct error unread;
-  for (int i = 0; block_of(lane, i); i++) (void)free_block(lane, block_of(lane, i), &unread);
+  for (int i = 0; block_of(lane, i); i++) (void)release_block(lane, block_of(lane, i), &unread);
   free(lane->host_weights);
   lane->host_weights = NULL;
-  if (lane->freed) (void)give_back(lane, &unread);
+  if (lane->freed) (void)release_to_driver(lane, &unread);
 }

@@ -33,6 +33,6 @@ VX_WARN_UNUSED enum vx_status cuda_prepare_memory(struct cuda_run *run, struct e
 VX_WARN_UNUSED enum vx_status cuda_presize(struct vx_lane *lane, struct error *error);
 // Frees memory that an unusually large job took.
 VX_WARN_UNUSED enum vx_status cuda_trim(struct vx_lane *lane, struct error *error);
-void cuda_free_all(struct vx_lane *lane);
+void cuda_release_all(struct vx_lane *lane);
 
 #endif

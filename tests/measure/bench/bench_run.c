@@ -82,15 +82,15 @@ bool bench_open(const struct vx_backend *table, struct bench_backend *backend) {
 void bench_close(struct bench_backend *backend) {
   const struct vx_backend *table = backend->table;
   table->lane_close(backend->lane);
-  if (backend->in) table->host_free(backend->device, backend->in, backend->in_bytes);
-  if (backend->out) table->host_free(backend->device, backend->out, backend->out_bytes);
+  if (backend->in) table->host_release(backend->device, backend->in, backend->in_bytes);
+  if (backend->out) table->host_release(backend->device, backend->out, backend->out_bytes);
   table->close(backend->device);
   memset(backend, 0, sizeof *backend);
 }
 
 static bool grow(struct bench_backend *backend, void **memory, size_t *bytes, size_t wanted) {
   if (*memory && *bytes >= wanted) return true;
-  if (*memory) backend->table->host_free(backend->device, *memory, *bytes);
+  if (*memory) backend->table->host_release(backend->device, *memory, *bytes);
   *bytes = wanted + wanted / 4 + VX_TENSOR_ALIGNMENT;
   *memory = backend->table->host_alloc(backend->device, *bytes);
   return *memory != NULL;

@@ -169,7 +169,7 @@ static bool open_room(struct room *room, int64_t workers) {
                                    .memory_budget_bytes = MEMORY};
   options_fit(&room->options, workers);
   if (!clients_init(&room->clients, 4, limits)) return false;
-  room->client = clients_join(&room->clients, "", "192.0.2.1");
+  room->client = clients_acquire(&room->clients, "", "192.0.2.1");
   if (jobs_start(&room->jobs, &room->options, &room->clients, &room->counters, &watcher, on_gpu_lost, NULL, &error))
     return true;
   fprintf(stderr, "cores-bench: %s\n", error.text);
@@ -186,11 +186,11 @@ static bool open_rooms(int64_t processors) {
 
 static void close_rooms(void) {
   for (int i = 0; i < num_rooms; i++) {
-    jobs_close(&rooms[i].jobs);
+    jobs_stop(&rooms[i].jobs);
     jobs_join(&rooms[i].jobs);
-    clients_leave(&rooms[i].clients, rooms[i].client);
-    jobs_destroy(&rooms[i].jobs);
-    clients_destroy(&rooms[i].clients);
+    clients_release(&rooms[i].clients, rooms[i].client);
+    jobs_end(&rooms[i].jobs);
+    clients_end(&rooms[i].clients);
   }
 }
 

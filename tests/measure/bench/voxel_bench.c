@@ -426,6 +426,6 @@ int main(int argc, char **argv) {
   for (int b = 0; b < bench.num_open; b++) bench_close(&bench.open[b]);
   for (int s = 0; s < bench.num_scans; s++) bench_unload(&bench.scans[s]);
   free(bench.scans);
-  if (bench.presets) presets_free(bench.presets);
+  if (bench.presets) presets_close(bench.presets);
   return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -391,7 +391,7 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
 }
 
 static void free_host(struct vx_device *device, void *memory, size_t bytes) {
-  vx_cpu_backend.host_free(device->cpu, memory, bytes);
+  vx_cpu_backend.host_release(device->cpu, memory, bytes);
 }
 
 const struct vx_backend vx_cuda_backend = {
@@ -406,7 +406,7 @@ const struct vx_backend vx_cuda_backend = {
     .runs = runs,
     .run = run,
     .host_alloc = alloc_host,
-    .host_free = free_host,
+    .host_release = free_host,
     .host_pin = pin,
     .host_unpin = unpin,
     .block_open = open_block,

@@ -22,7 +22,7 @@ static int load(void **state) {
 
 static int unload(void **state) {
   (void)state;
-  presets_free(presets);
+  presets_close(presets);
   return 0;
 }
 

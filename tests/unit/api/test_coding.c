@@ -50,7 +50,7 @@ static size_t coded_as(enum coding coding, const char *data, size_t size, char *
   struct encoder *encoder = encoder_new(coding);
   assert_non_null(encoder);
   size_t length = encoder_run(encoder, (struct coding_step){data, size, out, CODED}, never, NULL);
-  encoder_free(encoder);
+  encoder_close(encoder);
   assert_true(length > 0);
   return length;
 }
@@ -90,7 +90,7 @@ static void decodes_at_every_split(enum coding coding, const char *data, size_t 
     assert_int_equal(length, copies * PLAIN);
     for (size_t i = 0; i < copies; i++) assert_memory_equal(decoded + i * PLAIN, plain, PLAIN);
   }
-  decoder_free(decoder);
+  decoder_close(decoder);
 }
 
 // Checks that every split gives the same error, with this text.
@@ -104,7 +104,7 @@ static void refuses_at_every_split(enum coding coding, const char *data, size_t 
     assert_int_equal(error.kind, ERROR_BAD_BODY);
     if (!strstr(error.text, says)) fail_msg("%s, split at %zu: %s", coding_name(coding), split, error.text);
   }
-  decoder_free(decoder);
+  decoder_close(decoder);
 }
 
 // ---- what is decoded ------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ static void frames_that_say_their_length(void **state) {
     // Only a frame that comes in two parts needs a window.
     bool whole = split % size == 0 || split == size / 2;
     if (whole != (decoder_bytes(decoder) == unused)) fail_msg("split at %zu of %zu", split, size);
-    decoder_free(decoder);
+    decoder_close(decoder);
   }
 }
 
@@ -193,7 +193,7 @@ static void a_bomb_fills_only_the_room_given(void **state) {
     assert_int_equal(step.out_size, 0);
     assert_ptr_equal(step.out, decoded + 1000);
     assert_true(decoder_bytes(decoder) < (size_t)10 * MB);
-    decoder_free(decoder);
+    decoder_close(decoder);
   }
 }
 
@@ -212,7 +212,7 @@ static void truncated(void **state) {
       assert_int_equal(error.kind, ERROR_BAD_BODY);
       assert_non_null(strstr(error.text, "the body ends before its"));
     }
-    decoder_free(decoder);
+    decoder_close(decoder);
   }
 }
 
@@ -252,7 +252,7 @@ static void a_false_length(void **state) {
     struct error error = {.kind = ERROR_NONE};
     assert_false(decode(decoder, data, size, size, 2 * PLAIN, &length, &error));
     assert_non_null(strstr(error.text, "malformed"));
-    decoder_free(decoder);
+    decoder_close(decoder);
   }
 }
 
@@ -279,7 +279,7 @@ static void a_large_window(void **state) {
     assert_true(decode(decoder, data, sizeof data - 1, 3, 10, &length, &error));
     assert_int_equal(length, 1);
     assert_true(decoder_bytes(decoder) > (size_t)8 * MB && decoder_bytes(decoder) < (size_t)10 * MB);
-    decoder_free(decoder);
+    decoder_close(decoder);
   }
 }
 
@@ -296,7 +296,7 @@ static void an_answer_that_does_not_fit_is_not_encoded(void **state) {
       assert_int_equal(encoder_run(encoder, (struct coding_step){plain, PLAIN, data, room}, never, NULL), 0);
     assert_int_equal(encoder_run(encoder, (struct coding_step){plain, PLAIN, data, size}, always, NULL), 0);
     assert_int_equal(encoder_run(encoder, (struct coding_step){plain, PLAIN, data, size}, never, NULL), size);
-    encoder_free(encoder);
+    encoder_close(encoder);
     decodes_at_every_split(coding, data, size, 1);
   }
 }

@@ -170,7 +170,7 @@ static void has_fault(const char *expected) {
   if (!expected && fault) fail_msg("it does not serve: %s", fault);
   if (expected && !fault) fail_msg("it serves; expected: %s", expected);
   if (expected) assert_string_equal(fault, expected);
-  detectors_free(detectors);
+  detectors_close(detectors);
   assert_int_equal(networks, 0);
 }
 
@@ -317,7 +317,7 @@ static void layers_follow_each_other(void **state) {
   assert_true(encoder->layers[1].inputs == 4 && encoder->layers[1].width == 5);
   assert_true(encoder->layers[0].weight[19] == 19 && encoder->layers[0].bias[1] == 21);
   assert_true(encoder->layers[1].weight[19] == 41 && encoder->layers[1].bias[4] == 46);
-  detectors_free(detectors);
+  detectors_close(detectors);
 }
 
 static void what_is_wrong_with_the_network(void **state) {
@@ -373,7 +373,7 @@ static void maps_may_have_their_channels_first(void **state) {
   assert_true(core->maps[1].height == 2 && core->maps[1].width == 3 && core->maps[1].channels == 28);
   assert_string_equal(core->maps[0].output, "c");
   assert_null(core->maps[2].output);
-  detectors_free(detectors);
+  detectors_close(detectors);
 }
 
 static void one_map_for_one_cloud_is_enough_to_go_one_by_one(void **state) {
@@ -384,7 +384,7 @@ static void one_map_for_one_cloud_is_enough_to_go_one_by_one(void **state) {
     if (i > 1) shape.output[i - 1].dims[0] = 1;
     struct detectors *detectors = load();
     assert_int_equal(detector_core(detectors_at(detectors, 0))->one_by_one, i > 0);
-    detectors_free(detectors);
+    detectors_close(detectors);
   }
 }
 
@@ -414,7 +414,7 @@ static void the_page_of_a_detector(void **state) {
       "\"class_names\":[\"car\",\"van\"]"};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (!strstr(text, parts[i])) fail_msg("no '%s' in '%s'", parts[i], text);
-  detectors_free(detectors);
+  detectors_close(detectors);
   opens = false;
   detectors = load();
   assert_string_equal(written(detectors),
@@ -426,7 +426,7 @@ static void the_page_of_a_detector(void **state) {
   assert_null(detectors_need(detectors, "one", &error));
   assert_int_equal(error.kind, ERROR_MODEL_FAILED);
   assert_string_equal(error.text, "the model one does not serve: net.onnx: it is torn");
-  detectors_free(detectors);
+  detectors_close(detectors);
 }
 
 // Parses "a=1&b=2" as a request for a detection with the model of the folder. Returns NULL, or the error; `parameter`
@@ -443,7 +443,7 @@ static const char *asks(const char *text, const char **parameter, struct job_req
     query.items[query.count++] = (struct query_item){item, equals + 1, (size_t)(equals - item), strlen(equals + 1)};
   }
   bool good = job_request_from_query(request, VX_DETECT, &query, &(const struct named){NULL, detectors}, &error);
-  detectors_free(detectors);  // the code below does not follow the request's pointer
+  detectors_close(detectors);  // the code below does not follow the request's pointer
   *parameter = good ? NULL : error.parameter;
   return good ? NULL : error.text;
 }
@@ -492,7 +492,7 @@ static const char *beside(const char *name) {
   const struct detector *other = detectors ? detectors_find(detectors, name) : NULL;
   if (other) snprintf(other_fault, sizeof other_fault, "%s", detector_fault(other));
   assert_int_equal(detectors != NULL, !error.text[0]);
-  detectors_free(detectors);
+  detectors_close(detectors);
   assert_int_equal(rmdir(path), 0);
   return error.text[0] ? error.text : NULL;
 }
@@ -527,7 +527,7 @@ static const char *loads(size_t models) {
   for (size_t i = 1; detectors && i < models; i++)
     assert_true(strcmp(detector_name(detectors_at(detectors, i - 1)), detector_name(detectors_at(detectors, i))) < 0);
   assert_int_equal(detectors != NULL, !error.text[0]);
-  detectors_free(detectors);
+  detectors_close(detectors);
   return error.text[0] ? error.text : NULL;
 }
 
@@ -570,7 +570,7 @@ static void broken_files_keep_the_model_that_serves(void **state) {
   for (int i = 0; i < 2; i++) {  // the second time, the older model was kept before
     set = load();
     detectors_keep(set, first);
-    detectors_free(first);
+    detectors_close(first);
     assert_ptr_equal(detectors_find(set, "one"), served);
     assert_null(detector_fault(served));
     assert_string_equal(detectors_refused(set, "one")->version, "1");
@@ -589,8 +589,8 @@ static void broken_files_keep_the_model_that_serves(void **state) {
   detectors_keep(set, first);
   assert_ptr_not_equal(detectors_at(set, 0), served);
   assert_null(detectors_refused(set, "one"));
-  detectors_free(first);
-  detectors_free(set);
+  detectors_close(first);
+  detectors_close(set);
   assert_int_equal(networks, 0);
 }
 
@@ -601,7 +601,7 @@ static void an_unusable_model_is_replaced_or_refused(void **state) {
   assert_ptr_equal(detectors_at(set, 0), detectors_at(first, 0));
   assert_null(detector_fault(detectors_at(set, 0)));
   assert_string_equal(detectors_refusal(set, 0)->reason.text, "it does not run");
-  detectors_free(set);
+  detectors_close(set);
   detectors_refuse(first, NULL, 0, "it does not run");
   detectors_refuse(first, NULL, 0, "another reason");
   assert_string_equal(detector_fault(detectors_at(first, 0)), "it does not run");
@@ -613,8 +613,8 @@ static void an_unusable_model_is_replaced_or_refused(void **state) {
   detectors_refuse(set, first, 0, "nor does this one");
   assert_null(detectors_refusal(set, 0));
   assert_string_equal(detector_fault(detectors_at(set, 0)), "nor does this one");
-  detectors_free(first);
-  detectors_free(set);
+  detectors_close(first);
+  detectors_close(set);
   assert_int_equal(networks, 0);
 }
 
@@ -627,8 +627,8 @@ static void a_model_that_has_not_served_is_not_kept(void **state) {
   assert_ptr_not_equal(detectors_at(set, 0), detectors_at(first, 0));
   assert_null(detectors_refusal(set, 0));
   assert_null(detectors_refused(NULL, "one"));
-  detectors_free(first);
-  detectors_free(set);
+  detectors_close(first);
+  detectors_close(set);
 }
 
 int main(void) {

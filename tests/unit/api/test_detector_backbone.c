@@ -207,7 +207,7 @@ static void check_weights(const char *header, float last, const char *fault) {
   if (fault) assert_string_equal(error.text, fault);
   if (!fault) assert_true(backbone.layers.layers[0].weight[5] >= 5 && backbone.layers.layers[0].bias[0] >= WEIGHTS);
   tensor_file_close(&tensors);
-  backbone_free(&backbone);
+  backbone_release(&backbone);
   json_decref(object);
 }
 

@@ -36,7 +36,7 @@ static int enter(void **state) {
 
 static int leave(void **state) {
   (void)state;
-  file_free(&file);
+  file_release(&file);
   if (unlink(path) != 0) (void)rmdir(path);
   (void)rmdir(folder);
   return unused_fd() == next_fd ? 0 : -1;
@@ -65,7 +65,7 @@ static void up_to_the_bound_is_read(void **state) {
     assert_true(file_read("thing", path, 4, &file, &error));
     assert_int_equal(file.size, strlen(texts[i]));
     assert_memory_equal(file.bytes, texts[i], file.size);
-    file_free(&file);
+    file_release(&file);
     assert_null(file.bytes);
   }
   write_file("abcde");
@@ -79,7 +79,7 @@ static void a_file_that_others_may_read_is_reported(void **state) {
     assert_int_equal(chmod(path, mode), 0);
     assert_true(file_read("thing", path, 4, &file, &error));
     assert_int_equal(file.exposed, mode == 0604);
-    file_free(&file);
+    file_release(&file);
   }
 }
 

@@ -136,7 +136,7 @@ static void each_operation_can_be_told(void **state) {
     json_decref(written(&model, model_write_metadata));
     json_decref(written(&model, model_write_config));
   }
-  presets_free(presets);
+  presets_close(presets);
 }
 
 static void models_are_found_by_name(void **state) {
@@ -154,7 +154,7 @@ static void models_are_found_by_name(void **state) {
   static const char *const missing[] = {"", "kitti", "nm", "kitti_second/", "detect"};
   for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
     assert_false(model_find(&named, missing[i], "", &request, &model, &error));
-  presets_free(presets);
+  presets_close(presets);
 }
 
 static void a_preset_has_a_model_for_each_of_its_operations(void **state) {
@@ -192,7 +192,7 @@ static void a_preset_has_a_model_for_each_of_its_operations(void **state) {
   memset(name, 'a', sizeof name);
   memcpy(name + sizeof name - sizeof "_decode", "_decode", sizeof "_decode");
   assert_false(model_find(&named, name, "", &request, &model, &error));
-  presets_free(presets);
+  presets_close(presets);
 }
 
 // A preset with the name of another preset's model hides that model, as an operation hides a preset.
@@ -225,7 +225,7 @@ static void the_list_has_each_name_once(void **state) {
   assert_int_equal(hidden, 2);
   // Ten operations; 17 presets; eight heads; and nms of four presets, one of them hidden.
   assert_int_equal(listed, 10 + 17 + 8 + 3);
-  presets_free(presets);
+  presets_close(presets);
   for (int i = 0; i < 2; i++) {
     snprintf(path, sizeof path, "%s/%s.json", directory, files[i]);
     unlink(path);

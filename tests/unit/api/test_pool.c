@@ -34,12 +34,12 @@ static void parts_do_not_overlap(void **state) {
 static void a_pool_keeps_its_memory(void **state) {
   (void)state;
   void *first[20], *second[20];
-  pool_close(&pool);
+  pool_release(&pool);
   take(first, 20);
   pool_reset(&pool);
   take(second, 20);
   assert_memory_equal(first, second, sizeof first);
-  pool_close(&pool);
+  pool_release(&pool);
   assert_null(pool.blocks);
 }
 
@@ -48,7 +48,7 @@ static void but_not_all_of_it(void **state) {
   assert_non_null(pool_take(&pool, POOL_KEPT));
   pool_reset(&pool);
   assert_non_null(pool.blocks);
-  pool_close(&pool);
+  pool_release(&pool);
   assert_non_null(pool_take(&pool, POOL_KEPT + 1));
   pool_reset(&pool);
   assert_null(pool.blocks);

@@ -39,7 +39,7 @@ static void built_in_presets_load(void **state) {
   assert_true(second->job.params.voxelize.voxel_size[0] == 0.05f && second->job.params.voxelize.range_max[0] == 70.4f);
   assert_int_equal(second->job.params.voxelize.max_points_per_voxel, 5);
   assert_null(presets_find(presets, "kitti"));
-  presets_free(presets);
+  presets_close(presets);
 }
 
 static void refused_files_say_why(void **state) {
@@ -98,7 +98,7 @@ static void a_preset_may_sample(void **state) {
   assert_int_equal(request->job.params.voxelize.sampling.start, 2);
   assert_int_equal(request->num_sample_counts, 2);
   assert_true(request->job.tensors & VX_TENSOR_BIT(VX_SAMPLED_POINTS));
-  preset_free(preset);
+  preset_close(preset);
 }
 
 static void a_preset_has_an_operation(void **state) {
@@ -116,7 +116,7 @@ static void a_preset_has_an_operation(void **state) {
     preset_write(preset, &text);
     assert_int_equal(strstr(memory, "\"operation\":\"fps\"") != NULL, i == 2);
     assert_int_equal(strstr(memory, "\"operation\"") != NULL, i == 2);
-    preset_free(preset);
+    preset_close(preset);
   }
 }
 
@@ -137,7 +137,7 @@ static void a_preset_may_have_several_operations(void **state) {
   preset_write(preset, &text);
   assert_non_null(strstr(memory, "\"nms\":{\"preset\":\"p\""));
   assert_null(strstr(memory, "\"operation\""));
-  preset_free(preset);
+  preset_close(preset);
 }
 
 // Operations of one model agree in their common parameters, and each built-in head belongs to a model.
@@ -166,7 +166,7 @@ static void built_in_heads_fit_their_grids(void **state) {
     heads++;
   }
   assert_int_equal(heads, 8);
-  presets_free(presets);
+  presets_close(presets);
 }
 
 // One matrix for each cloud of the largest batch, every number of the greatest length.
@@ -184,7 +184,7 @@ static void a_preset_may_hold_all_matrices(void **state) {
   struct preset *preset = preset_parse("p", json, text.length, &error);
   if (!preset) fail_msg("%s", error.text);
   assert_int_equal(presets_request(preset)->chain.steps[0].step.params.transform.num_matrices, STEP_MATRICES);
-  preset_free(preset);
+  preset_close(preset);
 }
 
 static void a_directory_overrides_and_adds(void **state) {
@@ -207,7 +207,7 @@ static void a_directory_overrides_and_adds(void **state) {
   assert_int_equal(presets_count(presets), 17);
   assert_int_equal(presets_request(presets_find(presets, "kitti_second"))->job.params.voxelize.max_voxels, 77);
   assert_int_equal(presets_request(presets_find(presets, "mine"))->job.params.voxelize.max_voxels, 77);
-  presets_free(presets);
+  presets_close(presets);
   for (int i = 0; i < FILES; i++) {
     snprintf(path, sizeof path, "%s/%s", directory, files[i]);
     unlink(path);

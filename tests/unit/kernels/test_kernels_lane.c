@@ -373,10 +373,10 @@ static void host_memory(void **state) {
     assert_non_null(memory);
     assert_int_equal((uintptr_t)memory % 4096, 0);
     memset(memory, 1, sizes[i]);
-    backend->host_free(device, memory, sizes[i]);
+    backend->host_release(device, memory, sizes[i]);
   }
   assert_null(backend->host_alloc(device, SIZE_MAX / 2));
-  backend->host_free(device, NULL, 100);
+  backend->host_release(device, NULL, 100);
 }
 
 int main(void) {

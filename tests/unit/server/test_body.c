@@ -33,7 +33,7 @@ static int open_request(void **state) {
 
 static int close_request(void **state) {
   (void)state;
-  lock_destroy(&service.watcher.lock);
+  lock_end(&service.watcher.lock);
   return close(peer.fd) + close(client_fd);
 }
 

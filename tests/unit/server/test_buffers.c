@@ -29,16 +29,16 @@ static int open_pool(void **state) {
   const int64_t limits[SHARES] = {
       [SHARE_BYTES] = 100 * SMALLEST, [SHARE_LONG_BYTES] = 4 * SMALLEST, [SHARE_STREAM_BYTES] = 3 * SMALLEST};
   if (!clients_init(&clients, 2, limits)) return -1;
-  client = clients_join(&clients, "", "192.0.2.1");
+  client = clients_acquire(&clients, "", "192.0.2.1");
   buffers_init(&pool, &devices, 8 * (size_t)SMALLEST, &clients);
   return 0;
 }
 
 static int close_pool(void **state) {
   (void)state;
-  buffers_destroy(&pool);
-  clients_leave(&clients, client);
-  clients_destroy(&clients);
+  buffers_end(&pool);
+  clients_release(&clients, client);
+  clients_end(&clients);
   vx_cpu_backend.close(devices.cpu.handle);
   return 0;
 }

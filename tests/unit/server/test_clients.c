@@ -29,18 +29,18 @@ static int open_clients(void **state) {
 static int close_clients(void **state) {
   (void)state;
   int64_t present = clients_use(&clients).present;
-  clients_destroy(&clients);
+  clients_end(&clients);
   return present == 0 ? 0 : -1;
 }
 
-static struct client *join(const char *address) { return clients_join(&clients, "", address); }
+static struct client *join(const char *address) { return clients_acquire(&clients, "", address); }
 
 static bool take(struct client *client, int64_t amount) {
   int64_t held = client->held[SHARE_BYTES];
   enum share share = SHARE_BYTES;
-  enum grant expected = client_take_bytes(&clients, client, &share, amount, 0, false);
+  enum grant expected = share_acquire_bytes(&clients, client, &share, amount, 0, false);
   assert_int_equal(client->held[SHARE_BYTES], held);
-  enum grant grant = client_take(&clients, client, SHARE_BYTES, amount, 0);
+  enum grant grant = share_acquire(&clients, client, SHARE_BYTES, amount, 0);
   assert_int_equal(grant, expected);
   return grant == GRANTED;
 }
@@ -53,8 +53,8 @@ static int64_t take_all(struct client *client) {
 }
 
 static void give_all(struct client *client) {
-  client_give(&clients, client, SHARE_BYTES, client->held[SHARE_BYTES]);
-  clients_leave(&clients, client);
+  share_release(&clients, client, SHARE_BYTES, client->held[SHARE_BYTES]);
+  clients_release(&clients, client);
 }
 
 // ---- who ------------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ static void the_greediest_come_first(void **state) {
   assert_int_equal(clients_greediest(&clients, use, 3), 0);
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3"), *d = join("192.0.2.4");
   assert_true(take(b, 2));
-  assert_int_equal(client_take(&clients, c, SHARE_JOBS, 9, 0), GRANTED);
+  assert_int_equal(share_acquire(&clients, c, SHARE_JOBS, 9, 0), GRANTED);
   assert_true(take(d, 1));
   assert_int_equal(clients_greediest(&clients, use, 3), 3);
   assert_string_equal(use[0].name, "192.0.2.3");
@@ -74,14 +74,14 @@ static void the_greediest_come_first(void **state) {
   assert_int_equal(use[1].held[SHARE_BYTES], 2);
   assert_ptr_equal(&clients.client[use[1].number], b);
   assert_string_equal(use[2].name, "192.0.2.4");
-  client_give(&clients, c, SHARE_JOBS, 9);
-  clients_leave(&clients, c);
+  share_release(&clients, c, SHARE_JOBS, 9);
+  clients_release(&clients, c);
   give_all(b);
   assert_int_equal(clients_greediest(&clients, use, 3), 2);
   assert_string_equal(use[0].name, "192.0.2.4");
   assert_string_equal(use[1].name, "192.0.2.1");  // holds nothing
   give_all(d);
-  clients_leave(&clients, a);
+  clients_release(&clients, a);
 }
 
 // More clients than are copied under one lock.
@@ -96,8 +96,8 @@ static void the_greediest_of_many(void **state) {
   for (int i = 0; i < MANY; i++) {
     char address[32];
     snprintf(address, sizeof address, "10.0.%d.%d", i / 256, i % 256);
-    client[i] = clients_join(&many, "", address);
-    assert_int_equal(client_take(&many, client[i], SHARE_BYTES, 1 + i * 7 % MANY, 0), GRANTED);
+    client[i] = clients_acquire(&many, "", address);
+    assert_int_equal(share_acquire(&many, client[i], SHARE_BYTES, 1 + i * 7 % MANY, 0), GRANTED);
   }
   assert_int_equal(clients_greediest(&many, use, SHOWN), SHOWN);
   for (int place = 0; place < SHOWN; place++) {
@@ -106,23 +106,24 @@ static void the_greediest_of_many(void **state) {
     assert_string_equal(use[place].name, client[use[place].number]->name);
   }
   for (int i = 0; i < MANY; i++) {
-    client_give(&many, client[i], SHARE_BYTES, client[i]->held[SHARE_BYTES]);
-    clients_leave(&many, client[i]);
+    share_release(&many, client[i], SHARE_BYTES, client[i]->held[SHARE_BYTES]);
+    clients_release(&many, client[i]);
   }
   assert_int_equal(clients_greediest(&many, use, SHOWN), 0);
-  clients_destroy(&many);
+  clients_end(&many);
 }
 
 static void addresses_and_users(void **state) {
   (void)state;
-  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *user = clients_join(&clients, "lidar-7", "192.0.2.1");
+  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"),
+                *user = clients_acquire(&clients, "lidar-7", "192.0.2.1");
   assert_ptr_not_equal(a, b);
   assert_ptr_not_equal(a, user);
   assert_ptr_equal(a, join("192.0.2.1"));
-  assert_ptr_equal(user, clients_join(&clients, "lidar-7", "192.0.2.2"));
+  assert_ptr_equal(user, clients_acquire(&clients, "lidar-7", "192.0.2.2"));
   assert_int_equal(clients_use(&clients).present, 3);
   struct client *joined[] = {a, a, b, user, user};
-  for (size_t i = 0; i < sizeof joined / sizeof *joined; i++) clients_leave(&clients, joined[i]);
+  for (size_t i = 0; i < sizeof joined / sizeof *joined; i++) clients_release(&clients, joined[i]);
 }
 
 static void hosts_of_ipv6_have_64_bits(void **state) {
@@ -130,17 +131,17 @@ static void hosts_of_ipv6_have_64_bits(void **state) {
   struct client *a = join("2001:db8:0:1::1"), *b = join("2001:db8:0:1:ffff::9"), *c = join("2001:db8:0:2::1");
   assert_ptr_equal(a, b);
   assert_ptr_not_equal(a, c);
-  clients_leave(&clients, a);
-  clients_leave(&clients, b);
-  clients_leave(&clients, c);
+  clients_release(&clients, a);
+  clients_release(&clients, b);
+  clients_release(&clients, c);
 }
 
 static void no_name_is_anothers(void **state) {
   (void)state;
-  struct client *address = join("192.0.2.1"), *user = clients_join(&clients, "192.0.2.1", "192.0.2.9");
+  struct client *address = join("192.0.2.1"), *user = clients_acquire(&clients, "192.0.2.1", "192.0.2.9");
   assert_ptr_not_equal(address, user);
-  clients_leave(&clients, address);
-  clients_leave(&clients, user);
+  clients_release(&clients, address);
+  clients_release(&clients, user);
 }
 
 // All addresses of an IPv6 /64 are one client, because one machine may own the whole /64.
@@ -156,9 +157,9 @@ static void names_by_address(void **state) {
               {"", "123:4567:89ab:cdef::ffff", "0123:4567:89ab:cdef::/64"},
               {"", "::1", "0000:0000:0000:0000::/64"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct client *client = clients_join(&clients, rows[i].user, rows[i].address);
+    struct client *client = clients_acquire(&clients, rows[i].user, rows[i].address);
     assert_string_equal(client->name, rows[i].name);
-    clients_leave(&clients, client);
+    clients_release(&clients, client);
   }
 }
 
@@ -171,20 +172,20 @@ static void no_more_than_there_is_room_for(void **state) {
     assert_non_null(all[i] = join(address));
   }
   assert_null(join("192.0.2.200"));
-  clients_leave(&clients, all[3]);
+  clients_release(&clients, all[3]);
   assert_non_null(all[3] = join("192.0.2.200"));
-  for (int i = 0; i < 2 * CONNECTIONS; i++) clients_leave(&clients, all[i]);
+  for (int i = 0; i < 2 * CONNECTIONS; i++) clients_release(&clients, all[i]);
 }
 
 static void lives_as_long_as_it_holds_something(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1");
   assert_true(take(a, 10));
-  clients_leave(&clients, a);
+  clients_release(&clients, a);
   assert_ptr_equal(join("192.0.2.1"), a);
   assert_int_equal(a->held[SHARE_BYTES], 10);
-  clients_leave(&clients, a);
-  client_give(&clients, a, SHARE_BYTES, 10);
+  clients_release(&clients, a);
+  share_release(&clients, a, SHARE_BYTES, 10);
   assert_int_equal(clients_use(&clients).present, 0);
 }
 
@@ -194,9 +195,9 @@ static void one_gets_half_two_a_third_each(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
   assert_int_equal(take_all(a), 50);
-  assert_int_equal(client_take(&clients, a, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
+  assert_int_equal(share_acquire(&clients, a, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
   assert_int_equal(take_all(b), 25);  // half of the remaining 50
-  client_give(&clients, a, SHARE_BYTES, 20);
+  share_release(&clients, a, SHARE_BYTES, 20);
   assert_int_equal(take_all(b), 10);  // then it holds 35, and 35 are free
   assert_int_equal(b->held[SHARE_BYTES], 35);
   give_all(a);
@@ -208,7 +209,7 @@ static void whoever_holds_nothing_may_take_what_is_left(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
   assert_true(take(a, 60));
-  assert_int_equal(client_take(&clients, b, SHARE_BYTES, 41, 0), OVER_SERVER_LIMIT);
+  assert_int_equal(share_acquire(&clients, b, SHARE_BYTES, 41, 0), OVER_SERVER_LIMIT);
   assert_true(take(b, 34));
   give_all(a);
   give_all(b);
@@ -219,13 +220,13 @@ static void large_requests_leave_room_for_small_ones(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3");
   assert_true(take(a, 60));
-  assert_int_equal(client_take(&clients, b, SHARE_BYTES, 35, 0), OVER_SERVER_LIMIT);
+  assert_int_equal(share_acquire(&clients, b, SHARE_BYTES, 35, 0), OVER_SERVER_LIMIT);
   assert_true(take(b, 34));
-  assert_int_equal(client_take(&clients, b, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
-  assert_int_equal(client_take(&clients, b, SHARE_BYTES, 1, 34), OVER_SERVER_LIMIT);
-  assert_int_equal(client_take(&clients, c, SHARE_BYTES, 2, 0), OVER_SERVER_LIMIT);
+  assert_int_equal(share_acquire(&clients, b, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
+  assert_int_equal(share_acquire(&clients, b, SHARE_BYTES, 1, 34), OVER_SERVER_LIMIT);
+  assert_int_equal(share_acquire(&clients, c, SHARE_BYTES, 2, 0), OVER_SERVER_LIMIT);
   assert_true(take(c, 1));
-  assert_int_equal(client_take(&clients, c, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
+  assert_int_equal(share_acquire(&clients, c, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
   give_all(a);
   give_all(b);
   give_all(c);
@@ -234,31 +235,31 @@ static void large_requests_leave_room_for_small_ones(void **state) {
 static void a_client_that_is_alone_takes_the_rest_too(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1");
-  assert_int_equal(client_take(&clients, a, SHARE_BYTES, 60, 0), GRANTED);
-  assert_int_equal(client_take(&clients, a, SHARE_BYTES, 40, 60), GRANTED);
-  assert_int_equal(client_take(&clients, a, SHARE_BYTES, 1, 100), OVER_SERVER_LIMIT);
+  assert_int_equal(share_acquire(&clients, a, SHARE_BYTES, 60, 0), GRANTED);
+  assert_int_equal(share_acquire(&clients, a, SHARE_BYTES, 40, 60), GRANTED);
+  assert_int_equal(share_acquire(&clients, a, SHARE_BYTES, 1, 100), OVER_SERVER_LIMIT);
   give_all(a);
 }
 
 static void nobody_takes_more_than_there_is(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1");
-  assert_int_equal(client_take(&clients, a, SHARE_STREAM_BYTES, LIMIT + 1, 0), OVER_SERVER_LIMIT);
-  assert_int_equal(client_take(&clients, a, SHARE_STREAM_BYTES, LIMIT, 0), GRANTED);
-  client_give(&clients, a, SHARE_STREAM_BYTES, LIMIT);
-  clients_leave(&clients, a);
+  assert_int_equal(share_acquire(&clients, a, SHARE_STREAM_BYTES, LIMIT + 1, 0), OVER_SERVER_LIMIT);
+  assert_int_equal(share_acquire(&clients, a, SHARE_STREAM_BYTES, LIMIT, 0), GRANTED);
+  share_release(&clients, a, SHARE_STREAM_BYTES, LIMIT);
+  clients_release(&clients, a);
 }
 
 // The limit of such a part applies to all requests together. A lone request may exceed it.
 static void a_lone_request_may_have_more_than_a_part(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
-  assert_int_equal(client_take(&clients, a, SHARE_LONG_BYTES, 40, 0), GRANTED);
-  assert_int_equal(client_take(&clients, a, SHARE_LONG_BYTES, 20, 40), GRANTED);
-  assert_int_equal(client_take(&clients, b, SHARE_LONG_BYTES, 1, 0), OVER_SERVER_LIMIT);
-  client_give(&clients, a, SHARE_LONG_BYTES, 60);
-  clients_leave(&clients, a);
-  clients_leave(&clients, b);
+  assert_int_equal(share_acquire(&clients, a, SHARE_LONG_BYTES, 40, 0), GRANTED);
+  assert_int_equal(share_acquire(&clients, a, SHARE_LONG_BYTES, 20, 40), GRANTED);
+  assert_int_equal(share_acquire(&clients, b, SHARE_LONG_BYTES, 1, 0), OVER_SERVER_LIMIT);
+  share_release(&clients, a, SHARE_LONG_BYTES, 60);
+  clients_release(&clients, a);
+  clients_release(&clients, b);
 }
 
 // Each new client takes as much as it may. The last sixteenth remains for later clients, which get one stream each.
@@ -275,8 +276,8 @@ static void the_greedy_leave_some_to_the_next(void **state) {
     for (int i = 0; i < MANY; i++) {
       char address[32];
       snprintf(address, sizeof address, "192.0.2.%d", i);
-      client[i] = clients_join(&many, "", address);
-      while (client_take(&many, client[i], SHARE_STREAMS, 1, 0) == GRANTED) continue;
+      client[i] = clients_acquire(&many, "", address);
+      while (share_acquire(&many, client[i], SHARE_STREAMS, 1, 0) == GRANTED) continue;
       held[i] = client[i]->held[SHARE_STREAMS];
       greedy += held[i] > 1;
       single += held[i] == 1;
@@ -284,7 +285,7 @@ static void the_greedy_leave_some_to_the_next(void **state) {
     assert_int_equal(greedy, limits_of[row][1]);
     assert_int_equal(single, limits_of[row][2]);
     assert_int_equal(clients_use(&many).held[SHARE_STREAMS], limits_of[row][0]);
-    clients_destroy(&many);
+    clients_end(&many);
   }
 }
 
@@ -292,8 +293,8 @@ static void request_is_not_refused_for_its_own_sake(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1");
   assert_true(take(a, 30));
-  assert_int_equal(client_take(&clients, a, SHARE_BYTES, 60, 0), OVER_CLIENT_SHARE);
-  assert_int_equal(client_take(&clients, a, SHARE_BYTES, 60, 30), GRANTED);
+  assert_int_equal(share_acquire(&clients, a, SHARE_BYTES, 60, 0), OVER_CLIENT_SHARE);
+  assert_int_equal(share_acquire(&clients, a, SHARE_BYTES, 60, 30), GRANTED);
   give_all(a);
 }
 
@@ -301,8 +302,8 @@ static void shares_are_apart(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1");
   assert_int_equal(take_all(a), 50);
-  assert_int_equal(client_take(&clients, a, SHARE_JOBS, 1, 0), GRANTED);
-  client_give(&clients, a, SHARE_JOBS, 1);
+  assert_int_equal(share_acquire(&clients, a, SHARE_JOBS, 1, 0), GRANTED);
+  share_release(&clients, a, SHARE_JOBS, 1);
   give_all(a);
 }
 
@@ -311,14 +312,14 @@ static void a_proxy_leaves_an_eighth(void **state) {
   (void)state;
   struct client *proxy = join("192.0.2.1"), *other = join("192.0.2.2");
   int64_t taken = 0;
-  while (client_take_for_many(&clients, proxy, SHARE_BYTES, 1) == GRANTED) taken++;
+  while (share_acquire_for_many(&clients, proxy, SHARE_BYTES, 1) == GRANTED) taken++;
   assert_int_equal(taken, LIMIT - LIMIT / 8);
   assert_int_equal(proxy->held[SHARE_BYTES], taken);
-  assert_int_equal(client_take_for_many(&clients, other, SHARE_BYTES, 1), OVER_SERVER_LIMIT);  // another proxy
+  assert_int_equal(share_acquire_for_many(&clients, other, SHARE_BYTES, 1), OVER_SERVER_LIMIT);  // another proxy
   assert_true(take(other, LIMIT / 16));
-  client_give(&clients, proxy, SHARE_BYTES, 10 + LIMIT / 16);
-  assert_int_equal(client_take_for_many(&clients, proxy, SHARE_BYTES, 11), OVER_SERVER_LIMIT);
-  assert_int_equal(client_take_for_many(&clients, proxy, SHARE_BYTES, 10), GRANTED);
+  share_release(&clients, proxy, SHARE_BYTES, 10 + LIMIT / 16);
+  assert_int_equal(share_acquire_for_many(&clients, proxy, SHARE_BYTES, 11), OVER_SERVER_LIMIT);
+  assert_int_equal(share_acquire_for_many(&clients, proxy, SHARE_BYTES, 10), GRANTED);
   give_all(proxy);
   give_all(other);
 }
@@ -345,8 +346,8 @@ static int open_queue(void **state) {
 }
 
 static int close_queue(void **state) {
-  queue_waiter_destroy(&waiter);
-  queue_destroy(&queue);
+  queue_waiter_end(&waiter);
+  queue_end(&queue);
   return close_clients(state);
 }
 
@@ -365,9 +366,9 @@ static void clients_take_turns(void **state) {
   expect(&ofa[2]);
   expect(&ofa[3]);
   assert_int_equal(atomic_load(&queue.depth), 0);
-  clients_leave(&clients, a);
-  clients_leave(&clients, b);
-  clients_leave(&clients, c);
+  clients_release(&clients, a);
+  clients_release(&clients, b);
+  clients_release(&clients, c);
 }
 
 static bool is_late(struct job *job, struct job_choice *choice) { return job->deadline_ns < choice->now_ns; }
@@ -391,9 +392,9 @@ static void late_jobs_leave_the_others_their_turns(void **state) {
   assert_true(queue_push(&queue, &more));
   expect(&all[6]);
   expect(&more);
-  clients_leave(&clients, a);
-  clients_leave(&clients, b);
-  clients_leave(&clients, c);
+  clients_release(&clients, a);
+  clients_release(&clients, b);
+  clients_release(&clients, c);
 }
 
 // A worker of one of two devices, and the job that it got.
@@ -439,8 +440,8 @@ static void the_device_with_the_fewest_jobs_gets_the_next(void **state) {
   for (int i = 0; i < POPPERS; i++) pthread_join(poppers[i].thread, NULL);
   queue_done(&queue, &poppers[0].waiter, poppers[0].job);
   assert_int_equal(atomic_load(&loads[0]), 6);
-  for (int i = 0; i < POPPERS; i++) queue_waiter_destroy(&poppers[i].waiter);
-  clients_leave(&clients, a);
+  for (int i = 0; i < POPPERS; i++) queue_waiter_end(&poppers[i].waiter);
+  clients_release(&clients, a);
 }
 
 static void while_others_are_served_one_worker_is_left_to_them(void **state) {
@@ -457,16 +458,16 @@ static void while_others_are_served_one_worker_is_left_to_them(void **state) {
   expect(&ofb);
   expect(&late);
   queue_done(&queue, &waiter, &ofa[0]);
-  assert_true(queue_return(&queue, &waiter, &late));
+  assert_true(queue_requeue(&queue, &waiter, &late));
   expect(&late);  // two jobs of `a` still run
   queue_done(&queue, &waiter, &ofa[1]);
   expect(&ofa[3]);
   assert_true(queue_push(&queue, &ofa[4]));
-  queue_close(&queue);
+  queue_stop(&queue);
   expect(&ofa[4]);  // the closed queue gets no jobs of other clients
   expect(NULL);
-  clients_leave(&clients, a);
-  clients_leave(&clients, b);
+  clients_release(&clients, a);
+  clients_release(&clients, b);
 }
 
 int main(void) {

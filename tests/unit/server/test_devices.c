@@ -28,7 +28,7 @@ static int enter(void **state) {
 
 static int leave(void **state) {
   (void)state;
-  lock_destroy(&devices.lock);
+  lock_end(&devices.lock);
   return 0;
 }
 
@@ -158,8 +158,8 @@ static void a_lost_one_stays_lost(void **state) {
   fail_thrice();
   now_ns += NS_PER_S;
   assert_true(take());
-  assert_true(device_lose(&devices, gpu, "dead"));
-  assert_false(device_lose(&devices, gpu, "dead again"));
+  assert_true(device_mark_lost(&devices, gpu, "dead"));
+  assert_false(device_mark_lost(&devices, gpu, "dead again"));
   assert_false(tell(DEVICE_FAILED));
   assert_states(1, 0, 1);
   now_ns += 100 * NS_PER_S;

@@ -32,20 +32,20 @@ static int open_all(void **state) {
   const int64_t limits[SHARES] = {[SHARE_SUBSCRIBERS] = 5};
   if (!clients_init(&clients, 8, limits)) return -1;
   events_init(&events, &clients);
-  ours = clients_join(&clients, "", "127.0.0.1");
-  other = clients_join(&clients, "lidar-7", "127.0.0.1");
+  ours = clients_acquire(&clients, "", "127.0.0.1");
+  other = clients_acquire(&clients, "lidar-7", "127.0.0.1");
   memset(ears, 0, sizeof ears);
   return 0;
 }
 
 static int close_all(void **state) {
   (void)state;
-  while (events.first) events_unsubscribe(&events, events.first);
-  events_destroy(&events);
-  clients_leave(&clients, ours);
-  clients_leave(&clients, other);
+  while (events.first) subscriber_release(&events, events.first);
+  events_end(&events);
+  clients_release(&clients, ours);
+  clients_release(&clients, other);
   int64_t left = clients_use(&clients).present;
-  clients_destroy(&clients);
+  clients_end(&clients);
   return left == 0 ? 0 : -1;
 }
 
@@ -107,7 +107,7 @@ static void own_streams_in_order(void **state) {
   takes_sweep(&ears[2], "a", 3);
   for (int i = 0; i < 3; i++) falls_asleep(&ears[i]);
   assert_int_equal(events_use(&events).told, 9);
-  events_unsubscribe(&events, &ears[1].subscriber);
+  subscriber_release(&events, &ears[1].subscriber);
   tell(ours, "a", 5);
   assert_int_equal(ears[0].wakes, 1);
   assert_int_equal(ears[1].wakes, 0);
@@ -136,7 +136,7 @@ static void woken_once_for_each_sleep(void **state) {
   tell(ours, "a", 1);
   tell(ours, "a", 2);
   events_tick(&events, clock_ns() + 60 * NS_PER_S);
-  events_end(&events, "stop", true);
+  events_end_all(&events, "stop", true);
   assert_int_equal(ears[0].wakes, 1);
 }
 
@@ -198,10 +198,10 @@ static void the_last_event(void **state) {
   assert_true(subscribe(&ears[0], ours, "a"));
   takes(&ears[0], EVENT_OPEN);
   tell(ours, "a", 1);
-  events_end(&events, "reload", false);
+  events_end_all(&events, "reload", false);
   tell(ours, "a", 2);
   clock_move_ms(1);
-  assert_true(subscribe(&ears[1], ours, "a"));  // events_end does not end later subscribers
+  assert_true(subscribe(&ears[1], ours, "a"));  // events_end_all does not end later subscribers
   takes_sweep(&ears[0], "a", 1);
   takes(&ears[0], EVENT_END);
   assert_string_equal(event.reason, "reload");
@@ -209,7 +209,7 @@ static void the_last_event(void **state) {
   assert_int_equal(take(&ears[0]), EVENT_OVER);
   takes(&ears[1], EVENT_OPEN);
   falls_asleep(&ears[1]);
-  events_end(&events, "stop", true);
+  events_end_all(&events, "stop", true);
   takes(&ears[1], EVENT_END);
   assert_string_equal(event.reason, "stop");
   assert_false(subscribe(&ears[2], ours, "a"));
@@ -221,7 +221,7 @@ static void late_with_old_credentials(void **state) {
   (void)state;
   int64_t came_ns = clock_ns();
   clock_move_ms(1);
-  events_end(&events, "reload", false);
+  events_end_all(&events, "reload", false);
   clock_move_ms(1);
   assert_true(subscribe_since(came_ns, &ears[0], ours, "a") && subscribe(&ears[1], ours, "a"));
   takes(&ears[0], EVENT_OPEN);
@@ -239,7 +239,7 @@ static void share_of_subscribers(void **state) {
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   assert_non_null(strstr(error.text, "all clients together have up to 256"));
   assert_true(subscribe(&ears[3], other, ""));
-  while (events.first) events_unsubscribe(&events, events.first);
+  while (events.first) subscriber_release(&events, events.first);
   assert_int_equal(clients_use(&clients).held[SHARE_SUBSCRIBERS], 0);
 }
 
@@ -321,7 +321,7 @@ static void many_threads(void **state) {
   assert_int_equal(pthread_create(&taker, NULL, take_many, &ears[0]), 0);
   for (int i = 0; i < TELLERS; i++) assert_int_equal(pthread_create(&tellers[i], NULL, tell_many, NULL), 0);
   for (int i = 0; i < TELLERS; i++) pthread_join(tellers[i], NULL);
-  events_end(&events, "stop", true);
+  events_end_all(&events, "stop", true);
   pthread_join(taker, &seen);
   assert_int_equal(*(long long *)seen, 1 + TELLERS * TOLD);
 }

@@ -16,31 +16,31 @@ static struct gate_entry request[REQUESTS];
 static int held[REQUESTS], let_go[REQUESTS];  // calls, for each request
 
 static void on_hold(struct gate_entry *entry) { held[entry - request]++; }
-static void on_let_go(struct gate_entry *entry) { let_go[entry - request]++; }
+static void on_resume(struct gate_entry *entry) { let_go[entry - request]++; }
 
 static int open_gate(void **state) {
   (void)state;
   const int64_t limits[SHARES] = {0};
   if (!clients_init(&clients, 4, limits)) return -1;
-  greedy = clients_join(&clients, "", "192.0.2.1");
-  other = clients_join(&clients, "", "192.0.2.2");
+  greedy = clients_acquire(&clients, "", "192.0.2.1");
+  other = clients_acquire(&clients, "", "192.0.2.2");
   for (int i = 0; i < REQUESTS; i++) {
     request[i] = (struct gate_entry){&request[0], NULL};  // a stale `next`, as after an earlier wait
     held[i] = let_go[i] = 0;
   }
-  gate_init(&gate, EACH, on_hold, on_let_go);
+  gate_init(&gate, EACH, on_hold, on_resume);
   return 0;
 }
 
 static int close_gate(void **state) {
   (void)state;
   int64_t left = gate_waiting(&gate);
-  for (int i = 0; i < REQUESTS; i++) gate_leave(&gate, &request[i]);
+  for (int i = 0; i < REQUESTS; i++) gate_release(&gate, &request[i]);
   left += greedy->requests.count + other->requests.count;
-  clients_leave(&clients, greedy);
-  clients_leave(&clients, other);
-  gate_destroy(&gate);
-  clients_destroy(&clients);
+  clients_release(&clients, greedy);
+  clients_release(&clients, other);
+  gate_end(&gate);
+  clients_end(&clients);
   return left == 0 ? 0 : -1;
 }
 
@@ -55,7 +55,7 @@ static bool waits(int i, struct client *client, int64_t now_ns) {
 static void serve(struct client *client, bool job, int64_t now_ns) {
   struct gate_entry one = {NULL, NULL};
   assert_true(gate_enter(&gate, &one, client, job, now_ns));
-  gate_leave(&gate, &one);
+  gate_release(&gate, &one);
 }
 
 // The greedy client sends requests while the other client is served: EACH of them enter, the rest wait.
@@ -114,7 +114,7 @@ static void one_that_leaves_lets_the_first_in(void **state) {
   (void)state;
   fill(0);
   for (int i = 0; i < REQUESTS - EACH; i++) {
-    gate_leave(&gate, &request[i]);
+    gate_release(&gate, &request[i]);
     assert_int_equal(gone(), ((1u << (i + 1)) - 1) << EACH);
   }
   assert_int_equal(gate_waiting(&gate), 0);
@@ -125,7 +125,7 @@ static void two_clients_wait_apart(void **state) {
   serve(other, true, 0);
   for (int i = 0; i <= EACH; i++) assert_int_equal(waits(i, greedy, 0), i == EACH);
   for (int i = 0; i <= EACH; i++) assert_int_equal(waits(EACH + 1 + i, other, 0), i == EACH);
-  gate_leave(&gate, &request[0]);
+  gate_release(&gate, &request[0]);
   assert_int_equal(gone(), 1u << EACH);
   gate_open(&gate);
   assert_int_equal(gone(), 1u << EACH | 1u << (2 * EACH + 1));
@@ -136,7 +136,7 @@ static void a_client_can_wait_again(void **state) {
   (void)state;
   serve(other, true, 0);
   for (int i = 0; i <= EACH; i++) assert_int_equal(waits(i, greedy, 0), i == EACH);
-  gate_leave(&gate, &request[0]);
+  gate_release(&gate, &request[0]);
   assert_true(waits(EACH + 1, greedy, 0));
   gate_tick(&gate);
   assert_int_equal(gone(), 3u << EACH);
@@ -145,8 +145,8 @@ static void a_client_can_wait_again(void **state) {
 static void one_leaves_once(void **state) {
   (void)state;
   fill(0);
-  gate_leave(&gate, &request[0]);
-  gate_leave(&gate, &request[0]);
+  gate_release(&gate, &request[0]);
+  gate_release(&gate, &request[0]);
   assert_int_equal(gone(), 1u << EACH);
   gate_open(&gate);
 }
@@ -156,9 +156,9 @@ static void a_tick_lets_as_many_more_in(void **state) {
   fill(0);
   gate_tick(&gate);
   assert_int_equal(gone(), 3u << EACH);
-  for (int i = 0; i < EACH; i++) gate_leave(&gate, &request[i]);  // the EACH that the tick let in are still in hand
+  for (int i = 0; i < EACH; i++) gate_release(&gate, &request[i]);  // the EACH that the tick let in are still in hand
   assert_int_equal(gone(), 3u << EACH);
-  gate_leave(&gate, &request[EACH]);
+  gate_release(&gate, &request[EACH]);
   assert_int_equal(gone(), 7u << EACH);
   gate_tick(&gate);
   gate_tick(&gate);
@@ -175,8 +175,8 @@ static void an_open_gate_holds_nobody(void **state) {
 
 static void a_gate_without_a_number_is_open(void **state) {
   (void)state;
-  gate_destroy(&gate);
-  gate_init(&gate, 0, on_hold, on_let_go);
+  gate_end(&gate);
+  gate_init(&gate, 0, on_hold, on_resume);
   serve(other, true, 0);
   for (int i = 0; i < REQUESTS; i++) assert_false(waits(i, greedy, 0));
 }

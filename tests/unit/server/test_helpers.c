@@ -296,7 +296,7 @@ static void a_closed_room_gets_no_help(void **state) {
   (void)state;
   open_room(2);
   await_sleepers();
-  jobs_close(&jobs);
+  jobs_stop(&jobs);
   assert_int_equal(sleepers(), 0);
   assert_int_equal(spread(MOST_TASKS), VX_OK);
   assert_each_done(MOST_TASKS, 1);

@@ -373,7 +373,7 @@ static void a_device_counts_what_it_runs(void **state) {
 static void closed_room_takes_nothing(void **state) {
   (void)state;
   make(&job, VX_VOXELIZE, NULL);
-  jobs_close(&jobs);
+  jobs_stop(&jobs);
   assert_false(jobs_submit(&jobs, &job));
   job_release_queue_slot(&job);
   job_release_buffer(&job.held.input);
@@ -397,7 +397,7 @@ static void memory_is_wanted_back_once_it_was_refused(void **state) {
   (void)state;
   enum { MB = 1 << 20 };
   struct shortage shortage;
-  struct client *second = clients_join(&clients, "", "192.0.2.77");
+  struct client *second = clients_acquire(&clients, "", "192.0.2.77");
   struct buffer *held[] = {buffer_acquire(&jobs.buffers, client, SHARE_BYTES, 4 * MB, 0, &shortage),
                            buffer_acquire(&jobs.buffers, second, SHARE_BYTES, 4 * MB, 0, &shortage),
                            buffer_acquire(&jobs.buffers, client, SHARE_BYTES, MB, 0, &shortage)};
@@ -413,7 +413,7 @@ static void memory_is_wanted_back_once_it_was_refused(void **state) {
   assert_int_equal(jobs_memory_wanted(&jobs), 0);  // less than half is in use
   buffer_release(held[1]);
   buffer_release(held[2]);
-  clients_leave(&clients, second);
+  clients_release(&clients, second);
 }
 
 int main(void) {

@@ -92,8 +92,8 @@ static int close_room(void **state) {
   for (int i = 0; i < 2; i++) job_release_buffer(&held[i].held.output);
   for (int i = 0; i < JOBS; i++) job_release_buffer(&all[i].held.output);
   (void)close_job_room(NULL);
-  for (int i = 0; i < 2; i++) pool_close(&held[i].asked.pool);
-  for (int i = 0; i < JOBS; i++) pool_close(&all[i].asked.pool);
+  for (int i = 0; i < 2; i++) pool_release(&held[i].asked.pool);
+  for (int i = 0; i < JOBS; i++) pool_release(&all[i].asked.pool);
   memset(held, 0, sizeof held);
   memset(all, 0, sizeof all);
   return 0;
@@ -142,7 +142,7 @@ static void an_older_one_that_comes_late_is_superseded_itself(void **state) {
 
 static void other_names_and_clients_are_left_alone(void **state) {
   (void)state;
-  struct client *other = clients_join(&clients, "", "192.0.2.2"), *ours = client;
+  struct client *other = clients_acquire(&clients, "", "192.0.2.2"), *ours = client;
   submit(make(&all[0], VX_FPS, "b"));
   submit(make(&all[1], VX_FPS, NULL));
   client = other;
@@ -153,7 +153,7 @@ static void other_names_and_clients_are_left_alone(void **state) {
   submit(make(&all[4], VX_FPS, NULL));
   for (int i = 0; i < JOBS; i++) assert_false(is_superseded(&all[i]));
   assert_int_equal(waiting(), JOBS);
-  clients_leave(&clients, other);
+  clients_release(&clients, other);
 }
 
 // A body that is whole supersedes when it needs the slot, before its own job is submitted.
@@ -177,7 +177,7 @@ static void the_slot_of_an_older_one_is_had_in_other_lanes(void **state) {
   (void)state;
   submit(make(&all[0], VX_FPS, "a"));
   clock_move_ms(1);
-  assert_int_equal(client_take(&clients, client, SHARE_LONG_JOBS, 1, 0), OVER_CLIENT_SHARE);
+  assert_int_equal(share_acquire(&clients, client, SHARE_LONG_JOBS, 1, 0), OVER_CLIENT_SHARE);
   make(&all[1], VX_FPS, "a");
   assert_true(is_superseded(&all[0]));
   assert_int_equal(all[1].result.error.kind, ERROR_NONE);
@@ -239,8 +239,8 @@ static void a_job_has_no_slot_once_a_worker_shall_take_it(void **state) {
   assert_ptr_equal(queue_pop(&queue, &waiter), &all[0]);
   assert_int_equal(all[0].held.queue_slot, SHARES);
   queue_done(&queue, &waiter, &all[0]);
-  queue_waiter_destroy(&waiter);
-  queue_destroy(&queue);
+  queue_waiter_end(&waiter);
+  queue_end(&queue);
   job_release(&all[0]);
 }
 

@@ -63,7 +63,7 @@ static const struct job_result *ask(const char *most_ms, int ahead_ms, int waits
   while (atomic_load(&finished) < 2) sched_yield();
   for (struct job *job = &before; job; job = job == &before ? &waits : NULL) {
     job_release_buffer(&job->held.output);
-    pool_close(&job->asked.pool);
+    pool_release(&job->asked.pool);
   }
   return &waits.result;
 }

@@ -146,8 +146,8 @@ static void aborts_by_stage(void **state) {
 
 static void what_the_rooms_hold(void **state) {
   (void)state;
-  struct client *client = clients_join(&service.clients, "", "192.0.2.1");
-  assert_int_equal(client_take(&service.clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
+  struct client *client = clients_acquire(&service.clients, "", "192.0.2.1");
+  assert_int_equal(share_acquire(&service.clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
   write_page();
   has("voxeld_ready 1");
   has("voxeld_clients 1");
@@ -161,8 +161,8 @@ static void what_the_rooms_hold(void **state) {
   has("voxeld_page_connections_limit 0");
   has("voxeld_buffer_budget_bytes 16777216");
   has("process_start_time_seconds 1700000000");
-  client_give(&service.clients, client, SHARE_LONG_JOBS, 3);
-  clients_leave(&service.clients, client);
+  share_release(&service.clients, client, SHARE_LONG_JOBS, 3);
+  clients_release(&service.clients, client);
   atomic_store(&service.phase, PHASE_DRAINING);
   write_page();
   has("voxeld_ready 0");

@@ -14,7 +14,7 @@ static struct vx_job job;
 
 static int forget(void **state) {
   (void)state;
-  models_free(&models);
+  models_release(&models);
   return 0;
 }
 

@@ -61,7 +61,7 @@ static void what_was_built(void **state) {
 
 static void counts_and_limits(void **state) {
   (void)state;
-  struct client *client = clients_join(&service.clients, "", "192.0.2.1");
+  struct client *client = clients_acquire(&service.clients, "", "192.0.2.1");
   const struct vx_description cpu = service.jobs.devices.cpu.description;
   service.jobs.devices.cpu.description =
       (struct vx_description){.name = "a \"CPU\"", .memory_bytes = 81, .integrated = true};
@@ -89,8 +89,8 @@ static void counts_and_limits(void **state) {
   atomic_store(&service.jobs.regions.copied, 54);
   service.jobs.streams.events.use.subscribers = 57;
   atomic_store(&service.watcher.places.open, 61);
-  assert_int_equal(client_take(&service.clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
-  assert_int_equal(client_take(&service.clients, client, SHARE_BYTES, 4, 0), GRANTED);
+  assert_int_equal(share_acquire(&service.clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
+  assert_int_equal(share_acquire(&service.clients, client, SHARE_BYTES, 4, 0), GRANTED);
   service.started_ns = clock_ns() - 12345678901;
   assert_true(ask(ENDPOINT_STATUS, "", true));
   const char *from_start = strstr(page, ",\"started\"");
@@ -121,9 +121,9 @@ static void counts_and_limits(void **state) {
       "\"max_sampling_work\":74},\"log\":{\"lines_dropped\":0}}\n");
   assert_true(ask(ENDPOINT_STATUS, "", false));
   has("\"greediest\":[{\"number\":0,\"connections\":0,");
-  client_give(&service.clients, client, SHARE_LONG_JOBS, 3);
-  client_give(&service.clients, client, SHARE_BYTES, 4);
-  clients_leave(&service.clients, client);
+  share_release(&service.clients, client, SHARE_LONG_JOBS, 3);
+  share_release(&service.clients, client, SHARE_BYTES, 4);
+  clients_release(&service.clients, client);
   for (int use = 0; use < VX_LANE_USES; use++) {
     atomic_store(&service.jobs.workers.running[use], 0);
     service.jobs.queues[use].depth = 0;
@@ -148,7 +148,7 @@ static void gpus_and_their_states(void **state) {
     (void)device_tell(&service.jobs.devices, &service.jobs.devices.gpu[1], false, DEVICE_FAILED, "it \"failed\"",
                       clock_ns());
   assert_true(device_take(&service.jobs.devices, &service.jobs.devices.gpu[0], clock_ns(), &trial));
-  assert_true(device_lose(&service.jobs.devices, &service.jobs.devices.gpu[2], "it fell"));
+  assert_true(device_mark_lost(&service.jobs.devices, &service.jobs.devices.gpu[2], "it fell"));
   clock_move_ms(250);
   assert_true(ask(ENDPOINT_STATUS, "", true));
   has(",\"state\":\"degraded\",");

@@ -52,7 +52,7 @@ static int open_all(void **state) {
   pinned = unpinned = 0;
   refuses = stays = false;
   if (!clients_init(&clients, 8, limits)) return -1;
-  ours = clients_join(&clients, "", "127.0.0.1");
+  ours = clients_acquire(&clients, "", "127.0.0.1");
   pinner_init(&pinner, &clients, false);
   pins_init(&pins, &pinner, ours, 0, SIZE);
   snprintf(key, sizeof key, "/voxeld-pins-%d", (int)getpid());
@@ -62,11 +62,11 @@ static int open_all(void **state) {
 
 static int close_all(void **state) {
   (void)state;
-  pins_close(&pins);
+  pins_end(&pins);
   long long left = atomic_load(&pinner.bytes) + clients_use(&clients).held[SHARE_PINNED];
-  pinner_destroy(&pinner);
-  clients_leave(&clients, ours);
-  clients_destroy(&clients);
+  pinner_end(&pinner);
+  clients_release(&clients, ours);
+  clients_end(&clients);
   (void)shm_unlink(key);
   close(memory);
   return left == 0 && pinned == unpinned ? 0 : -1;
@@ -142,7 +142,7 @@ static void nothing_is_pinned_if_it_is_off(void **state) {
   pins.pinner = &off;
   assert_null(reach(0, 10));
   pins.pinner = &pinner;
-  pinner_destroy(&off);
+  pinner_end(&off);
 }
 
 static void clients_have_a_share(void **state) {
@@ -210,7 +210,7 @@ static void addresses_that_stay(void **state) {
   (void)state;
   char *bytes = reach(0, 10);
   stays = true;
-  pins_close(&pins);
+  pins_end(&pins);
   assert_int_equal(msync(bytes, 4096, MS_ASYNC), 0);  // still mapped
   assert_int_equal(munmap(bytes, SIZE), 0);
   pins_init(&pins, &pinner, ours, 0, SIZE);

@@ -124,13 +124,13 @@ static void waiting_jobs_count(void **state) {
   take_ms(10, 36);
   for (int i = 0; i < 2; i++) placement_begin(&placement, TARGET_GPU, &cost);
   for (int i = 0; i < 4; i++) {
-    placement_wait(&placement, &cost);
+    placement_wait_begin(&placement, &cost);
     // For the GPUs: 10 ms of running jobs, 5 ms for each other waiting job, and 10 ms for the job itself.
     assert_int_equal(choose(1, cpu_only), TARGETS);
   }
-  placement_wait(&placement, &cost);
+  placement_wait_begin(&placement, &cost);
   assert_int_equal(choose(1, cpu_only), TARGET_CPU);
-  placement_leave(&placement, &cost);
+  placement_wait_end(&placement, &cost);
   assert_int_equal(choose(1, cpu_only), TARGETS);
 }
 
@@ -139,7 +139,7 @@ static void only_waiting_jobs_ahead_count(void **state) {
   (void)state;
   take_ms(10, 35);
   placement_begin(&placement, TARGET_GPU, &cost);
-  for (int i = 0; i < 10; i++) placement_wait(&placement, &cost);
+  for (int i = 0; i < 10; i++) placement_wait_begin(&placement, &cost);
   assert_int_equal(choose(1, cpu_only), TARGET_CPU);
   // For the GPU: 10 ms of the running job, 20 ms of two others, and 10 ms for the job itself.
   assert_int_equal(choose(0.3, cpu_only), TARGET_CPU);
@@ -245,16 +245,16 @@ static int open_queue(void **state) {
     queue_waiter_init(&poppers[target].waiter, target == TARGET_CPU ? QUEUE_CPU : QUEUE_GPU, &devices[target].load);
   }
   if (!clients_init(&clients, 4, limits)) return -1;
-  client = clients_join(&clients, "", "192.0.2.1");
+  client = clients_acquire(&clients, "", "192.0.2.1");
   return 0;
 }
 
 static int close_queue(void **state) {
   (void)state;
-  clients_leave(&clients, client);
-  clients_destroy(&clients);
-  for (int target = 0; target < TARGETS; target++) queue_waiter_destroy(&poppers[target].waiter);
-  queue_destroy(&queue);
+  clients_release(&clients, client);
+  clients_end(&clients);
+  for (int target = 0; target < TARGETS; target++) queue_waiter_end(&poppers[target].waiter);
+  queue_end(&queue);
   return 0;
 }
 
@@ -331,7 +331,7 @@ static void without_a_gpu_that_works_every_worker_takes_every_job(void **state) 
 // A client's job on the CPU does not count towards the client's limit of running jobs on GPUs.
 static void jobs_on_the_cpu_do_not_count_to_the_clients_limit(void **state) {
   (void)state;
-  struct client *other = clients_join(&clients, "", "192.0.2.2");
+  struct client *other = clients_acquire(&clients, "", "192.0.2.2");
   queue_tick(&queue, 1, clock_ns());
   recency_note(&queue.served, other, clock_ns());
   slow_down(TARGET_GPU, 10);
@@ -348,13 +348,13 @@ static void jobs_on_the_cpu_do_not_count_to_the_clients_limit(void **state) {
   queue_done(&queue, &poppers[TARGET_GPU].waiter, &two);
   assert_int_equal(client->jobs[VX_LANE_LONG].running, 0);
   assert_int_equal(queue.clients, 0);
-  clients_leave(&clients, other);
+  clients_release(&clients, other);
 }
 
 // A job that waits for the GPU does not keep a job of another client from the CPU.
 static void a_job_that_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state) {
   (void)state;
-  struct client *other = clients_join(&clients, "", "192.0.2.2");
+  struct client *other = clients_acquire(&clients, "", "192.0.2.2");
   slow_down(TARGET_GPU, 10);
   start(TARGET_CPU);
   assert_true(queue_push(&queue, make(&one, VX_FPS, 3)));
@@ -366,13 +366,13 @@ static void a_job_that_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state)
   start(TARGET_CPU);
   start(TARGET_GPU);
   assert_ptr_equal(join(TARGET_GPU), &one);
-  assert_true(queue_return(&queue, &poppers[TARGET_GPU].waiter, &one));
+  assert_true(queue_requeue(&queue, &poppers[TARGET_GPU].waiter, &one));
   assert_int_equal(atomic_load(&queue.depth), 1);
-  queue_close(&queue);
+  queue_stop(&queue);
   assert_null(join(TARGET_CPU));
   assert_ptr_equal(queue_pop(&queue, &poppers[TARGET_CPU].waiter), &one);  // closed: any worker takes any job
   assert_int_equal(placement.waiting_ns, 0);
-  clients_leave(&clients, other);
+  clients_release(&clients, other);
 }
 
 static void jobs_that_are_taken_out_stop_counting(void **state) {

@@ -52,8 +52,8 @@ static int open_all(void **state) {
   snprintf(options.shared_memory_prefix, sizeof options.shared_memory_prefix, "points,voxeld-unit");
   if (!clients_init(&clients, REGIONS_MAX, limits) || !regions_init(&regions, &options, &devices, &clients, &error))
     return -1;
-  ours = clients_join(&clients, "", "127.0.0.1");
-  other = clients_join(&clients, "lidar-7", "127.0.0.1");
+  ours = clients_acquire(&clients, "", "127.0.0.1");
+  other = clients_acquire(&clients, "lidar-7", "127.0.0.1");
   snprintf(key, sizeof key, "/voxeld-unit-%d", (int)getpid());
   memory = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
   return memory < 0 ? -1 : ftruncate(memory, SIZE);
@@ -61,11 +61,11 @@ static int open_all(void **state) {
 
 static int close_all(void **state) {
   (void)state;
-  regions_destroy(&regions);
-  clients_leave(&clients, ours);
-  clients_leave(&clients, other);
+  regions_end(&regions);
+  clients_release(&clients, ours);
+  clients_release(&clients, other);
   int64_t left = clients_use(&clients).present;
-  clients_destroy(&clients);
+  clients_end(&clients);
   (void)shm_unlink(key);
   close(memory);
   return left == 0 && count_files() == files ? 0 : -1;
@@ -104,7 +104,7 @@ static bool read_by(struct region_user reader, const struct region_ref *ref, cha
   struct region_part opened;
   if (!region_open(&regions, reader, ref, "points_region", &opened, &error)) return false;
   bool good = !out || region_read(&opened, out, &error);
-  region_release(&opened);
+  region_close(&opened);
   return good;
 }
 
@@ -112,7 +112,7 @@ static bool write_by(struct region_user writer, const struct region_ref *ref, co
   struct region_part opened;
   if (!region_open(&regions, writer, ref, "output_region", &opened, &error)) return false;
   bool good = region_write(&opened, data, strlen(data), &error);
-  region_release(&opened);
+  region_close(&opened);
   return good;
 }
 
@@ -326,9 +326,9 @@ static void a_full_table_evicts_regions_of_other_clients(void **state) {
   error.kind = ERROR_NONE;
   for (int user = 0; error.kind != ERROR_MEMORY_FULL; user++) {
     snprintf(name, sizeof name, "user-%d", user);
-    struct client *client = clients_join(&clients, name, "127.0.0.1");
+    struct client *client = clients_acquire(&clients, name, "127.0.0.1");
     for (int i = 0; snprintf(name, sizeof name, "%d", i), add(client, name, 0, 1); i++) continue;
-    clients_leave(&clients, client);
+    clients_release(&clients, client);
   }
   renew_memory();
   assert_false(add(ours, "new", 0, 1));
@@ -389,7 +389,7 @@ static void a_part_outlives_its_registration(void **state) {
   assert_non_null(strstr(error.text, "no region 'a'"));
   assert_int_equal(clients_use(&clients).held[SHARE_REGIONS], 1);
   assert_int_equal(sem_init(&kernels_end, 0, 1), 0);
-  region_release(&opened);
+  region_close(&opened);
   await_regions(0);
 }
 
@@ -413,7 +413,7 @@ static void nobody_waits_for_a_gpu(void **state) {
   assert_false(leave(ours, NULL));
   assert_false(leave(ours, "a"));
   await_regions(1);
-  region_release(&reached);
+  region_close(&reached);
   assert_true(leave(ours, "a"));
   assert_int_equal(clients_use(&clients).held[SHARE_REGIONS], 1);
   assert_int_equal(regions_use(&regions).pinned_bytes, SIZE);  // until the kernels end
@@ -523,9 +523,9 @@ static void blocks_are_reached_by_their_gpu(void **state) {
   assert_true(region_verify_or_unpin(&opened));
   assert_false(regions_unregister(&regions, ours, REGION_CUDA, "a", &error));
   assert_int_equal(error.kind, ERROR_REGION_BUSY);
-  region_release(&opened);
-  region_release(&next);
-  region_release(&same);
+  region_close(&opened);
+  region_close(&next);
+  region_close(&same);
   assert_true(regions_unregister(&regions, ours, REGION_CUDA, "a", &error));
 }
 

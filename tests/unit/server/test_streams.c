@@ -26,7 +26,7 @@ static struct gathered gathered;
 static const struct sweep_shape shape = {4, VX_FLOAT32};
 static int memories;  // not released yet
 
-static void give(struct buffer *memory) {
+static void release(struct buffer *memory) {
   memories--;
   free(memory);
 }
@@ -37,19 +37,19 @@ static int open_all(void **state) {
   const struct options options = {.stream_memory_bytes = 1, .stream_ttl_s = 10};
   memories = 0;
   if (!clients_init(&clients, 8, limits)) return -1;
-  streams_init(&streams, &options, &clients, give);
-  ours = clients_join(&clients, "", "127.0.0.1");
-  other = clients_join(&clients, "lidar-7", "127.0.0.1");
+  streams_init(&streams, &options, &clients, release);
+  ours = clients_acquire(&clients, "", "127.0.0.1");
+  other = clients_acquire(&clients, "lidar-7", "127.0.0.1");
   return 0;
 }
 
 static int close_all(void **state) {
   (void)state;
-  streams_destroy(&streams);
-  clients_leave(&clients, ours);
-  clients_leave(&clients, other);
+  streams_end(&streams);
+  clients_release(&clients, ours);
+  clients_release(&clients, other);
   int64_t left = clients_use(&clients).present;
-  clients_destroy(&clients);
+  clients_end(&clients);
   return left == 0 && memories == 0 ? 0 : -1;
 }
 
@@ -75,12 +75,12 @@ static struct sweep *sweep_of(double time) {
 static bool send_sweeps(struct client *client, const struct stream_terms *terms, const struct sweep_shape *its_shape,
                         struct sweep *own, int32_t lost, bool succeeds) {
   struct stream_turn turn = {.time = own->time, .listed = own->next != NULL};
-  assert_int_equal(stream_enter(&streams, client, terms->name, &turn, true, &error), STREAM_TURN);
+  assert_int_equal(turn_acquire(&streams, client, terms->name, &turn, true, &error), STREAM_TURN);
   bool good = gather_sweeps(&streams, &turn, terms, its_shape, own, &gathered, &error);
   if (good && succeeds) keep_sweeps(&streams, &turn, terms, its_shape, own, lost);
   if (good) gathered_release(&streams, &gathered);
-  sweeps_leave(&streams, own);
-  stream_leave(&streams, &turn);
+  sweeps_release(&streams, own);
+  turn_release(&streams, &turn);
   return good;
 }
 
@@ -289,7 +289,7 @@ static void read_while_dropped(void **state) {
   assert_true(gather_last(&streams, ours, "a", &gathered, &terms, &its_shape, &error));
   assert_int_equal(gathered.count, 2);
   assert_true(gathered.newest->time == 2 && terms.sweeps == 2 && its_shape.columns == 4);
-  assert_true(streams_drop(&streams, ours, "a", &error));
+  assert_true(streams_delete(&streams, ours, "a", &error));
   assert_int_equal(memories, 2);
   gathered_release(&streams, &gathered);
   assert_int_equal(memories, 0);
@@ -306,9 +306,9 @@ static void own_streams(void **state) {
   struct stream_terms theirs = terms_of("a", 1, 2);
   assert_true(send("a", 5, 2));
   assert_true(send_to(other, &theirs, &shape, true) && gathered.begun);
-  assert_false(streams_drop(&streams, other, "b", &error));
+  assert_false(streams_delete(&streams, other, "b", &error));
   assert_int_equal(error.kind, ERROR_NOT_FOUND);
-  assert_true(streams_drop(&streams, other, "a", &error));
+  assert_true(streams_delete(&streams, other, "a", &error));
   assert_false(streams_write(&streams, other, "a", &out, &error));
   out = text_over(memory, sizeof memory);
   assert_true(streams_write(&streams, other, NULL, &out, &error));
@@ -322,10 +322,10 @@ static void share_of_streams(void **state) {
   (void)state;
   struct stream_turn turn = {.time = 1};
   assert_true(send("a", 1, 1) && send("b", 1, 1) && send("c", 1, 1));
-  assert_int_equal(stream_enter(&streams, ours, "d", &turn, true, &error), STREAM_REFUSED);
+  assert_int_equal(turn_acquire(&streams, ours, "d", &turn, true, &error), STREAM_REFUSED);
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
-  assert_int_equal(stream_enter(&streams, other, "d", &turn, true, &error), STREAM_TURN);
-  stream_leave(&streams, &turn);
+  assert_int_equal(turn_acquire(&streams, other, "d", &turn, true, &error), STREAM_TURN);
+  turn_release(&streams, &turn);
 }
 
 // ---- subscribers ----------------------------------------------------------------------------------------------------
@@ -367,12 +367,12 @@ static void subscribers(void **state) {
   is_told(&one, EVENT_EVICTED, 0, 1);
   assert_true(send("a", 1, 3));
   is_told(&one, EVENT_SWEEP, 1, 0);
-  assert_true(streams_drop(&streams, ours, "a", &error));
+  assert_true(streams_delete(&streams, ours, "a", &error));
   is_told(&one, EVENT_DELETED, 0, 0);
   assert_int_equal(one.count, 0);
   assert_int_equal(all.count, 8);  // also the sweep of `b` and its eviction
-  events_unsubscribe(&streams.events, &one);
-  events_unsubscribe(&streams.events, &all);
+  subscriber_release(&streams.events, &one);
+  subscriber_release(&streams.events, &all);
 }
 
 static void told_of_sweeps_without_room(void **state) {
@@ -388,7 +388,7 @@ static void told_of_sweeps_without_room(void **state) {
   assert_true(SEND_ALONG(3, 6, 5));
   is_told(&one, EVENT_SWEEP, 3, 0);
   assert_int_equal(one.count, 0);
-  events_unsubscribe(&streams.events, &one);
+  subscriber_release(&streams.events, &one);
 }
 
 // ---- several --------------------------------------------------------------------------------------------------------
@@ -412,7 +412,7 @@ static void in_the_frame_of_the_first(void **state) {
   rear.mount_numbers.count = 0;  // the stream remembers its mount
   struct stream_turn turn = {.time = 1.6};
   struct sweep *own = sweep_of(1.6);
-  assert_int_equal(stream_enter(&streams, ours, "rear", &turn, true, &error), STREAM_TURN);
+  assert_int_equal(turn_acquire(&streams, ours, "rear", &turn, true, &error), STREAM_TURN);
   assert_true(gather_sweeps(&streams, &turn, &rear, &shape, own, &gathered, &error));
   static const struct {
     double time;
@@ -426,8 +426,8 @@ static void in_the_frame_of_the_first(void **state) {
   assert_true(gathered.newest == gathered.list[0].sweep);
   assert_true(own->place.translation[0] == 7);
   gathered_release(&streams, &gathered);
-  sweeps_leave(&streams, own);
-  stream_leave(&streams, &turn);
+  sweeps_release(&streams, own);
+  turn_release(&streams, &turn);
 }
 
 static void last_is_of_the_stream_alone(void **state) {
@@ -458,25 +458,25 @@ static void dropped_meanwhile(void **state) {
   assert_true(send("a", 1, 2));
   for (int number = 0; number < 2; number++) {
     struct sweep *own = sweep_of(2);
-    assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &error), STREAM_TURN);
+    assert_int_equal(turn_acquire(&streams, ours, "a", &turn, true, &error), STREAM_TURN);
     assert_true(gather_sweeps(&streams, &turn, &terms, &shape, own, &gathered, &error));
-    assert_true(streams_drop(&streams, ours, "a", &error) == (number == 0));
+    assert_true(streams_delete(&streams, ours, "a", &error) == (number == 0));
     assert_int_equal(streams_use(&streams).sweeps, 0);
     keep_sweeps(&streams, &turn, &terms, &shape, own, 0);
     assert_int_equal(streams_use(&streams).sweeps, number);  // kept the second time, when there was nothing to drop
     gathered_release(&streams, &gathered);
-    sweeps_leave(&streams, own);
-    stream_leave(&streams, &turn);
+    sweeps_release(&streams, own);
+    turn_release(&streams, &turn);
     terms.mount_numbers.count = 0;
   }
   struct sweep *own = sweep_of(3);
-  assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &error), STREAM_TURN);
+  assert_int_equal(turn_acquire(&streams, ours, "a", &turn, true, &error), STREAM_TURN);
   own->time = 3;
   assert_true(gather_sweeps(&streams, &turn, &terms, &shape, own, &gathered, &error));
   assert_true(own->place.translation[0] == 0);  // the mount was dropped too
   gathered_release(&streams, &gathered);
-  sweeps_leave(&streams, own);
-  stream_leave(&streams, &turn);
+  sweeps_release(&streams, own);
+  turn_release(&streams, &turn);
 }
 
 // ---- turns ----------------------------------------------------------------------------------------------------------
@@ -492,15 +492,15 @@ static void earliest_goes_next(void **state) {
   begun_count = 0;
   for (int i = 0; i < 4; i++) {
     turns[i].begin = on_begin;
-    assert_int_equal(stream_enter(&streams, ours, "a", &turns[i], true, &error), i ? STREAM_WAITS : STREAM_TURN);
+    assert_int_equal(turn_acquire(&streams, ours, "a", &turns[i], true, &error), i ? STREAM_WAITS : STREAM_TURN);
   }
   for (int i = 0; i < 3; i++) {
     assert_int_equal(begun_count, i);
-    stream_leave(&streams, i ? begun[i - 1] : &turns[0]);
+    turn_release(&streams, i ? begun[i - 1] : &turns[0]);
   }
   assert_true(begun[0] == &turns[2] && begun[1] == &turns[3] && begun[2] == &turns[1]);
-  stream_leave(&streams, &turns[1]);
-  stream_leave(&streams, &turns[1]);  // does nothing: the turn has ended
+  turn_release(&streams, &turns[1]);
+  turn_release(&streams, &turns[1]);  // does nothing: the turn has ended
   assert_int_equal(begun_count, 3);
   assert_int_equal(streams_use(&streams).streams, 0);
 }
@@ -513,12 +513,12 @@ static void waiting_is_bounded(void **state) {
   for (int i = 0; i < STREAM_WAITING + 2; i++) {
     turns[i].begin = on_begin;
     enum stream_entry expected = i == 0 ? STREAM_TURN : i <= STREAM_WAITING ? STREAM_WAITS : STREAM_REFUSED;
-    assert_int_equal(stream_enter(&streams, ours, "a", &turns[i], true, &error), expected);
+    assert_int_equal(turn_acquire(&streams, ours, "a", &turns[i], true, &error), expected);
   }
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
-  assert_int_equal(stream_enter(&streams, ours, "a", &turns[STREAM_WAITING + 1], false, &error), STREAM_WAITS);
+  assert_int_equal(turn_acquire(&streams, ours, "a", &turns[STREAM_WAITING + 1], false, &error), STREAM_WAITS);
   assert_null(turns[STREAM_WAITING + 1].stream);  // it may not wait, so it has not entered
-  for (int i = 0; i <= STREAM_WAITING; i++) stream_leave(&streams, &turns[i]);
+  for (int i = 0; i <= STREAM_WAITING; i++) turn_release(&streams, &turns[i]);
   assert_int_equal(begun_count, STREAM_WAITING);
 }
 
@@ -532,7 +532,7 @@ static void those_that_wait_too_long_are_taken_out(void **state) {
     const char *name = i < 4 ? "a" : "b";
     enum stream_entry expected = i == 0 || i == 4 ? STREAM_TURN : STREAM_WAITS;
     turns[i].begin = on_begin;
-    assert_int_equal(stream_enter(&streams, ours, name, &turns[i], true, &error), expected);
+    assert_int_equal(turn_acquire(&streams, ours, name, &turns[i], true, &error), expected);
   }
   assert_null(streams_take_waiting(&streams, is_late, &(double){0}));
   struct stream_turn *taken = streams_take_waiting(&streams, is_late, &(double){3.5});
@@ -540,14 +540,14 @@ static void those_that_wait_too_long_are_taken_out(void **state) {
   for (; taken; taken = taken->next, count++) {
     assert_true(taken == &turns[2] || taken == &turns[3] || taken == &turns[5]);
     assert_null(taken->stream);
-    stream_leave(&streams, taken);  // does nothing: the turn was taken out
+    turn_release(&streams, taken);  // does nothing: the turn was taken out
   }
   assert_int_equal(count, 3);
   assert_int_equal(begun_count, 0);
-  stream_leave(&streams, &turns[0]);
+  turn_release(&streams, &turns[0]);
   assert_true(begun_count == 1 && begun[0] == &turns[1]);
-  stream_leave(&streams, &turns[1]);
-  stream_leave(&streams, &turns[4]);
+  turn_release(&streams, &turns[1]);
+  turn_release(&streams, &turns[4]);
   assert_int_equal(begun_count, 1);
   assert_int_equal(streams_use(&streams).streams, 0);
 }
@@ -556,7 +556,7 @@ static void no_streams(void **state) {
   (void)state;
   struct stream_turn turn = {.time = 1};
   streams.memory_bytes = 0;
-  assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &error), STREAM_REFUSED);
+  assert_int_equal(turn_acquire(&streams, ours, "a", &turn, true, &error), STREAM_REFUSED);
   assert_int_equal(error.kind, ERROR_UNSUPPORTED);
   error.kind = ERROR_NONE;
   struct subscriber subscriber;

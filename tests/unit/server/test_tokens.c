@@ -42,7 +42,7 @@ static void finds_a_token_by_its_sum(void **state) {
   assert_null(tokens_find(tokens, ""));
   assert_null(tokens_find(tokens, "ab"));
   assert_null(tokens_find(tokens, SUM_A));
-  tokens_free(tokens);
+  tokens_close(tokens);
 }
 
 // A sum with any single digit changed does not match.
@@ -54,7 +54,7 @@ static void every_digit_of_a_sum_counts(void **state) {
     *digit = was == '0' ? '1' : '0';
     struct tokens *tokens = parse(text);
     assert_null(tokens_find(tokens, "a"));
-    tokens_free(tokens);
+    tokens_close(tokens);
     *digit = was;
   }
 }
@@ -65,14 +65,14 @@ static void comments_blanks_and_line_ends(void **state) {
   assert_int_equal(tokens_count(tokens), 2);
   assert_string_equal(tokens_find(tokens, "a"), "a.B_9-");
   assert_string_equal(tokens_find(tokens, "b"), "bob");
-  tokens_free(tokens);
+  tokens_close(tokens);
 }
 
 static void upper_case_sum(void **state) {
   (void)state;
   struct tokens *tokens = parse("a sha256:CA978112CA1BBDCAFAC231B39A23DC4DA786EFF8147C4E72B9807785AFEE48BB");
   assert_string_equal(tokens_find(tokens, "a"), "a");
-  tokens_free(tokens);
+  tokens_close(tokens);
 }
 
 static void empty_file_lets_nobody_in(void **state) {
@@ -80,7 +80,7 @@ static void empty_file_lets_nobody_in(void **state) {
   struct tokens *tokens = parse("");
   assert_int_equal(tokens_count(tokens), 0);
   assert_null(tokens_find(tokens, "a"));
-  tokens_free(tokens);
+  tokens_close(tokens);
 }
 
 static void malformed_lines_are_refused_with_their_number(void **state) {
@@ -115,7 +115,7 @@ static void names_have_up_to_64_bytes(void **state) {
   snprintf(text, sizeof text, "%s sha256:" SUM_A, name);
   struct tokens *tokens = parse(text);
   assert_string_equal(tokens_find(tokens, "a"), name);
-  tokens_free(tokens);
+  tokens_close(tokens);
   snprintf(text, sizeof text, "%sn sha256:" SUM_A, name);
   assert_null(tokens_parse(text, strlen(text), &error));
 }
@@ -140,7 +140,7 @@ static void as_many_as_the_limit(void **state) {
   assert_non_null(tokens);
   assert_int_equal(tokens_count(tokens), TOKENS_MAX);
   assert_string_equal(tokens_find(tokens, "a"), "last");
-  tokens_free(tokens);
+  tokens_close(tokens);
   length += (size_t)snprintf(text + length, LINE, "more sha256:" SUM_B "\n");
   assert_null(tokens_parse(text, length, &error));
   assert_non_null(strstr(error.text, "more than 1024"));
@@ -160,7 +160,7 @@ static void new_tokens_are_found_by_their_line(void **state) {
   assert_true(token_make("lidar-7", other, line, &error));
   assert_string_not_equal(token, other);
   assert_null(tokens_find(tokens, other));
-  tokens_free(tokens);
+  tokens_close(tokens);
   assert_false(token_make("", token, line, &error));
   assert_false(token_make("a b", token, line, &error));
 }
@@ -171,7 +171,7 @@ static void a_token_too_long_is_none(void **state) {
   memset(text, 'x', sizeof text - 1);
   struct tokens *tokens = parse("alice sha256:" SUM_A);
   assert_null(tokens_find(tokens, text));
-  tokens_free(tokens);
+  tokens_close(tokens);
 }
 
 static void files_are_loaded_and_looked_at(void **state) {
@@ -185,12 +185,12 @@ static void files_are_loaded_and_looked_at(void **state) {
   struct tokens *tokens = tokens_load(path, &exposed, &error);
   assert_non_null(tokens);
   assert_false(exposed);
-  tokens_free(tokens);
+  tokens_close(tokens);
   assert_int_equal(fchmod(fd, 0644), 0);
   tokens = tokens_load(path, &exposed, &error);
   assert_non_null(tokens);
   assert_true(exposed);
-  tokens_free(tokens);
+  tokens_close(tokens);
   assert_true(write(fd, "b\n", 2) == 2);
   assert_null(tokens_load(path, &exposed, &error));
   assert_non_null(strstr(error.text, path));

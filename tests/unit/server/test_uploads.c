@@ -40,7 +40,7 @@ static int open_room(void **state) {
     char address[32];
     int pair[2];
     snprintf(address, sizeof address, "192.0.2.%d", i + 1);
-    owners[i] = clients_join(&clients, "", address);
+    owners[i] = clients_acquire(&clients, "", address);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     peers[i] = (struct peer){.fd = pair[0], .open = true};
     ends[i] = pair[1];
@@ -52,14 +52,14 @@ static int open_room(void **state) {
 static int close_room(void **state) {
   (void)state;
   for (int i = 0; i < UPLOADS; i++) {
-    if (owns[i].services) upload_cancel(&peers[i], &owns[i]);
+    if (owns[i].services) upload_release(&peers[i], &owns[i]);
     if (owns[i].services) job_release(&owns[i]);
     close(peers[i].fd);
     close(ends[i]);
   }
-  for (int i = 0; i < UPLOADS; i++) pool_close(&owns[i].asked.pool);
+  for (int i = 0; i < UPLOADS; i++) pool_release(&owns[i].asked.pool);
   memset(owns, 0, sizeof owns);
-  for (int i = 0; i < UPLOADS; i++) clients_leave(&clients, owners[i]);
+  for (int i = 0; i < UPLOADS; i++) clients_release(&clients, owners[i]);
   (void)close_job_room(NULL);
   return 0;
 }
@@ -444,7 +444,7 @@ static void an_upload_for_the_latest_reserves_no_slot(void **state) {
   assert_int_equal(client_held(&clients, owners[0], SHARE_JOBS), taken);
   assert_true(commit(0));
   assert_int_equal(owns[0].held.queue_slot, SHARES);
-  for (; taken > 0; taken--) client_give(&clients, owners[0], SHARE_JOBS, 1);
+  for (; taken > 0; taken--) share_release(&clients, owners[0], SHARE_JOBS, 1);
 }
 
 static void rate_is_of_this_window_or_the_one_before(void **state) {
@@ -470,7 +470,7 @@ static void job_gets_place_and_body(void **state) {
   assert_int_equal(owns[0].held.queue_slot, SHARE_JOBS);
   assert_int_equal(owns[0].held.body_bytes, 8);
   assert_memory_equal(job_body(&owns[0]), "voxelise", 8);
-  upload_cancel(&peers[0], &owns[0]);  // does nothing: the job has the reservation
+  upload_release(&peers[0], &owns[0]);  // does nothing: the job has the reservation
   assert_int_equal(owns[0].held.queue_slot, SHARE_JOBS);
 }
 

@@ -59,11 +59,11 @@ static int open_watcher(void **state) {
 
 static int close_watcher(void **state) {
   (void)state;
-  watcher_halt(&watcher);
-  watcher_destroy(&watcher);
+  watcher_stop(&watcher);
+  watcher_end(&watcher);
   struct clients_use use = clients_use(&clients), page_use = clients_use(&page_clients);
-  clients_destroy(&clients);
-  clients_destroy(&page_clients);
+  clients_end(&clients);
+  clients_end(&page_clients);
   sem_destroy(&ticked);
   return page_use.present == 0 && use.present == 0 && use.held[SHARE_LINGERING] == 0 && use.held[SHARE_CONNECTIONS] == 0
              ? 0
@@ -191,7 +191,7 @@ static int64_t lingering(const struct client *client) { return client_held(&clie
 // A connection that lingers. Returns its client, so that the test can read its shares.
 static struct client *linger(struct end *end, enum error_kind failure) {
   *end = connect_as("192.0.2.1", false);
-  struct client *client = clients_join(&clients, "", "192.0.2.1");
+  struct client *client = clients_acquire(&clients, "", "192.0.2.1");
   begin_upload(end);
   if (failure)
     connection_fail(&watcher, end->peer, failure, "over");
@@ -206,7 +206,7 @@ static void leave(struct end *end, struct client *client) {
   close(end->fd);
   pass_ms(50);
   assert_int_equal(lingering(client), 0);
-  clients_leave(&clients, client);
+  clients_release(&clients, client);
 }
 
 static void send_some(struct end *end) {
@@ -241,7 +241,7 @@ static void a_close_lingers_five_seconds_at_most(void **state) {
 static void a_close_lingers_if_the_server_shut_the_reading_side(void **state) {
   (void)state;
   struct end end = connect_as("192.0.2.1", false);
-  struct client *client = clients_join(&clients, "", "192.0.2.1");
+  struct client *client = clients_acquire(&clients, "", "192.0.2.1");
   begin_upload(&end);
   pass_ms(UPLOAD_S * 1000 + 50);
   assert_true(peer_is_failed(end.peer));
@@ -293,7 +293,7 @@ static struct client *answer(struct end *end) {
   *end = connect_as("192.0.2.1", false);
   end->peer->asked = true;
   assert_int_equal(send(end->peer->fd, "answer", 6, MSG_DONTWAIT | MSG_NOSIGNAL), 6);
-  return clients_join(&clients, "", "192.0.2.1");
+  return clients_acquire(&clients, "", "192.0.2.1");
 }
 
 static void a_close_lingers_while_an_answer_is_on_its_way(void **state) {
@@ -342,7 +342,7 @@ static void a_close_that_cannot_linger_holds_nothing(void **state) {
   (void)state;
   struct rlimit files, none;
   struct end end = connect_as("192.0.2.1", false);
-  struct client *client = clients_join(&clients, "", "192.0.2.1");
+  struct client *client = clients_acquire(&clients, "", "192.0.2.1");
   connection_linger(&watcher, end.peer);
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
   none = files;
@@ -511,13 +511,13 @@ static void a_connection_without_a_slot_is_turned_away(void **state) {
   assert_null(connection_opened(&watcher, &watcher.places, -1, "192.0.2.1", false, NULL));
   assert_null(connection_opened(&watcher, &watcher.places, (int)watcher.peer_count, "192.0.2.1", false, NULL));
   assert_int_equal(ended(PEER_END_NO_ROOM), 2);
-  while (count < 5 * MOST && (client[count] = clients_join(&clients, "", other_address(count)))) count++;
+  while (count < 5 * MOST && (client[count] = clients_acquire(&clients, "", other_address(count)))) count++;
   assert_true(count < 5 * MOST);  // the client table is full
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
   assert_null(connection_opened(&watcher, &watcher.places, pair[1], "192.0.2.1", false, NULL));
   assert_int_equal(ended(PEER_END_NO_ROOM), 3);
   assert_int_equal(close(pair[0]) | close(pair[1]), 0);
-  while (count > 0) clients_leave(&clients, client[--count]);
+  while (count > 0) clients_release(&clients, client[--count]);
 }
 
 static void a_closed_connection_is_not_ended_again(void **state) {
@@ -549,8 +549,8 @@ static void there_is_a_slot_for_each_descriptor(void **state) {
   assert_true(watcher_start(&other, &options, &clients, &page_clients, no_tick, NULL, &error));
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
   assert_int_equal(other.peer_count, 200);
-  watcher_halt(&other);
-  watcher_destroy(&other);
+  watcher_stop(&other);
+  watcher_end(&other);
 }
 
 // ---- time limits of other phases ------------------------------------------------------------------------------------
