@@ -209,9 +209,19 @@ static bool has_floats(const struct job_request *request) {
 }
 
 static bool check_filter(const struct job_request *request, struct error *error) {
-  if (!(request->columns.filters & FILTER_BIT(FILTER_DELTA)) || !has_floats(request)) return true;
-  return error_refuse(error, ERROR_BAD_PARAMETER, "filter",
-                      "filter has delta, but a column has a floating type; allowed: with integers alone");
+  const struct column_terms *terms = &request->columns;
+  bool elevation = terms->filters & FILTER_BIT(FILTER_ELEVATION);
+  if (!elevation && !(terms->filters & FILTER_BIT(FILTER_DELTA))) return true;
+  if (has_floats(request))
+    return error_refuse(error, ERROR_BAD_PARAMETER, "filter",
+                        "filter has %s, but a column has a floating type; allowed: with integers alone",
+                        elevation ? "elevation" : "delta");
+  for (int c = 0; elevation && c < VX_MIN_FEATURES; c++)
+    if (column_dtype(terms, c) != VX_INT32)
+      return error_refuse(error, ERROR_BAD_PARAMETER, "filter",
+                          "filter has elevation, but column %d is not int32; allowed: with int32 in the first three",
+                          c + 1);
+  return true;
 }
 
 // A body of tensors says itself how many columns its rows have.

@@ -7,7 +7,8 @@
 #include "api/base/suggest.h"
 #include "api/params/values.h"
 
-const char *const filter_words[] = {[FILTER_DELTA] = "delta", [FILTER_SHUFFLE] = "shuffle", NULL};
+const char *const filter_words[] = {
+    [FILTER_DELTA] = "delta", [FILTER_ELEVATION] = "elevation", [FILTER_SHUFFLE] = "shuffle", NULL};
 
 enum vx_dtype column_dtype(const struct column_terms *terms, int column) {
   return (enum vx_dtype)terms->types[terms->num_types == 1 ? 0 : column];
@@ -72,7 +73,8 @@ static bool read_filters(const struct param *param, const char *value, const cha
     if (!param->words[next]) return false;
     *filters |= FILTER_BIT(next++);
   }
-  return value_ended(value, end);
+  const uint32_t both = FILTER_BIT(FILTER_DELTA) | FILTER_BIT(FILTER_ELEVATION);
+  return value_ended(value, end) && (*filters & both) != both;
 }
 
 static void write_filters(const struct param *param, const void *record, struct text *out) {

@@ -18,8 +18,16 @@ struct column {
   size_t row, byte;         // from a value to the next value, and from a byte of a value to the next byte
   bool delta;
   uint32_t sum;  // of the deltas
+  int number;
+  struct cone *cone;  // of the first three columns with the filter elevation; else NULL
   bool scaled;
   double scale;
+};
+
+// What z is guessed from: successive points of one laser lie on a cone around the z axis.
+struct cone {
+  double distances[1 + BLOCK];  // from the axis, of the row before the block and of its rows
+  double z;                     // of the row before the block
 };
 
 // ---- bits -----------------------------------------------------------------------------------------------------------
@@ -56,6 +64,41 @@ static void add_deltas(struct column *column, uint32_t *bits) {
   column->sum = sum;
 }
 
+static double square(uint32_t bits) { return (double)(int32_t)bits * (double)(int32_t)bits; }
+
+static void take_x(struct cone *cone, const uint32_t *bits) {
+  cone->distances[0] = cone->distances[BLOCK];
+  for (int i = 0; i < BLOCK; i++) cone->distances[i + 1] = square(bits[i]);
+}
+
+static void take_y(struct cone *cone, const uint32_t *bits) {
+  for (int i = 1; i <= BLOCK; i++) cone->distances[i] = sqrt(cone->distances[i] + square(bits[i - 1]));
+}
+
+// Adds to each guess its difference from z, in zigzag. The guess is the z of the row before, times the ratio of the
+// distances; if int32 cannot hold it, that z. Sums wrap.
+static void add_guesses(struct cone *cone, uint32_t *bits) {
+  const double even = 0x1.8p52;  // rounds a smaller number if it is added and subtracted: ties to even
+  double ratios[BLOCK], z = cone->z;
+  for (int i = 0; i < BLOCK; i++) bits[i] = bits[i] >> 1 ^ (0u - (bits[i] & 1));
+  for (int i = 0; i < BLOCK; i++) ratios[i] = cone->distances[i + 1] / cone->distances[i];
+  for (int i = 0; i < BLOCK; i++) {
+    double guess = z * ratios[i];
+    z = (fabs(guess) <= INT32_MAX ? guess + even - even : z) + (double)(int32_t)bits[i];
+    if (fabs(z) > INT32_MAX) z = (double)(int32_t)(uint32_t)(int64_t)z;
+    bits[i] = (uint32_t)(int32_t)z;
+  }
+  cone->z = z;
+}
+
+static void undo_elevation(const struct column *column, uint32_t *bits) {
+  switch (column->number) {
+    case 0: take_x(column->cone, bits); break;
+    case 1: take_y(column->cone, bits); break;
+    default: add_guesses(column->cone, bits);
+  }
+}
+
 static void load(struct column *column, int64_t first, int count, uint32_t *bits) {
   if (count < BLOCK) memset(bits, 0, BLOCK * sizeof *bits);
   if (column->row == 1 && count == BLOCK)
@@ -63,6 +106,7 @@ static void load(struct column *column, int64_t first, int count, uint32_t *bits
   else
     load_values(column, column->row, first, count, bits);
   if (column->delta) add_deltas(column, bits);
+  if (column->cone) undo_elevation(column, bits);
 }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
@@ -132,16 +176,20 @@ static void take_floats(struct column *column, int64_t first, int count, float *
 static int64_t points_of(const struct job_request *request) { return request->job.inputs[VX_POINTS].dims[0]; }
 
 // With the shuffle, all first bytes of the rows come first, then all second bytes, and so on.
-static struct column column_of(const struct job_request *request, const char *rows, int number) {
+static struct column column_of(const struct job_request *request, const char *rows, int number, struct cone *cone) {
   const struct column_terms *terms = &request->columns;
   size_t place = 0, points = (size_t)points_of(request);
   bool shuffled = terms->filters & FILTER_BIT(FILTER_SHUFFLE);
+  bool conical = number < VX_MIN_FEATURES && (terms->filters & FILTER_BIT(FILTER_ELEVATION));
+  bool delta = terms->filters & (FILTER_BIT(FILTER_DELTA) | FILTER_BIT(FILTER_ELEVATION));
   for (int c = 0; c < number; c++) place += vx_dtype_size(column_dtype(terms, c));
   return (struct column){.dtype = column_dtype(terms, number),
                          .at = (const unsigned char *)rows + (shuffled ? place * points : place),
                          .row = shuffled ? 1 : job_request_row_bytes(request),
                          .byte = shuffled ? points : 1,
-                         .delta = terms->filters & FILTER_BIT(FILTER_DELTA),
+                         .delta = delta && !(conical && number == 2),
+                         .number = number,
+                         .cone = conical ? cone : NULL,
                          .scaled = number < terms->num_scales,
                          .scale = number < terms->num_scales ? request->scales[number] : 1};
 }
@@ -154,10 +202,11 @@ static ALWAYS_INLINE void write_rows(float values[][BLOCK], int count, int colum
 void rows_widen(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
                 struct cloud_loss *loss) {
   struct column columns[VX_MAX_FEATURES];
+  struct cone cone = {.z = 0};
   int64_t points = points_of(request), count;
   int width = request->num_features;
   float values[VX_MAX_FEATURES][BLOCK];
-  for (int c = 0; c < width; c++) columns[c] = column_of(request, rows, c);
+  for (int c = 0; c < width; c++) columns[c] = column_of(request, rows, c, &cone);
   for (int64_t first = 0; first < points && !vx_stopped(stop, BLOCK); first += count) {
     count = points - first < BLOCK ? points - first : BLOCK;
     for (int c = 0; c < width; c++) take_floats(&columns[c], first, (int)count, values[c], c < 3 ? loss : NULL);
@@ -170,14 +219,19 @@ void rows_widen(const struct job_request *request, const char *rows, struct vx_s
 
 void rows_read_column(const struct job_request *request, const char *rows, int column, struct vx_stop *stop,
                       double *out) {
-  struct column taken = column_of(request, rows, column);
+  struct column columns[3];
+  struct cone cone = {.z = 0};
   int64_t points = points_of(request), count;
+  int used = 0;
+  if (column == 2)  // which may be guessed from the columns before it
+    for (; used < 2; used++) columns[used] = column_of(request, rows, used, &cone);
+  columns[used++] = column_of(request, rows, column, &cone);
   for (int64_t first = 0; first < points && !vx_stopped(stop, BLOCK); first += count) {
     uint32_t bits[BLOCK];
     double numbers[BLOCK];
     count = points - first < BLOCK ? points - first : BLOCK;
-    load(&taken, first, (int)count, bits);
-    numbers_of(&taken, bits, numbers);
+    for (int c = 0; c < used; c++) load(&columns[c], first, (int)count, bits);
+    numbers_of(&columns[used - 1], bits, numbers);
     memcpy(out + first, numbers, (size_t)count * sizeof *out);
   }
 }

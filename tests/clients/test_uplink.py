@@ -31,6 +31,15 @@ def decimals(rng, count, digits, largest=80):
     return (units / 10.0**digits).astype(np.float32)
 
 
+def turns(rng, lasers, count):
+    """Whole millimetres of a sensor that turns, a turn of one laser after the other, at walls that are not smooth."""
+    azimuths = np.tile(np.linspace(-np.pi, np.pi, count), lasers)
+    elevations = np.repeat(np.linspace(-0.4, 0.05, lasers), count)
+    distances = rng.uniform(4, 40, azimuths.size).round(-1) + rng.normal(9, 0.03, azimuths.size)
+    rows = [distances * np.cos(azimuths), distances * np.sin(azimuths), distances * np.tan(elevations)]
+    return (np.rint(1000 * np.column_stack([*rows, rng.integers(0, 9, azimuths.size)])) / 1000 + 0.0).astype(np.float32)
+
+
 def table(*columns):
     return np.column_stack([np.asarray(column, np.float32) for column in columns])
 
@@ -88,6 +97,31 @@ class Exact(unittest.TestCase):
             self.assert_same(points, packed)
             points[0, :2] = 1e-9  # no multiple
             self.assertLess(packed.report.ratio, 0.9 * voxeld.pack(points).report.ratio)
+
+    def test_heights_of_a_turning_sensor_are_guessed(self):
+        points = turns(np.random.default_rng(16), 4, 2000)
+        packed = voxeld.pack(points)
+        self.assert_same(points, packed)
+        self.assertEqual((packed.query["filter"], packed.query["dtype"]), ("elevation,shuffle", "int32"))
+        self.assertEqual(voxeld.pack(points, 0.001).query["filter"], "elevation,shuffle")
+        with mock.patch.object(uplink, "_is_conical", return_value=False):
+            self.assertLess(packed.report.ratio, 0.9 * voxeld.pack(points).report.ratio)
+        for others in (points[:, [0, 1, 3, 2]], points[:, :2]):  # the third column has no heights
+            found = uplink.Packer("auto").pack([memoryview(others.tobytes())], {"num_features": others.shape[1]})
+            self.assertEqual(found.query["filter"], "delta,shuffle")
+        points[0, 3] = -0.0  # a column of floats
+        self.assertEqual(voxeld.pack(points).query["filter"], "shuffle")
+
+    def test_odd_heights(self):
+        """Rows on the axis, where the ratio is not finite, guesses that int32 cannot hold, and sums that wrap."""
+        most = 2.0**31 - 128
+        rng = np.random.default_rng(17)
+        for values in ([0, 0, 1, 2], [0, 1, 3, most], [most, -most, 1, 0]):
+            points = rng.choice(np.float32(values), (600, 3))
+            with self.subTest(values), mock.patch.object(uplink, "_is_conical", return_value=True):
+                packed = voxeld.pack(points, 1)
+                self.assertEqual(packed.query["filter"], "elevation,shuffle")
+                self.assert_same(points, packed)
 
     def test_other_bits_of_nan_stay(self):
         points = np.zeros((300, 4), np.float32)
@@ -338,8 +372,8 @@ class Sending(unittest.TestCase):
 
     def test_only_a_large_body_goes_in_chunks(self):
         with RudeServer(self.TENSORS) as server, voxeld.Client(url_of(server), uplink=0.01) as client:
-            client.points(self.points(8192))
-            client.points(self.points(8193))
+            client.points(self.points(4096))
+            client.points(self.points(4097))
             small, large = server.heads
         self.assertNotIn("Transfer-Encoding", small)
         self.assertNotIn("Content-Length", large)
@@ -422,7 +456,8 @@ class Served(unittest.TestCase):
         mixed = decimal.copy()
         mixed[:, 1:3] = rng.uniform(-9, 9, (3000, 2))
         mixed[5:9, 2] = np.nan, -0.0, np.inf, 1e-45
-        return {"decimal": decimal, "mixed": mixed, "any": rng.uniform(-9, 9, (3000, 4)).astype(np.float32)}
+        noise = rng.uniform(-9, 9, (3000, 4)).astype(np.float32)
+        return {"decimal": decimal, "mixed": mixed, "any": noise, "turns": turns(rng, 3, 1000)}
 
     def test_every_bit(self):
         for piece, (name, points) in itertools.product((uplink.PIECE, 5000), self.clouds().items()):

@@ -3,6 +3,7 @@
 //
 // The input: the number of columns, the filters, the number of scales, then the type of each column and the body.
 #include <assert.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,16 +43,40 @@ static double number_of(enum vx_dtype dtype, uint32_t bits) {
   }
 }
 
+static uint32_t rest_of(const struct job_request *request, const uint8_t *body, size_t row, int column) {
+  uint32_t bits = bits_of(request, body, row, column);
+  return bits >> 1 ^ (bits & 1 ? UINT32_MAX : 0);
+}
+
+// The last row of the first three columns, with the filter elevation.
+struct last {
+  uint32_t x, y, z;
+  double distance;
+};
+
+static uint32_t next_z(const struct job_request *request, const uint8_t *body, size_t row, struct last *last) {
+  last->x += rest_of(request, body, row, 0);
+  last->y += rest_of(request, body, row, 1);
+  double x = (int32_t)last->x, y = (int32_t)last->y, z = (int32_t)last->z, distance = sqrt(x * x + y * y);
+  double guess = z * (distance / last->distance);
+  if (last->distance > 0 && fabs(guess) <= INT32_MAX) last->z = (uint32_t)(int32_t)rint(guess);
+  last->distance = distance;
+  return last->z += rest_of(request, body, row, 2);
+}
+
 static bool is_same(double a, double b) { return a == b || (a != a && b != b); }
 
 static void check_column(const struct job_request *request, const uint8_t *body, int column, const float *rows,
                          const double *alone) {
   enum vx_dtype dtype = column_dtype(&request->columns, column);
   bool scaled = column < request->columns.num_scales;
-  uint32_t sum = 0;
+  uint32_t sum = 0, filters = request->columns.filters;
+  bool elevation = filters & FILTER_BIT(FILTER_ELEVATION), delta = elevation || filters & FILTER_BIT(FILTER_DELTA);
+  struct last last = {0};
   for (size_t row = 0; row < (size_t)request->job.inputs[VX_POINTS].dims[0]; row++) {
     uint32_t bits = bits_of(request, body, row, column);
-    if (request->columns.filters & FILTER_BIT(FILTER_DELTA)) bits = sum += bits >> 1 ^ (bits & 1 ? UINT32_MAX : 0);
+    if (delta) bits = sum += rest_of(request, body, row, column);
+    if (elevation && column == 2) bits = next_z(request, body, row, &last);
     double number = number_of(dtype, bits) * (scaled ? request->scales[column] : 1);
     float value = rows[row * (size_t)request->num_features + (size_t)column];
     assert(is_same((double)(float)number, (double)value) && is_same(number, alone[row]));
@@ -81,21 +106,21 @@ static void read_rows(struct job_request *request, const uint8_t *body, size_t s
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const char *const filters[] = {NULL, "shuffle", "delta", "delta,shuffle"};
+  static const char *const filters[] = {NULL, "shuffle", "delta", "delta,shuffle", "elevation", "elevation,shuffle"};
   static const double scales[] = {0.001, 1.0 / 255, 2.5, 1e-30, 3e8};
   static struct job_request request;
   static double scales_of[MOST_COLUMNS];
   struct error error;
   if (size < HEAD + MOST_COLUMNS) return -1;
   job_request_init(&request, VX_TRANSFORM);
-  const char *filter = filters[data[1] % 4];
+  const char *filter = filters[data[1] % 6];
   bool good = !filter || job_request_set(&request, "filter", 6, filter, strlen(filter), &error);
   assert(good);
   request.columns.num_types = VX_MIN_FEATURES + data[0] % (MOST_COLUMNS - VX_MIN_FEATURES + 1);
   request.scales = scales_of;
   request.columns.num_scales = data[2] % (request.columns.num_types + 1);
   for (int c = 0; c < request.columns.num_types; c++) {
-    request.columns.types[c] = data[HEAD + c] % VX_SENT_TYPES;
+    request.columns.types[c] = data[1] % 6 < 4 || c > 2 ? data[HEAD + c] % VX_SENT_TYPES : VX_INT32;
     scales_of[c] = scales[(data[2] + c) % 5];
   }
   if (job_request_finish(&request, &error)) read_rows(&request, data + HEAD + MOST_COLUMNS, size - HEAD - MOST_COLUMNS);

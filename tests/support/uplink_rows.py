@@ -1,6 +1,7 @@
 """What the service makes of small bodies, written only from the rules of the filters. Not fast."""
 
 import gzip
+import math
 
 import numpy as np
 
@@ -32,6 +33,20 @@ def decoded(packed):
     return decoded
 
 
+def summed(rests, before=None):
+    """The numbers of an int32 column: the number before plus the rest, or, if `before` has the columns x and y, its
+    guess for this row plus the rest."""
+    sums, last = [], 0
+    distances = [math.sqrt(float(x * x) + float(y * y)) for x, y in zip(*before)] if before else []
+    for row, rest in enumerate(rests):
+        if row and before and distances[row - 1]:
+            guess = last * (distances[row] / distances[row - 1])
+            last = round(guess) if abs(guess) < 2**31 else last
+        last = (last + rest + 2**31) % 2**32 - 2**31
+        sums.append(last)
+    return sums
+
+
 def restored(packed):
     """The rows of float32 that the service makes, written from the rules of the filters: row by row where that is
     slow, since it need not be fast."""
@@ -44,18 +59,15 @@ def restored(packed):
     count, rest = divmod(len(body), row)
     assert not rest
     rows = np.frombuffer(body, np.uint8).reshape(row, count).T if "shuffle" in query["filter"] else None
-    out, start = np.empty((count, columns), np.float32), 0
+    out, start, numbers = np.empty((count, columns), np.float32), 0, []
     for column, (dtype, width) in enumerate(zip(types, widths)):
         raw = np.ascontiguousarray(rows[:, start : start + width]).view(np.dtype(dtype).newbyteorder("<"))[:, 0]
         start += width
-        if "delta" in query["filter"]:
+        if "delta" in query["filter"] or "elevation" in query["filter"]:
             assert dtype == "int32"
-            total = 0
-            numbers = []
-            for value in raw.view(np.uint32).tolist():
-                total = (total + ((value >> 1) ^ -(value & 1))) & 0xFFFFFFFF
-                numbers.append(total)
-            raw = np.array(numbers, np.uint32).view(np.int32)
+            before = numbers if "elevation" in query["filter"] and column == 2 else None
+            numbers.append(summed([(value >> 1) ^ -(value & 1) for value in raw.view(np.uint32).tolist()], before))
+            raw = np.array(numbers[-1], np.int32)
         # Without a scale the bits of floats are not touched.
         out[:, column] = raw if scale[column] == 1 else (raw.astype(np.float64) * scale[column]).astype(np.float32)
     return out

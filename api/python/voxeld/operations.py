@@ -72,6 +72,7 @@ VoxelizeDtype = Literal[
 
 VoxelizeFilter = Literal[
     "delta",
+    "elevation",
     "shuffle",
 ]
 
@@ -131,6 +132,7 @@ FpsDtype = Literal[
 
 FpsFilter = Literal[
     "delta",
+    "elevation",
     "shuffle",
 ]
 
@@ -168,6 +170,7 @@ PointsDtype = Literal[
 
 PointsFilter = Literal[
     "delta",
+    "elevation",
     "shuffle",
 ]
 
@@ -202,6 +205,7 @@ TransformDtype = Literal[
 
 TransformFilter = Literal[
     "delta",
+    "elevation",
     "shuffle",
 ]
 
@@ -248,6 +252,7 @@ DetectDtype = Literal[
 
 DetectFilter = Literal[
     "delta",
+    "elevation",
     "shuffle",
 ]
 
@@ -300,6 +305,7 @@ BackboneDtype = Literal[
 
 BackboneFilter = Literal[
     "delta",
+    "elevation",
     "shuffle",
 ]
 
@@ -337,6 +343,7 @@ SerializeDtype = Literal[
 
 SerializeFilter = Literal[
     "delta",
+    "elevation",
     "shuffle",
 ]
 
@@ -390,6 +397,7 @@ RangeImageDtype = Literal[
 
 RangeImageFilter = Literal[
     "delta",
+    "elevation",
     "shuffle",
 ]
 
@@ -488,7 +496,7 @@ PARAMETERS: List[Parameter] = [
         "list",
         None,
         None,
-        "delta, shuffle, or delta,shuffle",
+        "delta or elevation, shuffle, or both in this order",
         "what the client did with the rows of the body so that they compress better",
     ),
     Parameter(

@@ -29,6 +29,7 @@ SCALES = tuple(float(f"1e-{digits}") for digits in range(7))  # the coarsest fir
 LARGEST = 2**31 - 1  # of an int32; the least is not used
 DTYPES: Dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
 COLUMNS = 4  # the service's default of num_features
+Z = 2  # the column
 RAW = "raw"
 DESCRIBED = ("format", "scale", "filter")  # parameters of a body that the caller has packed
 ROWS = ("num_features", "dtype", "fields", "time_field", *DESCRIBED)  # parameters that say what a row is
@@ -36,7 +37,7 @@ SAMPLE = 4096  # rows that show whether multiples make the body larger
 KEPT = 1 << 25  # bytes of memory of each kind that a thread keeps
 FIRST = 1 << 8  # rows that are rounded first, because they usually show that a scale is too coarse
 BLOCK = 1 << 14  # rows that are rounded at a time, so that they stay in a processor's cache
-PIECE = 1 << 17  # bytes that are compressed at a time, at most: a frame of zstd that the service decodes fastest
+PIECE = 1 << 16  # bytes that are compressed at a time, at most: the smallest bodies, which the service decodes fast
 
 Uplink = Union[str, float, Sequence[float]]
 Floats = NDArray[np.float32]
@@ -193,8 +194,9 @@ class Packer:
         kinds = [column.multiples.dtype if column else floats.dtype for column in columns]
         dtype = tuple(kind.name for kind in kinds)
         scale = tuple(column.scale if column else 1.0 for column in columns) if any(columns) else ()
-        # The service takes deltas of integers only.
-        query: Dict[str, Any] = {"filter": "delta,shuffle" if set(kinds) == {INTEGER} else "shuffle"}
+        query: Dict[str, Any] = {"filter": "shuffle"}
+        if set(kinds) == {INTEGER}:  # the service takes deltas of integers only
+            query["filter"] = "elevation,shuffle" if _is_conical(floats, columns) else "delta,shuffle"
         query["dtype"] = dtype if len(set(dtype)) > 1 else dtype[0]
         if scale:
             query["scale"] = scale
@@ -209,11 +211,17 @@ class Packer:
         """The planes of columns. Notes the largest error."""
         planes = self._rooms.take("planes", (len(floats), floats.dtype.itemsize, floats.shape[1]), np.uint8)
         error = 0.0
-        for place, values, column in zip(planes, floats, columns):
+        filters = packed.query["filter"].split(",")
+        for number, (place, values, column) in enumerate(zip(planes, floats, columns)):
             if column and column.error is None:
                 column = _rounded(values, column.scale, column.multiples, False)
                 assert column is not None  # the column's extremes are
-            _shuffle(values, column and column.multiples, packed.query["filter"] != "shuffle", place)
+            sent = column.multiples if column else values
+            if number == Z and "elevation" in filters:
+                sent = _zigzag(_misses(*(each.multiples for each in columns[: Z + 1] if each)))
+            elif "shuffle" != filters[0]:
+                sent = _zigzag(_deltas(sent))
+            _shuffle(sent, place)
             error = max(error, (column and column.error) or 0.0)
             yield from place
         assert packed.report is not None
@@ -240,14 +248,14 @@ class Packer:
 
     def _pays(self, floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
         """Whether the multiples of a sample are smaller than its floats."""
-        start = max(0, (floats.shape[1] - SAMPLE) // 2)
-        part = slice(start, start + SAMPLE)
+        part = _sample(floats)
         planes = np.empty((len(floats), floats.dtype.itemsize, floats[:, part].shape[1]), np.uint8)
         sizes = []
         for chosen in (columns, [None] * len(columns)):
             deltas = all(column and column.multiples.dtype == INTEGER for column in chosen)
             for place, values, column in zip(planes, floats[:, part], chosen):
-                _shuffle(values, column and column.multiples[part], deltas, place)
+                sent = column.multiples[part] if column else values
+                _shuffle(_zigzag(_deltas(sent)) if deltas else sent, place)
             sizes.append(sum(piece.nbytes for piece in self._encode([planes.reshape(-1).data])))
         return sizes[0] < sizes[1]
 
@@ -345,11 +353,28 @@ def _rounded(values: Floats, scale: float, multiples: NDArray[Any], exact: bool)
     return _Column(multiples, scale, error) if error < math.inf else None
 
 
-def _shuffle(values: NDArray[Any], multiples: Optional[NDArray[Any]], deltas: bool, place: NDArray[np.uint8]) -> None:
-    """Writes the bytes of a column as planes [width, N]: first the lowest byte of all numbers. The multiples of the
-    column, if there are any, take the place of its numbers."""
-    chosen = values if multiples is None else _zigzag(multiples) if deltas else multiples
-    place[:] = chosen.view(np.uint8).reshape(-1, len(place)).T
+def _sample(floats: Floats) -> slice:
+    start = max(0, (floats.shape[1] - SAMPLE) // 2)
+    return slice(start, start + SAMPLE)
+
+
+def _is_conical(floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
+    """Whether in most rows of a sample z is nearer to its guess than to the z before."""
+    if len(columns) <= Z:
+        return False
+    part = _sample(floats)
+    x, y, z = (
+        np.rint(values[part] / np.float64(column.scale)).astype(np.int32)
+        for values, column in zip(floats, columns[: Z + 1])
+        if column
+    )
+    misses, deltas = (_zigzag(rest).view(np.uint32)[1:] for rest in (_misses(x, y, z), _deltas(z)))
+    return bool(np.count_nonzero(misses < deltas) > np.count_nonzero(deltas < misses))
+
+
+def _shuffle(sent: NDArray[Any], place: NDArray[np.uint8]) -> None:
+    """Writes the bytes of a column as planes [width, N]: first the lowest byte of all numbers."""
+    place[:] = sent.view(np.uint8).reshape(-1, len(place)).T
 
 
 def _pieces(planes: Iterable[NDArray[np.uint8]]) -> Iterator[List[memoryview]]:
@@ -367,7 +392,25 @@ def _pieces(planes: Iterable[NDArray[np.uint8]]) -> Iterator[List[memoryview]]:
     yield piece
 
 
+def _deltas(integers: Integers) -> Integers:
+    """The differences to the numbers before. They wrap, as the service's sums do."""
+    return np.diff(integers, prepend=np.int32(0))
+
+
+def _misses(x: Integers, y: Integers, z: Integers) -> Integers:
+    """The differences of z to its guesses: successive points of one laser lie on a cone around the z axis. A guess is
+    the z before, times the ratio of the distances from the axis; or that z, if int32 cannot hold the guess. The service
+    computes the same bits."""
+    distances = np.sqrt(np.multiply(x, x, dtype=np.float64) + np.multiply(y, y, dtype=np.float64))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        guesses = np.rint(z[:-1] * (distances[1:] / distances[:-1]))
+        far = ~(np.abs(guesses) <= LARGEST)
+    guesses[far] = z[:-1][far]
+    misses = z.copy()
+    misses[1:] -= guesses.astype(np.int32)
+    return misses
+
+
 def _zigzag(integers: Integers) -> Integers:
-    """The differences, with their signs in the lowest bits. They wrap, as the service's sums do."""
-    deltas = np.diff(integers, prepend=np.int32(0))
-    return (deltas << 1) ^ (deltas >> 31)
+    """The sign in the lowest bit."""
+    return (integers << 1) ^ (integers >> 31)
