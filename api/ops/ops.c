@@ -210,16 +210,16 @@ static bool has_floats(const struct job_request *request) {
 
 static bool check_filter(const struct job_request *request, struct error *error) {
   const struct column_terms *terms = &request->columns;
-  bool elevation = terms->filters & FILTER_BIT(FILTER_ELEVATION);
-  if (!elevation && !(terms->filters & FILTER_BIT(FILTER_DELTA))) return true;
+  bool direction = terms->filters & FILTER_BIT(FILTER_DIRECTION);
+  if (!direction && !(terms->filters & FILTER_BIT(FILTER_DELTA))) return true;
   if (has_floats(request))
     return error_refuse(error, ERROR_BAD_PARAMETER, "filter",
                         "filter has %s, but a column has a floating type; allowed: with integers alone",
-                        elevation ? "elevation" : "delta");
-  for (int c = 0; elevation && c < VX_MIN_FEATURES; c++)
+                        direction ? "direction" : "delta");
+  for (int c = 0; direction && c < VX_MIN_FEATURES; c++)
     if (column_dtype(terms, c) != VX_INT32)
       return error_refuse(error, ERROR_BAD_PARAMETER, "filter",
-                          "filter has elevation, but column %d is not int32; allowed: with int32 in the first three",
+                          "filter has direction, but column %d is not int32; allowed: with int32 in the first three",
                           c + 1);
   return true;
 }

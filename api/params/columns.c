@@ -8,7 +8,7 @@
 #include "api/params/values.h"
 
 const char *const filter_words[] = {
-    [FILTER_DELTA] = "delta", [FILTER_ELEVATION] = "elevation", [FILTER_SHUFFLE] = "shuffle", NULL};
+    [FILTER_DELTA] = "delta", [FILTER_DIRECTION] = "direction", [FILTER_SHUFFLE] = "shuffle", NULL};
 
 enum vx_dtype column_dtype(const struct column_terms *terms, int column) {
   return (enum vx_dtype)terms->types[terms->num_types == 1 ? 0 : column];
@@ -73,7 +73,7 @@ static bool read_filters(const struct param *param, const char *value, const cha
     if (!param->words[next]) return false;
     *filters |= FILTER_BIT(next++);
   }
-  const uint32_t both = FILTER_BIT(FILTER_DELTA) | FILTER_BIT(FILTER_ELEVATION);
+  const uint32_t both = FILTER_BIT(FILTER_DELTA) | FILTER_BIT(FILTER_DIRECTION);
   return value_ended(value, end) && (*filters & both) != both;
 }
 

@@ -9,14 +9,14 @@
 #include "kernels/kernels.h"
 
 // What a sender did with the rows, in this order.
-enum filter { FILTER_DELTA, FILTER_ELEVATION, FILTER_SHUFFLE };
+enum filter { FILTER_DELTA, FILTER_DIRECTION, FILTER_SHUFFLE };
 #define FILTER_BIT(filter) (1u << (filter))
 
 struct column_terms {
   int32_t num_types;               // 1: all columns have the first type; 0: the operation has no points
   uint8_t types[VX_MAX_FEATURES];  // enum vx_dtype
   int32_t num_scales;              // further columns are not multiplied
-  uint32_t filters;                // FILTER_BITs, not both of delta and elevation
+  uint32_t filters;                // FILTER_BITs, not both of delta and direction
 };
 
 extern const char *const filter_words[];  // enum filter

@@ -9,25 +9,23 @@
 
 #include "api/wire/loss.h"
 
-enum { BLOCK = 256 };  // rows
+enum { BLOCK = 256, RUN = 64 };  // rows; rows of one leading column with the filter direction
 
 // A column while it is decoded.
 struct column {
   enum vx_dtype dtype;
   const unsigned char *at;  // the first byte of the first value
   size_t row, byte;         // from a value to the next value, and from a byte of a value to the next byte
-  bool delta;
-  uint32_t sum;  // of the deltas
-  int number;
-  struct cone *cone;  // of the first three columns with the filter elevation; else NULL
+  bool delta;               // each number is a difference to the number before
+  bool guessed;             // or to a guess
+  uint32_t sum;             // of the deltas
   bool scaled;
   double scale;
 };
 
-// What z is guessed from: successive points of one laser lie on a cone around the z axis.
-struct cone {
-  double distances[1 + BLOCK];  // from the axis, of the row before the block and of its rows
-  double z;                     // of the row before the block
+// With the filter direction: x, y and z of the two rows before, the nearer row last.
+struct direction {
+  double rows[2][3];
 };
 
 // ---- bits -----------------------------------------------------------------------------------------------------------
@@ -56,46 +54,64 @@ static ALWAYS_INLINE void load_values(const struct column *column, size_t row, i
   }
 }
 
-// Adds up deltas in zigzag: 0, -1, 1, -2, ... are 0, 1, 2, 3, ... The bits above the width of the type are wrong.
+// Differences in zigzag: 0, -1, 1, -2, ... are 0, 1, 2, 3, ...
+static void undo_zigzag(uint32_t *bits, int count) {
+  for (int i = 0; i < count; i++) bits[i] = bits[i] >> 1 ^ (0u - (bits[i] & 1));
+}
+
+// Adds up deltas. The bits above the width of the type are wrong.
 static void add_deltas(struct column *column, uint32_t *bits) {
   uint32_t sum = column->sum;
-  for (int i = 0; i < BLOCK; i++) bits[i] = bits[i] >> 1 ^ (0u - (bits[i] & 1));
   for (int i = 0; i < BLOCK; i++) bits[i] = sum += bits[i];
   column->sum = sum;
 }
 
-static double square(uint32_t bits) { return (double)(int32_t)bits * (double)(int32_t)bits; }
-
-static void take_x(struct cone *cone, const uint32_t *bits) {
-  cone->distances[0] = cone->distances[BLOCK];
-  for (int i = 0; i < BLOCK; i++) cone->distances[i + 1] = square(bits[i]);
-}
-
-static void take_y(struct cone *cone, const uint32_t *bits) {
-  for (int i = 1; i <= BLOCK; i++) cone->distances[i] = sqrt(cone->distances[i] + square(bits[i - 1]));
-}
-
-// Adds to each guess its difference from z, in zigzag. The guess is the z of the row before, times the ratio of the
-// distances; if int32 cannot hold it, that z. Sums wrap.
-static void add_guesses(struct cone *cone, uint32_t *bits) {
+// The numbers of two columns of a run, from their differences to guesses, and from their two numbers before. A guess is
+// that the direction from the origin to the row turns evenly; without such a guess in int32, it is the number before.
+// `near` and `far` have the ratios of the leading column to itself in the row before, and in the row before that one.
+static void add_guesses(const double *restrict near, const double *restrict far, double before[2][2],
+                        uint32_t bits[2][RUN]) {
   const double even = 0x1.8p52;  // rounds a smaller number if it is added and subtracted: ties to even
-  double ratios[BLOCK], z = cone->z;
-  for (int i = 0; i < BLOCK; i++) bits[i] = bits[i] >> 1 ^ (0u - (bits[i] & 1));
-  for (int i = 0; i < BLOCK; i++) ratios[i] = cone->distances[i + 1] / cone->distances[i];
-  for (int i = 0; i < BLOCK; i++) {
-    double guess = z * ratios[i];
-    z = (fabs(guess) <= INT32_MAX ? guess + even - even : z) + (double)(int32_t)bits[i];
-    if (fabs(z) > INT32_MAX) z = (double)(int32_t)(uint32_t)(int64_t)z;
-    bits[i] = (uint32_t)(int32_t)z;
+  for (int i = 0; i < RUN; i++) {
+    for (int c = 0; c < 2; c++) {
+      double last = before[1][c], guess = 2 * (last * near[i]) - before[0][c] * far[i];
+      double sum = (fabs(guess) <= INT32_MAX ? guess + even - even : last) + (double)(int32_t)bits[c][i];
+      if (fabs(sum) > INT32_MAX) sum = (double)(int32_t)(uint32_t)(int64_t)sum;  // it wraps
+      before[0][c] = last;
+      before[1][c] = sum;
+      bits[c][i] = (uint32_t)(int32_t)sum;
+    }
   }
-  cone->z = z;
 }
 
-static void undo_elevation(const struct column *column, uint32_t *bits) {
-  switch (column->number) {
-    case 0: take_x(column->cone, bits); break;
-    case 1: take_y(column->cone, bits); break;
-    default: add_guesses(column->cone, bits);
+// The leading column of a run, from its differences, and its ratios. Two numbers before the run are in `leads` already.
+static void add_leads(uint32_t bits[RUN], double leads[2 + RUN], double near[RUN], double far[RUN]) {
+  uint32_t sum = (uint32_t)(int32_t)leads[1];
+  for (int i = 0; i < RUN; i++) bits[i] = sum += bits[i];
+  for (int i = 0; i < RUN; i++) leads[2 + i] = (int32_t)bits[i];
+  for (int i = 0; i < RUN; i++) near[i] = leads[2 + i] / leads[1 + i];
+  for (int i = 0; i < RUN; i++) far[i] = leads[2 + i] / leads[i];
+}
+
+// Undoes the filter direction for RUN rows: x has the leading column, y the other one.
+static void undo_run(struct direction *direction, uint32_t *x, uint32_t *y, uint32_t *z) {
+  double(*rows)[3] = direction->rows;
+  int lead = fabs(rows[1][0]) < fabs(rows[1][1]), other = 1 - lead;
+  double leads[2 + RUN] = {rows[0][lead], rows[1][lead]}, near[RUN], far[RUN];
+  double before[2][2] = {{rows[0][other], rows[0][2]}, {rows[1][other], rows[1][2]}};
+  uint32_t bits[2][RUN], first[RUN];
+  memcpy(first, x, sizeof first);
+  memcpy(bits[0], y, sizeof first);
+  memcpy(bits[1], z, sizeof first);
+  add_leads(first, leads, near, far);
+  add_guesses(near, far, before, bits);
+  memcpy(lead ? y : x, first, sizeof first);
+  memcpy(lead ? x : y, bits[0], sizeof first);
+  memcpy(z, bits[1], sizeof first);
+  for (int k = 0; k < 2; k++) {
+    rows[k][lead] = leads[RUN + k];
+    rows[k][other] = before[k][0];
+    rows[k][2] = before[k][1];
   }
 }
 
@@ -105,8 +121,15 @@ static void load(struct column *column, int64_t first, int count, uint32_t *bits
     load_values(column, 1, first, BLOCK, bits);
   else
     load_values(column, column->row, first, count, bits);
+  if (column->delta || column->guessed) undo_zigzag(bits, BLOCK);
   if (column->delta) add_deltas(column, bits);
-  if (column->cone) undo_elevation(column, bits);
+}
+
+// The first three columns, with the filter direction.
+static void load_position(struct column *columns, struct direction *direction, int64_t first, int count,
+                          uint32_t bits[][BLOCK]) {
+  for (int c = 0; c < VX_MIN_FEATURES; c++) load(&columns[c], first, count, bits[c]);
+  for (int i = 0; i < BLOCK; i += RUN) undo_run(direction, bits[0] + i, bits[1] + i, bits[2] + i);
 }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
@@ -160,9 +183,8 @@ static void note_losses(const struct column *column, const uint32_t *bits, const
   for (int i = 0; i < count; i++) cloud_note_loss(loss, numbers[i], values[i]);
 }
 
-static void take_floats(struct column *column, int64_t first, int count, float *out, struct cloud_loss *loss) {
-  uint32_t bits[BLOCK];
-  load(column, first, count, bits);
+static void take_floats(const struct column *column, const uint32_t *bits, int count, float *out,
+                        struct cloud_loss *loss) {
   if (vx_is_float(column->dtype) && !column->scaled) {
     same_floats(column, bits, out);
     return;
@@ -176,20 +198,18 @@ static void take_floats(struct column *column, int64_t first, int count, float *
 static int64_t points_of(const struct job_request *request) { return request->job.inputs[VX_POINTS].dims[0]; }
 
 // With the shuffle, all first bytes of the rows come first, then all second bytes, and so on.
-static struct column column_of(const struct job_request *request, const char *rows, int number, struct cone *cone) {
+static struct column column_of(const struct job_request *request, const char *rows, int number) {
   const struct column_terms *terms = &request->columns;
   size_t place = 0, points = (size_t)points_of(request);
   bool shuffled = terms->filters & FILTER_BIT(FILTER_SHUFFLE);
-  bool conical = number < VX_MIN_FEATURES && (terms->filters & FILTER_BIT(FILTER_ELEVATION));
-  bool delta = terms->filters & (FILTER_BIT(FILTER_DELTA) | FILTER_BIT(FILTER_ELEVATION));
+  bool direction = terms->filters & FILTER_BIT(FILTER_DIRECTION), guessed = direction && number < VX_MIN_FEATURES;
   for (int c = 0; c < number; c++) place += vx_dtype_size(column_dtype(terms, c));
   return (struct column){.dtype = column_dtype(terms, number),
                          .at = (const unsigned char *)rows + (shuffled ? place * points : place),
                          .row = shuffled ? 1 : job_request_row_bytes(request),
                          .byte = shuffled ? points : 1,
-                         .delta = delta && !(conical && number == 2),
-                         .number = number,
-                         .cone = conical ? cone : NULL,
+                         .delta = (direction && !guessed) || (terms->filters & FILTER_BIT(FILTER_DELTA)),
+                         .guessed = guessed,
                          .scaled = number < terms->num_scales,
                          .scale = number < terms->num_scales ? request->scales[number] : 1};
 }
@@ -202,14 +222,20 @@ static ALWAYS_INLINE void write_rows(float values[][BLOCK], int count, int colum
 void rows_widen(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
                 struct cloud_loss *loss) {
   struct column columns[VX_MAX_FEATURES];
-  struct cone cone = {.z = 0};
+  struct direction direction = {0};
   int64_t points = points_of(request), count;
   int width = request->num_features;
   float values[VX_MAX_FEATURES][BLOCK];
-  for (int c = 0; c < width; c++) columns[c] = column_of(request, rows, c, &cone);
+  uint32_t bits[VX_MIN_FEATURES][BLOCK];
+  for (int c = 0; c < width; c++) columns[c] = column_of(request, rows, c);
   for (int64_t first = 0; first < points && !vx_stopped(stop, BLOCK); first += count) {
     count = points - first < BLOCK ? points - first : BLOCK;
-    for (int c = 0; c < width; c++) take_floats(&columns[c], first, (int)count, values[c], c < 3 ? loss : NULL);
+    if (columns[0].guessed) load_position(columns, &direction, first, (int)count, bits);
+    for (int c = 0; c < width; c++) {
+      uint32_t *own = bits[columns[c].guessed ? c : 0];
+      if (!columns[c].guessed) load(&columns[c], first, (int)count, own);
+      take_floats(&columns[c], own, (int)count, values[c], c < 3 ? loss : NULL);
+    }
     if (width == 4)
       write_rows(values, (int)count, 4, out + first * 4);  // with a constant, which is faster
     else
@@ -219,19 +245,19 @@ void rows_widen(const struct job_request *request, const char *rows, struct vx_s
 
 void rows_read_column(const struct job_request *request, const char *rows, int column, struct vx_stop *stop,
                       double *out) {
-  struct column columns[3];
-  struct cone cone = {.z = 0};
+  struct column columns[VX_MIN_FEATURES], taken = column_of(request, rows, column);
+  struct direction direction = {0};
   int64_t points = points_of(request), count;
-  int used = 0;
-  if (column == 2)  // which may be guessed from the columns before it
-    for (; used < 2; used++) columns[used] = column_of(request, rows, used, &cone);
-  columns[used++] = column_of(request, rows, column, &cone);
+  for (int c = 0; c < VX_MIN_FEATURES; c++) columns[c] = column_of(request, rows, c);
   for (int64_t first = 0; first < points && !vx_stopped(stop, BLOCK); first += count) {
-    uint32_t bits[BLOCK];
+    uint32_t bits[VX_MIN_FEATURES][BLOCK];
     double numbers[BLOCK];
     count = points - first < BLOCK ? points - first : BLOCK;
-    for (int c = 0; c < used; c++) load(&columns[c], first, (int)count, bits);
-    numbers_of(&columns[used - 1], bits, numbers);
+    if (taken.guessed)
+      load_position(columns, &direction, first, (int)count, bits);
+    else
+      load(&taken, first, (int)count, bits[0]);
+    numbers_of(&taken, bits[taken.guessed ? column : 0], numbers);
     memcpy(out + first, numbers, (size_t)count * sizeof *out);
   }
 }

@@ -98,29 +98,29 @@ class Exact(unittest.TestCase):
             points[0, :2] = 1e-9  # no multiple
             self.assertLess(packed.report.ratio, 0.9 * voxeld.pack(points).report.ratio)
 
-    def test_heights_of_a_turning_sensor_are_guessed(self):
+    def test_directions_of_a_turning_sensor_are_guessed(self):
         points = turns(np.random.default_rng(16), 4, 2000)
         packed = voxeld.pack(points)
         self.assert_same(points, packed)
-        self.assertEqual((packed.query["filter"], packed.query["dtype"]), ("elevation,shuffle", "int32"))
-        self.assertEqual(voxeld.pack(points, 0.001).query["filter"], "elevation,shuffle")
-        with mock.patch.object(uplink, "_is_conical", return_value=False):
+        self.assertEqual((packed.query["filter"], packed.query["dtype"]), ("direction,shuffle", "int32"))
+        self.assertEqual(voxeld.pack(points, 0.001).query["filter"], "direction,shuffle")
+        with mock.patch.object(uplink, "_turns", return_value=False):
             self.assertLess(packed.report.ratio, 0.9 * voxeld.pack(points).report.ratio)
-        for others in (points[:, [0, 1, 3, 2]], points[:, :2]):  # the third column has no heights
+        for others in (np.random.default_rng(1).permutation(points), points[:, :2]):  # no turn, no position
             found = uplink.Packer("auto").pack([memoryview(others.tobytes())], {"num_features": others.shape[1]})
             self.assertEqual(found.query["filter"], "delta,shuffle")
         points[0, 3] = -0.0  # a column of floats
         self.assertEqual(voxeld.pack(points).query["filter"], "shuffle")
 
-    def test_odd_heights(self):
-        """Rows on the axis, where the ratio is not finite, guesses that int32 cannot hold, and sums that wrap."""
+    def test_odd_directions(self):
+        """Ratios that are not finite, guesses that int32 cannot hold, and sums that wrap."""
         most = 2.0**31 - 128
         rng = np.random.default_rng(17)
         for values in ([0, 0, 1, 2], [0, 1, 3, most], [most, -most, 1, 0]):
             points = rng.choice(np.float32(values), (600, 3))
-            with self.subTest(values), mock.patch.object(uplink, "_is_conical", return_value=True):
+            with self.subTest(values), mock.patch.object(uplink, "_turns", return_value=True):
                 packed = voxeld.pack(points, 1)
-                self.assertEqual(packed.query["filter"], "elevation,shuffle")
+                self.assertEqual(packed.query["filter"], "direction,shuffle")
                 self.assert_same(points, packed)
 
     def test_other_bits_of_nan_stay(self):

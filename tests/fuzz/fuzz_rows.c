@@ -48,20 +48,26 @@ static uint32_t rest_of(const struct job_request *request, const uint8_t *body, 
   return bits >> 1 ^ (bits & 1 ? UINT32_MAX : 0);
 }
 
-// The last row of the first three columns, with the filter elevation.
+// With the filter direction: the first three columns of the last rows, the newest first, and the column that leads.
 struct last {
-  uint32_t x, y, z;
-  double distance;
+  int32_t rows[3][3];
+  int lead;
 };
 
-static uint32_t next_z(const struct job_request *request, const uint8_t *body, size_t row, struct last *last) {
-  last->x += rest_of(request, body, row, 0);
-  last->y += rest_of(request, body, row, 1);
-  double x = (int32_t)last->x, y = (int32_t)last->y, z = (int32_t)last->z, distance = sqrt(x * x + y * y);
-  double guess = z * (distance / last->distance);
-  if (last->distance > 0 && fabs(guess) <= INT32_MAX) last->z = (uint32_t)(int32_t)rint(guess);
-  last->distance = distance;
-  return last->z += rest_of(request, body, row, 2);
+static uint32_t next_of(const struct job_request *request, const uint8_t *body, size_t row, struct last *last,
+                        int column) {
+  int32_t(*rows)[3] = last->rows;
+  memmove(rows[1], rows[0], sizeof rows[0] * 2);
+  if (row % 64 == 0) last->lead = llabs(rows[1][0]) < llabs(rows[1][1]);
+  const int order[3] = {last->lead, 1 - last->lead, 2};
+  for (int place = 0; place < 3; place++) {
+    int c = order[place];
+    double near = (double)rows[0][order[0]] / rows[1][order[0]], far = (double)rows[0][order[0]] / rows[2][order[0]];
+    double guess = place ? 2 * (rows[1][c] * near) - rows[2][c] * far : rows[1][c];
+    int32_t taken = fabs(guess) <= INT32_MAX ? (int32_t)rint(guess) : rows[1][c];
+    rows[0][c] = (int32_t)((uint32_t)taken + rest_of(request, body, row, place));
+  }
+  return (uint32_t)rows[0][column];
 }
 
 static bool is_same(double a, double b) { return a == b || (a != a && b != b); }
@@ -71,12 +77,12 @@ static void check_column(const struct job_request *request, const uint8_t *body,
   enum vx_dtype dtype = column_dtype(&request->columns, column);
   bool scaled = column < request->columns.num_scales;
   uint32_t sum = 0, filters = request->columns.filters;
-  bool elevation = filters & FILTER_BIT(FILTER_ELEVATION), delta = elevation || filters & FILTER_BIT(FILTER_DELTA);
-  struct last last = {0};
+  bool direction = filters & FILTER_BIT(FILTER_DIRECTION), delta = direction || filters & FILTER_BIT(FILTER_DELTA);
+  struct last last = {.lead = 0};
   for (size_t row = 0; row < (size_t)request->job.inputs[VX_POINTS].dims[0]; row++) {
     uint32_t bits = bits_of(request, body, row, column);
     if (delta) bits = sum += rest_of(request, body, row, column);
-    if (elevation && column == 2) bits = next_z(request, body, row, &last);
+    if (direction && column < 3) bits = next_of(request, body, row, &last, column);
     double number = number_of(dtype, bits) * (scaled ? request->scales[column] : 1);
     float value = rows[row * (size_t)request->num_features + (size_t)column];
     assert(is_same((double)(float)number, (double)value) && is_same(number, alone[row]));
@@ -106,7 +112,7 @@ static void read_rows(struct job_request *request, const uint8_t *body, size_t s
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const char *const filters[] = {NULL, "shuffle", "delta", "delta,shuffle", "elevation", "elevation,shuffle"};
+  static const char *const filters[] = {NULL, "shuffle", "delta", "delta,shuffle", "direction", "direction,shuffle"};
   static const double scales[] = {0.001, 1.0 / 255, 2.5, 1e-30, 3e8};
   static struct job_request request;
   static double scales_of[MOST_COLUMNS];

@@ -20,7 +20,7 @@ VECTORS = ROOT / "tests" / "oracle" / "uplink"
 SCANS = ROOT.parent / "shared" / "data"
 TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float32", "float16")
 SCALES = (0.001, 0.002, 0.005, 0.01, 1 / 255, 1 / 65535, 1.0, 2.5, 1e-30, 3e8)
-FILTERS = ((), ("shuffle",), ("delta",), ("delta", "shuffle"), ("elevation",), ("elevation", "shuffle"))
+FILTERS = ((), ("shuffle",), ("delta",), ("delta", "shuffle"), ("direction",), ("direction", "shuffle"))
 CODERS = {**codings.CODERS, "zstd": codings.zstd}
 POINTS = "/v1/transform?"
 VOXELS = "/v1/voxelize?point_cloud_range=-80,-80,-80,80,80,80&voxel_size=0.5,0.5,0.5&feature=points,mean&"
@@ -32,29 +32,35 @@ def random_rows(rng, points, kinds):
     return np.frombuffer(rng.bytes(points * record.itemsize), record)
 
 
-def guesses(rows):
-    """What z of each row is guessed to be, from the row before; 0 for the first row."""
-    x, y, z = (rows[name].tolist() for name in rows.dtype.names[:3])
-    found = [0] * len(z)
-    for row in range(1, len(z)):
-        far, near = (math.sqrt(float(x[i]) ** 2 + float(y[i]) ** 2) for i in (row, row - 1))
-        guess = z[row - 1] * (far / near) if near else math.inf
-        found[row] = round(guess) if abs(guess) <= 2**31 - 1 else z[row - 1]
-    return np.array(found, np.int64)
+def misses(rows):
+    """What the filter direction makes of the first three columns, before the zigzag."""
+    values = [(0, 0, 0)] * 2 + list(zip(*(rows[name].tolist() for name in rows.dtype.names[:3])))
+    found = []
+    for row in range(2, len(values)):
+        older, last, now = values[row - 2 : row + 1]
+        if (row - 2) % 64 == 0:
+            a, b = (0, 1) if abs(last[0]) >= abs(last[1]) else (1, 0)
+        guesses = []
+        for column in (b, 2):
+            whole = last[a] and older[a]
+            guess = 2 * (last[column] * (now[a] / last[a])) - older[column] * (now[a] / older[a]) if whole else math.nan
+            guesses.append(round(guess) if abs(guess) <= 2**31 - 1 else last[column])
+        found.append((now[a] - last[a], now[b] - guesses[0], now[2] - guesses[1]))
+    return np.array(found, np.int64).reshape(-1, 3)
 
 
 def filtered(rows, filters):
     """The bytes of the rows as a client sends them."""
     rows = rows.copy()
-    if "delta" in filters or "elevation" in filters:
-        guessed = guesses(rows) if "elevation" in filters else None
+    if "delta" in filters or "direction" in filters:
+        guessed = misses(rows) if "direction" in filters else None
         for place, name in enumerate(rows.dtype.names):
             values = rows[name]
             bits = 8 * values.itemsize
             unsigned = values.view(f"<u{values.itemsize}").astype(np.uint64)
             delta = np.diff(unsigned, prepend=np.uint64(0)) & np.uint64(2**bits - 1)
-            if place == 2 and guessed is not None:
-                delta = (values.astype(np.int64) - guessed).view(np.uint64) & np.uint64(2**bits - 1)
+            if place < 3 and guessed is not None:
+                delta = np.ascontiguousarray(guessed[:, place]).view(np.uint64) & np.uint64(2**bits - 1)
             negative = delta >> np.uint64(bits - 1)
             zigzag = (delta << np.uint64(1)) ^ (negative * np.uint64(2**64 - 1))
             rows[name] = (zigzag & np.uint64(2**bits - 1)).astype(f"<u{values.itemsize}").view(values.dtype)
@@ -128,9 +134,9 @@ class Rows(OneDaemonCase):
         for seed in range(200):
             rng = np.random.default_rng(seed)
             filters = FILTERS[seed % len(FILTERS)]
-            allowed = TYPES[:6] if "delta" in filters or "elevation" in filters else TYPES
+            allowed = TYPES[:6] if "delta" in filters or "direction" in filters else TYPES
             kinds = [str(kind) for kind in rng.choice(allowed, rng.integers(3, 9))]
-            if "elevation" in filters:
+            if "direction" in filters:
                 kinds[:3] = ["int32"] * 3
             if seed % 3 == 0:
                 kinds = kinds[:1] * len(kinds)
@@ -172,31 +178,34 @@ class Rows(OneDaemonCase):
         points = np.fromfile(SCANS / "kitti_raw_00.bin", "<f4").reshape(-1, 4) + np.float32(0)  # no -0
         numbers = np.rint(points * np.array([1000, 1000, 1000, 100])).astype("<i4")
         rows = np.rec.fromarrays(numbers.T, dtype=[(f"c{place}", "<i4") for place in range(4)])
-        for first in ("delta", "elevation"):
+        for first in ("delta", "direction"):
             query = {"dtype": "int32", "scale": "0.001,0.001,0.001,0.01", "filter": f"{first},shuffle"}
             self.same("/v1/voxelize?preset=kitti_second&", query, filtered(rows, (first, "shuffle")), points)
 
-    def test_guesses_of_an_elevation(self):
-        """On the axis there is no ratio, a guess may be half way between two integers or beyond int32, and the row
-        before may be in another block of the decoder."""
+    def test_guesses_of_a_direction(self):
+        """At 0 there is no ratio, a guess may be half way between two integers or beyond int32, x or y may lead, and
+        the rows before may be in another run or block of the decoder."""
         cases = (
-            ((0, 0, 5), (0, 0, 7), (3, 4, 9), (0, 0, -9), (6, 8, 1)),  # the axis
-            ((2, 0, 1), (3, 0, 2), (2, 0, 5), (5, 0, -1), (2, 0, -7)),  # halves: 1.5, 1.33, 12.5, -0.4
+            ((0, 0, 5), (0, 0, 7), (3, 4, 9), (0, 5, -9), (6, 8, 1)),
+            ((2, 1, 1), (3, 0, 2), (2, 1, 5), (5, 3, -1), (2, 2, -7), (1, 1, 1)),
             ((1, 0, 2**31 - 1), (2, 0, -(2**31)), (9, 0, 2**30), (-(2**31), -(2**31), -1), (1, 1, 2**31 - 1)),
         )
         for case in cases:
-            for before in (0, 254, 255, 256):
-                values = np.array([(1, 1, 1)] * before + list(case) * 3, "<i4")
+            for before in (0, 62, 63, 64, 254, 255, 256):
+                values = np.array([(1, 1, 1)] * before + list(case) * 30, "<i4")
+                if before % 2:
+                    values = values[:, [1, 0, 2]]
                 rows = np.rec.fromarrays(values.T, dtype=[(name, "<i4") for name in "xyz"])
                 for filters in FILTERS[4:]:
                     query = {"dtype": "int32", "num_features": 3, "filter": ",".join(filters)}
                     self.same(POINTS, query, filtered(rows, filters), floats(rows, []))
 
-    def test_the_bytes_of_an_elevation(self):
-        rows = bytes.fromhex("060000000800000014000000" "060000000800000001000000" "06000000080000003b000000")
-        query = {"dtype": "int32", "num_features": 3, "filter": "elevation"}
-        tensors, _ = self.tensors(POINTS, rows, query)  # distances of 5, 10 and 15
-        np.testing.assert_array_equal(tensors["points"], [(3, 4, 10), (6, 8, 19), (9, 12, -2)])
+    def test_the_bytes_of_a_direction(self):
+        """x leads. In row 2, y = 2 * (9 * 3) - 5 * 6 = 24 and z = 2 * (-5 * 3) + 3 * 6 = -12 are guessed."""
+        rows = bytes.fromhex("020000000a00000005000000" "020000000800000003000000" "080000000100000004000000")
+        query = {"dtype": "int32", "num_features": 3, "filter": "direction"}
+        tensors, _ = self.tensors(POINTS, rows, query)
+        np.testing.assert_array_equal(tensors["points"], [(1, 5, -3), (2, 9, -5), (6, 23, -10)])
 
     def test_batches_names_and_intensity(self):
         rng = np.random.default_rng(1)
@@ -312,13 +321,13 @@ class Rows(OneDaemonCase):
             ("dtype=int32&num_features=3&scale=1,1,1,1", "scale", "scale has 4 numbers, but a row has 3 columns"),
             *((f"scale={scale}", "scale", "above 0") for scale in ("0", "-1", "nan", "inf", "1e999", "x", "1,,1", "")),
             *(
-                (f"filter={filters}", "filter", "delta or elevation, shuffle, or both in this order")
-                for filters in ("shuffle,delta", "delta,delta", "zip", "delta,elevation", "elevation,delta,shuffle")
+                (f"filter={filters}", "filter", "delta or direction, shuffle, or both in this order")
+                for filters in ("shuffle,delta", "delta,delta", "zip", "delta,direction", "direction,delta,shuffle")
             ),
             ("filter=delta", "filter", "filter has delta, but a column has a floating type"),
-            ("dtype=int32,int32,int32,float32&filter=elevation", "filter", "filter has elevation, but a column has a"),
-            ("dtype=int32,int32,int16,int32&filter=elevation", "filter", "elevation, but column 3 is not int32"),
-            ("dtype=uint32&filter=elevation", "filter", "elevation, but column 1 is not int32"),
+            ("dtype=int32,int32,int32,float32&filter=direction", "filter", "filter has direction, but a column has a"),
+            ("dtype=int32,int32,int16,int32&filter=direction", "filter", "direction, but column 3 is not int32"),
+            ("dtype=uint32&filter=direction", "filter", "direction, but column 1 is not int32"),
             ("dtype=int32,int32,float32&filter=delta", "filter", "integers alone"),
             ("format=pcd&filter=shuffle", "filter", "raw rows"),
             ("format=safetensors&filter=shuffle", "filter", "raw rows"),

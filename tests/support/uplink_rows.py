@@ -1,6 +1,7 @@
 """What the service makes of small bodies, written only from the rules of the filters. Not fast."""
 
 import gzip
+import itertools
 import math
 
 import numpy as np
@@ -33,18 +34,27 @@ def decoded(packed):
     return decoded
 
 
-def summed(rests, before=None):
-    """The numbers of an int32 column: the number before plus the rest, or, if `before` has the columns x and y, its
-    guess for this row plus the rest."""
-    sums, last = [], 0
-    distances = [math.sqrt(float(x * x) + float(y * y)) for x, y in zip(*before)] if before else []
-    for row, rest in enumerate(rests):
-        if row and before and distances[row - 1]:
-            guess = last * (distances[row] / distances[row - 1])
-            last = round(guess) if abs(guess) < 2**31 else last
-        last = (last + rest + 2**31) % 2**32 - 2**31
-        sums.append(last)
-    return sums
+def wrapped(number):
+    return (number + 2**31) % 2**32 - 2**31
+
+
+def turned(rests):
+    """The first three columns, with the filter direction."""
+    rows = [(0, 0, 0), (0, 0, 0)]
+    for number, (first, *others) in enumerate(zip(*rests)):
+        older, last = rows[-2:]
+        if number % 64 == 0:
+            lead = 0 if abs(last[0]) >= abs(last[1]) else 1
+        row = [0, 0, 0]
+        row[lead] = wrapped(last[lead] + first)
+        for column, rest in zip((1 - lead, 2), others):
+            try:
+                guess = 2 * (last[column] * (row[lead] / last[lead])) - older[column] * (row[lead] / older[lead])
+            except ZeroDivisionError:
+                guess = math.inf
+            row[column] = wrapped((round(guess) if abs(guess) < 2**31 else last[column]) + rest)
+        rows.append(tuple(row))
+    return list(zip(*rows[2:])) or [(), (), ()]
 
 
 def restored(packed):
@@ -59,15 +69,20 @@ def restored(packed):
     count, rest = divmod(len(body), row)
     assert not rest
     rows = np.frombuffer(body, np.uint8).reshape(row, count).T if "shuffle" in query["filter"] else None
-    out, start, numbers = np.empty((count, columns), np.float32), 0, []
+    out, start, filters, read = np.empty((count, columns), np.float32), 0, query["filter"].split(","), []
     for column, (dtype, width) in enumerate(zip(types, widths)):
         raw = np.ascontiguousarray(rows[:, start : start + width]).view(np.dtype(dtype).newbyteorder("<"))[:, 0]
         start += width
-        if "delta" in query["filter"] or "elevation" in query["filter"]:
+        if "shuffle" != filters[0]:
             assert dtype == "int32"
-            before = numbers if "elevation" in query["filter"] and column == 2 else None
-            numbers.append(summed([(value >> 1) ^ -(value & 1) for value in raw.view(np.uint32).tolist()], before))
-            raw = np.array(numbers[-1], np.int32)
+            raw = [(value >> 1) ^ -(value & 1) for value in raw.view(np.uint32).tolist()]
+            if "delta" in filters or column > 2:
+                raw = [wrapped(total) for total in itertools.accumulate(raw)]
+        read.append(raw)
+    if "direction" in filters:
+        read[:3] = turned(read[:3])
+    for column, raw in enumerate(read):
         # Without a scale the bits of floats are not touched.
+        raw = np.array(raw, np.int32) if filters[0] != "shuffle" else raw
         out[:, column] = raw if scale[column] == 1 else (raw.astype(np.float64) * scale[column]).astype(np.float32)
     return out

@@ -72,7 +72,7 @@ VoxelizeDtype = Literal[
 
 VoxelizeFilter = Literal[
     "delta",
-    "elevation",
+    "direction",
     "shuffle",
 ]
 
@@ -132,7 +132,7 @@ FpsDtype = Literal[
 
 FpsFilter = Literal[
     "delta",
-    "elevation",
+    "direction",
     "shuffle",
 ]
 
@@ -170,7 +170,7 @@ PointsDtype = Literal[
 
 PointsFilter = Literal[
     "delta",
-    "elevation",
+    "direction",
     "shuffle",
 ]
 
@@ -205,7 +205,7 @@ TransformDtype = Literal[
 
 TransformFilter = Literal[
     "delta",
-    "elevation",
+    "direction",
     "shuffle",
 ]
 
@@ -252,7 +252,7 @@ DetectDtype = Literal[
 
 DetectFilter = Literal[
     "delta",
-    "elevation",
+    "direction",
     "shuffle",
 ]
 
@@ -305,7 +305,7 @@ BackboneDtype = Literal[
 
 BackboneFilter = Literal[
     "delta",
-    "elevation",
+    "direction",
     "shuffle",
 ]
 
@@ -343,7 +343,7 @@ SerializeDtype = Literal[
 
 SerializeFilter = Literal[
     "delta",
-    "elevation",
+    "direction",
     "shuffle",
 ]
 
@@ -397,7 +397,7 @@ RangeImageDtype = Literal[
 
 RangeImageFilter = Literal[
     "delta",
-    "elevation",
+    "direction",
     "shuffle",
 ]
 
@@ -496,7 +496,7 @@ PARAMETERS: List[Parameter] = [
         "list",
         None,
         None,
-        "delta or elevation, shuffle, or both in this order",
+        "delta or direction, shuffle, or both in this order",
         "what the client did with the rows of the body so that they compress better",
     ),
     Parameter(

@@ -15,7 +15,7 @@ import math
 import re
 import threading
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,13 @@ SCALES = tuple(float(f"1e-{digits}") for digits in range(7))  # the coarsest fir
 LARGEST = 2**31 - 1  # of an int32; the least is not used
 DTYPES: Dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
 COLUMNS = 4  # the service's default of num_features
-Z = 2  # the column
+XYZ = 3  # columns of a position
 RAW = "raw"
 DESCRIBED = ("format", "scale", "filter")  # parameters of a body that the caller has packed
 ROWS = ("num_features", "dtype", "fields", "time_field", *DESCRIBED)  # parameters that say what a row is
 SAMPLE = 4096  # rows that show whether multiples make the body larger
 KEPT = 1 << 25  # bytes of memory of each kind that a thread keeps
+RUN = 64  # rows with the same leading column in the filter direction
 FIRST = 1 << 8  # rows that are rounded first, because they usually show that a scale is too coarse
 BLOCK = 1 << 14  # rows that are rounded at a time, so that they stay in a processor's cache
 PIECE = 1 << 16  # bytes that are compressed at a time, at most: the smallest bodies, which the service decodes fast
@@ -196,7 +197,7 @@ class Packer:
         scale = tuple(column.scale if column else 1.0 for column in columns) if any(columns) else ()
         query: Dict[str, Any] = {"filter": "shuffle"}
         if set(kinds) == {INTEGER}:  # the service takes deltas of integers only
-            query["filter"] = "elevation,shuffle" if _is_conical(floats, columns) else "delta,shuffle"
+            query["filter"] = "direction,shuffle" if _turns(floats, columns) else "delta,shuffle"
         query["dtype"] = dtype if len(set(dtype)) > 1 else dtype[0]
         if scale:
             query["scale"] = scale
@@ -210,22 +211,21 @@ class Packer:
     ) -> Iterator[NDArray[np.uint8]]:
         """The planes of columns. Notes the largest error."""
         planes = self._rooms.take("planes", (len(floats), floats.dtype.itemsize, floats.shape[1]), np.uint8)
-        error = 0.0
-        filters = packed.query["filter"].split(",")
-        for number, (place, values, column) in enumerate(zip(planes, floats, columns)):
-            if column and column.error is None:
-                column = _rounded(values, column.scale, column.multiples, False)
-                assert column is not None  # the column's extremes are
-            sent = column.multiples if column else values
-            if number == Z and "elevation" in filters:
-                sent = _zigzag(_misses(*(each.multiples for each in columns[: Z + 1] if each)))
-            elif "shuffle" != filters[0]:
-                sent = _zigzag(_deltas(sent))
-            _shuffle(sent, place)
-            error = max(error, (column and column.error) or 0.0)
+        errors = [0.0]
+
+        def multiples() -> Iterator[NDArray[Any]]:
+            for values, column in zip(floats, columns):
+                if column and column.error is None:
+                    column = _rounded(values, column.scale, column.multiples, False)
+                    assert column is not None  # the column's extremes are
+                errors.append((column and column.error) or 0.0)
+                yield column.multiples if column else values
+
+        for place, sent in zip(planes, _FILTERS[packed.query["filter"]](multiples())):
+            place[:] = sent.view(np.uint8).reshape(-1, len(place)).T
             yield from place
         assert packed.report is not None
-        packed.report = replace(packed.report, largest_error=error)
+        packed.report = replace(packed.report, largest_error=max(errors))
 
     def _coded(self, packed: Packed, pieces: Iterable[List[memoryview]]) -> Iterator[memoryview]:
         """Each piece as a frame of zstd or a member of gzip. At the end completes the report."""
@@ -255,7 +255,7 @@ class Packer:
             deltas = all(column and column.multiples.dtype == INTEGER for column in chosen)
             for place, values, column in zip(planes, floats[:, part], chosen):
                 sent = column.multiples[part] if column else values
-                _shuffle(_zigzag(_deltas(sent)) if deltas else sent, place)
+                place[:] = (_zigzag(_deltas(sent)) if deltas else sent).view(np.uint8).reshape(-1, len(place)).T
             sizes.append(sum(piece.nbytes for piece in self._encode([planes.reshape(-1).data])))
         return sizes[0] < sizes[1]
 
@@ -358,23 +358,19 @@ def _sample(floats: Floats) -> slice:
     return slice(start, start + SAMPLE)
 
 
-def _is_conical(floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
-    """Whether in most rows of a sample z is nearer to its guess than to the z before."""
-    if len(columns) <= Z:
+def _turns(floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
+    """Whether a sample has smaller numbers if directions are guessed."""
+    if len(columns) < XYZ:
         return False
-    part = _sample(floats)
-    x, y, z = (
+    part, bits = _sample(floats), []
+    xyz = [
         np.rint(values[part] / np.float64(column.scale)).astype(np.int32)
-        for values, column in zip(floats, columns[: Z + 1])
+        for values, column in zip(floats, columns[:XYZ])
         if column
-    )
-    misses, deltas = (_zigzag(rest).view(np.uint32)[1:] for rest in (_misses(x, y, z), _deltas(z)))
-    return bool(np.count_nonzero(misses < deltas) > np.count_nonzero(deltas < misses))
-
-
-def _shuffle(sent: NDArray[Any], place: NDArray[np.uint8]) -> None:
-    """Writes the bytes of a column as planes [width, N]: first the lowest byte of all numbers."""
-    place[:] = sent.view(np.uint8).reshape(-1, len(place)).T
+    ]
+    for filtered in (_directions(iter(xyz)), _differences(iter(xyz))):
+        bits.append(sum(float(np.log2(numbers.view(np.uint32) + 1.0).sum()) for numbers in filtered))
+    return bits[0] < bits[1]
 
 
 def _pieces(planes: Iterable[NDArray[np.uint8]]) -> Iterator[List[memoryview]]:
@@ -392,25 +388,63 @@ def _pieces(planes: Iterable[NDArray[np.uint8]]) -> Iterator[List[memoryview]]:
     yield piece
 
 
-def _deltas(integers: Integers) -> Integers:
-    """The differences to the numbers before. They wrap, as the service's sums do."""
-    return np.diff(integers, prepend=np.int32(0))
-
-
-def _misses(x: Integers, y: Integers, z: Integers) -> Integers:
-    """The differences of z to its guesses: successive points of one laser lie on a cone around the z axis. A guess is
-    the z before, times the ratio of the distances from the axis; or that z, if int32 cannot hold the guess. The service
-    computes the same bits."""
-    distances = np.sqrt(np.multiply(x, x, dtype=np.float64) + np.multiply(y, y, dtype=np.float64))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        guesses = np.rint(z[:-1] * (distances[1:] / distances[:-1]))
-        far = ~(np.abs(guesses) <= LARGEST)
-    guesses[far] = z[:-1][far]
-    misses = z.copy()
-    misses[1:] -= guesses.astype(np.int32)
-    return misses
+# --- filters ---
 
 
 def _zigzag(integers: Integers) -> Integers:
     """The sign in the lowest bit."""
     return (integers << 1) ^ (integers >> 31)
+
+
+def _before(numbers: Integers, count: int = 1) -> Integers:
+    """The numbers of the row that is `count` rows before; 0 if there is none."""
+    moved = np.zeros_like(numbers)
+    moved[count:] = numbers[:-count]
+    return moved
+
+
+def _deltas(integers: Integers) -> Integers:
+    """The differences to the row before. They wrap, as the service's sums do."""
+    return integers - _before(integers)
+
+
+def _differences(columns: Iterator[Integers]) -> Iterator[Integers]:
+    return (_zigzag(_deltas(integers)) for integers in columns)
+
+
+def _directions(columns: Iterator[Integers]) -> Iterator[Integers]:
+    """The differences of x or y, whichever leads a run of rows, to the row before, and of the other and z to guesses.
+    A guess is that the direction from the origin to the row turns evenly. The service computes the same bits. Further
+    columns have the differences to the row before."""
+    x, y = next(columns), next(columns)
+    ends = slice(RUN - 1, None, RUN)
+    swaps = np.repeat(np.concatenate(([False], np.abs(x[ends]) < np.abs(y[ends]))), RUN)[: len(x)]
+    leads, *older = (np.where(swaps, b, a) for a, b in zip(_rows(x), _rows(y)))
+    yield _zigzag(leads - older[0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = [leads / each for each in older]
+    yield _zigzag(_misses(*(np.where(swaps, a, b) for a, b in zip(_rows(x), _rows(y))), *ratios))
+    yield _zigzag(_misses(*_rows(next(columns)), *ratios))
+    yield from _differences(columns)
+
+
+def _rows(column: Integers) -> Tuple[Integers, Integers, Integers]:
+    """The numbers of each row, of the row before, and of the row before that one."""
+    return column, _before(column), _before(column, 2)
+
+
+def _misses(
+    numbers: Integers, last: Integers, last_but_one: Integers, near: NDArray[np.float64], far: NDArray[np.float64]
+) -> Integers:
+    with np.errstate(invalid="ignore", over="ignore"):
+        guesses = np.rint(2 * (last * near) - last_but_one * far)
+        lost = ~(np.abs(guesses) <= LARGEST)
+    guesses[lost] = last[lost]
+    return numbers - guesses.astype(np.int32)
+
+
+_FILTERS: Dict[str, Callable[[Iterator[NDArray[Any]]], Iterator[NDArray[Any]]]] = {
+    "shuffle": lambda columns: columns,
+    "delta,shuffle": _differences,
+    "direction,shuffle": _directions,
+}
