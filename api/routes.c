@@ -50,20 +50,21 @@ static bool matches(const char *pattern, const char *path, struct route_names *n
   return false;
 }
 
-enum endpoint route_find(const char *path, struct route_names *names) {
-  int i = 0;
-  while (i < ENDPOINT_UNKNOWN && !matches(routes[i].path, path, names)) i++;
-  return (enum endpoint)i;
-}
-
 static bool takes(const struct route *route, const char *method) {
   return strcmp(method, route->method) == 0 || (strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0);
 }
 
-enum endpoint route_with(enum endpoint endpoint, const char *method) {
+// The endpoint of the same path that takes the method; if none does, the endpoint itself.
+static enum endpoint with(int endpoint, const char *method) {
   for (int i = 0; i < ENDPOINT_UNKNOWN; i++)
     if (strcmp(routes[i].path, routes[endpoint].path) == 0 && takes(&routes[i], method)) return (enum endpoint)i;
-  return endpoint;
+  return (enum endpoint)endpoint;
+}
+
+enum endpoint route_find(const char *path, const char *method, struct route_names *names) {
+  int i = 0;
+  while (i < ENDPOINT_UNKNOWN && !matches(routes[i].path, path, names)) i++;
+  return with(i, method);
 }
 
 enum endpoint route_counted(enum endpoint endpoint) {
@@ -85,8 +86,8 @@ bool route_missing(const char *path, struct error *error) {
 }
 
 const char *route_allow(enum endpoint endpoint) {
-  bool get = takes(&routes[route_with(endpoint, "GET")], "GET");
-  bool delete = takes(&routes[route_with(endpoint, "DELETE")], "DELETE");
+  bool get = takes(&routes[with(endpoint, "GET")], "GET");
+  bool delete = takes(&routes[with(endpoint, "DELETE")], "DELETE");
   return get && delete ? "GET, HEAD, DELETE" : get ? "GET, HEAD" : "POST";
 }
 

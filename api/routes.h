@@ -109,11 +109,9 @@ struct route_names {
   char version[ROUTE_VERSION_SIZE];
 };
 
-// The endpoint of a path; ENDPOINT_UNKNOWN if there is none.
-enum endpoint route_find(const char *path, struct route_names *names);
-
-// The endpoint of the same path that takes the method; if none does, the endpoint itself.
-enum endpoint route_with(enum endpoint endpoint, const char *method);
+// The endpoint of the path that takes the method; if none does, the first of the path. ENDPOINT_UNKNOWN if the path has
+// no endpoint.
+enum endpoint route_find(const char *path, const char *method, struct route_names *names);
 
 // The endpoint under which requests are counted: the first with the same path.
 enum endpoint route_counted(enum endpoint endpoint);

@@ -387,7 +387,7 @@ static bool decide(struct request *request, const struct heads *heads, const cha
   if (heads->too_long)
     return error_refuse(&request->error, ERROR_HEAD_TOO_LARGE, NULL, "the header %.40s has more than %d bytes",
                         heads->too_long, LONGEST_HEADER);
-  request->endpoint = route_with(route_find(path, &request->names), method);
+  request->endpoint = route_find(path, method, &request->names);
   if (!check_host(request, heads) || !check_access(request, heads)) return false;
   request->job.spec.cross_origin = why_cross_origin(request, heads);
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->error);
