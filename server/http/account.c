@@ -9,7 +9,7 @@
 // The stage at which the client left. If the client resets its connection while its job waits or runs, the job ends
 // with ERROR_DEADLINE, like a job past its deadline.
 static enum abort_stage abort_stage(const struct request *request) {
-  if (request->state != REQUEST_REPLY) return ABORT_UPLOAD;
+  if (!request->reply_ns) return ABORT_UPLOAD;
   if (request->error.kind != ERROR_DEADLINE || !atomic_load(&request->peer->gone)) return ABORT_SEND;
   return request->job.result.begun ? ABORT_RUN : ABORT_QUEUE;
 }

@@ -9,19 +9,12 @@
 #include "server/jobs/body_open.h"
 #include "server/net/connections.h"
 
-// The gate may resume the connection before request_to runs here. The library's next call comes on this thread, so it
-// still sees the new state.
+// The gate may resume the connection before the phase moves here. The library's next call comes on this thread, so it
+// still sees the new phase.
 bool body_pass_gate(struct request *request) {
   if (request_enter_gate(request)) return true;
-  request_to(request, REQUEST_HELD);
   peer_upload_hold(request->peer);
   return false;
-}
-
-// Refuses a request in the middle of its body. The problem, already set, is answered once the rest is discarded.
-static void begin_discard(struct request *request) {
-  upload_release(request->peer, &request->job);
-  request_to(request, REQUEST_DISCARD);
 }
 
 static int64_t received(const struct request *request) { return atomic_load(&request->peer->upload.bytes); }
@@ -67,7 +60,7 @@ static bool copy(struct request *request, const char *data, size_t size) {
 enum MHD_Result body_receive(struct request *request, const char *data, size_t *size) {
   atomic_fetch_add(&request->peer->upload.bytes, (long long)*size);
   if (!copy(request, data, *size)) {
-    begin_discard(request);
+    upload_release(request->peer, &request->job);
     return discard(request, data, size);
   }
   *size = 0;
@@ -91,7 +84,7 @@ static bool keep(struct request *request, const char *data, size_t size) {
 
 enum MHD_Result body_keep(struct request *request, const char *data, size_t *size) {
   bool taken = strcmp(request->method, "POST") == 0;  // the body of a GET is ignored
-  if (taken && !keep(request, data, *size)) request_to(request, REQUEST_DISCARD);
+  if (taken) (void)keep(request, data, *size);        // a refusal is answered once the rest is discarded
   return body_discard(request, data, size);
 }
 

@@ -1,4 +1,4 @@
-// The path of a request through its states; see http.h.
+// The path of a request through the phases of its peer; see http.h.
 #include "server/http/http.h"
 
 #include <stddef.h>
@@ -17,10 +17,6 @@ void exchange_hold(struct gate_entry *entry) { MHD_suspend_connection(request_of
 
 void exchange_resume(struct gate_entry *entry) { MHD_resume_connection(request_of_entry(entry)->connection); }
 
-static bool is_at_gate(const struct request *request) {
-  return request->state == REQUEST_HELD || request->state == REQUEST_WAITING;
-}
-
 // Only the library knows this: when the gate has let the request go, the connection stays suspended until its IO thread
 // resumes it.
 static bool is_suspended(const struct request *request) {
@@ -31,7 +27,6 @@ static bool is_suspended(const struct request *request) {
 
 static void take_result(struct request *request) {
   if (!request->job.result.answered) request->error = request->job.result.error;
-  request_to(request, REQUEST_DONE);
 }
 
 // The job's last act, on any thread: hands the connection back to its IO thread.
@@ -50,12 +45,6 @@ static void release_job(struct request *request) {
 
 // ---- headers --------------------------------------------------------------------------------------------------------
 
-// Moves to the state in which the body, if there is one, is read.
-static void go_on(struct request *request) {
-  bool page = !route_computes(request->endpoint);
-  request_to(request, request->error.kind ? REQUEST_DISCARD : page ? REQUEST_PAGE : REQUEST_BODY);
-}
-
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
   struct service *service = request->service;
   bool early = false;
@@ -72,7 +61,7 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
   }
   // A large body may wait at the gate here. The rest of the body is still to come, so after a resume the library reads
   // that rest and not an end of file (see on_chunk in body.c).
-  if (request->body_bytes <= GATED_BODY || body_pass_gate(request)) go_on(request);
+  if (request->body_bytes > GATED_BODY) (void)body_pass_gate(request);
   return MHD_YES;
 }
 
@@ -82,20 +71,18 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 // suspend the connection (submit). If this call suspended the connection, the library would first read from the socket
 // after the resume. From a client that has finished sending, it would read the end of file, and drop the answer.
 static enum MHD_Result complete(struct request *request) {
-  bool job = request->has_job && request->state != REQUEST_DISCARD;
+  bool job = request->has_job && !request->error.kind;
   if (job && !(upload_commit(request->peer, &request->job, &request->error) &&
-               (request->state != REQUEST_BODY || body_end(request))))
+               (!route_computes(request->endpoint) || body_end(request))))
     release_job(request);
-  if (!peer_upload_end(request->peer)) return MHD_NO;
-  request_to(request, REQUEST_WHOLE);
-  return MHD_YES;
+  return peer_upload_end(request->peer) ? MHD_YES : MHD_NO;
 }
 
 // Answers a refusal or a page without a job at once, and runs a small job.
 static enum MHD_Result start(struct request *request) {
   struct job *job = &request->job;
   if (!request->has_job || request->error.kind) return request_reply(request);
-  request_to(request, REQUEST_JOB);
+  peer_job_begin(request->peer);
   if (small_run(&request->service->jobs.small, job)) {
     take_result(request);
     return request_reply(request);
@@ -120,55 +107,51 @@ static void fill_in(struct request *request) {
 }
 
 // A request with a small body enters the gate here, and so does a refused request, since refusing costs time. Probes
-// skip the gate.
+// skip the gate. The library calls again once the gate has let the request go.
 static enum MHD_Result submit(struct request *request) {
-  if (request->has_job) fill_in(request);
-  if (route_is_probe(request->endpoint) || request->entry.client || request_enter_gate(request)) return start(request);
-  request_to(request, REQUEST_WAITING);
-  return MHD_YES;
+  if (request->has_job && !request->job.queued_ns) fill_in(request);
+  bool goes_on = route_is_probe(request->endpoint) || request->entry.client || request_enter_gate(request);
+  return goes_on ? start(request) : MHD_YES;
 }
 
-// Continues a request that the gate has let go. The library may also call while the request still waits, with the next
-// chunk of the body. Such a call takes no bytes and does not end the request, because a waiting request belongs to the
-// gate.
-static enum MHD_Result resume(struct request *request, const char *method, const char *path, const char *data,
-                              size_t *size) {
-  if (is_suspended(request)) return MHD_YES;
-  if (request->state == REQUEST_WAITING) return start(request);
+static enum MHD_Result take_body(struct request *request, const char *data, size_t *size) {
+  if (request->chunk_broken) {
+    connection_fail(&request->service->watcher, request->peer, ERROR_BAD_REQUEST,
+                    "a line of a chunk has a control byte, or does not end in CR LF");
+    return MHD_NO;
+  }
+  if (*size == 0) return complete(request);
+  if (request->error.kind) return body_discard(request, data, size);
+  return route_computes(request->endpoint) ? body_receive(request, data, size) : body_keep(request, data, size);
+}
+
+// Continues with the body after the gate. If the call for the head suspended the connection, the library repeats that
+// call.
+static enum MHD_Result resume(struct request *request, const char *data, size_t *size) {
   if (!connection_go_on(&request->service->watcher, request->peer)) return MHD_NO;
-  go_on(request);
-  // If the call for the head suspended the connection, the library repeats that call. Otherwise it continues with the
-  // body.
   bool head_again = *size == 0 && atomic_load(&request->peer->upload.bytes) < request->body_bytes;
-  return head_again ? MHD_YES : exchange_advance(request, method, path, data, size);
+  return head_again ? MHD_YES : take_body(request, data, size);
 }
 
 // ---- the path of a request ------------------------------------------------------------------------------------------
 
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
                                  size_t *size) {
-  if (request->chunk_broken && !is_at_gate(request)) {
-    connection_fail(&request->service->watcher, request->peer, ERROR_BAD_REQUEST,
-                    "a line of a chunk has a control byte, or does not end in CR LF");
-    return MHD_NO;
-  }
-  switch (request->state) {
-    case REQUEST_NEW:  // headers -> HELD, PAGE, BODY, DISCARD, or an early answer
+  int phase = peer_phase(request->peer);
+  // The library may also call while the request waits at the gate, with the next chunk of the body. Such a call takes
+  // no bytes and does not end the request, because a waiting request belongs to the gate.
+  if (phase != PEER_IDLE && phase != PEER_UPLOAD && is_suspended(request)) return MHD_YES;
+  switch (phase) {
+    case PEER_IDLE:  // headers -> UPLOAD, HELD, or an early answer
       return begin(request, method, path);
-    case REQUEST_HELD:
-    case REQUEST_WAITING: return resume(request, method, path, data, size);
-    case REQUEST_PAGE: return *size ? body_keep(request, data, size) : complete(request);
-    case REQUEST_BODY: return *size ? body_receive(request, data, size) : complete(request);
-    case REQUEST_DISCARD: return *size ? body_discard(request, data, size) : complete(request);
-    case REQUEST_WHOLE:
+    case PEER_HELD: return resume(request, data, size);
+    case PEER_UPLOAD:
+    case PEER_PREEMPTED: return take_body(request, data, size);
+    case PEER_WHOLE:
       return submit(request);  // -> REPLY, or JOB: run here, or by a worker that resumes the connection (jobs/run.c)
-    case REQUEST_DONE: return request_reply(request);
-    case REQUEST_JOB:
-    case REQUEST_REPLY:
-    case REQUEST_OVER:
-    case REQUEST_STATES: break;  // the library does not call while another thread owns the request
+    case PEER_JOB: return request_reply(request);
+    default: return MHD_NO;  // FAILED: nothing more is answered
   }
-  return MHD_NO;
 }
 
 void exchange_end(struct request *request, enum MHD_RequestTerminationCode code) {
@@ -178,8 +161,9 @@ void exchange_end(struct request *request, enum MHD_RequestTerminationCode code)
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure && !request->lasting;
   // The library may have answered a malformed chunk by itself. A reset must not destroy that answer either.
   bool refused = code == MHD_REQUEST_TERMINATED_WITH_ERROR && !failure;
-  bool in_body = request->state == REQUEST_BODY || request->state == REQUEST_DISCARD;
-  if (refused && (in_body || is_at_gate(request))) connection_linger(&service->watcher, request->peer);
+  int phase = peer_phase(request->peer);
+  bool in_body = phase == PEER_UPLOAD || phase == PEER_HELD || phase == PEER_PREEMPTED || phase == PEER_WHOLE;
+  if (refused && in_body) connection_linger(&service->watcher, request->peer);
   peer_reply_end(request->peer, clock_ns());
   if (failure)
     error_refuse(&request->error, failure, NULL, request->peer->tls ? "ended in mid-upload" : "answered in mid-upload");

@@ -134,7 +134,7 @@ static struct peer *open_peer(struct service *service, struct places *places, st
 static void close_peer(struct service *service, struct peer *peer) {
   struct tls_session *tls = peer->tls;
   struct request *request = peer->request;
-  if (request && request->state != REQUEST_OVER) exchange_end(request, MHD_REQUEST_TERMINATED_WITH_ERROR);
+  if (request && request->connection) exchange_end(request, MHD_REQUEST_TERMINATED_WITH_ERROR);
   if (request) pool_release(&request->job.asked.pool);
   free(request);
   connection_closed(&service->watcher, peer);

@@ -50,7 +50,7 @@ void exchange_resume(struct gate_entry *entry);
 VX_WARN_UNUSED bool request_admit(struct request *request, const char *method, const char *path, bool *early);
 
 // Take the `*size` bytes of the body that have arrived, and set `*size` to 0. If body_receive or body_keep must refuse
-// the body, it discards the rest (REQUEST_DISCARD).
+// the body, it sets request->error, and the rest is discarded, so that the connection stays.
 enum MHD_Result body_receive(struct request *request, const char *data, size_t *size);  // of a job
 enum MHD_Result body_keep(struct request *request, const char *data, size_t *size);     // of a page
 enum MHD_Result body_discard(struct request *request, const char *data, size_t *size);
@@ -63,10 +63,10 @@ VX_WARN_UNUSED bool body_end(struct request *request);
 // the problem.
 void body_guess(struct request *request);
 // Sends the request to the gate. True: the rest of the body is read now. False: the request is suspended
-// (REQUEST_HELD).
+// (PEER_HELD).
 bool body_pass_gate(struct request *request);
 
-// Answers with the job's output, a page, or the problem (REQUEST_REPLY). The response owns the job's output from then
+// Answers with the job's output, a page, or the problem (PEER_REPLY). The response owns the job's output from then
 // on.
 enum MHD_Result request_reply(struct request *request);
 // The function `make` of a job that makes a page on a worker's thread.

@@ -246,7 +246,6 @@ enum MHD_Result request_reply(struct request *request) {
   bool shown = !request->error.kind && !request->job.result.answered;
   if (add_headers(response, request, media_type) && (!shown || add_page_headers(response, request, page))) {
     unsigned status = (unsigned)request_status(request);
-    request_to(request, REQUEST_REPLY);
     request->reply_ns = clock_ns();
     peer_reply_begin(request->peer, memory, request->reply_ns);
     result = MHD_queue_response(request->connection, status, response);

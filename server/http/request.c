@@ -1,35 +1,12 @@
-// A request's memory and its states; see request.h.
+// A request's memory, from its begin to its end; see request.h.
 #include "server/http/request.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/base/clock.h"
 #include "server/net/listener.h"
-
-// ---- states ---------------------------------------------------------------------------------------------------------
-
-void request_to(struct request *request, enum request_state state) {
-  // A row has the moves from one state; each bit is a state to move to. Closing is not a move. Closing is possible in
-  // every state but HELD, WAITING and JOB.
-  static const unsigned moves[REQUEST_STATES] = {
-      [REQUEST_NEW] =
-          1u << REQUEST_HELD | 1u << REQUEST_PAGE | 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_REPLY,
-      [REQUEST_HELD] = 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_PAGE,
-      [REQUEST_PAGE] = 1u << REQUEST_HELD | 1u << REQUEST_DISCARD | 1u << REQUEST_WHOLE,
-      [REQUEST_DISCARD] = 1u << REQUEST_HELD | 1u << REQUEST_WHOLE,
-      [REQUEST_BODY] = 1u << REQUEST_HELD | 1u << REQUEST_DISCARD | 1u << REQUEST_WHOLE,
-      [REQUEST_WHOLE] = 1u << REQUEST_WAITING | 1u << REQUEST_JOB | 1u << REQUEST_REPLY,
-      [REQUEST_WAITING] = 1u << REQUEST_JOB | 1u << REQUEST_REPLY,
-      [REQUEST_JOB] = 1u << REQUEST_DONE,
-      [REQUEST_DONE] = 1u << REQUEST_REPLY,
-  };
-  assert(moves[request->state] & 1u << state);
-  (void)moves;
-  request->state = state;
-}
 
 int request_status(const struct request *request) {
   return request->unchanged ? 304 : problem_status(request->error.kind, request->style);
@@ -74,7 +51,7 @@ void request_uncount_active(struct request *request) {
 }
 
 void request_end(struct request *request) {
-  request->state = REQUEST_OVER;
+  request->connection = NULL;
   free(request->page_body);
   request_uncount_active(request);
   atomic_fetch_sub(&request->service->requests.open, 1);  // last: the drain waits for it

@@ -1,8 +1,8 @@
 // One request, from its first line to its answer's last byte, and the service, which all requests share. The request's
 // job is its computation.
 //
-// A request has one owner at a time. `state` says which, and changes only through request_to. exchange.c shows the way
-// from state to state.
+// A request has one owner at a time. The phase of its connection's peer says which (net/peer.h). exchange.c shows the
+// way from phase to phase.
 #ifndef VOXELD_REQUEST_H
 #define VOXELD_REQUEST_H
 
@@ -74,23 +74,6 @@ struct service {
   char address[1100], pages_address[1100];
 };
 
-// The states, each with its owner.
-enum request_state {
-  REQUEST_NEW,      // IO thread: only the headers have arrived
-  REQUEST_HELD,     // the gate: suspended before its body is read
-  REQUEST_PAGE,     // IO thread: for a page; its body is kept or discarded, so that the connection stays
-  REQUEST_DISCARD,  // IO thread: refused; the body is discarded, so that the connection stays
-  REQUEST_BODY,     // IO thread: the body goes into the job's input
-  REQUEST_WHOLE,    // IO thread: the body has arrived; the request is started at the library's next call
-  REQUEST_WAITING,  // the gate: suspended before it is started
-  REQUEST_JOB,      // jobs/: suspended while the job waits or runs; resuming the connection is the job's last act. Or,
-                    // if the job is small, IO thread: it runs the job
-  REQUEST_DONE,     // IO thread: answer or problem is ready
-  REQUEST_REPLY,    // the library: it sends the answer; the response owns the job's output
-  REQUEST_OVER,     // IO thread: its memory waits for the connection's next request
-  REQUEST_STATES
-};
-
 // A fault of a request's first line.
 struct line_fault {
   enum error_kind kind;  // ERROR_NONE: nothing
@@ -103,9 +86,8 @@ struct page_body {
 };
 
 struct request {
-  enum request_state state;
   struct service *service;
-  struct MHD_Connection *connection;
+  struct MHD_Connection *connection;  // NULL: the request has ended, and its memory waits for the next
   struct peer *peer;
   struct gate_entry entry;  // at the gate
   struct client *joined;    // its client, if it differs from the connection's or owns what a page shows; else NULL
@@ -151,9 +133,6 @@ struct request *request_begin(struct service *service, struct MHD_Connection *co
 void request_uncount_active(struct request *request);
 // Ends the request, which must no longer hold anything, and stops counting it as open.
 void request_end(struct request *request);
-
-// Moves the request to `state`. Asserts that this move is possible.
-void request_to(struct request *request, enum request_state state);
 
 // The request of this job.
 static inline struct request *request_of_job(struct job *job) {

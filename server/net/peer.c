@@ -26,22 +26,37 @@ bool peer_upload_begin(struct peer *peer, const char *request_id, enum problem_s
   return peer_move(peer, PEER_IDLE, PEER_UPLOAD);
 }
 
-void peer_upload_hold(struct peer *peer) { (void)peer_move(peer, PEER_UPLOAD, PEER_HELD); }
-
-bool peer_upload_end(struct peer *peer) { return peer_move(peer, PEER_UPLOAD, PEER_JOB); }
-
-// Moves from JOB to `to`. First waits for the end of a probe of the watcher, which is one system call: during a probe
-// nothing else may be written.
-static void end_job(struct peer *peer, int to) {
-  for (int phase = PEER_JOB; !atomic_compare_exchange_strong(&peer->phase, &phase, to) && phase == PEER_PROBED;
-       phase = PEER_JOB)
+// An upload without bytes is PREEMPTED only while another thread releases its reservation.
+void peer_upload_hold(struct peer *peer) {
+  int phase;
+  do {
+    phase = PEER_UPLOAD;
+    if (atomic_compare_exchange_strong(&peer->phase, &phase, PEER_HELD)) return;
     clock_pause();
+  } while (phase == PEER_PREEMPTED && !atomic_load(&peer->upload.bytes));
 }
+
+bool peer_upload_end(struct peer *peer) { return peer_move(peer, PEER_UPLOAD, PEER_WHOLE); }
+
+int peer_phase(const struct peer *peer) {
+  int phase;
+  while ((phase = atomic_load(&peer->phase)) == PEER_PROBED) clock_pause();
+  return phase;
+}
+
+// Moves from any phase but FAILED. During a probe nothing else may be written.
+static void move_on(struct peer *peer, int to) {
+  int phase;
+  do phase = peer_phase(peer);
+  while (phase != PEER_FAILED && !peer_move(peer, phase, to));
+}
+
+void peer_job_begin(struct peer *peer) { move_on(peer, PEER_JOB); }
 
 void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns) {
   atomic_store(&peer->answer, bytes);
   atomic_store(&peer->since_ns, now_ns);
-  end_job(peer, PEER_REPLY);
+  move_on(peer, PEER_REPLY);
 }
 
 void peer_reply_rest(struct peer *peer) { (void)peer_move(peer, PEER_REPLY, PEER_RESTING); }
@@ -53,7 +68,7 @@ void peer_reply_go_on(struct peer *peer, int64_t now_ns) {
 
 void peer_reply_end(struct peer *peer, int64_t now_ns) {
   atomic_store(&peer->since_ns, now_ns);
-  if (!peer_move(peer, PEER_REPLY, PEER_IDLE) && !peer_move(peer, PEER_RESTING, PEER_IDLE)) end_job(peer, PEER_IDLE);
+  move_on(peer, PEER_IDLE);
 }
 
 // ---- how fast -------------------------------------------------------------------------------------------------------
@@ -145,10 +160,12 @@ void peer_write_failure(struct peer *peer, enum error_kind kind, const char *det
 
 void peer_probe(struct peer *peer) {
   static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
-  if (peer->tls || peer->probed || !peer->takes_interim || !peer_move(peer, PEER_JOB, PEER_PROBED)) return;
+  int phase = atomic_load(&peer->phase);
+  if (peer->tls || peer->probed || !peer->takes_interim || (phase != PEER_WHOLE && phase != PEER_JOB)) return;
+  if (!peer_move(peer, phase, PEER_PROBED)) return;
   (void)send(peer->fd, interim, sizeof interim - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
   peer->probed = true;
-  (void)peer_move(peer, PEER_PROBED, PEER_JOB);
+  (void)peer_move(peer, PEER_PROBED, phase);
 }
 
 const char *peer_end_name(enum peer_end end) {

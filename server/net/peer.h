@@ -1,11 +1,13 @@
 // One connection, as the IO threads and the watcher share it.
 //
-// The IO thread of a connection opens and closes its peer and moves its phase. Other threads make four moves, with the
-// watcher's lock and by compare-and-swap, so that one side wins:
+// The phase is the state of the connection and of its request. The IO thread of the connection opens and closes its peer
+// and moves its phase. While the connection is suspended, the gate or a worker owns the request; its last act is to
+// resume the connection. Other threads make four moves, with the watcher's lock and by compare-and-swap, so that one
+// side wins:
 // - IDLE or UPLOAD to FAILED: the connection ends,
 // - UPLOAD to PREEMPTED: the upload loses its reservation (jobs/uploads.h), and then PREEMPTED to FAILED,
 // - HELD to PREEMPTED and back, if no part of the body has arrived,
-// - JOB to PROBED and back.
+// - WHOLE or JOB to PROBED and back.
 // Only the end of all connections sets FAILED in any phase.
 #ifndef VOXELD_PEER_H
 #define VOXELD_PEER_H
@@ -22,13 +24,14 @@
 #include "server/net/listener.h"
 
 enum peer_phase {
-  PEER_IDLE,       // between requests
+  PEER_IDLE,       // between requests, or a request's headers are examined
   PEER_UPLOAD,     // a body is due
   PEER_HELD,       // a body is due, but is not read now: the request is at the gate
   PEER_LOCKED,     // a body is due, and its IO thread uses what is reserved for it
   PEER_PREEMPTED,  // a body is due, but another request has its reservation: it is refused
-  PEER_JOB,        // the body has arrived: the job waits or runs
-  PEER_PROBED,     // the same, while the watcher writes to the socket
+  PEER_WHOLE,      // the body has arrived: the request is started at the library's next call, perhaps after the gate
+  PEER_JOB,        // the job waits or runs, or its result is ready
+  PEER_PROBED,     // WHOLE or JOB, while the watcher writes to the socket
   PEER_REPLY,      // the answer is being sent
   PEER_RESTING,    // the answer is not over, but has nothing to send now
   PEER_FAILED,     // ended by the server: its last answer is an error written straight to the socket (none with TLS)
@@ -142,6 +145,8 @@ static inline bool peer_move(struct peer *peer, int from, int to) {
 }
 // Whether the server has ended the connection: nothing more is answered.
 static inline bool peer_is_failed(const struct peer *peer) { return atomic_load(&peer->phase) == PEER_FAILED; }
+// The phase, for the IO thread. Waits for the end of a probe, which is one system call.
+int peer_phase(const struct peer *peer);
 // Whether its socket has bytes that the library has not read yet. Takes none of them.
 bool peer_has_unread(const struct peer *peer);
 
@@ -153,6 +158,8 @@ void peer_upload_hold(struct peer *peer);
 // The body is whole or was discarded, and the upload holds nothing. False if the upload was failed: nothing may be
 // answered.
 VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);
+// The job is about to run or to be submitted.
+void peer_job_begin(struct peer *peer);
 // The answer, which holds `bytes` of memory, is about to be sent.
 void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns);
 // All of the answer so far was sent (rest); its next part is ready (go_on).

@@ -52,7 +52,7 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
   if (phase == PEER_IDLE && now_ns - atomic_load(&peer->since_ns) > watcher->options->idle_timeout_s * NS_PER_S)
     over = true;
   if (over) (void)shutdown(peer->fd, SHUT_RD);
-  if (atomic_load(&peer->half_closed) && phase == PEER_JOB) peer_probe(peer);
+  if (atomic_load(&peer->half_closed)) peer_probe(peer);
   // The library also leaves open a connection whose client takes a little of its answer now and then.
   if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->options->send_timeout_s * NS_PER_S &&
       shutdown(peer->fd, SHUT_RDWR) == 0 && !peer->cut)

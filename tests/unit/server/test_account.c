@@ -23,8 +23,7 @@ static int open_request(void **state) {
   service.counters = (struct counters){.samples = 0};
   atomic_store(&peer.gone, false);
   atomic_store(&peer.upload.bytes, 1600);
-  request = (struct request){.state = REQUEST_REPLY,
-                             .service = &service,
+  request = (struct request){.service = &service,
                              .peer = &peer,
                              .endpoint = ENDPOINT_VOXELIZE,
                              .id = "r1",
@@ -107,9 +106,9 @@ static void an_answer_that_was_not_taken_is_not_counted_as_sent(void **state) {
 static void the_stage_of_an_abort(void **state) {
   (void)state;
   request.job.result.answered = false;
-  request.state = REQUEST_BODY;
+  request.reply_ns = 0;
   request_account(&request, true);
-  request.state = REQUEST_REPLY;
+  request.reply_ns = clock_ns();
   request.error.kind = ERROR_DEADLINE;
   request_account(&request, true);  // the client is still connected, but the answer could not be sent
   atomic_store(&peer.gone, true);

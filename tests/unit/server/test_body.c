@@ -27,7 +27,7 @@ static int open_request(void **state) {
   lock_init(&service.watcher.lock);
   trace_begin(&trace, NULL);
   peer = (struct peer){.fd = pair[0]};
-  request = (struct request){.state = REQUEST_DISCARD, .service = &service, .peer = &peer, .body_bytes = -1};
+  request = (struct request){.service = &service, .peer = &peer, .body_bytes = -1};
   return peer_upload_begin(&peer, "r1", PROBLEM_STYLE_HTTP, &trace, true, 0) ? 0 : -1;
 }
 

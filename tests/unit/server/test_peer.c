@@ -59,7 +59,7 @@ static void a_request_is_probed_once(void **state) {
   }
 }
 
-static void only_a_job_is_probed(void **state) {
+static void only_a_whole_request_is_probed(void **state) {
   (void)state;
   peer.takes_interim = true;
   for (int phase = PEER_IDLE; phase <= PEER_FAILED; phase++) {
@@ -67,7 +67,7 @@ static void only_a_job_is_probed(void **state) {
     peer.probed = false;
     peer_probe(&peer);
     assert_int_equal(atomic_load(&peer.phase), phase);
-    assert_int_equal(written()[0] != '\0', phase == PEER_JOB);
+    assert_int_equal(written()[0] != '\0', phase == PEER_WHOLE || phase == PEER_JOB);
   }
 }
 
@@ -93,6 +93,7 @@ static void a_reply_begins_after_the_probe(void **state) {
   pthread_t watcher;
   void *ended;
   take_request(true);
+  peer_job_begin(&peer);
   assert_true(peer_move(&peer, PEER_JOB, PEER_PROBED));
   assert_int_equal(pthread_create(&watcher, NULL, end_probe, &peer), 0);
   peer_reply_begin(&peer, 100, 7);
@@ -140,6 +141,32 @@ static void a_failed_upload_does_not_go_on(void **state) {
   assert_true(peer_move(&peer, PEER_UPLOAD, PEER_FAILED));
   assert_true(peer_is_failed(&peer));
   assert_false(peer_upload_end(&peer));
+  peer_job_begin(&peer);
+  peer_reply_end(&peer, 0);
+  assert_true(peer_is_failed(&peer));
+}
+
+// Another thread may be about to move an upload without bytes back to UPLOAD.
+static void *end_preemption(void *argument) {
+  usleep(10000);
+  return peer_move(argument, PEER_PREEMPTED, PEER_UPLOAD) ? argument : NULL;
+}
+
+static void an_upload_is_held_after_the_loss_of_its_reservation(void **state) {
+  (void)state;
+  pthread_t other;
+  void *ended;
+  assert_true(peer_upload_begin(&peer, "r1", PROBLEM_STYLE_HTTP, &trace, true, 0));
+  assert_true(peer_move(&peer, PEER_UPLOAD, PEER_PREEMPTED));
+  assert_int_equal(pthread_create(&other, NULL, end_preemption, &peer), 0);
+  peer_upload_hold(&peer);
+  assert_int_equal(pthread_join(other, &ended), 0);
+  assert_non_null(ended);
+  assert_int_equal(atomic_load(&peer.phase), PEER_HELD);
+  assert_true(peer_move(&peer, PEER_HELD, PEER_PREEMPTED));
+  atomic_store(&peer.upload.bytes, 1);
+  peer_upload_hold(&peer);  // an upload with bytes stays preempted, and is refused
+  assert_int_equal(atomic_load(&peer.phase), PEER_PREEMPTED);
 }
 
 static void an_error_past_the_library_is_a_whole_answer(void **state) {
@@ -186,12 +213,13 @@ static void nothing_is_written_into_a_tls_stream(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_request_is_probed_once, open_peer, close_peer),
-      cmocka_unit_test_setup_teardown(only_a_job_is_probed, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(only_a_whole_request_is_probed, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(a_client_without_interim_answers_is_not_probed, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(a_reply_begins_after_the_probe, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(an_answer_that_rests_is_not_late, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(each_upload_has_its_own_time, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(a_failed_upload_does_not_go_on, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(an_upload_is_held_after_the_loss_of_its_reservation, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(an_error_past_the_library_is_a_whole_answer, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(an_error_of_any_length_is_a_whole_answer, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(nothing_is_written_into_a_tls_stream, open_peer, close_peer),

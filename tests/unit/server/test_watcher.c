@@ -573,7 +573,7 @@ static void an_answer_that_is_not_taken_ends(void **state) {
   begin_upload(&end);
   assert_true(peer_upload_end(end.peer));
   pass_ms(10 * SEND_S * 1000);  // send_timeout_s does not apply while the job runs
-  assert_true(peer_move(end.peer, PEER_JOB, PEER_REPLY));
+  assert_true(peer_move(end.peer, PEER_WHOLE, PEER_REPLY));
   atomic_store(&end.peer->since_ns, clock_ns());
   pass_ms(SEND_S * 1000);
   assert_string_equal(seen(&end), "");
