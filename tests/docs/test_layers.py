@@ -143,20 +143,14 @@ class Layers(unittest.TestCase):
                     with self.subTest(f"{path} includes <{foreign}>"):
                         self.assertTrue(path.startswith(HOME[foreign]))
 
-    def test_every_room_says_what_it_is_for(self):
+    def test_each_layer_has_a_table_of_its_rooms(self):
         for layer, rooms in ROOMS.items():
-            for name in rooms:
-                page = ROOT / layer / name / "README.md"
-                with self.subTest(page):
-                    lines = page.read_text(encoding="utf-8").splitlines()
-                    labels = [line.partition(":")[0] for line in lines if line.startswith("- ")]
-                    self.assertEqual(labels, ["- In and out", "- Threads", "- May include"])
-                    self.assertEqual(re.findall("`([a-z]+)/`", lines[-1]), self.below(layer, name))
-
-    def below(self, layer, name):
-        """What a room may include: itself, the rooms below it, the layers below its own."""
-        rooms = ROOMS[layer][ROOMS[layer].index(name) :]
-        return [room or layer.rpartition("/")[2] for room in rooms] + list(LAYERS[layer])
+            page = ROOT / layer / "README.md"
+            with self.subTest(page):
+                text = page.read_text(encoding="utf-8")
+                self.assertEqual(re.findall("^- (In and out|Threads): ", text, re.MULTILINE), ["In and out", "Threads"])
+                row = r"^\| \[?`([a-z]+)/`(?:\]\(\1/README\.md\))? \|(?: [^|]+ \|){3}$"
+                self.assertEqual(re.findall(row, text, re.MULTILINE), list(rooms[1:]))
 
 
 class Modules(unittest.TestCase):
