@@ -3,9 +3,7 @@
 // A client is a user, known by token or certificate, or else an address. Only the first 64 bits of an IPv6 address
 // count, since one host may own all addresses that begin with these bits.
 //
-// One rule limits every share: a client may hold at most as much as is still free. So a lone client gets up to half,
-// and two clients get a third each. A client that holds nothing may take whatever is free. Regions, streams and
-// subscriptions are never taken away; the last sixteenth of each is for clients that hold none.
+// One rule limits every share (docs/operate/overload.md#shares): a client may hold at most as much as is still free.
 //
 // All clients are allocated at the start. A client exists while it has a connection or a request, or holds anything.
 // Any thread.

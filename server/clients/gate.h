@@ -1,10 +1,7 @@
 // The gate limits how many requests of one client are in hand at the same time while other clients are served.
 //
 // The IO threads serve their connections in turn, so a client with hundreds of requests would leave little of their
-// time to other clients. At the gate, further requests of a client wait, suspended, for its earlier requests. A request
-// with a large body waits after its headers, so that TCP holds back its sender; a request with a small body waits
-// before its job is queued. A lone client does not wait. Each tick lets `each` more requests of each client in, so slow
-// requests, which cost the IO threads little, do not block the gate.
+// time to other clients. docs/operate/overload.md#gate says who waits, and for how long.
 //
 // The gate knows only the entry of a request; the entry's owner suspends and resumes the request. An entry that waits
 // belongs to the gate. Any thread.

@@ -1,16 +1,10 @@
 // Uploads: the queue slot and the memory that the server reserves for a body while it arrives.
 //
-// If slots or memory run short, another request may preempt the slowest upload, and takes over its reservation. The
-// slowest upload is the one whose whole body takes longest at its present rate. Five kinds are never preempted:
-// - an upload whose whole body takes at most 2 s,
-// - an upload at 128 KiB/s or more, if its client holds less than the other request wants,
-// - an upload with bytes that the server has not read yet: the server is slow, not the client,
-// - an upload that began in the last half second, if the other request is an upload of the same client: the rate is not
-//   known yet,
-// - an upload that its I/O thread writes to or has paused.
-// An upload that has received nothing loses only its reservation, and reserves again with its first bytes. Any other
-// preempted upload is refused. A job owns the reservation of a whole body, and nobody preempts it. While more than half
-// of the memory is in use, an upload gets memory in a few steps, as its bytes arrive.
+// If slots or memory run short, another request may preempt the slowest upload, and takes over its reservation.
+// docs/operate/overload.md#making-room says which upload that is, and which are never preempted. An upload that has
+// received nothing loses only its reservation, and reserves again with its first bytes. Any other preempted upload is
+// refused. A job owns the reservation of a whole body, and nobody preempts it. While more than half of the memory is in
+// use, an upload gets memory in a few steps, as its bytes arrive.
 //
 // The upload is a part of its connection's peer (net/peer.h), whose phase says who may access the reservation. The I/O
 // thread of the connection calls the functions upload_*. Any thread calls uploads_make_room, which preempts uploads

@@ -4,7 +4,6 @@
 #include "api/base/json_write.h"
 #include "server/jobs/held.h"
 #include "server/jobs/sweeps.h"
-#include "server/streams/snapshot.h"
 
 const struct page_header streams_headers[] = {
     {"Cache-Control", "no-store"}, {"Connection", "close"}, {"X-Accel-Buffering", "no"}, {NULL, NULL}};

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "server/base/clock.h"
-#include "server/streams/snapshot.h"
 
 // ---- gathering ------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// See snapshot.h.
-#include "server/streams/snapshot.h"
+// What clients read about their streams, as JSON; see streams.h.
+#include "server/streams/streams.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // Streams: for each, the last sweeps of one sensor, the newest first.
 //
 // A stream belongs to its client. Other clients neither use nor see it. turns.h orders the requests of a stream.
-// gather.h chooses the sweeps to join and to keep. snapshot.h writes what clients read.
+// gather.h chooses the sweeps to join and to keep.
 //
 // Each sweep owns its memory. When no stream has the sweep and no reader uses it, streams_lock_release releases the
 // memory with the function that was passed to streams_init.
@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/base/text.h"
 #include "api/params/stream.h"
 #include "kernels/tensor.h"
 #include "server/base/lock.h"
@@ -101,6 +102,21 @@ struct streams_use streams_use(struct streams *streams);
 struct sweep *sweep_new(struct streams *streams);
 // Removes a user of the sweep and of all sweeps linked after it. `first` may be NULL.
 void sweeps_release(struct streams *streams, struct sweep *first);
+
+// ---- snapshot.c: what clients read and delete -----------------------------------------------------------------------
+
+// Writes the client's stream of that name as an object, or all its streams (NULL) as an object with a list. False with
+// an error: there is no such stream.
+VX_WARN_UNUSED bool streams_write(struct streams *streams, const struct client *client, const char *name,
+                                  struct text *out, struct error *error);
+// Drops all sweeps of the client's stream. False with an error: there is no such stream.
+VX_WARN_UNUSED bool streams_delete(struct streams *streams, const struct client *client, const char *name,
+                                   struct error *error);
+// Subscribes to the client's stream of that name, or to all its streams (""). The stream need not have begun.
+VX_WARN_UNUSED bool streams_subscribe(struct streams *streams, struct client *client, const char *name,
+                                      struct subscriber *subscriber, struct error *error);
+// Sets the error that the client has no such stream. Returns false.
+bool streams_refuse_name(const char *name, struct error *error);
 
 // ---- with the lock held ---------------------------------------------------------------------------------------------
 

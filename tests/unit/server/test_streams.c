@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "server/streams/gather.h"
-#include "server/streams/snapshot.h"
 #include "tests/support/moved_clock.h"
 
 enum { CAPACITY = 100 };  // bytes of a sweep's memory, as the streams count it
