@@ -277,7 +277,11 @@ class KeptConnections(RudeCase):
         def close(talk):
             talk.socket.sendall(answer(200, {"Content-Type": "application/json", "Connection": "close"}, b"{}"))
 
-        for act in (unasked, close):
+        def unasked_behind_much(talk):
+            much = json.dumps({"state": "ready", "rest": "x" * (2 * connections.READ_AHEAD)})
+            talk.socket.sendall(status_document(much) + status_document('{"state":"of another"}'))
+
+        for act in (unasked, unasked_behind_much, close):
             server, client = self.talk(act, WHOLE, retries=0)
             client.status()
             self.assertNotIn("another", client.status()["state"])

@@ -32,6 +32,7 @@ R = TypeVar("R", bound=Result)
 HEADERS = {"request_id": "X-Request-Id", "traceparent": "traceparent"}  # arguments that are headers
 BOXES = {row.name for row in PARAMETERS if row.type in ("boxes", "rows")}
 LATEST = re.compile("[?&]latest=")
+PLAIN = re.compile(r"[A-Za-z0-9_.,~-]*")  # what stands in a query as it is
 EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # is only in Result.warnings; Stream itself warns about lost sweeps
 
 
@@ -76,7 +77,7 @@ class Calls:
     def points(self, operation: str, kind: Type[R], told: Mapping[str, Any]) -> R:
         """The result of an operation on points. `told` has the arguments of the client's method, by their names."""
         if told.get("out") is not None:
-            return self._on_gpu(operation, kind, dict(told))
+            return self._on_gpu(operation, kind, told["points"], _given(told))
         packed, given = self._packed(operation, told)
         result = self._compute(operation, kind, packed.body, given, packed.headers)
         result.uplink = packed.report
@@ -84,21 +85,21 @@ class Calls:
 
     # --- on a GPU ---
 
-    def _on_gpu(self, operation: str, kind: Type[R], told: Dict[str, Any]) -> R:
+    def _on_gpu(self, operation: str, kind: Type[R], points: Any, given: Dict[str, Any]) -> R:
         """The result in the memory of a GPU; through the host if the service cannot take that memory."""
-        wanted = cuda.device_of(told.pop("out"))
-        clouds, batch = points_on_gpu(told["points"], wanted)
+        wanted = cuda.device_of(given.pop("out"))
+        clouds, batch = points_on_gpu(points, wanted)
         device = max([-1 if wanted is None else wanted, *(cloud.device for cloud in clouds or ())])
         if self._hands_over:
             try:
-                return self._hand_over(operation, kind, told, clouds, batch, max(device, 0))
+                return self._hand_over(operation, kind, points, given, clouds, batch, max(device, 0))
             except Unavailable as reason:
                 if not reason.temporary:
                     self._hand_over_no_more(reason)
         if clouds is not None:
             arrays = self._gpu.download(clouds)
-            told["points"] = arrays if batch else arrays[0]
-        result = self.points(operation, kind, told)
+            points = arrays if batch else arrays[0]
+        result = self.points(operation, kind, {**given, "points": points})
         result.tensors = cast("Dict[str, NDArray[Any]]", self._gpu.upload(result.tensors, max(device, 0)))
         return result
 
@@ -106,16 +107,14 @@ class Calls:
         self,
         operation: str,
         kind: Type[R],
-        told: Dict[str, Any],
+        points: Any,
+        given: Dict[str, Any],
         clouds: Optional[List[CudaArray]],
         batch: bool,
         device: int,
     ) -> R:
-        if clouds is None:
-            body, given = _with_points(told)
-        else:
-            given = _given({name: value for name, value in told.items() if name != "points"})
-            body, given = [], {**given, **describe(clouds, batch, given)}
+        body, described = body_of(points, given) if clouds is None else ([], describe(clouds, batch, given))
+        given = {**given, **described}
         only_metadata = given.pop("metadata_only", False)
         request = self._request(operation, body, given, JSON if only_metadata else TENSORS, {})
         until, retries = self._transport.deadline(), _retries(request)
@@ -228,13 +227,12 @@ class Calls:
     def _request(
         self, operation: str, body: Iterable[memoryview], given: Mapping[str, Any], accept: str, headers: Dict[str, str]
     ) -> Request:
-        headers = {"Accept": accept, **headers}
+        headers = {**self._headers, "Accept": accept, **headers}
         if self._packer:  # the link is slow for answers too
             headers["Accept-Encoding"] = self._packer.encoding
-        headers.update({header: given[name] for name, header in HEADERS.items() if given.get(name) is not None})
-        texts = _texts({name: value for name, value in given.items() if name not in HEADERS})
-        target = f"/v1/{urllib.parse.quote(operation, safe='')}?{urllib.parse.urlencode(texts, safe=',')}"
-        return Request("POST", target, {**self._headers, **headers}, body)
+        headers.update([(header, given[name]) for name, header in HEADERS.items() if name in given])
+        target = f"/v1/{urllib.parse.quote(operation, safe='')}?{_query(_texts(given))}"
+        return Request("POST", target, headers, body)
 
     def _encoded(self, request: Request) -> Request:
         if not (self._encode and self._encoding and request.body is not None) or encodings.HEADER in request.headers:
@@ -331,16 +329,22 @@ def _rows_of_model(page: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
 
 
 def _given(told: Mapping[str, Any]) -> Dict[str, Any]:
-    """The arguments that are given, from the locals of a method."""
-    return {name: value for name, value in told.items() if name != "self" and value is not None}
+    """The arguments that are given beside the points, from the locals of a method."""
+    return {name: value for name, value in told.items() if value is not None and name not in ("self", "points")}
 
 
 def _texts(given: Mapping[str, Any]) -> Dict[str, str]:
     """The parameters of a query as texts."""
-    flat: Dict[str, Any] = {}
-    for name, value in given.items():
-        flat.update(steps.parameters_of(value) if name == steps.STEPS else {name: value})
-    return {name: _text(name, value) for name, value in flat.items()}
+    if steps.STEPS in given:
+        others = {name: value for name, value in given.items() if name != steps.STEPS}
+        given = {**others, **steps.parameters_of(given[steps.STEPS])}
+    return {name: _text(name, value) for name, value in given.items() if name not in HEADERS}
+
+
+def _query(texts: Mapping[str, str]) -> str:
+    if PLAIN.fullmatch("".join([*texts, *texts.values()])):  # as of most requests; urlencode takes its time
+        return "&".join([f"{name}={text}" for name, text in texts.items()])
+    return urllib.parse.urlencode(texts, safe=",")
 
 
 def _text(name: str, value: Any) -> str:
@@ -350,6 +354,6 @@ def _text(name: str, value: Any) -> str:
 
 def _with_points(told: Mapping[str, Any]) -> Tuple[List[memoryview], Dict[str, Any]]:
     """The body of the points, and the parameters: the other given arguments, and what follows from the points."""
-    given = _given({name: value for name, value in told.items() if name != "points"})
+    given = _given(told)
     body, described = body_of(told["points"], given)
     return body, {**given, **described}

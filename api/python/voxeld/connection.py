@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import io
+import itertools
 import re
 import select
 import socket
@@ -17,22 +18,23 @@ import ssl
 import time
 import urllib.parse
 from dataclasses import dataclass, field
-from email.message import Message
 from typing import Any, Dict, Iterable, Iterator, Optional, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import tensors
-from .errors import BadAnswer
+from .errors import BadAnswer, media_type
 
-READ_AHEAD = 1 << 16  # bytes of the reader's buffer; the rest of a body is received straight into place
+READ_AHEAD = 1 << 16  # bytes to receive at first; the rest of a body is received straight into place
 PIECE = 1 << 20  # bytes of a piece of an answer without a length
 LARGEST_ANSWER = 1 << 36  # bytes: the largest answer that a service can be configured to give
 UNIX = "unix:"
 LOOPBACK = ("localhost", "127.", "::1")
 # A head of an answer with a body. Others, such as folded or chunked ones, are left to http.client.
 PLAIN_HEAD = re.compile(rb"HTTP/1\.1 ([2-5]\d\d) ([ -~]*)\r\n((?:[A-Za-z0-9-]+:[ -~]*\r\n)+)\r\n")
+PLAIN_SIZE = 1 << 12  # the longest plain head
+LENGTH = "content-length"
 ODD_HEADERS = ("transfer-encoding", "connection")  # unless the connection is kept
 WITHOUT_BODY = (204, 304)
 PRINTABLE, WITHOUT_BLANKS = re.compile(r"[\x20-\x7e]*"), re.compile(r"[\x21-\x7e]+")
@@ -120,14 +122,14 @@ class Request:
                 headers["Content-Length"] = str(sum(piece.nbytes for piece in self.body))
             else:
                 headers["Transfer-Encoding"] = "chunked"
-        for name, value in headers.items():  # the message does not show the value, which may be a token
-            if not PRINTABLE.fullmatch(value):
-                raise ValueError(f"the header {name} would hold something else than printable ASCII")
+        if not PRINTABLE.fullmatch("".join(headers.values())):  # the message shows no value, which may be a token
+            odd = [name for name, value in headers.items() if not PRINTABLE.fullmatch(value)]
+            raise ValueError(f"the header {odd[0]} would hold something else than printable ASCII")
         target = endpoint.prefix + self.target
         if not WITHOUT_BLANKS.fullmatch(target):
             raise ValueError(f"{target!r} is not a path of a URL")
-        lines = [f"{self.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
-        return "\r\n".join([*lines, "", ""]).encode("ascii")
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        return f"{self.method} {target} HTTP/1.1\r\n{lines}\r\n".encode("ascii")
 
     def pieces(self, endpoint: Endpoint) -> Iterator[memoryview]:
         """All bytes to send."""
@@ -144,16 +146,24 @@ class Request:
 class Answer:
     status: int
     reason: str
-    headers: Message
+    headers: Dict[str, str]  # by their names in lower case; the first of a name
     body: NDArray[np.uint8]
+
+    def media_type(self) -> str:
+        return media_type(self.headers)
 
 
 class Connection:
     def __init__(self, endpoint: Endpoint, timeout: float, until: float) -> None:
         self._endpoint, self._timeout, self._until = endpoint, timeout, until
         self._socket = endpoint.connect(self._patience())
+        self._incoming = select.poll()
+        self._incoming.register(self._socket, select.POLLIN)
+        self._room = bytearray(READ_AHEAD)
+        self._received = memoryview(b"")  # in _room, of an answer that http.client reads
         self._reader = _Reader(_Stream(self), READ_AHEAD)
         self._peeking = False
+        self._begun = False  # the reader has the beginning of the answer
         self._ended = False  # the service sends no more bytes
 
     def exchange(self, request: Request, until: float) -> Tuple[Answer, bool]:
@@ -163,9 +173,10 @@ class Connection:
         HTTP. Then the caller must close the connection."""
         self._until = until
         sent = self._send(request)
-        answer = self._read_plain() if request.method != "HEAD" else None
-        if answer is not None:
-            return answer, sent and not self._peek()
+        if request.method != "HEAD" and not self._begun:
+            answer = self._read_plain()
+            if answer is not None:
+                return answer, sent and not self._has_more()
         response = http.client.HTTPResponse(self, method=request.method)  # type: ignore[arg-type]
         try:
             response.begin()
@@ -178,32 +189,38 @@ class Connection:
             raise BadAnswer(f"the answer is not HTTP: {type(reason).__name__}: {reason}") from reason
         finally:
             response.close()  # not the connection
-        answer = Answer(response.status, response.reason, response.headers, body)
+        headers: Dict[str, str] = {}
+        for name, value in response.headers.items():
+            headers.setdefault(name.lower(), value)
+        answer = Answer(response.status, response.reason, headers, body)
         return answer, sent and not response.will_close and not self._peek()
 
     def _read_plain(self) -> Optional[Answer]:
         """The answer. None, with nothing read, if its head is not plain or has not come in one piece."""
-        match = PLAIN_HEAD.match(self._reader.peek())
+        got = self.receive_into(self._room)
+        self._received = memoryview(self._room)[:got]
+        match = PLAIN_HEAD.match(bytes(self._received[:PLAIN_SIZE]))
         if match is None:
             return None
         status, reason, lines = match.groups()
-        headers, lengths = Message(), []
+        headers: Dict[str, str] = {}
         for line in lines.decode("ascii").split("\r\n")[:-1]:
             name, _, value = line.partition(":")
-            value = value.strip(" ")
-            lower = name.lower()
-            if lower == "content-length":
-                lengths.append(value)
-            elif lower in ODD_HEADERS and value.lower() != "keep-alive":
+            name, value = name.lower(), value.strip(" ")
+            if name == LENGTH and name in headers or name in ODD_HEADERS and value.lower() != "keep-alive":
                 return None
-            headers.set_raw(name, value)
-        if len(lengths) != 1 or not lengths[0].isdigit() or int(status) in WITHOUT_BODY:
+            headers.setdefault(name, value)
+        length = headers.get(LENGTH, "")
+        if not length.isdigit() or int(status) in WITHOUT_BODY:
             return None
-        self._reader.read(match.end())
-        body = _room(int(lengths[0]))
+        body = _room(int(length))
         room = body.data
+        begun = self._received[match.end() : match.end() + len(room)]
+        self._received = self._received[match.end() + len(begun) :]
+        room[: len(begun)] = begun
+        room = room[len(begun) :]
         while room:
-            got = self._reader.readinto(room)
+            got = self.receive_into(room)
             if not got:
                 raise ConnectionAbortedError("the connection ended before the answer did")
             room = room[got:]
@@ -211,9 +228,7 @@ class Connection:
 
     def is_stale(self) -> bool:
         """True if the service has closed the connection, or has sent bytes without a request."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(self._incoming.poll(0))
 
     def close(self) -> None:
         self._socket.close()
@@ -224,6 +239,10 @@ class Connection:
 
     def receive_into(self, room: Any) -> Optional[int]:
         """Like io.RawIOBase.readinto. While peeking, does not wait, and returns None if nothing has come."""
+        if self._received:
+            got = min(len(self._received), len(room))
+            room[:got], self._received = self._received[:got], self._received[got:]
+            return got
         if not self._peeking:
             self._socket.settimeout(self._patience())
             got = self._socket.recv_into(room)
@@ -240,12 +259,16 @@ class Connection:
     def _send(self, request: Request) -> bool:
         """False if the service answered before everything was sent: the answer says more than a broken pipe would."""
         watched = select.POLLIN | select.POLLOUT
+        self._begun = False
         try:
-            for piece in request.pieces(self._endpoint):
+            pieces = request.pieces(self._endpoint)
+            head = next(pieces)  # mostly the socket takes it at once
+            for piece in itertools.chain([head[self._send_some(head) :]], pieces):
                 while piece:
                     events = self._wait(watched)
                     if events & select.POLLIN:
                         start = self._peek()  # empty if TLS itself sent the record
+                        self._begun = bool(start)
                         if start[9:10] not in (b"", b"1"):  # as in "HTTP/1.1 413"; 1xx is not the answer
                             return False
                         if start or self._ended:
@@ -281,6 +304,10 @@ class Connection:
             return self._reader.peek()
         finally:
             self._peeking = False
+
+    def _has_more(self) -> bool:
+        """Whether bytes came after a plain answer. Those that the system has make the connection stale."""
+        return bool(self._received) or (self._endpoint.tls is not None and bool(self._peek()))
 
     def _patience(self) -> float:
         left = self._until - time.monotonic()

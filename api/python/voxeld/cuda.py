@@ -17,7 +17,7 @@ import secrets
 import sys
 import threading
 import time
-from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,30 +220,31 @@ class Memory:
 
     def _part_of(self, points: CudaArray) -> Optional[str]:
         """The part of a region in which the points are. None if their memory cannot be handed over."""
+        library = self.driver()
         try:
-            number, base, size = self.driver().allocation_of(points.address)
+            number = library.number_of(points.address)
+            with self._lock:
+                base, region = self._guests.get(number, (0, None))
+            if not base:
+                base, size = library.range_of(points.address)
+                block = self._mine.get(base)
+                region = self._guest(number, base, size, points.device) if block is None else self.region_of(block)
         except CudaError:  # memory of a pool
             return None
-        block = self._mine.get(base)
-        region = self.region_of(block) if block is not None else self._guest(number, base, size, points.device)
         return region and f"{region},{points.address - base},{points.nbytes}"
 
     def _guest(self, number: int, base: int, size: int, device: int) -> Optional[str]:
-        """The region of an allocation of others."""
-        with self._lock:
-            known = self._guests.get(number)
-        if known is None:
-            region = None
-            if self._endpoint.is_local():
-                try:
-                    region = self._register(base, size, device)
-                except CudaError:  # no handle, as of torch's expandable segments
-                    pass
-                except Unavailable as reason:
-                    if reason.temporary:
-                        return None
-            known = self._remember(number, (base, region))
-        return known[1]
+        """The region of an allocation of others that is new."""
+        region = None
+        if self._endpoint.is_local():
+            try:
+                region = self._register(base, size, device)
+            except CudaError:  # no handle, as of torch's expandable segments
+                pass
+            except Unavailable as reason:
+                if reason.temporary:
+                    return None
+        return self._remember(number, (base, region))[1]
 
     def _remember(self, number: int, guest: Tuple[int, Optional[str]]) -> Tuple[int, Optional[str]]:
         """The guest, or the one that another thread has registered meanwhile. Drops regions of allocations that are
@@ -286,15 +287,16 @@ class Memory:
             answered = self.lease(device, self._room) if with_answer else None
             named: Dict[str, str] = {}  # parts of regions, by the parameters that name them
             try:
-                with self._points(clouds, device) as part:
-                    if part is not None:
-                        named[POINTS] = part
-                    if answered is not None:
-                        named[ANSWER] = f"{self.region_of(answered.block)},0,{answered.block.size}"
-                    parts = "".join(f"&{parameter}={place}" for parameter, place in named.items())
-                    target = request.target + (parts[1:] if request.target.endswith("?") else parts)
-                    answer = ask(Request(request.method, target, request.headers, request.body))
-                    return _read(answer, answered)
+                part, gathered = self._points(clouds, device)
+                if part is not None:
+                    named[POINTS] = part
+                if answered is not None:
+                    named[ANSWER] = f"{self.region_of(answered.block)},0,{answered.block.size}"
+                parts = "".join([f"&{parameter}={place}" for parameter, place in named.items()])
+                target = request.target + (parts[1:] if request.target.endswith("?") else parts)
+                answer = ask(Request(request.method, target, request.headers, request.body))
+                del gathered  # the service has read the points
+                return _read(answer, answered)
             except Problem as problem:
                 if problem.parameter not in named or attempt == MOST_ATTEMPTS - 1:
                     raise
@@ -312,21 +314,18 @@ class Memory:
                 raise
         raise AssertionError("not reached")
 
-    @contextlib.contextmanager
-    def _points(self, clouds: Optional[List[CudaArray]], device: int) -> Iterator[Optional[str]]:
-        """The part of a region in which the points are, which stay there meanwhile. None if there are none."""
-        size = sum(cloud.nbytes for cloud in clouds or ())
+    def _points(self, clouds: Optional[List[CudaArray]], device: int) -> Tuple[Optional[str], Optional[Lease]]:
+        """The part of a region in which the points are, and the lease of a copy of them, if they had to be copied. The
+        part is None if there are no points."""
+        size = sum([cloud.nbytes for cloud in clouds or ()])
         if not clouds or size == 0:
-            yield None
-            return
+            return None, None
         self.wait_for(clouds)
         part = self._part_of(clouds[0]) if len(clouds) == 1 else None
-        gathered = None
-        if part is None:
-            gathered = self.gather(clouds, device, size)
-            part = f"{self.region_of(gathered.block)},0,{size}"
-        yield part
-        del gathered
+        if part is not None:
+            return part, None
+        gathered = self.gather(clouds, device, size)
+        return f"{self.region_of(gathered.block)},0,{size}", gathered
 
     def wait_for(self, clouds: List[CudaArray]) -> None:
         """Waits until the clouds are complete."""
@@ -389,7 +388,7 @@ def _read(answer: Answer, lease: Optional[Lease]) -> Tuple[Dict[str, CudaTensor]
         return {}, reading.document(answer)
     reading.expect(answer, reading.JSON)
     try:
-        text = answer.body.tobytes().decode()
+        text = str(answer.body.data, "utf-8")
         told, end = _decoder.raw_decode(text, text.index(BEGINNING) + len(BEGINNING))
         if not text.startswith(MIDDLE, end):
             raise ValueError("there are no metadata")
@@ -401,7 +400,7 @@ def _read(answer: Answer, lease: Optional[Lease]) -> Tuple[Dict[str, CudaTensor]
 
 def _tensor(place: Mapping[str, Any], lease: Lease) -> CudaTensor:
     block, offset = lease.block, int(place["offset"])
-    shape = tuple(int(size) for size in place["shape"])
+    shape = tuple(map(int, place["shape"]))
     tensor = CudaTensor(block.address + offset, shape, DTYPES[place["dtype"]], block.device, lease)
     if offset < 0 or min(shape, default=0) < 0 or offset + tensor.nbytes > block.size:
         raise ValueError("a tensor is not in its region")

@@ -166,9 +166,10 @@ def points_on_gpu(points: Any, wanted: Optional[int]) -> Tuple[Optional[List[Cud
     GPU `wanted`."""
     batch = isinstance(points, (list, tuple))
     clouds = points if batch else [points]
-    if not any(is_on_gpu(cloud) for cloud in clouds):
+    on_gpu = [is_on_gpu(cloud) for cloud in clouds]
+    if True not in on_gpu:
         return None, batch
-    if not all(is_on_gpu(cloud) for cloud in clouds):
+    if False in on_gpu:
         raise ValueError("some clouds of the batch are on a GPU, others are not")
     arrays = [array_of(cloud) for cloud in clouds]
     devices = {array.device for array in arrays if array.nbytes}

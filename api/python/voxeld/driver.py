@@ -6,10 +6,9 @@ any function. Numbers of GPUs are those of this process, as CUDA_VISIBLE_DEVICES
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import threading
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Dict, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +41,19 @@ def library() -> Any:
         raise CudaError(f"there is no CUDA driver: {reason}") from None
 
 
+class On:
+    """Within it, this thread's calls go to this GPU."""
+
+    def __init__(self, library: Driver, device: int) -> None:
+        self._library, self._device = library, device
+
+    def __enter__(self) -> None:
+        self._library.push(self._device)
+
+    def __exit__(self, *_: Any) -> None:
+        self._library.pop()
+
+
 class Driver:
     """Each method raises CudaError if the driver refuses."""
 
@@ -66,14 +78,14 @@ class Driver:
             self._contexts[device] = context
         return context
 
-    @contextlib.contextmanager
-    def on(self, device: int) -> Iterator[None]:
-        """Within it, this thread's calls go to this GPU."""
+    def push(self, device: int) -> None:
         self._call("cuCtxPushCurrent_v2", self._context(device))
-        try:
-            yield
-        finally:
-            self._call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def pop(self) -> None:
+        self._call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def on(self, device: int) -> On:
+        return On(self, device)
 
     # --- memory: the caller is `on` its GPU ---
 
@@ -121,13 +133,17 @@ class Driver:
         self._call("cuPointerGetAttribute", ctypes.byref(device), DEVICE_ORDINAL, ctypes.c_uint64(address))
         return device.value
 
-    def allocation_of(self, address: int) -> Tuple[int, int, int]:
-        """The number, the first address and the size of the allocation. No two allocations have the same number."""
-        number, base, size = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_size_t()
-        place = ctypes.c_uint64(address)
-        self._call("cuPointerGetAttribute", ctypes.byref(number), BUFFER_ID, place)
-        self._call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), place)
-        return number.value, base.value, size.value
+    def number_of(self, address: int) -> int:
+        """The number of the allocation. No two allocations have the same number."""
+        number = ctypes.c_uint64()
+        self._call("cuPointerGetAttribute", ctypes.byref(number), BUFFER_ID, ctypes.c_uint64(address))
+        return number.value
+
+    def range_of(self, address: int) -> Tuple[int, int]:
+        """The first address and the size of the allocation."""
+        base, size = ctypes.c_uint64(), ctypes.c_size_t()
+        self._call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(address))
+        return base.value, size.value
 
     # --- order ---
 

@@ -44,7 +44,7 @@ def fastest() -> str:
 
 def decode(answer: Answer) -> Answer:
     """The answer without its encoding. BadAnswer if it cannot be decoded."""
-    name = answer.headers.get(HEADER)
+    name = answer.headers.get(HEADER.lower())
     if name is None:
         return answer
     if name not in (GZIP, ZSTD):

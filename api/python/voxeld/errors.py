@@ -14,7 +14,6 @@ import email.utils
 import json
 import socket
 import ssl
-from email.message import Message
 from typing import Any, Dict, List, Mapping, Optional, Type
 
 TYPE_PREFIX = "urn:voxeld:problem:"
@@ -106,7 +105,8 @@ class Problem(Error):
     document: Dict[str, Any]  # the whole document; {} if there is none
 
     @staticmethod
-    def of(status: int, reason: str, headers: Message, body: bytes) -> Problem:
+    def of(status: int, reason: str, headers: Mapping[str, str], body: bytes) -> Problem:
+        """`headers`: as in Answer."""
         document = _document(headers, body)
         kind_of = _text(document, "type") or "about:blank"
         kind = kind_of[len(TYPE_PREFIX) :] if kind_of.startswith(TYPE_PREFIX) else ""
@@ -118,7 +118,7 @@ class Problem(Error):
         problem.status, problem.type, problem.kind = status, kind_of, kind
         problem.title, problem.detail, problem.document = title, detail, document
         problem.parameter = _text(document, "parameter")
-        problem.request_id = _text(document, "request_id") or headers.get("X-Request-Id")
+        problem.request_id = _text(document, "request_id") or headers.get("x-request-id")
         problem.retry_after = _retry_after(headers)
         # A 502 or 504 is temporary only with Retry-After, since then a balancer sent it. voxeld itself sends 504
         # without Retry-After: the deadline has passed.
@@ -136,6 +136,11 @@ class TooOld(Problem):
     """The points were older than `max_age_ms`. If they were a sweep of a stream, the service has kept the sweep."""
 
 
+def media_type(headers: Mapping[str, str]) -> str:
+    """The media type of an answer, without its parameters."""
+    return headers.get("content-type", "text/plain").partition(";")[0].strip().lower()
+
+
 def _may_pass(reason: Exception) -> bool:
     if isinstance(reason, ssl.SSLError):  # waiting does not make a certificate valid
         return isinstance(reason, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
@@ -144,8 +149,8 @@ def _may_pass(reason: Exception) -> bool:
     return not isinstance(reason, PermissionError)
 
 
-def _document(headers: Message, body: bytes) -> Dict[str, Any]:
-    if headers.get_content_type() not in ("application/problem+json", "application/json"):  # application/json under /v2
+def _document(headers: Mapping[str, str], body: bytes) -> Dict[str, Any]:
+    if media_type(headers) not in ("application/problem+json", "application/json"):  # application/json under /v2
         return {}
     try:
         document = json.loads(body)
@@ -159,15 +164,15 @@ def _text(document: Dict[str, Any], name: str) -> Optional[str]:
     return value if isinstance(value, str) else None
 
 
-def _retry_after(headers: Message) -> Optional[float]:
+def _retry_after(headers: Mapping[str, str]) -> Optional[float]:
     """Retry-After as seconds from now. The header is a number, or a date. A date is compared with the answer's Date,
     not with the local clock."""
-    text = (headers.get("Retry-After") or "").strip()
+    text = (headers.get("retry-after") or "").strip()
     if text.isascii() and text.isdigit():
         return float(text)
     try:
         then = email.utils.parsedate_to_datetime(text)
-        now = email.utils.parsedate_to_datetime(headers.get("Date") or email.utils.formatdate(usegmt=True))
+        now = email.utils.parsedate_to_datetime(headers.get("date") or email.utils.formatdate(usegmt=True))
         return max(0.0, (then - now).total_seconds())
     except (TypeError, ValueError, IndexError, OverflowError):
         return None

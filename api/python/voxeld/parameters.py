@@ -32,6 +32,8 @@ class Parameter(NamedTuple):
 
 def text_of(value: Any) -> str:
     """The text of a value in a query. The items of a list are separated by commas."""
+    if isinstance(value, str):
+        return value
     if hasattr(value, "tolist"):  # numpy's arrays and scalars
         value = value.tolist()
     if isinstance(value, bool):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .dlpack import is_on_gpu
 
 BYTES = ("B", "b", "c")  # formats of buffers that hold bytes of rows, not numbers
+FLOATS = {2: "float16", 4: "float32"}  # by the bytes of a number
 DESCRIBED = ("num_features", "dtype", "point_counts")  # parameters that follow from arrays
 EMPTY_BATCH = "a batch needs at least one cloud, which may be empty"
 
@@ -71,8 +72,10 @@ def describe(clouds: Sequence[Described], batch: bool, given: Parameters) -> Par
     _refuse(given, *(DESCRIBED if batch else ("num_features", "dtype")))
     if not shapes:
         raise ValueError(EMPTY_BATCH)
+    if not batch:
+        return _told(shapes[0], clouds[0].dtype)
     told = _alike([_told(shape, clouds[0].dtype) for shape in shapes] + [_told(shapes[0], one.dtype) for one in clouds])
-    return {**told, "point_counts": [shape[0] for shape in shapes]} if batch else told
+    return {**told, "point_counts": [shape[0] for shape in shapes]}
 
 
 def _buffer(points: Any) -> memoryview:
@@ -119,11 +122,11 @@ def _told(shape: Tuple[int, ...], dtype: np.dtype[Any]) -> Parameters:
     if len(shape) != 2:
         raise ValueError(f"a cloud has the shape {shape}; expected [N, C]")
     _check(dtype)
-    return {"num_features": shape[1], "dtype": dtype.name}
+    return {"num_features": shape[1], "dtype": FLOATS[dtype.itemsize]}
 
 
 def _check(dtype: np.dtype[Any]) -> None:
-    if dtype.kind != "f" or dtype.itemsize not in (2, 4):
+    if dtype.kind != "f" or dtype.itemsize not in FLOATS:
         raise TypeError(f"points are {dtype}; expected float32 or float16: points.astype(numpy.float32)")
 
 

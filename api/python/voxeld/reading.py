@@ -33,8 +33,8 @@ def length(answer: Answer) -> int:
 
 
 def expect(answer: Answer, *kinds: str) -> None:
-    if answer.headers.get_content_type() not in kinds:
-        raise BadAnswer(f"the answer is {answer.headers.get_content_type()}, not {kinds[0]}")
+    if answer.media_type() not in kinds:
+        raise BadAnswer(f"the answer is {answer.media_type()}, not {kinds[0]}")
 
 
 def plain(answer: Answer) -> str:

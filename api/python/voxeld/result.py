@@ -12,6 +12,7 @@ from .steps import StepCounts, counts_of
 from .sweeps import Joined
 from .uplink import Sent
 
+NO_WARNING = ',"warnings":[]'  # in an answer's metadata
 T = TypeVar("T")
 Own = TypeVar("Own", bound="Result")
 
@@ -61,7 +62,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
     def warnings(self) -> List[RequestWarning]:
         """Why the request may not be what the caller meant. Each warning has a kind and a detail. Empty if there is no
         warning."""
-        if isinstance(self._metadata, str) and '"warnings"' not in self._metadata:
+        if isinstance(self._metadata, str) and ('"warnings"' not in self._metadata or NO_WARNING in self._metadata):
             return []
         return warnings_of(self.metadata)
 

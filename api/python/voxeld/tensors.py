@@ -6,6 +6,7 @@ starts each tensor on a multiple of 64 bytes of the file. Nothing is copied, exc
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
@@ -34,7 +35,7 @@ DTYPES: Dict[str, np.dtype[Any]] = {
 def buffer(length: int) -> NDArray[np.uint8]:
     """An uninitialized buffer of `length` bytes that starts on a multiple of ALIGNMENT."""
     room = np.empty(length + ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % ALIGNMENT
+    start = -ctypes.addressof(ctypes.c_char.from_buffer(room.data)) % ALIGNMENT  # room.ctypes takes longer
     return room[start : start + length]
 
 
