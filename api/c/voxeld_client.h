@@ -353,17 +353,25 @@ static double voxeld__member(const json_t *object, const char *name) {
   return json_is_number(number) ? json_number_value(number) : -1;
 }
 
+// A member of the metadata. Reads metadata that are not read yet.
+static const json_t *voxeld__told(const struct voxeld_result *result, const char *name) {
+  struct voxeld_buffer *buffer = (struct voxeld_buffer *)&result->buffer;  // a result belongs to one thread at a time
+  if (!buffer->metadata && result->metadata)
+    buffer->metadata = json_loads(result->metadata, JSON_REJECT_DUPLICATES, NULL);
+  return json_object_get(buffer->metadata, name);
+}
+
 double voxeld_number(const struct voxeld_result *result, const char *group, const char *name) {
-  return voxeld__member(json_object_get(result->buffer.metadata, group), name);
+  return voxeld__member(voxeld__told(result, group), name);
 }
 
 const char *voxeld_class_name(const struct voxeld_result *result, int label) {
-  const json_t *names = json_object_get(result->buffer.metadata, "class_names");
+  const json_t *names = voxeld__told(result, "class_names");
   return label < 0 ? NULL : json_string_value(json_array_get(names, (size_t)label));
 }
 
 const char *voxeld_warning(const struct voxeld_result *result, size_t number, const char **kind) {
-  const json_t *warning = json_array_get(json_object_get(result->buffer.metadata, "warnings"), number);
+  const json_t *warning = json_array_get(voxeld__told(result, "warnings"), number);
   const char *name = json_string_value(json_object_get(warning, "kind"));
   if (!name) return NULL;
   if (kind) *kind = name;
@@ -371,7 +379,7 @@ const char *voxeld_warning(const struct voxeld_result *result, size_t number, co
 }
 
 bool voxeld_joined(const struct voxeld_result *result, size_t number, struct voxeld_sweep *sweep) {
-  const json_t *sweeps = json_object_get(json_object_get(result->buffer.metadata, "stream"), "sweeps");
+  const json_t *sweeps = json_object_get(voxeld__told(result, "stream"), "sweeps");
   const json_t *told = json_array_get(sweeps, number), *points = json_object_get(told, "points");
   sweep->stream = json_string_value(json_object_get(told, "stream"));
   sweep->time = voxeld__member(told, "time");
@@ -384,7 +392,7 @@ bool voxeld_joined(const struct voxeld_result *result, size_t number, struct vox
 }
 
 bool voxeld_begun(const struct voxeld_result *result) {
-  return json_is_true(json_object_get(json_object_get(result->buffer.metadata, "stream"), "begun"));
+  return json_is_true(json_object_get(voxeld__told(result, "stream"), "begun"));
 }
 
 // Appends `before`, then the number.
@@ -561,21 +569,26 @@ static const char *voxeld__find_in_block(const struct voxeld_cuda *cuda, struct 
   return NULL;
 }
 
-// Reads the JSON that says what is in the block. Returns NULL, or what is wrong with the JSON.
+// Reads the JSON that says what is in the block. Returns NULL, or what is wrong with the JSON. jansson takes as long for
+// the metadata as the rest of the call takes, so they are read at their first use.
 static const char *voxeld__read_in_block(const struct voxeld_cuda *cuda, struct voxeld_result *result) {
-  static const char before[] = "\"metadata\":";
+  static const char first[] = "{\"output_region\":", second[] = ",\"metadata\":";
   struct voxeld_buffer *buffer = &result->buffer;
+  json_error_t read;
   if (!voxeld__reserve(buffer, buffer->size + 1)) return "there is no memory for it";
-  char *text = (char *)buffer->bytes;
+  char *text = (char *)buffer->bytes, *end;
   text[buffer->size] = 0;
-  buffer->header = json_loadb(text, buffer->size, JSON_REJECT_DUPLICATES, NULL);
-  buffer->metadata = json_incref(json_object_get(buffer->header, "metadata"));
-  char *metadata = strstr(text, before), *end = strrchr(text, '}');
-  if (!json_is_object(buffer->metadata) || !metadata || !end || end < metadata) return "it has no metadata";
+  if (strncmp(text, first, sizeof first - 1) != 0) return "it does not say where its tensors are";
+  text += sizeof first - 1;
+  buffer->header = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &read);
+  if (!buffer->header) return "it is not JSON";
+  text += read.position;
+  end = strrchr(text, '}');
+  if (strncmp(text, second, sizeof second - 1) != 0 || text[sizeof second - 1] != '{' || !end)
+    return "it has no metadata";
   *end = 0;  // the metadata are its last member
-  result->metadata = metadata + sizeof before - 1;
-  return voxeld__find_in_block(cuda, result,
-                               json_object_get(json_object_get(buffer->header, "output_region"), "tensors"));
+  result->metadata = text + sizeof second - 1;
+  return voxeld__find_in_block(cuda, result, json_object_get(buffer->header, "tensors"));
 }
 
 // Whether the tensor can be sent.

@@ -449,7 +449,8 @@ class GpuMemory(CCase):
             with self.subTest(tensors), RudeServer(*2 * [status_document("{}")], status_document(text)) as server:
                 answered = self.calls(url_of(server), "-r", 0, "-t", 1, "-g", self.name, "-G", body=rows(5))
                 self.assertEqual(answered[0]["status"], "BAD_ANSWER", answered)
-        for text in ("", "[]", "{}", '{"metadata":7}', '{"output_region":{"tensors":{}}}'):
+        region = '{"output_region":{"tensors":{}}'
+        for text in ("", "[]", "{}", '{"metadata":7}', region + "}", region + ',"metadata":7}', region + ',"metadata":{'):
             with self.subTest(text), RudeServer(*2 * [status_document("{}")], status_document(text)) as server:
                 answered = self.calls(url_of(server), "-r", 0, "-t", 1, "-g", self.name, "-G", body=rows(5))
                 self.assertEqual(answered[0]["status"], "BAD_ANSWER", answered)
