@@ -27,10 +27,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List, Literal, Optional, Sequence, Type, TypedDict, Union, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .parameters import Flag, Ints, Numbers, Parameter
-from .points import Points
+from .points import Points, Tensor
 from .result import Result
 from .steps import Step, Steps
 from .stream import Stream
@@ -69,6 +69,9 @@ TAG = "tag: the step's name in the request and in the metadata; without it the n
 OUT = """\
 out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points may then also be
 arrays on that GPU"""
+OUT_OF_TENSORS = """\
+out: "cuda" leaves the tensors on the GPU of the arrays, else on GPU 0; "cuda:1" names the GPU; arrays may then also be
+on that GPU, from which they are copied"""
 TERMS = (
     "metadata_only: make no tensors",
     "request_id: id of the request in the service's log; without it, the service makes one",
@@ -292,14 +295,12 @@ class Endpoint(Table):
             yield "*"
         for tensor in self.inputs if not self.on_points else ():
             optional = tensor["optional"] or not self.one_head
-            yield f"{tensor['name']}: " + ("Optional[ArrayLike] = None" if optional else "ArrayLike")
+            yield f"{tensor['name']}: " + ("Optional[Tensor] = None" if optional else "Tensor")
         for number, row in enumerate(self.parameters):
             if number == 1 and self.one_head:
                 yield "*"
             yield self.keyword(row)
-        if self.on_points:
-            yield "out: Optional[str] = None"
-        yield from ("metadata_only: bool = False", *HEADERS)
+        yield from ("out: Optional[str] = None", "metadata_only: bool = False", *HEADERS)
 
     def method(self):
         lines = [*wrapped(self.doc[0].upper() + self.doc[1:] + ".", 8, before=QUOTES), "", "        Args:"]
@@ -309,7 +310,7 @@ class Endpoint(Table):
             text = f"{tensor['name']}: {shape_of(tensor)}"
             lines += wrapped(text + ("; may be left out" if tensor["optional"] else ""), 12, 4)
         lines += self.documentation(12)
-        terms = [OUT, *TERMS] if self.on_points else TERMS
+        terms = [OUT if self.on_points else OUT_OF_TENSORS, *TERMS]
         lines += [line for term in terms for line in wrapped(term, 12, 4)]
         lines += ["", "        Returns the tensors, as attributes and as a mapping:"]
         for tensor in self.tensors:

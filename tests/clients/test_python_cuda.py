@@ -57,7 +57,8 @@ class Cuda(OneDaemonCase):
             self.assertEqual((result[name].shape, result[name].dtype), (tensor.shape, tensor.dtype), name)
             self.assertEqual(values(result[name]).tobytes(), tensor.tobytes(), name)
             self.assertEqual(result[name].numpy().tobytes(), tensor.tobytes(), name)
-        self.assertEqual(result.metadata["points"], expected.metadata["points"])
+        for counted in ("points", "boxes", "voxels", "anchors"):
+            self.assertEqual(result.metadata.get(counted), expected.metadata.get(counted))
 
     def asked(self):
         """The targets of computing requests so far."""
@@ -77,6 +78,45 @@ class Cuda(OneDaemonCase):
                 result = getattr(self.client, operation)(self.on_gpu(points, offset=512), **given, out="cuda")
                 self.same(result, expected)
                 self.assertRegex(self.asked()[-1], r"&points_region=py-\S+,512,48000&output_region=py-\S+,0,\d+$")
+
+    def test_operations_on_tensors(self):
+        """Their inputs go through the host, from wherever they are. Their tensors stay."""
+        random = np.random.default_rng(8)
+        boxes = np.abs(random.normal(0, 3, (60, 7))).astype("<f4")
+        scores, labels = random.random(60).astype("<f4"), random.integers(0, 3, 60).astype("<i4")
+        coords = random.integers(0, 3, (50, 4)).astype("<i4")
+        shapes = {"cls_preds": 18, "box_preds": 42, "dir_cls_preds": 12}
+        maps = {name: random.normal(-1, 1, (5, 7, channels)).astype("<f2") for name, channels in shapes.items()}
+        for operation, given, asked in (
+            ("nms", {"boxes": boxes, "scores": scores, "labels": labels}, {"class_agnostic": False}),
+            ("scatter", {"features": scores[:50, None], "voxel_coords": coords}, {"grid_size": (5, 4, 3)}),
+            ("decode", maps, {"preset": "kitti_pointpillar"}),
+        ):
+            expected = getattr(self.plain, operation)(**given, **asked)
+            first = next(iter(given))
+            there = {name: self.on_gpu(array, device=1) for name, array in given.items()}
+            for sent, out, device in (
+                (given, "cuda", 0),
+                (given, "cuda:1", 1),
+                (there, "cuda", 1),
+                ({**given, first: there[first]}, "cuda", 1),
+            ):
+                with self.subTest(operation, out=out, there=[one for one in sent if sent[one] is not given[one]]):
+                    result = getattr(self.client, operation)(**sent, **asked, out=out)
+                    self.same(result, expected, device)
+                    self.assertRegex(self.asked()[-1], r"&output_region=py-\S+,0,\d+$")
+        with self.assertRaisesRegex(ValueError, "the arrays and the answer must be on one GPU; these are on cuda:0"):
+            self.client.nms(self.on_gpu(boxes, device=1), scores, out="cuda:0")
+        self.assertEqual(list(self.client.nms(boxes, scores, out="cuda", metadata_only=True)), [])
+
+    def test_operations_on_tensors_without_regions(self):
+        self.bridge.refusal = REFUSAL
+        random = np.random.default_rng(9)
+        boxes, scores = np.abs(random.normal(0, 3, (60, 7))).astype("<f4"), random.random(60).astype("<f4")
+        with self.assertWarnsRegex(voxeld.SharedMemoryWarning, "through the host"):
+            warnings.simplefilter("always", voxeld.SharedMemoryWarning)
+            result = self.client.nms(self.on_gpu(boxes), scores, out="cuda")
+        self.same(result, self.plain.nms(boxes, scores))
 
     def test_clouds_of_every_kind(self):
         points = points_of()

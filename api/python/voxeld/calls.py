@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from . import cuda, encodings, reading, steps, tensors
 from .connection import Answer, Endpoint, Request
-from .dlpack import CudaArray, points_on_gpu
+from .dlpack import CudaArray, arrays_on_gpu, points_on_gpu
 from .errors import BadAnswer, Error, Problem, SharedMemoryWarning, TransportError
 from .operations import PARAMETERS
 from .parameters import text_of, text_of_boxes
@@ -77,7 +77,7 @@ class Calls:
     def points(self, operation: str, kind: Type[R], told: Mapping[str, Any]) -> R:
         """The result of an operation on points. `told` has the arguments of the client's method, by their names."""
         if told.get("out") is not None:
-            return self._on_gpu(operation, kind, told["points"], _given(told))
+            return self._points_on_gpu(operation, kind, told["points"], _given(told))
         packed, given = self._packed(operation, told)
         result = self._compute(operation, kind, packed.body, given, packed.headers)
         result.uplink = packed.report
@@ -85,38 +85,49 @@ class Calls:
 
     # --- on a GPU ---
 
-    def _on_gpu(self, operation: str, kind: Type[R], points: Any, given: Dict[str, Any]) -> R:
-        """The result in the memory of a GPU; through the host if the service cannot take that memory."""
+    def _points_on_gpu(self, operation: str, kind: Type[R], points: Any, given: Dict[str, Any]) -> R:
+        """The result in the memory of a GPU."""
         wanted = cuda.device_of(given.pop("out"))
         clouds, batch = points_on_gpu(points, wanted)
-        device = max([-1 if wanted is None else wanted, *(cloud.device for cloud in clouds or ())])
+        device = max([wanted or 0, *[cloud.device for cloud in clouds or ()]])
+
+        def hand_over() -> R:
+            body, described = body_of(points, given) if clouds is None else ([], describe(clouds, batch, given))
+            return self._hand_over(operation, kind, body, {**given, **described}, {}, clouds, device)
+
+        def compute() -> R:
+            arrays = None if clouds is None else self._gpu.download(clouds)
+            told = points if arrays is None else arrays if batch else arrays[0]
+            return self.points(operation, kind, {**given, "points": told})
+
+        return self._on_gpu(hand_over, compute, device)
+
+    def _on_gpu(self, hand_over: Callable[[], R], compute: Callable[[], R], device: int) -> R:
+        """The result that the service leaves on the GPU; or, if the service cannot take its memory, a copy of one on
+        the host."""
         if self._hands_over:
             try:
-                return self._hand_over(operation, kind, points, given, clouds, batch, max(device, 0))
+                return hand_over()
             except Unavailable as reason:
                 if not reason.temporary:
                     self._hand_over_no_more(reason)
-        if clouds is not None:
-            arrays = self._gpu.download(clouds)
-            points = arrays if batch else arrays[0]
-        result = self.points(operation, kind, {**given, "points": points})
-        result.tensors = cast("Dict[str, NDArray[Any]]", self._gpu.upload(result.tensors, max(device, 0)))
+        result = compute()
+        result.tensors = cast("Dict[str, NDArray[Any]]", self._gpu.upload(result.tensors, device))
         return result
 
     def _hand_over(
         self,
         operation: str,
         kind: Type[R],
-        points: Any,
+        body: List[memoryview],
         given: Dict[str, Any],
+        headers: Dict[str, str],
         clouds: Optional[List[CudaArray]],
-        batch: bool,
         device: int,
     ) -> R:
-        body, described = body_of(points, given) if clouds is None else ([], describe(clouds, batch, given))
-        given = {**given, **described}
+        """`headers` are those of the body. `clouds`: instead of a body."""
         only_metadata = given.pop("metadata_only", False)
-        request = self._request(operation, body, given, JSON if only_metadata else TENSORS, {})
+        request = self._request(operation, body, given, JSON if only_metadata else TENSORS, headers)
         until, retries = self._transport.deadline(), _retries(request)
 
         def ask(sent: Request) -> Answer:
@@ -134,9 +145,22 @@ class Calls:
 
     def tensors(self, operation: str, kind: Type[R], inputs: Mapping[str, List[str]], told: Mapping[str, Any]) -> R:
         """The result of an operation whose body is tensors. `inputs` has the types of each tensor, by its name."""
-        given = _given(told)
-        body = tensors.pack({name: (given.pop(name), dtypes) for name, dtypes in inputs.items() if name in given})
-        return self._compute(operation, kind, body, given, {"Content-Type": TENSORS})
+        given, headers = _given(told), {"Content-Type": TENSORS}
+        out = given.pop("out", None)
+        arrays = {name: given.pop(name) for name in inputs if name in given}
+        if out is None:
+            body = tensors.pack({name: (array, inputs[name]) for name, array in arrays.items()})
+            return self._compute(operation, kind, body, given, headers)
+        wanted = cuda.device_of(out)
+        there = arrays_on_gpu(arrays, wanted)
+        device = max([wanted or 0, *[array.device for array in there.values()]])
+        arrays.update(zip(there, self._gpu.download(list(there.values()))))
+        body = tensors.pack({name: (array, inputs[name]) for name, array in arrays.items()})
+        return self._on_gpu(
+            lambda: self._hand_over(operation, kind, body, dict(given), headers, None, device),
+            lambda: self._compute(operation, kind, body, given, headers),
+            device,
+        )
 
     def file_bytes(self, operation: str, media_type: str, told: Mapping[str, Any]) -> NDArray[np.uint8]:
         """The answer as the bytes of a file. `told` has `parameters` beside the points."""

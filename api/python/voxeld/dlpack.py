@@ -172,16 +172,24 @@ def points_on_gpu(points: Any, wanted: Optional[int]) -> Tuple[Optional[List[Cud
     if False in on_gpu:
         raise ValueError("some clouds of the batch are on a GPU, others are not")
     arrays = [array_of(cloud) for cloud in clouds]
+    _require_one(arrays, wanted, "points")
+    return arrays, batch
+
+
+def arrays_on_gpu(given: Dict[str, Any], wanted: Optional[int]) -> Dict[str, CudaArray]:
+    """Those of the arrays that are on a GPU, by their names. ValueError if they are not all on the GPU `wanted`."""
+    arrays = {name: array_of(array) for name, array in given.items() if is_on_gpu(array)}
+    _require_one(list(arrays.values()), wanted, "arrays")
+    return arrays
+
+
+def _require_one(arrays: List[CudaArray], wanted: Optional[int], what: str) -> None:
     devices = {array.device for array in arrays if array.nbytes}
     if wanted is not None:
         devices.add(wanted)
     if len(devices) > 1:
-        raise ValueError(f"the points and the answer must be on one GPU; these are on {_names(devices)}")
-    return arrays, batch
-
-
-def _names(devices: Any) -> str:
-    return " and ".join(f"cuda:{device}" for device in sorted(devices))
+        names = " and ".join(f"cuda:{device}" for device in sorted(devices))
+        raise ValueError(f"the {what} and the answer must be on one GPU; these are on {names}")
 
 
 def _is_torch(array: Any) -> bool:
@@ -214,7 +222,7 @@ def _of_dlpack(array: Any) -> CudaArray:
     tensor = _Managed.from_address(_pointer(capsule, NAME)).tensor
     kinds = {kind: letter for letter, kind in KINDS.items()}
     if tensor.dtype.kind not in kinds or tensor.dtype.lanes != 1:
-        raise TypeError(f"points are of a type that DLPack numbers {tensor.dtype.kind}; expected float32 or float16")
+        raise TypeError(f"the array is of a type that DLPack numbers {tensor.dtype.kind}; expected floats or integers")
     dtype = np.dtype(f"{kinds[tensor.dtype.kind]}{tensor.dtype.bits // 8}")
     shape = tuple(tensor.shape[axis] for axis in range(tensor.axes))
     if tensor.strides:
@@ -235,4 +243,4 @@ def _strides(shape: Tuple[int, ...], step: int) -> Tuple[int, ...]:
 
 
 def _not_contiguous() -> ValueError:
-    return ValueError("points on a GPU must be contiguous: points.contiguous()")
+    return ValueError("arrays on a GPU must be contiguous: array.contiguous()")

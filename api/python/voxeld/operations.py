@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List, Literal, Optional, Sequence, Type, TypedDict, Union, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .parameters import Flag, Ints, Numbers, Parameter
-from .points import Points
+from .points import Points, Tensor
 from .result import Result
 from .steps import Step, Steps
 from .stream import Stream
@@ -3440,9 +3440,9 @@ class Operations:
 
     def nms(
         self,
-        boxes: ArrayLike,
-        scores: ArrayLike,
-        labels: Optional[ArrayLike] = None,
+        boxes: Tensor,
+        scores: Tensor,
+        labels: Optional[Tensor] = None,
         preset: Optional[str] = None,
         *,
         box_counts: Optional[Ints] = None,
@@ -3454,6 +3454,7 @@ class Operations:
         metadata: Optional[Literal["full", "stable"]] = None,
         latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
+        out: Optional[str] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -3481,6 +3482,8 @@ class Operations:
                 '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
+            out: "cuda" leaves the tensors on the GPU of the arrays, else on GPU 0; "cuda:1" names the GPU; arrays
+                may then also be on that GPU, from which they are copied
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -3497,16 +3500,16 @@ class Operations:
     def decode(
         self,
         *,
-        cls_preds: Optional[ArrayLike] = None,
-        box_preds: Optional[ArrayLike] = None,
-        dir_cls_preds: Optional[ArrayLike] = None,
-        heatmap: Optional[ArrayLike] = None,
-        center: Optional[ArrayLike] = None,
-        height: Optional[ArrayLike] = None,
-        dim: Optional[ArrayLike] = None,
-        rot: Optional[ArrayLike] = None,
-        vel: Optional[ArrayLike] = None,
-        iou: Optional[ArrayLike] = None,
+        cls_preds: Optional[Tensor] = None,
+        box_preds: Optional[Tensor] = None,
+        dir_cls_preds: Optional[Tensor] = None,
+        heatmap: Optional[Tensor] = None,
+        center: Optional[Tensor] = None,
+        height: Optional[Tensor] = None,
+        dim: Optional[Tensor] = None,
+        rot: Optional[Tensor] = None,
+        vel: Optional[Tensor] = None,
+        iou: Optional[Tensor] = None,
         preset: Optional[str] = None,
         head: Optional[Literal["anchor", "center"]] = None,
         point_cloud_range: Optional[Numbers] = None,
@@ -3544,6 +3547,7 @@ class Operations:
         nms: Optional[Literal["rotated", "circle"]] = None,
         post_center_range: Optional[Numbers] = None,
         min_radius: Optional[Numbers] = None,
+        out: Optional[str] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -3625,6 +3629,8 @@ class Operations:
                 x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
             min_radius: metres; with nms=circle: a box suppresses worse boxes with centres at most this far from its
                 own centre; allowed: a number of 0 or more, or one for each of task_classes
+            out: "cuda" leaves the tensors on the GPU of the arrays, else on GPU 0; "cuda:1" names the GPU; arrays
+                may then also be on that GPU, from which they are copied
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -3646,8 +3652,8 @@ class Operations:
 
     def scatter(
         self,
-        features: ArrayLike,
-        voxel_coords: ArrayLike,
+        features: Tensor,
+        voxel_coords: Tensor,
         preset: Optional[str] = None,
         *,
         grid_size: Optional[Ints] = None,
@@ -3656,6 +3662,7 @@ class Operations:
         metadata: Optional[Literal["full", "stable"]] = None,
         latest: Optional[str] = None,
         timeout_ms: Optional[int] = None,
+        out: Optional[str] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -3676,6 +3683,8 @@ class Operations:
                 '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
+            out: "cuda" leaves the tensors on the GPU of the arrays, else on GPU 0; "cuda:1" names the GPU; arrays
+                may then also be on that GPU, from which they are copied
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Protocol, Sequence, Tuple, Union
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .dlpack import is_on_gpu
 
@@ -39,6 +39,7 @@ class Described(Protocol):
 
 Array = Union["NDArray[Any]", SupportsArray, SupportsDLPack, SupportsCuda]
 Points = Union[Array, Sequence[Array], bytes, bytearray, memoryview]
+Tensor = Union[ArrayLike, SupportsCuda]
 Parameters = Dict[str, Any]
 
 
