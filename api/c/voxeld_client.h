@@ -569,8 +569,8 @@ static const char *voxeld__find_in_block(const struct voxeld_cuda *cuda, struct 
   return NULL;
 }
 
-// Reads the JSON that says what is in the block. Returns NULL, or what is wrong with the JSON. jansson takes as long for
-// the metadata as the rest of the call takes, so they are read at their first use.
+// Reads the JSON that says what is in the block. Returns NULL, or what is wrong with the JSON. jansson takes as long
+// for the metadata as the rest of the call takes, so they are read at their first use.
 static const char *voxeld__read_in_block(const struct voxeld_cuda *cuda, struct voxeld_result *result) {
   static const char first[] = "{\"output_region\":", second[] = ",\"metadata\":";
   struct voxeld_buffer *buffer = &result->buffer;

@@ -450,7 +450,8 @@ class GpuMemory(CCase):
                 answered = self.calls(url_of(server), "-r", 0, "-t", 1, "-g", self.name, "-G", body=rows(5))
                 self.assertEqual(answered[0]["status"], "BAD_ANSWER", answered)
         region = '{"output_region":{"tensors":{}}'
-        for text in ("", "[]", "{}", '{"metadata":7}', region + "}", region + ',"metadata":7}', region + ',"metadata":{'):
+        broken = ("", "[]", "{}", '{"metadata":7}', region + "}", region + ',"metadata":7}', region + ',"metadata":{')
+        for text in broken:
             with self.subTest(text), RudeServer(*2 * [status_document("{}")], status_document(text)) as server:
                 answered = self.calls(url_of(server), "-r", 0, "-t", 1, "-g", self.name, "-G", body=rows(5))
                 self.assertEqual(answered[0]["status"], "BAD_ANSWER", answered)
