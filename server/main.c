@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/base/log.h"
 #include "server/clients/tokens.h"
 #include "server/config/options.h"

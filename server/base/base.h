@@ -1,10 +1,12 @@
-// The small modules of this room: the phase of the daemon, messages to its supervisor, and what the operating system
-// grants the process and says of it. Any thread.
+// The small modules of this room: the clocks, the phase of the daemon, messages to its supervisor, and what the
+// operating system grants the process and says of it. Any thread.
 #ifndef VOXELD_BASE_H
 #define VOXELD_BASE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "kernels/clock.h"
 
 enum { ADDRESS_SIZE = 64 };  // bytes of a client's address as text (an IP address or unix:UID), with its NUL
 
@@ -18,6 +20,13 @@ enum phase {
 
 // The detail of the problem for requests that have not ended when the drain ends.
 #define DRAIN_IS_OVER "the server is stopping and its time to drain is over"
+
+// Nanoseconds since 1970. clock_ns is monotonic.
+static inline int64_t clock_wall_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
 
 // ---- notify.c: messages to the supervisor, such as systemd, by the protocol of sd_notify(3) -------------------------
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 // The bounds range from a short stage on a GPU to a sampling that takes the default max_timeout_ms.
 const double histogram_bounds[HISTOGRAM_BUCKETS] = {0.00002, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,

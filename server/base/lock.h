@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <stdbool.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 #if defined(__clang__)
 #define LOCK_ATTRIBUTE(name) __attribute__((name))

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "api/base/json_write.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 enum { RING_BYTES = 1 << 20, PATIENCE_MS = 100 };
 static const int64_t flush_ns = NS_PER_S;  // how long log_stop waits for the reader of stderr

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 // ---- random ids -----------------------------------------------------------------------------------------------------
 

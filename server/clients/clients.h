@@ -17,7 +17,7 @@
 
 #include "api/base/problem.h"
 #include "kernels/kernels.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/base/lock.h"
 
 struct job;

@@ -1,7 +1,7 @@
 // Draining; see daemon.h.
 #include "server/daemon/daemon.h"
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/base/log.h"
 #include "server/daemon/signals.h"
 #include "server/net/connections.h"

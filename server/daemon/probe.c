@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "api/base/text.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/net/listener.h"
 
 enum { TIMEOUT_S = 1 };  // for each step: connect, send, receive

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "server/base/base.h"
-#include "server/base/clock.h"
 #include "server/base/lock.h"
 #include "server/base/log.h"
 #include "server/daemon/signals.h"

@@ -6,7 +6,6 @@
 #include <sys/resource.h>
 
 #include "server/base/base.h"
-#include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/net/connections.h"
 #include "server/pages/pages.h"

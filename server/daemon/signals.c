@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 static const struct timespec moment = {.tv_nsec = 2 * NS_PER_MS};
 static const int64_t patience_ns = NS_PER_S;  // for a thread that may hang, after SIGTERM or SIGINT

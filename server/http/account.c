@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/base/log.h"
 
 // The stage at which the client left. If the client resets its connection while its job waits or runs, the job ends

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/wire/formats.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/jobs/body_open.h"
 #include "server/net/connections.h"
 

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/jobs/held.h"
 #include "server/jobs/run.h"
 #include "server/net/connections.h"

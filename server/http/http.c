@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/base/log.h"
 #include "server/net/connections.h"
 

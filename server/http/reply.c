@@ -8,7 +8,6 @@
 
 #include "api/wire/infer_answer.h"
 #include "server/base/base.h"
-#include "server/base/clock.h"
 #include "server/http/library.h"
 
 static void release_output(void *cls) { buffer_release(cls); }

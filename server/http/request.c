@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/net/listener.h"
 
 int request_status(const struct request *request) {

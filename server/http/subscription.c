@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 enum { SEND_BUFFER = 32 * 1024 };  // bytes that the kernel keeps for a client, plus as many for itself
 

@@ -14,7 +14,7 @@
 #include "api/wire/times.h"
 #include "api/wire/widen.h"
 #include "api/wire/wire.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/jobs/held.h"
 #include "server/jobs/shared.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "kernels/backends.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/base/log.h"
 #include "server/config/options.h"
 

@@ -1,7 +1,7 @@
 // See helpers.h.
 #include "server/jobs/helpers.h"
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 enum { MOST_HELPERS = 64 };  // of one job
 #define AWAKE_NS INT64_C(50000)

@@ -6,7 +6,6 @@
 
 #include "kernels/ops.h"
 #include "server/base/base.h"
-#include "server/base/clock.h"
 
 void job_init(struct job *job, struct job_services *services) {
   memset(job, 0, offsetof(struct job, work));

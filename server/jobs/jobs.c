@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "server/base/base.h"
-#include "server/base/clock.h"
 #include "server/jobs/held.h"
 #include "server/jobs/run.h"
 #include "server/jobs/sweeps.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 enum { MOST_POINTS = (1 << 18) - 1 };  // their scratch usually fits VX_SCRATCH_KEPT
 static const int64_t longest_on_cpu_ns = 100 * NS_PER_MS;

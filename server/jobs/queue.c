@@ -1,7 +1,7 @@
 // See queue.h.
 #include "server/jobs/queue.h"
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/base/lock.h"
 #include "server/jobs/held.h"
 

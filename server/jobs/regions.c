@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 struct region {
   struct region *next;

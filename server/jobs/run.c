@@ -2,7 +2,7 @@
 #include "server/jobs/run.h"
 
 #include "api/wire/infer_answer.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/base/log.h"
 #include "server/jobs/body_open.h"
 #include "server/jobs/held.h"

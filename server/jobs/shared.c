@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/jobs/held.h"
 
 // The parameters by which a request names regions; an inference request has one for all.

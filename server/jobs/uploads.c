@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 // An upload whose whole body takes less is not preempted. The promised time is 2 s; the rest allows for errors in the
 // rate.

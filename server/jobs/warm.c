@@ -3,7 +3,6 @@
 
 #include "kernels/decoder.h"
 #include "server/base/base.h"
-#include "server/base/clock.h"
 #include "server/base/log.h"
 
 // One network, warmed on one worker after the other.

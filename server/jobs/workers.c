@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kernels/backends.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/base/log.h"
 #include "server/jobs/sweeps.h"
 

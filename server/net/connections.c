@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/base/log.h"
 
 enum { MOST_LOOKS = 4 };                               // how many idle connections to try, for one new connection

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 bool peer_has_unread(const struct peer *peer) {
   char next;

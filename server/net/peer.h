@@ -18,7 +18,7 @@
 
 #include "api/base/problem.h"
 #include "kernels/kernels.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/base/trace.h"
 #include "server/clients/clients.h"
 #include "server/net/listener.h"

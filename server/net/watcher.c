@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 enum { EVENTS = 64 };
 static const int64_t grace_ns = 5 * NS_PER_S;    // from an upload's beginning until the minimum rate holds

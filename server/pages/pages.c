@@ -7,7 +7,6 @@
 #include "api/resources.h"
 #include "kernels/backends.h"
 #include "server/base/base.h"
-#include "server/base/clock.h"
 #include "server/base/log.h"
 
 #ifdef __clang__

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 static const int64_t pause_ns = 15 * NS_PER_S;  // without an event, before a beat
 static const int64_t doubt_ns = 1 * NS_PER_S;   // the same, if the client has finished sending and may have left

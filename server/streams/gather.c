@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 // ---- gathering ------------------------------------------------------------------------------------------------------
 

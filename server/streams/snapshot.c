@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 bool streams_refuse_name(const char *name, struct error *error) {
   return error_refuse(error, ERROR_NOT_FOUND, NULL,

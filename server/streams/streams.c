@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 void streams_init(struct streams *streams, const struct options *options, struct clients *clients,
                   void (*release)(struct buffer *memory)) {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 enum place { PLACE_UNIX, PLACE_TCP, PLACE_PAGES, PLACE_TLS };  // where a daemon listens
 

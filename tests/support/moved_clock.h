@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 
 static atomic_llong moved_clock_ns = 1000 * NS_PER_S;
 

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "server/base/base.h"
-#include "server/base/clock.h"
 #include "server/jobs/held.h"
 #include "server/jobs/jobs.h"
 #include "tests/measure/bench/timing.h"

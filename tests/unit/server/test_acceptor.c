@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/net/acceptor.h"
 
 enum { MOST = 64 };

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "tests/support/logged.h"
 
 static struct devices devices;

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/clients/gate.h"
 
 enum { EACH = 2, REQUESTS = 8 };

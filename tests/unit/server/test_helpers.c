@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "kernels/backends.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/jobs/held.h"
 #include "tests/support/job_room.h"
 

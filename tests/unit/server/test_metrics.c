@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/pages/pages.h"
 #include "tests/support/rooms.h"
 

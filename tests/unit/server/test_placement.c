@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/jobs/job.h"
 #include "server/jobs/queue.h"
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "api/base/json_write.h"
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/jobs/regions.h"
 
 enum { SIZE = 4096 };

@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "server/base/clock.h"
+#include "server/base/base.h"
 #include "server/jobs/held.h"
 #include "tests/support/job_room.h"
 
