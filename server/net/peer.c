@@ -158,13 +158,15 @@ void peer_write_failure(struct peer *peer, enum error_kind kind, const char *det
     (void)send(peer->fd, message, out.length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+// In phase PROBED the IO thread waits, so the members of the request stay.
 void peer_probe(struct peer *peer) {
   static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
   int phase = atomic_load(&peer->phase);
-  if (peer->tls || peer->probed || !peer->takes_interim || (phase != PEER_WHOLE && phase != PEER_JOB)) return;
-  if (!peer_move(peer, phase, PEER_PROBED)) return;
-  (void)send(peer->fd, interim, sizeof interim - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-  peer->probed = true;
+  if ((phase != PEER_WHOLE && phase != PEER_JOB) || !peer_move(peer, phase, PEER_PROBED)) return;
+  if (!peer->tls && !peer->probed && peer->takes_interim) {
+    (void)send(peer->fd, interim, sizeof interim - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    peer->probed = true;
+  }
   (void)peer_move(peer, PEER_PROBED, phase);
 }
 

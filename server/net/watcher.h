@@ -1,10 +1,4 @@
-// The watcher: one thread that sees what the HTTP library does not see.
-//
-// libmicrohttpd in epoll mode
-//   - never notices a client that closes in mid-upload: the end of file arrives with the last data, without an edge of
-//     its own,
-//   - has only an inactivity timeout, so a byte a second keeps a request alive,
-//   - closes a connection so abruptly after an early answer that a client still sending loses the answer.
+// The watcher: one thread that sees what the HTTP library does not see (docs/contribute/libmicrohttpd.md#traps).
 //
 // The watcher has an epoll set of its own over all connections. It
 //   - shuts the reading side of a half-closed connection while the library expects more from it: that makes a new edge,
