@@ -37,17 +37,6 @@ static inline void lock_release(struct lock *lock) RELEASES(*lock) LOCK_UNCHECKE
   pthread_mutex_unlock(&lock->mutex);
 }
 
-// Acquires a lock that is usually held for less than a microsecond. Spins before it sleeps, since sleeping and waking
-// takes a hundred times as long.
-static inline void lock_acquire_awake(struct lock *lock) ACQUIRES(*lock) LOCK_UNCHECKED {
-  enum { TRIES = 100 };
-  for (int i = 0; i < TRIES; i++) {
-    if (pthread_mutex_trylock(&lock->mutex) == 0) return;
-    clock_pause();
-  }
-  pthread_mutex_lock(&lock->mutex);
-}
-
 // Releases the lock, sleeps until the condition is signalled, and acquires the lock again.
 static inline void lock_wait(struct lock *lock, pthread_cond_t *condition) HOLDS(*lock) {
   pthread_cond_wait(condition, &lock->mutex);

@@ -99,11 +99,10 @@ void clients_release(struct clients *clients, struct client *client) {
 
 // ---- shares ---------------------------------------------------------------------------------------------------------
 
-// Adds `amount`, which may be negative.
-static void hold(struct clients *clients, struct client *client, enum share share, int64_t amount)
-    HOLDS(clients->lock) {
+void share_hold(struct clients *clients, struct client *client, enum share share, int64_t amount) {
   client->held[share] += amount;
   clients->held[share] += amount;
+  if (amount < 0) end_if_unused(clients, client);
 }
 
 // Whether a lone request may exceed the share's limit: yes for the shares that are parts of SHARE_BYTES, since the
@@ -121,8 +120,8 @@ static int64_t few(const struct clients *clients, enum share share) {
   return share_is_memory(share) ? clients->limits[share] / 64 : 1;
 }
 
-static enum grant judge(const struct clients *clients, const struct client *client, enum share share, int64_t amount,
-                        int64_t mine) HOLDS(clients->lock) {
+enum grant share_judge(const struct clients *clients, const struct client *client, enum share share, int64_t amount,
+                       int64_t mine) {
   int64_t limit = clients->limits[share], taken = clients->held[share];
   int64_t left = limit - taken - amount, then = client->held[share] + amount;
   bool only_client = taken == client->held[share], only_request = taken <= mine;
@@ -132,36 +131,11 @@ static enum grant judge(const struct clients *clients, const struct client *clie
   return (left >= 0 && !scarce) || (only_request && is_part(share)) ? GRANTED : OVER_SERVER_LIMIT;
 }
 
-enum grant share_acquire_bytes(struct clients *clients, struct client *client, enum share *share, int64_t bytes,
-                               int64_t mine, bool take) {
-  enum share also = *share;
-  lock_acquire(&clients->lock);
-  enum grant grant = judge(clients, client, SHARE_BYTES, bytes, mine);
-  if (grant != GRANTED)
-    *share = SHARE_BYTES;
-  else if (also != SHARE_BYTES)
-    grant = judge(clients, client, also, bytes, mine);
-  if (grant == GRANTED && take) {
-    hold(clients, client, SHARE_BYTES, bytes);
-    if (also != SHARE_BYTES) hold(clients, client, also, bytes);
-  }
-  lock_release(&clients->lock);
-  return grant;
-}
-
-void share_release_bytes(struct clients *clients, struct client *client, enum share share, int64_t bytes) {
-  lock_acquire(&clients->lock);
-  hold(clients, client, SHARE_BYTES, -bytes);
-  if (share != SHARE_BYTES) hold(clients, client, share, -bytes);
-  end_if_unused(clients, client);
-  lock_release(&clients->lock);
-}
-
 enum grant share_acquire(struct clients *clients, struct client *client, enum share share, int64_t amount,
                          int64_t mine) {
   lock_acquire(&clients->lock);
-  enum grant grant = judge(clients, client, share, amount, mine);
-  if (grant == GRANTED) hold(clients, client, share, amount);
+  enum grant grant = share_judge(clients, client, share, amount, mine);
+  if (grant == GRANTED) share_hold(clients, client, share, amount);
   lock_release(&clients->lock);
   return grant;
 }
@@ -169,15 +143,14 @@ enum grant share_acquire(struct clients *clients, struct client *client, enum sh
 enum grant share_acquire_for_many(struct clients *clients, struct client *client, enum share share, int64_t amount) {
   lock_acquire(&clients->lock);
   bool granted = clients->limits[share] - clients->held[share] - amount >= clients->limits[share] / 8;
-  if (granted) hold(clients, client, share, amount);
+  if (granted) share_hold(clients, client, share, amount);
   lock_release(&clients->lock);
   return granted ? GRANTED : OVER_SERVER_LIMIT;
 }
 
 void share_release(struct clients *clients, struct client *client, enum share share, int64_t amount) {
   lock_acquire(&clients->lock);
-  hold(clients, client, share, -amount);
-  end_if_unused(clients, client);
+  share_hold(clients, client, share, -amount);
   lock_release(&clients->lock);
 }
 

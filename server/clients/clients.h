@@ -104,15 +104,16 @@ const char *client_user(const struct client *client);
 // same request holds of the share: a request is not refused for what it holds itself.
 VX_WARN_UNUSED enum grant share_acquire(struct clients *clients, struct client *client, enum share share,
                                         int64_t amount, int64_t mine);
-// Acquires bytes of SHARE_BYTES and, if `*share` is another share, as many of that share: both or neither.
-// share_release_bytes gives them back. Without `take`, acquires nothing. If one is short, `*share` becomes that share.
-VX_WARN_UNUSED enum grant share_acquire_bytes(struct clients *clients, struct client *client, enum share *share,
-                                              int64_t bytes, int64_t mine, bool take);
-void share_release_bytes(struct clients *clients, struct client *client, enum share share, int64_t bytes);
 // Like share_acquire, for a trusted proxy, which stands for many clients: together proxies may take all but an eighth.
 VX_WARN_UNUSED enum grant share_acquire_for_many(struct clients *clients, struct client *client, enum share share,
                                                  int64_t amount);
 void share_release(struct clients *clients, struct client *client, enum share share, int64_t amount);
+
+// For several shares in one hold of the lock. share_judge: whether the rule allows it. share_hold adds `amount`. If
+// that is negative, the client may not exist any more.
+VX_WARN_UNUSED enum grant share_judge(const struct clients *clients, const struct client *client, enum share share,
+                                      int64_t amount, int64_t mine) HOLDS(clients->lock);
+void share_hold(struct clients *clients, struct client *client, enum share share, int64_t amount) HOLDS(clients->lock);
 
 int64_t client_held(struct clients *clients, const struct client *client, enum share share);
 

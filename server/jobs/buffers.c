@@ -5,7 +5,6 @@
 
 void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients) {
   *buffers = (struct buffers){.devices = devices, .budget = budget, .clients = clients};
-  lock_init(&buffers->lock);
 }
 
 static void release(struct buffer *list) {
@@ -19,12 +18,11 @@ static void release(struct buffer *list) {
 
 void buffers_end(struct buffers *buffers) {
   for (int tier = 0; tier < BUFFER_TIERS; tier++) release(buffers->free[tier]);
-  lock_end(&buffers->lock);
 }
 
 // Moves free buffers out of the pool, largest first, until `size` more bytes fit the budget. The caller frees the list
 // after it has released the lock.
-static struct buffer *evict(struct buffers *buffers, size_t size) HOLDS(buffers->lock) {
+static struct buffer *evict(struct buffers *buffers, size_t size) HOLDS(buffers->clients->lock) {
   struct buffer *evicted = NULL;
   for (int tier = BUFFER_TIERS - 1; tier >= 0; tier--) {
     while (buffers->free[tier] && buffers->budget - buffers->allocated < size) {
@@ -49,106 +47,112 @@ static struct buffer *allocate(struct buffers *buffers, int tier) {
   return NULL;
 }
 
-bool budget_acquire(struct buffers *buffers, size_t bytes) {
-  struct buffer *evicted = NULL;
-  lock_acquire(&buffers->lock);
-  bool fits = bytes <= buffers->budget - buffers->in_use;  // if not, evicting does not help
-  if (fits) {
-    evicted = evict(buffers, bytes);
-    buffers->allocated += bytes;
-    buffers->in_use += bytes;
-  }
-  lock_release(&buffers->lock);
-  release(evicted);
-  return fits;
+// Counts `bytes` more in use, if the budget has room. `*evicted`: free buffers that had to leave the pool.
+static bool spend(struct buffers *buffers, size_t bytes, struct buffer **evicted) HOLDS(buffers->clients->lock) {
+  if (bytes > buffers->budget - buffers->in_use) return false;  // evicting would not help
+  *evicted = evict(buffers, bytes);
+  buffers->allocated += bytes;
+  buffers->in_use += bytes;
+  return true;
 }
 
-void budget_release(struct buffers *buffers, size_t bytes) {
-  buffers->in_use -= bytes;
-  buffers->allocated -= bytes;
-}
-
-static struct buffer *reuse(struct buffers *buffers, int tier) {
-  lock_acquire(&buffers->lock);
+// A free buffer of the pool, in use from now on; NULL: there is none.
+static struct buffer *reuse(struct buffers *buffers, int tier) HOLDS(buffers->clients->lock) {
   struct buffer *buffer = buffers->free[tier];
-  if (buffer) {
-    buffers->free[tier] = buffer->next;
-    buffers->in_use += buffer->capacity;
-  }
-  lock_release(&buffers->lock);
+  if (!buffer) return NULL;
+  buffers->free[tier] = buffer->next;
+  buffers->in_use += buffer->capacity;
   return buffer;
-}
-
-static void release_to_tier(struct buffers *buffers, struct buffer *buffer) {
-  lock_acquire(&buffers->lock);
-  buffer->next = buffers->free[buffer->tier];
-  buffers->free[buffer->tier] = buffer;
-  buffers->in_use -= buffer->capacity;
-  lock_release(&buffers->lock);
 }
 
 // Whether the CPU's device allocated the buffer while no GPU worked, and a GPU works again.
 static bool is_outdated(const struct buffers *buffers, const struct buffer *buffer) {
-  const struct device *cpu = &buffers->devices->cpu;
-  return buffer->device == cpu && devices_main(buffers->devices) != cpu;
-}
-
-// A free buffer of the pool or, if there is none, a new one. NULL: the budget is spent, or the system has no memory.
-static struct buffer *obtain(struct buffers *buffers, int tier, bool *spent) {
-  struct buffer *buffer = reuse(buffers, tier);
-  if (buffer) return buffer;
-  *spent = !budget_acquire(buffers, buffer_tier_size(tier));
-  if (*spent) return NULL;
-  buffer = allocate(buffers, tier);
-  if (!buffer) budget_release(buffers, buffer_tier_size(tier));
-  return buffer;
+  return buffer->device == &buffers->devices->cpu && atomic_load(&buffers->devices->working) > 0;
 }
 
 // ---- the clients' shares --------------------------------------------------------------------------------------------
 
+// Whether the client's shares allow the bytes. If not, sets the share and the grant of the shortage.
+static bool allows(const struct buffers *buffers, const struct client *client, enum share share, int64_t bytes,
+                   int64_t mine, struct shortage *shortage) HOLDS(buffers->clients->lock) {
+  shortage->share = SHARE_BYTES;
+  shortage->grant = share_judge(buffers->clients, client, SHARE_BYTES, bytes, mine);
+  if (shortage->grant != GRANTED || share == SHARE_BYTES) return shortage->grant == GRANTED;
+  shortage->share = share;
+  shortage->grant = share_judge(buffers->clients, client, share, bytes, mine);
+  return shortage->grant == GRANTED;
+}
+
+// Adds the bytes, which may be negative, to what the client holds.
+static void count(struct buffers *buffers, struct client *client, enum share share, int64_t bytes)
+    HOLDS(buffers->clients->lock) {
+  share_hold(buffers->clients, client, SHARE_BYTES, bytes);
+  if (share != SHARE_BYTES) share_hold(buffers->clients, client, share, bytes);
+}
+
+// Returns bytes of the budget, and of the shares of the client (NULL: no client's).
+static void release_bytes(struct buffers *buffers, struct client *client, enum share share, int64_t bytes) {
+  lock_acquire(&buffers->clients->lock);
+  buffers->in_use -= (size_t)bytes;
+  buffers->allocated -= (size_t)bytes;
+  if (client) count(buffers, client, share, -bytes);
+  lock_release(&buffers->clients->lock);
+}
+
 struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size,
                               size_t mine, struct shortage *shortage) {
   int tier = buffer_tier_of(size);
+  struct buffer *buffer = NULL, *evicted = NULL;
   *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, (int64_t)size};
   if (tier == BUFFER_TIERS) return NULL;
   int64_t capacity = (int64_t)buffer_tier_size(tier);
-  shortage->share = share;
-  shortage->grant = share_acquire_bytes(buffers->clients, client, &shortage->share, capacity, (int64_t)mine, true);
-  if (shortage->grant != GRANTED) return NULL;
-  bool spent = false;
-  struct buffer *buffer = obtain(buffers, tier, &spent);
-  if (buffer) {
-    buffer->client = client;
-    buffer->share = share;
-  } else {
-    share_release_bytes(buffers->clients, client, share, capacity);
-    *shortage = (struct shortage){OVER_SERVER_LIMIT, spent ? SHARE_BYTES : SHARES, (int64_t)size};
+  lock_acquire(&buffers->clients->lock);
+  bool allowed = allows(buffers, client, share, capacity, (int64_t)mine, shortage);
+  if (allowed) buffer = reuse(buffers, tier);
+  bool fits = buffer || (allowed && spend(buffers, (size_t)capacity, &evicted));
+  if (fits) count(buffers, client, share, capacity);
+  lock_release(&buffers->clients->lock);
+  if (allowed && !fits) *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARE_BYTES, (int64_t)size};
+  if (!fits) return NULL;
+  if (!buffer) {
+    release(evicted);
+    buffer = allocate(buffers, tier);
   }
+  if (!buffer) {
+    release_bytes(buffers, client, share, capacity);
+    *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, (int64_t)size};
+    return NULL;
+  }
+  buffer->client = client;
+  buffer->share = share;
   return buffer;
 }
 
-bool budget_acquire_for(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
-                        struct shortage *shortage) {
-  *shortage = (struct shortage){share_acquire(buffers->clients, client, SHARE_BYTES, (int64_t)bytes, (int64_t)mine),
-                                SHARE_BYTES, (int64_t)bytes};
-  if (shortage->grant != GRANTED) return false;
-  if (budget_acquire(buffers, bytes)) return true;
-  share_release(buffers->clients, client, SHARE_BYTES, (int64_t)bytes);
-  shortage->grant = OVER_SERVER_LIMIT;
-  return false;
+bool budget_acquire(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
+                    struct shortage *shortage) {
+  struct buffer *evicted = NULL;
+  *shortage = (struct shortage){GRANTED, SHARE_BYTES, (int64_t)bytes};
+  lock_acquire(&buffers->clients->lock);
+  bool fits = (!client || allows(buffers, client, SHARE_BYTES, (int64_t)bytes, (int64_t)mine, shortage)) &&
+              spend(buffers, bytes, &evicted);
+  if (fits && client) count(buffers, client, SHARE_BYTES, (int64_t)bytes);
+  lock_release(&buffers->clients->lock);
+  release(evicted);
+  if (!fits && shortage->grant == GRANTED) shortage->grant = OVER_SERVER_LIMIT;
+  return fits;
 }
 
-void budget_release_for(struct buffers *buffers, struct client *client, size_t bytes) {
-  budget_release(buffers, bytes);
-  share_release(buffers->clients, client, SHARE_BYTES, (int64_t)bytes);  // last, as in buffer_release
+void budget_release(struct buffers *buffers, struct client *client, size_t bytes) {
+  release_bytes(buffers, client, SHARE_BYTES, (int64_t)bytes);
 }
 
 bool buffer_may_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
                         struct shortage *shortage) {
-  int64_t capacity = (int64_t)buffer_capacity(size);
-  *shortage = (struct shortage){.share = share, .amount = (int64_t)size};
-  shortage->grant = share_acquire_bytes(buffers->clients, client, &shortage->share, capacity, (int64_t)mine, false);
-  return shortage->grant == GRANTED;
+  *shortage = (struct shortage){.amount = (int64_t)size};
+  lock_acquire(&buffers->clients->lock);
+  bool may = allows(buffers, client, share, (int64_t)buffer_capacity(size), (int64_t)mine, shortage);
+  lock_release(&buffers->clients->lock);
+  return may;
 }
 
 bool buffer_move(struct buffer *buffer, enum share share, struct shortage *shortage) {
@@ -161,22 +165,24 @@ bool buffer_move(struct buffer *buffer, enum share share, struct shortage *short
   return true;
 }
 
-void buffer_release(struct buffer *buffer) {
-  struct buffers *buffers = buffer->pool;
-  struct client *client = buffer->client;
-  enum share share = buffer->share;
-  int64_t capacity = (int64_t)buffer->capacity;
-  if (is_outdated(buffers, buffer)) {
-    buffer->next = NULL;
-    release(buffer);
-    budget_release(buffers, (size_t)capacity);
-  } else {
-    release_to_tier(buffers, buffer);
-  }
-  // Last: a thread that gets the share must find the memory free.
-  share_release_bytes(buffers->clients, client, share, capacity);
+// Frees a buffer that does not return to the pool.
+static void drop(struct buffer *buffer) {
+  const struct buffer was = *buffer;
+  buffer->next = NULL;
+  release(buffer);
+  release_bytes(was.pool, was.client, was.share, (int64_t)was.capacity);
 }
 
-struct buffers_use buffers_use(const struct buffers *buffers) {
-  return (struct buffers_use){buffers->budget, buffers->allocated, buffers->in_use};
+void buffer_release(struct buffer *buffer) {
+  struct buffers *buffers = buffer->pool;
+  if (is_outdated(buffers, buffer)) {
+    drop(buffer);
+    return;
+  }
+  lock_acquire(&buffers->clients->lock);
+  count(buffers, buffer->client, buffer->share, -(int64_t)buffer->capacity);
+  buffers->in_use -= buffer->capacity;
+  buffer->next = buffers->free[buffer->tier];
+  buffers->free[buffer->tier] = buffer;
+  lock_release(&buffers->clients->lock);
 }

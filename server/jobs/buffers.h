@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
-#include "server/base/lock.h"
 #include "server/clients/clients.h"
 #include "server/config/buffer_size.h"
 #include "server/jobs/devices.h"
@@ -38,13 +37,12 @@ struct shortage {
 };
 
 struct buffers {
-  struct lock lock;
   const struct devices *devices;
-  struct clients *clients;
+  struct clients *clients;  // their lock protects the members below too: memory and its share are taken together
   struct buffer *free[BUFFER_TIERS];
   size_t budget;
-  atomic_size_t allocated;  // bytes in use or free, never above the budget; only grows with the lock held
-  atomic_size_t in_use;     // bytes; only grows with the lock held
+  atomic_size_t allocated;  // bytes in use or free, never above the budget; changes with that lock held
+  atomic_size_t in_use;     // bytes; changes with that lock held
 };
 
 void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients);
@@ -62,18 +60,11 @@ VX_WARN_UNUSED bool buffer_move(struct buffer *buffer, enum share share, struct 
 // Returns the buffer to its pool, and its bytes to the client's shares.
 void buffer_release(struct buffer *buffer);
 
-// Memory outside the pool that counts towards its budget: the scratch of running jobs. This memory counts towards no
-// client's share, because the queue limits the running jobs of a client. False: the budget has no room.
-VX_WARN_UNUSED bool budget_acquire(struct buffers *buffers, size_t bytes);
-void budget_release(struct buffers *buffers, size_t bytes);
-// The same, but counted towards the client's SHARE_BYTES. `mine` and `*shortage` are as in buffer_acquire.
-VX_WARN_UNUSED bool budget_acquire_for(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
-                                       struct shortage *shortage);
-void budget_release_for(struct buffers *buffers, struct client *client, size_t bytes);
-
-struct buffers_use {
-  size_t budget, allocated, in_use;
-};
-struct buffers_use buffers_use(const struct buffers *buffers);
+// Memory outside the pool that counts towards its budget, and towards the client's SHARE_BYTES. Scratch of running jobs
+// counts towards no client's share (NULL), because the queue limits the running jobs of a client. `mine` and
+// `*shortage` are as in buffer_acquire. False: no room.
+VX_WARN_UNUSED bool budget_acquire(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
+                                   struct shortage *shortage);
+void budget_release(struct buffers *buffers, struct client *client, size_t bytes);
 
 #endif

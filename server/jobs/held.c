@@ -63,8 +63,8 @@ static bool try_scratch(struct job *job, size_t bytes, struct shortage *shortage
   struct buffers *buffers = job->services->buffers;
   size_t left = buffers->budget - bytes_held(job) - job->held.scratch_bytes;
   if (bytes > left) return refuse_size(job, bytes, left, "the job's working memory needs", shortage);
-  *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARE_BYTES, (int64_t)bytes};
-  if (!budget_acquire(buffers, bytes)) return shortage_refuse(shortage, "working memory", &job->result.error);
+  if (!budget_acquire(buffers, NULL, bytes, 0, shortage))
+    return shortage_refuse(shortage, "working memory", &job->result.error);
   job->held.scratch_bytes += bytes;
   return true;
 }
@@ -73,7 +73,7 @@ static bool try_scratch(struct job *job, size_t bytes, struct shortage *shortage
 static bool try_decoder_bytes(struct job *job, struct shortage *shortage) {
   size_t bytes = decoder_bytes(job->held.decoder), mine = job->held.decoder_bytes;
   if (bytes <= mine) return true;
-  if (!budget_acquire_for(job->services->buffers, job->client, bytes - mine, bytes_held(job), shortage)) return false;
+  if (!budget_acquire(job->services->buffers, job->client, bytes - mine, bytes_held(job), shortage)) return false;
   job->held.decoder_bytes = bytes;
   return true;
 }
@@ -166,12 +166,12 @@ void job_release_decoder(struct job *job) {
     decoder_close(held->decoder);
   else if (held->decoder)
     coders_release_decoder(job->services->coders, held->decoder);
-  if (held->decoder_bytes) budget_release_for(job->services->buffers, job->client, held->decoder_bytes);
+  if (held->decoder_bytes) budget_release(job->services->buffers, job->client, held->decoder_bytes);
   held->decoder = NULL;
   held->decoder_bytes = 0;
 }
 
 void job_release_scratch(struct job *job) {
-  if (job->held.scratch_bytes) budget_release(job->services->buffers, job->held.scratch_bytes);
+  if (job->held.scratch_bytes) budget_release(job->services->buffers, NULL, job->held.scratch_bytes);
   job->held.scratch_bytes = 0;
 }

@@ -3,165 +3,123 @@
 
 #include "server/base/base.h"
 
-enum { MOST_HELPERS = 64 };  // of one job
+enum { CLOSED = -1 };  // in place of the number of a slot's helpers
 #define AWAKE_NS INT64_C(50000)
-
-// The tasks of one job, from their start until all are done.
-struct shared_tasks {
-  struct shared_tasks *next;
-  const struct vx_worker *own;
-  const struct vx_tasks *tasks;
-  int32_t begun;       // tasks that were taken at least once
-  atomic_int helpers;  // at work
-  int32_t given_up;
-  int32_t again[MOST_HELPERS];  // [given_up]: tasks that must run again; each helper may add one
-  pthread_cond_t changed;       // a helper has left
-};
 
 void helpers_init(struct helpers *helpers, const struct devices *devices, struct queue queues[VX_LANE_USES],
                   const atomic_llong running[VX_LANE_USES], int64_t most) {
   *helpers = (struct helpers){.devices = devices, .queues = queues, .running = running, .most = most};
+  for (int i = 0; i < MOST_SHARED; i++) {
+    atomic_init(&helpers->shared[i].helpers, CLOSED);
+    (void)sem_init(&helpers->shared[i].changed, 0, 0);  // cannot fail: the first count is small
+  }
   lock_init(&helpers->lock);
 }
 
-void helpers_end(struct helpers *helpers) { lock_end(&helpers->lock); }
-
-struct helpers_use helpers_use(struct helpers *helpers) {
-  lock_acquire_awake(&helpers->lock);
-  struct helpers_use use = helpers->use;
-  lock_release(&helpers->lock);
-  return use;
+void helpers_end(struct helpers *helpers) {
+  for (int i = 0; i < MOST_SHARED; i++) (void)sem_destroy(&helpers->shared[i].changed);
+  lock_end(&helpers->lock);
 }
 
-// ---- spinning -------------------------------------------------------------------------------------------------------
-
-// A counter that may change, or a queue (NULL: none) that may get a job.
-struct await {
-  const atomic_int *counter;
-  int before;
-  const struct queue *queue;
-};
-
-static bool has_changed(const void *ctx) {
-  const struct await *await = ctx;
-  return atomic_load(await->counter) != await->before || (await->queue && atomic_load(&await->queue->depth) > 0);
+static int64_t running(const struct helpers *helpers) {
+  int64_t jobs = 0;
+  for (int use = 0; use < VX_LANE_USES; use++) jobs += atomic_load(&helpers->running[use]);
+  return jobs;
 }
 
-// Spins without the lock. Returns whether the counter has changed.
-static bool await_change(struct helpers *helpers, const atomic_int *counter, const struct queue *queue)
-    HOLDS(helpers->lock) {
-  struct await await = {counter, atomic_load(counter), queue};
-  lock_release(&helpers->lock);
-  awake_until(clock_ns() + AWAKE_NS, has_changed, &await);
-  lock_acquire_awake(&helpers->lock);
-  return atomic_load(counter) != await.before;
+// How many more jobs and helpers may run. Negative: there are too many.
+static int64_t room(const struct helpers *helpers) {
+  return helpers->most - running(helpers) - atomic_load(&helpers->at_work);
 }
 
-// Waits for published tasks.
-static bool await_tasks(struct helpers *helpers, const struct queue *queue) HOLDS(helpers->lock) {
-  helpers->awake++;
-  bool published = await_change(helpers, &helpers->publications, queue);
-  helpers->awake--;
-  return published;
-}
-
-// ---- tasks and helpers ----------------------------------------------------------------------------------------------
-
-// How many more jobs and helpers may run.
-static int64_t room(const struct helpers *helpers) HOLDS(helpers->lock) {
-  int64_t at_work = helpers->use.at_work;
-  for (int use = 0; use < VX_LANE_USES; use++) at_work += atomic_load(&helpers->running[use]);
-  return helpers->most - at_work;
-}
-
+// Takes a task that nobody has taken. False: there is none.
 static bool take(struct shared_tasks *shared, int32_t *task) {
-  if (shared->given_up > 0)
-    *task = shared->again[--shared->given_up];
-  else if (shared->begun < shared->tasks->count)
-    *task = shared->begun++;
-  else
-    return false;
-  return true;
-}
-
-// Takes a task for a helper, from the oldest job that has one. NULL: there is none.
-static struct shared_tasks *take_to_help(struct helpers *helpers, int32_t *task) HOLDS(helpers->lock) {
-  struct shared_tasks *shared = helpers->first;
-  while (shared && (shared->helpers + shared->given_up == MOST_HELPERS || !take(shared, task))) shared = shared->next;
-  return shared;
-}
-
-// Takes a task for the job's worker. False: all tasks are done. While helpers run the last tasks, which they may give
-// up, it waits.
-static bool take_as_owner(struct helpers *helpers, struct shared_tasks *shared, int32_t *task) HOLDS(helpers->lock) {
-  bool taken;
-  for (bool changes = true; !(taken = take(shared, task)) && shared->helpers > 0;)
-    if (changes)
-      changes = await_change(helpers, &shared->helpers, NULL);
-    else
-      lock_wait(&helpers->lock, &shared->changed);
-  return taken;
-}
-
-static void publish(struct helpers *helpers, struct shared_tasks *shared) HOLDS(helpers->lock) {
-  struct shared_tasks **last = &helpers->first;
-  while (*last) last = &(*last)->next;
-  *last = shared;
-  atomic_fetch_add(&helpers->shared, 1);
-  atomic_fetch_add(&helpers->publications, 1);
-}
-
-// Stops further helpers, and waits for those at work.
-static void withdraw(struct helpers *helpers, struct shared_tasks *shared) HOLDS(helpers->lock) {
-  struct shared_tasks **link = &helpers->first;
-  while (*link && *link != shared) link = &(*link)->next;
-  if (*link) {
-    *link = shared->next;
-    atomic_fetch_sub(&helpers->shared, 1);
-  }
-  while (shared->helpers > 0) lock_wait(&helpers->lock, &shared->changed);
+  if (atomic_load(&shared->begun) >= shared->tasks->count) return false;
+  *task = atomic_fetch_add(&shared->begun, 1);
+  return *task < shared->tasks->count;
 }
 
 // ---- the job's worker -----------------------------------------------------------------------------------------------
 
 // Workers to wake for the tasks: the job's worker runs one task itself, and spinning helpers need no wake-up.
-static int64_t wanted(const struct helpers *helpers, int64_t tasks) HOLDS(helpers->lock) {
+static int64_t wanted(const struct helpers *helpers, int64_t tasks) {
   int64_t more = room(helpers);
-  return (tasks - 1 < more ? tasks - 1 : more) - helpers->awake;
+  return (tasks - 1 < more ? tasks - 1 : more) - atomic_load(&helpers->awake);
 }
 
-// Wakes workers of quick jobs last, because quick jobs should wait least.
-static void call(struct helpers *helpers, int64_t wanted) {
-  for (int use = VX_LANE_USES - 1; use >= 0 && wanted > 0; use--) wanted -= queue_call(&helpers->queues[use], wanted);
+// Opens the slot, and calls helpers. Wakes workers of quick jobs last, because quick jobs should wait least.
+static void publish(struct helpers *helpers, struct shared_tasks *shared) {
+  while (sem_trywait(&shared->changed) == 0)
+    ;  // what helpers of an earlier job have left
+  atomic_store(&shared->helpers, 0);
+  atomic_fetch_add(&helpers->open, 1);
+  atomic_fetch_add(&helpers->publications, 1);
+  int64_t more = wanted(helpers, shared->tasks->count);
+  for (int use = VX_LANE_USES - 1; use >= 0 && more > 0; use--) more -= queue_call(&helpers->queues[use], more);
 }
 
-int32_t helpers_idle(struct helpers *helpers) {
-  if (atomic_load(&helpers->devices->working)) return 0;
-  lock_acquire_awake(&helpers->lock);
-  int64_t more = room(helpers);
-  lock_release(&helpers->lock);
+// A free slot, or `alone` if no worker may help.
+static struct shared_tasks *find_slot(struct helpers *helpers, struct shared_tasks *alone) {
+  if (atomic_load(&helpers->devices->working) > 0) return alone;
+  for (int i = 0; i < MOST_SHARED; i++)
+    if (!atomic_exchange(&helpers->shared[i].taken, true)) return &helpers->shared[i];
+  return alone;
+}
+
+// Whether the worker need not wait: a helper has given up a task, or no helper is left.
+static bool has_changed(const void *ctx) {
+  const struct shared_tasks *shared = ctx;
+  return atomic_load(&shared->helpers) <= 0 || atomic_load(&shared->given_up) > shared->repeated;
+}
+
+static void await_change(struct shared_tasks *shared) {
+  awake_until(clock_ns() + AWAKE_NS, has_changed, shared);
+  while (!has_changed(shared)) (void)sem_wait(&shared->changed);
+}
+
+// Takes a task for the job's worker. False: all tasks are done. While helpers run the last tasks, which they may give
+// up, it waits.
+static bool take_as_owner(struct shared_tasks *shared, int32_t *task) {
+  if (take(shared, task)) return true;
+  await_change(shared);
+  if (atomic_load(&shared->given_up) == shared->repeated) return false;
+  *task = shared->again[shared->repeated++];
+  return true;
+}
+
+// Closes the slot once no helper is in it. No further task begins.
+static void withdraw(struct helpers *helpers, struct shared_tasks *shared) {
+  int none = 0;
+  atomic_store(&shared->begun, shared->tasks->count);
+  for (; !atomic_compare_exchange_strong(&shared->helpers, &none, CLOSED); none = 0) {
+    shared->repeated = atomic_load(&shared->given_up);
+    await_change(shared);
+  }
+  atomic_fetch_sub(&helpers->open, 1);
+  atomic_store(&shared->taken, false);
+}
+
+int32_t helpers_idle(const struct helpers *helpers) {
+  int64_t more = atomic_load(&helpers->devices->working) ? 0 : room(helpers);
   return more > 0 ? (int32_t)more : 0;
 }
 
 enum vx_status helpers_parallel_for(struct helpers *helpers, const struct vx_worker *own, const struct vx_tasks *tasks,
                                     struct error *error) {
-  struct shared_tasks shared = {.own = own, .tasks = tasks, .changed = PTHREAD_COND_INITIALIZER};
-  bool published = atomic_load(&helpers->devices->working) == 0;
+  struct shared_tasks alone = {.helpers = CLOSED}, *shared = find_slot(helpers, &alone);
   enum vx_status status = VX_OK;
   int32_t task;
-  lock_acquire_awake(&helpers->lock);
-  int64_t more = published ? wanted(helpers, tasks->count) : 0;
-  if (published) publish(helpers, &shared);
-  for (; status == VX_OK && take_as_owner(helpers, &shared, &task); more = 0) {
-    lock_release(&helpers->lock);
-    call(helpers, more);
+  shared->own = own;
+  shared->tasks = tasks;
+  shared->repeated = 0;
+  atomic_store(&shared->given_up, 0);
+  atomic_store(&shared->begun, 0);
+  if (shared != &alone) publish(helpers, shared);
+  while (status == VX_OK && take_as_owner(shared, &task)) {
     status = tasks->run(tasks->ctx, own, task, error);
-    lock_acquire_awake(&helpers->lock);
-    helpers->use.tasks += status == VX_OK;
+    if (status == VX_OK) atomic_fetch_add(&helpers->tasks, 1);
   }
-  withdraw(helpers, &shared);
-  lock_release(&helpers->lock);
-  pthread_cond_destroy(&shared.changed);
+  if (shared != &alone) withdraw(helpers, shared);
   return status;
 }
 
@@ -179,7 +137,7 @@ static bool has_other_work(void *ctx) {
 }
 
 // Drops the error: the job's worker runs the task again and reports its own error.
-static bool help_with(const struct shared_tasks *shared, int32_t task, struct vx_lane *lane, struct queue *queue) {
+static bool run_task(const struct shared_tasks *shared, int32_t task, struct vx_lane *lane, struct queue *queue) {
   struct helper helper = {shared->own, queue};
   struct error error;
   struct vx_stop stop = {has_other_work, &helper, 0, false};
@@ -187,33 +145,71 @@ static bool help_with(const struct shared_tasks *shared, int32_t task, struct vx
   return shared->tasks->run(shared->tasks->ctx, &worker, task, &error) == VX_OK;
 }
 
-// Runs one task without the lock. False: no task is left, a job waits, or the helper gave up its task.
-static bool help_once(struct helpers *helpers, struct vx_lane *lane, struct queue *queue) HOLDS(helpers->lock) {
-  int32_t task;
-  struct shared_tasks *shared =
-      atomic_load(&queue->depth) == 0 && room(helpers) > 0 ? take_to_help(helpers, &task) : NULL;
-  if (!shared) return false;
-  atomic_fetch_add(&shared->helpers, 1);
-  helpers->use.at_work++;
+// Counts one more, if there are 0 or more and fewer than `most`.
+static bool count_in(atomic_int *count, int64_t most) {
+  for (int before = atomic_load(count); before >= 0 && before < most;)
+    if (atomic_compare_exchange_weak(count, &before, before + 1)) return true;
+  return false;
+}
+
+// Whether there is room for the tasks that the helpers in the slot may give up.
+static bool has_room_to_repeat(const struct shared_tasks *shared) {
+  return atomic_load(&shared->helpers) + atomic_load(&shared->given_up) <= MOST_HELPERS;
+}
+
+// The job may end, and another have the slot, before the worker is woken. That worker then looks once in vain.
+static void release_slot(struct shared_tasks *shared) {
+  atomic_fetch_sub(&shared->helpers, 1);
+  (void)sem_post(&shared->changed);
+}
+
+static void repeat_later(struct helpers *helpers, struct shared_tasks *shared, int32_t task) {
+  lock_acquire(&helpers->lock);
+  shared->again[atomic_load(&shared->given_up)] = task;
+  atomic_fetch_add(&shared->given_up, 1);
   lock_release(&helpers->lock);
-  bool done = help_with(shared, task, lane, queue);
-  lock_acquire_awake(&helpers->lock);
-  helpers->use.at_work--;
-  helpers->use.tasks += done;
-  helpers->use.helped += done;
-  helpers->use.given_up += !done;
-  if (!done) shared->again[shared->given_up++] = task;
-  if (atomic_fetch_sub(&shared->helpers, 1) == 1 || !done) pthread_cond_signal(&shared->changed);
-  return done;
+  atomic_fetch_add(&helpers->given_up, 1);
+}
+
+// Helps one job until no task is left, a job waits, or the helper gives up its task. False: it did no task, or gave up.
+static bool help(struct helpers *helpers, struct shared_tasks *shared, struct vx_lane *lane, struct queue *queue) {
+  int32_t task;
+  bool helped = false, done = true;
+  if (!count_in(&shared->helpers, MOST_HELPERS)) return false;
+  bool at_work = has_room_to_repeat(shared) && count_in(&helpers->at_work, helpers->most - running(helpers));
+  while (at_work && done && atomic_load(&queue->depth) == 0 && room(helpers) >= 0 && take(shared, &task)) {
+    done = run_task(shared, task, lane, queue);
+    atomic_fetch_add(&helpers->tasks, done);
+    atomic_fetch_add(&helpers->helped, done);
+    helped = done;
+  }
+  if (!done) repeat_later(helpers, shared, task);
+  atomic_fetch_sub(&helpers->at_work, at_work);
+  release_slot(shared);
+  return helped;
+}
+
+// Tasks that are published after `before`, or a job.
+struct await {
+  struct helpers *helpers;
+  const struct queue *queue;
+  int before;
+};
+
+static bool has_come(const void *ctx) {
+  const struct await *await = ctx;
+  return atomic_load(&await->helpers->publications) != await->before || atomic_load(&await->queue->depth) > 0;
 }
 
 void helpers_help(struct helpers *helpers, struct vx_lane *lane, struct queue *queue) {
-  if (atomic_load(&helpers->shared) == 0) return;  // fast path: no lock
-  lock_acquire_awake(&helpers->lock);
-  bool helped;
-  do {
-    for (helped = false; help_once(helpers, lane, queue); helped = true)
-      ;
-  } while (helped && await_tasks(helpers, queue));
-  lock_release(&helpers->lock);
+  struct await await = {helpers, queue, 0};
+  for (bool helped = true; helped && atomic_load(&helpers->open) > 0;) {
+    helped = false;
+    await.before = atomic_load(&helpers->publications);
+    for (int i = 0; i < MOST_SHARED; i++) helped |= help(helpers, &helpers->shared[i], lane, queue);
+    if (!helped) return;
+    atomic_fetch_add(&helpers->awake, 1);
+    awake_until(clock_ns() + AWAKE_NS, has_come, &await);
+    atomic_fetch_sub(&helpers->awake, 1);  // then looks once more: a worker that still counted it has opened its slot
+  }
 }

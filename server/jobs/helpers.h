@@ -11,11 +11,13 @@
 // Waking a thread takes about as long as a task, and a job may publish tasks several times in a row. So helpers, and a
 // job's worker that waits for its last tasks, spin for 50 us before they sleep.
 //
-// Any worker. The tasks are on the stack of the job's worker. The lock is held to take or return a task, never during
-// the task.
+// Any worker. A job has a slot for its tasks. Its worker and the helpers take tasks by counting them, without a lock.
+// The slot counts the helpers in it. The job's worker closes the slot by changing that count from 0 to CLOSED. So no
+// helper is in a closed slot, and none gets in.
 #ifndef VOXELD_HELPERS_H
 #define VOXELD_HELPERS_H
 
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -24,25 +26,34 @@
 #include "server/jobs/devices.h"
 #include "server/jobs/queue.h"
 
-struct shared_tasks;
+// MOST_HELPERS: of one job at a time, with the tasks that they gave up. MOST_SHARED: jobs with helpers.
+enum { MOST_HELPERS = 64, MOST_SHARED = 32 };
 
-struct helpers_use {
-  int64_t at_work;  // helpers, now
-  // Tasks since the start: all that completed, all that helpers completed, and all that helpers gave up.
-  uint64_t tasks, helped, given_up;
+// A slot: the tasks of one job, from their start until all are done. A job beyond MOST_SHARED has no helpers.
+struct shared_tasks {
+  atomic_bool taken;                      // by a job
+  atomic_int helpers;                     // in the slot, or CLOSED
+  atomic_int begun;                       // tasks that were taken at least once; may exceed their number
+  atomic_int given_up;                    // tasks in `again`; grows with the lock held
+  int32_t again[MOST_HELPERS], repeated;  // given-up tasks; how many of them the job's worker has taken
+  sem_t changed;                          // a helper has left
+  const struct vx_worker *own;
+  const struct vx_tasks *tasks;
 };
 
 struct helpers {
-  struct lock lock;
-  struct shared_tasks *first;  // published tasks, by job, the oldest job first
-  struct helpers_use use;
-  int64_t awake;            // helpers that spin
-  atomic_int shared;        // jobs with published tasks
+  struct shared_tasks shared[MOST_SHARED];
+  // Tasks since the start: all that completed, all that helpers completed, and all that helpers gave up.
+  atomic_ullong tasks, helped, given_up;
+  atomic_int at_work;       // helpers in slots
+  atomic_int awake;         // helpers that spin
+  atomic_int open;          // slots
   atomic_int publications;  // since the start; may wrap
   const struct devices *devices;
   struct queue *queues;         // [VX_LANE_USES]: where workers sleep
   const atomic_llong *running;  // [VX_LANE_USES]: jobs
   int64_t most;                 // jobs and helpers that may run at once
+  struct lock lock;             // for a helper that gives up a task
 };
 
 void helpers_init(struct helpers *helpers, const struct devices *devices, struct queue queues[VX_LANE_USES],
@@ -57,8 +68,6 @@ VX_WARN_UNUSED enum vx_status helpers_parallel_for(struct helpers *helpers, cons
 void helpers_help(struct helpers *helpers, struct vx_lane *lane, struct queue *queue);
 
 // How many workers could help with a job's tasks now.
-int32_t helpers_idle(struct helpers *helpers);
-
-struct helpers_use helpers_use(struct helpers *helpers);
+int32_t helpers_idle(const struct helpers *helpers);
 
 #endif

@@ -67,16 +67,14 @@ static bool on_supersede(void *owner, const struct job *job) {
 }
 
 // The job may end as soon as it is in the queue.
-static bool push(struct jobs *jobs, struct job *job) {
-  struct job_choice choice = choice_of(job, job->queued_ns);
-  bool pushed = queue_push(&jobs->queues[job_lane_use(job)], job);
-  if (pushed) (void)supersede(jobs, &choice);
-  return pushed;
-}
-
 static void on_requeue(void *owner, struct job *job) {
+  struct jobs *jobs = owner;
+  struct job_choice choice = choice_of(job, job->queued_ns);
   job->next = NULL;
-  if (!push(owner, job)) refuse(job, ERROR_DRAINING, DRAIN_IS_OVER);
+  if (queue_push(&jobs->queues[job_lane_use(job)], job))
+    (void)supersede(jobs, &choice);
+  else
+    refuse(job, ERROR_DRAINING, DRAIN_IS_OVER);
 }
 
 // ---- the start ------------------------------------------------------------------------------------------------------
@@ -135,27 +133,28 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
 
 // Whether a job with `latest` may wait. If a newer one waits, it needs no slot: it will be superseded at once.
 static bool acquire_slot(struct jobs *jobs, struct job *job, struct job_choice choice) {
-  if (!choice.latest[0] || job_acquire_queue_slot(job)) return true;
+  if (job_acquire_queue_slot(job)) return true;
   (void)supersede(jobs, &choice);
   return choice.newest_ns > job->queued_ns;
 }
 
 // A job of a stream waits for its turn there. If the stream refuses it, the worker that runs it will refuse it again.
 static bool submit(struct jobs *jobs, struct job *job) {
-  struct job_choice choice = choice_of(job, job->queued_ns);
-  if (!acquire_slot(jobs, job, choice)) return false;
   job->result.error.kind = ERROR_NONE;
-  if (sweeps_are_joined(job) && sweeps_begin(job, true) == STREAM_WAITS) return (void)supersede(jobs, &choice), true;
+  if (sweeps_are_joined(job) && sweeps_begin(job, true) == STREAM_WAITS) return true;
   job->result.error.kind = ERROR_NONE;
-  if (push(jobs, job)) return true;
+  if (queue_push(&jobs->queues[job_lane_use(job)], job)) return true;
   if (job->stream) sweeps_end(job);
   return error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
 }
 
+// The job may end as soon as it is submitted.
 bool jobs_submit(struct jobs *jobs, struct job *job) {
   if (!job->asked.latest[0]) return submit(jobs, job);
+  struct job_choice choice = choice_of(job, job->queued_ns);
   lock_acquire(&jobs->latest);
-  bool submitted = submit(jobs, job);
+  bool submitted = acquire_slot(jobs, job, choice) && submit(jobs, job);
+  if (submitted) (void)supersede(jobs, &choice);
   lock_release(&jobs->latest);
   return submitted;
 }
@@ -185,9 +184,9 @@ int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use) {
 }
 
 int64_t jobs_memory_wanted(struct jobs *jobs) {
-  struct buffers_use use = buffers_use(&jobs->buffers);
-  bool short_of_it = atomic_exchange(&jobs->uploads.refused, false) || use.in_use > use.budget / 4 * 3;
-  return short_of_it && use.in_use > use.budget / 2 ? (int64_t)(use.in_use - use.budget / 2) : 0;
+  size_t in_use = jobs->buffers.in_use, budget = jobs->buffers.budget;
+  bool short_of_it = atomic_exchange(&jobs->uploads.refused, false) || in_use > budget / 4 * 3;
+  return short_of_it && in_use > budget / 2 ? (int64_t)(in_use - budget / 2) : 0;
 }
 
 void jobs_hurry(struct jobs *jobs) {

@@ -16,33 +16,25 @@ enum { MOST_OUTPUT_BYTES = 128 << 10, MOST_COLUMNS = 5 };
 bool small_start(struct small *small, const struct options *options, const struct devices *devices,
                  struct error *error) {
   *small = (struct small){.most_points = options->small_job_points};
-  lock_init(&small->lock);
   if (small->most_points == 0) return true;
   small->lane = calloc((size_t)options->io_threads, sizeof *small->lane);
   error_set(error, "out of memory");
   for (; small->lane && small->count < options->io_threads; small->count++)
-    if (vx_cpu_backend.lane_open(devices->cpu.handle, VX_LANE_QUICK, &small->lane[small->count], error) != VX_OK) break;
-  small->free = small->count;
+    if (vx_cpu_backend.lane_open(devices->cpu.handle, VX_LANE_QUICK, &small->lane[small->count].lane, error) != VX_OK)
+      break;
   return small->count == options->io_threads || error_prefix(error, "lanes for small jobs: ");
 }
 
 void small_end(struct small *small) {
-  for (int64_t i = 0; i < small->count; i++) vx_cpu_backend.lane_close(small->lane[i]);
+  for (int64_t i = 0; i < small->count; i++) vx_cpu_backend.lane_close(small->lane[i].lane);
   free(small->lane);
-  lock_end(&small->lock);
 }
 
-static struct vx_lane *take_lane(struct small *small) {
-  lock_acquire(&small->lock);
-  struct vx_lane *lane = small->free > 0 ? small->lane[--small->free] : NULL;
-  lock_release(&small->lock);
-  return lane;
-}
-
-static void release_lane(struct small *small, struct vx_lane *lane) {
-  lock_acquire(&small->lock);
-  small->lane[small->free++] = lane;
-  lock_release(&small->lock);
+// NULL: all are taken.
+static struct small_lane *take_lane(struct small *small) {
+  for (int64_t i = 0; i < small->count; i++)
+    if (!atomic_exchange(&small->lane[i].taken, true)) return &small->lane[i];
+  return NULL;
 }
 
 // ---- which jobs -----------------------------------------------------------------------------------------------------
@@ -77,13 +69,13 @@ static bool is_small(const struct small *small, const struct job *job) {
 }
 
 bool small_run(struct small *small, struct job *job) {
-  struct vx_lane *lane = is_small(small, job) ? take_lane(small) : NULL;
+  struct small_lane *lane = is_small(small, job) ? take_lane(small) : NULL;
   if (!lane) return false;
-  const struct lanes lanes = {.on_cpu = lane, .alone = true};
+  const struct lanes lanes = {.on_cpu = lane->lane, .alone = true};
   enum job_step step = job_run(job, &lanes, VX_LANE_QUICK);
   assert(step == JOB_RAN);  // a small job has no stream, and its headers determine its lanes
   (void)step;
-  release_lane(small, lane);
+  atomic_store(&lane->taken, false);
   atomic_fetch_add(&small->run, 1);
   return true;
 }

@@ -4,7 +4,7 @@
 // A job is small if only its points and its output decide its time, and both are few. Most small jobs take 5 to 50 us.
 // Meanwhile the I/O thread serves no other connection. A small job does not wait in a queue.
 //
-// Any thread. The lock protects the list of lanes.
+// Any thread. A thread that takes a lane has it to itself.
 #ifndef VOXELD_SMALL_H
 #define VOXELD_SMALL_H
 
@@ -12,17 +12,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/base/lock.h"
 #include "server/config/options.h"
 #include "server/jobs/job.h"
 
 enum { SMALL_POINT_BYTES = 2048 };  // maximum scratch that a lane keeps for each of `most_points`
 
+struct small_lane {
+  atomic_bool taken;
+  struct vx_lane *lane;
+};
+
 struct small {
-  struct lock lock;
-  int64_t most_points;    // of a small job; 0: no job is small
-  struct vx_lane **lane;  // [count], free ones first
-  int64_t count, free;
+  int64_t most_points;      // of a small job; 0: no job is small
+  struct small_lane *lane;  // [count]
+  int64_t count;
   atomic_ullong run;  // jobs, since the start
 };
 

@@ -189,9 +189,9 @@ static bool has_all(const struct reserving *it, int64_t come) {
 
 // Bytes of the body to reserve when `come` bytes have arrived; never fewer than `come`.
 static size_t due(const struct reserving *it, int64_t come) {
-  struct buffers_use use = buffers_use(it->job->services->buffers);
+  const struct buffers *buffers = it->job->services->buffers;
   int64_t expected = whole_body(it->upload, come);
-  bool all = use.in_use <= use.budget / 2 || come * MEMORY_PER_BYTE > expected / LARGEST_STEP;
+  bool all = buffers->in_use <= buffers->budget / 2 || come * MEMORY_PER_BYTE > expected / LARGEST_STEP;
   return (size_t)(all ? expected : come * MEMORY_PER_BYTE);
 }
 
@@ -326,7 +326,7 @@ bool upload_commit(struct peer *peer, struct job *job, struct error *error) {
   int64_t bytes = atomic_load(&upload->bytes);
   const struct reserving it = {peer, upload, job, bytes};
   if (!lock_reservation(peer, job, error)) return false;
-  bool good = reserve_from_others(&it, 0, error);
+  bool good = has_slot(&it) || reserve_from_others(&it, 0, error);
   if (good) {
     if (atomic_load(&upload->slot_reserved)) job->held.queue_slot = share_of_queue_slot(use_of(upload));
     job->held.input = upload->input;

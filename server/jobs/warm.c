@@ -21,7 +21,8 @@ struct warming {
 static bool allow_scratch(void *ctx, size_t bytes) {
   struct warming *warming = ctx;
   struct buffers *buffers = &warming->jobs->buffers;
-  if (!budget_acquire(buffers, bytes)) {
+  struct shortage shortage;
+  if (!budget_acquire(buffers, NULL, bytes, 0, &shortage)) {
     warming->crowded = bytes <= buffers->budget - warming->scratch_bytes;
     return false;
   }
@@ -62,7 +63,7 @@ static enum vx_status run_once(struct warming *warming, const struct device *dev
   enum vx_status status = device->backend->run(lane, &job, error);
   warming->alone = warming->alone && is_alone(warming);
   lock_release(&warming->worker->busy);
-  budget_release(&warming->jobs->buffers, warming->scratch_bytes);
+  budget_release(&warming->jobs->buffers, NULL, warming->scratch_bytes);
   return status;
 }
 

@@ -210,20 +210,21 @@ static long long jobs_of(struct service *service, enum vx_lane_use use) {
 }
 static long long workers_of(struct service *service, enum vx_lane_use use) { return jobs_workers(&service->jobs, use); }
 
-static double helping(struct service *service) { return (double)helpers_use(&service->jobs.helpers).at_work; }
+static double helping(struct service *service) { return service->jobs.helpers.at_work; }
 static void write_tasks(struct service *service, const char *name, struct text *out) {
-  struct helpers_use use = helpers_use(&service->jobs.helpers);
-  write_labelled(out, name, "by", "job", use.tasks - use.helped);
-  write_labelled(out, name, "by", "helper", use.helped);
+  unsigned long long helped = service->jobs.helpers.helped;  // read first: all of them are in `tasks` already
+  write_labelled(out, name, "by", "job", service->jobs.helpers.tasks - helped);
+  write_labelled(out, name, "by", "helper", helped);
 }
-static double given_up(struct service *service) { return (double)helpers_use(&service->jobs.helpers).given_up; }
+static double given_up(struct service *service) { return (double)service->jobs.helpers.given_up; }
 
 static double small_jobs(struct service *service) { return (double)atomic_load(&service->jobs.small.run); }
 
 static void write_buffers(struct service *service, const char *name, struct text *out) {
-  struct buffers_use use = buffers_use(&service->jobs.buffers);
-  write_labelled(out, name, "state", "in_use", use.in_use);
-  write_labelled(out, name, "state", "free", use.allocated - use.in_use);
+  const struct buffers *buffers = &service->jobs.buffers;
+  size_t in_use = buffers->in_use;
+  write_labelled(out, name, "state", "in_use", in_use);
+  write_labelled(out, name, "state", "free", buffers->allocated - in_use);
 }
 
 // ---- families of one sample -----------------------------------------------------------------------------------------

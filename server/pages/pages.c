@@ -145,17 +145,17 @@ static void write_placement(struct service *service, struct text *out) {
 }
 
 static void write_work(struct service *service, struct text *out) {
-  struct helpers_use use = helpers_use(&service->jobs.helpers);
+  const struct helpers *helpers = &service->jobs.helpers;
   const struct small *small = &service->jobs.small;
-  json_printf(out, "help:{workers:%ld tasks:%lu helped:%lu given_up:%lu}", use.at_work, use.tasks, use.helped,
-              use.given_up);
+  json_printf(out, "help:{workers:%d tasks:%llu helped:%llu given_up:%llu}", atomic_load(&helpers->at_work),
+              atomic_load(&helpers->tasks), atomic_load(&helpers->helped), atomic_load(&helpers->given_up));
   json_printf(out, "small_jobs:{points:%ld run:%llu}", small->most_points, atomic_load(&small->run));
 }
 
 static void write_memory(struct service *service, struct text *out) {
-  struct buffers_use use = buffers_use(&service->jobs.buffers);
-  json_printf(out, "buffers:{budget_bytes:%zu allocated_bytes:%zu in_use_bytes:%zu}", use.budget, use.allocated,
-              use.in_use);
+  const struct buffers *buffers = &service->jobs.buffers;
+  json_printf(out, "buffers:{budget_bytes:%zu allocated_bytes:%zu in_use_bytes:%zu}", buffers->budget,
+              atomic_load(&buffers->allocated), atomic_load(&buffers->in_use));
 }
 
 static void write_regions(const struct page_asked *asked, struct text *out) {

@@ -39,9 +39,9 @@ static int close_job_room(void **state) {
   (void)state;
   jobs_stop(&jobs);
   jobs_join(&jobs);
-  assert_int_equal(helpers_use(&jobs.helpers).at_work, 0);
-  assert_null(jobs.helpers.first);
-  assert_int_equal(buffers_use(&jobs.buffers).in_use, 0);
+  assert_int_equal(jobs.helpers.at_work, 0);
+  assert_int_equal(jobs.helpers.open, 0);
+  assert_int_equal(jobs.buffers.in_use, 0);
   struct clients_use use = clients_use(&clients);
   for (int share = 0; share < SHARES; share++) assert_int_equal(use.held[share], 0);
   clients_release(&clients, client);

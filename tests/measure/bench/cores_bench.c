@@ -215,13 +215,21 @@ static bool run_round(const struct kind *kind, const float *scan, int64_t rows, 
   return ok;
 }
 
+struct tasks_done {
+  uint64_t tasks, helped;
+};
+
+static struct tasks_done tasks_of(const struct room *room) {
+  return (struct tasks_done){room->jobs.helpers.tasks, room->jobs.helpers.helped};
+}
+
 static bool measure(const struct kind *kind, const float *scan, int64_t rows, int repeat) {
-  struct helpers_use before[MOST_ROOMS];
-  for (int i = 0; i < num_rooms; i++) before[i] = helpers_use(&rooms[i].jobs.helpers);
+  struct tasks_done before[MOST_ROOMS];
+  for (int i = 0; i < num_rooms; i++) before[i] = tasks_of(&rooms[i]);
   for (int round = -WARM_UP; round < repeat; round++)
     if (!run_round(kind, scan, rows, round)) return false;
   for (int i = 0; i < num_rooms; i++) {
-    struct helpers_use use = helpers_use(&rooms[i].jobs.helpers);
+    struct tasks_done use = tasks_of(&rooms[i]);
     uint64_t tasks = use.tasks - before[i].tasks, helped = use.helped - before[i].helped;
     printf("%-28s%8lld%12.3f%9.2f%10.0f %%\n", i ? "" : kind->name, (long long)rooms[i].workers,
            timing_median(rooms[i].ms, repeat), timing_median(rooms[i].ratio, repeat),

@@ -112,9 +112,9 @@ static void each_piece_is_done_once(void **state) {
   (void)state;
   open_room(3);
   int rounds = 0;
-  for (; rounds < 50 || helpers_use(&jobs.helpers).helped == 0; rounds++) assert_int_equal(spread(MOST_TASKS), VX_OK);
+  for (; rounds < 50 || jobs.helpers.helped == 0; rounds++) assert_int_equal(spread(MOST_TASKS), VX_OK);
   assert_each_done(MOST_TASKS, rounds);
-  assert_int_equal(helpers_use(&jobs.helpers).tasks, (uint64_t)rounds * MOST_TASKS);
+  assert_int_equal(jobs.helpers.tasks, (uint64_t)rounds * MOST_TASKS);
   close_room();
 }
 
@@ -180,7 +180,7 @@ static void the_number_of_workers_does_not_show(void **state) {
   static const int workers[] = {1, 2, 3, 17};
   for (int w = 0; w < 4; w++) {
     open_room(workers[w]);
-    for (int round = 0; round < 10 || (w > 0 && helpers_use(&jobs.helpers).helped == 0); round++) {
+    for (int round = 0; round < 10 || (w > 0 && jobs.helpers.helped == 0); round++) {
       run_all();
       for (int i = 0; i < JOBS; i++) {
         assert_true(all[i].result.answered);
@@ -221,7 +221,7 @@ static void a_helper_goes_back_to_its_queue(void **state) {
   await(1);
   assert_true(job->result.answered);
   job_release_buffer(&job->held.output);
-  assert_true(helpers_use(&jobs.helpers).given_up > 0);
+  assert_true(jobs.helpers.given_up > 0);
   close_room();
 }
 
@@ -238,8 +238,8 @@ static void helpers_stop_with_the_job(void **state) {
   test.status = VX_STOPPED;
   assert_int_equal(spread(MOST_TASKS), VX_STOPPED);
   assert_each_done(MOST_TASKS, 0);
-  assert_int_equal(helpers_use(&jobs.helpers).tasks, 0);
-  assert_int_equal(helpers_use(&jobs.helpers).given_up, 1);
+  assert_int_equal(jobs.helpers.tasks, 0);
+  assert_int_equal(jobs.helpers.given_up, 1);
   close_room();
 }
 
@@ -247,10 +247,10 @@ static void help_too(void) { helpers_help(&jobs.helpers, second, &jobs.queues[VX
 
 // Publishes tasks, and helps on `second` meanwhile. Returns how many tasks helpers ran.
 static uint64_t helped_in_passing(void) {
-  uint64_t before = helpers_use(&jobs.helpers).helped;
+  uint64_t before = jobs.helpers.helped;
   test.then = help_too;
   assert_int_equal(spread(MOST_TASKS), VX_OK);
-  return helpers_use(&jobs.helpers).helped - before;
+  return jobs.helpers.helped - before;
 }
 
 static void workers_are_bounded(void **state) {

@@ -78,7 +78,10 @@ static void counts_and_limits(void **state) {
   for (int i = 0; i < 4; i++) counters_request(&service.counters, ENDPOINT_FPS, ERROR_SUPERSEDED, 1);
   for (int i = 0; i < 5; i++) counters_request(&service.counters, ENDPOINT_FPS, ERROR_TOO_OLD, 1);
   for (int i = 0; i < 3; i++) counters_abort(&service.counters, ABORT_SEND);
-  service.jobs.helpers.use = (struct helpers_use){71, 72, 73, 74};
+  atomic_store(&service.jobs.helpers.at_work, 71);
+  atomic_store(&service.jobs.helpers.tasks, 72);
+  atomic_store(&service.jobs.helpers.helped, 73);
+  atomic_store(&service.jobs.helpers.given_up, 74);
   service.jobs.small.most_points = 75;
   atomic_store(&service.jobs.small.run, 76);
   atomic_store(&service.jobs.buffers.allocated, 42);

@@ -70,7 +70,7 @@ static void make(enum vx_op op, int64_t points, const char *query) {
 static void give_back(void) {
   job_release(&job);
   job_release_buffer(&job.held.output);
-  assert_int_equal(buffers_use(&jobs.buffers).in_use, 0);
+  assert_int_equal(jobs.buffers.in_use, 0);
 }
 
 static bool is_run(enum vx_op op, int64_t points, const char *query) {
@@ -157,14 +157,20 @@ static void a_search_for_neighbours_is_long(void **state) {
   give_back();
 }
 
+static int64_t free_lanes(void) {
+  int64_t lanes = 0;
+  for (int64_t i = 0; i < jobs.small.count; i++) lanes += !atomic_load(&jobs.small.lane[i].taken);
+  return lanes;
+}
+
 static void without_a_free_lane_workers_do_it(void **state) {
   (void)state;
-  assert_int_equal(jobs.small.free, 2);
-  jobs.small.free = 0;
+  assert_int_equal(free_lanes(), 2);
+  for (int i = 0; i < 2; i++) atomic_store(&jobs.small.lane[i].taken, true);
   assert_false(is_run(VX_VOXELIZE, 10, ""));
-  jobs.small.free = 2;
+  for (int i = 0; i < 2; i++) atomic_store(&jobs.small.lane[i].taken, false);
   assert_true(is_run(VX_VOXELIZE, 10, ""));
-  assert_int_equal(jobs.small.free, 2);
+  assert_int_equal(free_lanes(), 2);
 }
 
 static void a_job_that_is_too_late_has_its_problem(void **state) {
@@ -186,15 +192,15 @@ static void the_bytes_are_a_workers(void **state) {
   assert_true(jobs_submit(&jobs, &job));
   while (atomic_load(&finished) == 0) sched_yield();
   assert_true(job.result.answered);
-  assert_true(helpers_use(&jobs.helpers).tasks > 0);
+  assert_true(jobs.helpers.tasks > 0);
   size_t bytes = job.tensor_layout.bytes;
   assert_in_range(bytes, 1, sizeof expected);
   memcpy(expected, job.held.output->data + job.head_bytes, bytes);
   give_back();
   make(VX_VOXELIZE, MOST_POINTS, query);
-  uint64_t pieces = helpers_use(&jobs.helpers).tasks;
+  uint64_t pieces = jobs.helpers.tasks;
   assert_true(small_run(&jobs.small, &job));
-  assert_int_equal(helpers_use(&jobs.helpers).tasks, pieces);  // a small job publishes no tasks
+  assert_int_equal(jobs.helpers.tasks, pieces);  // a small job publishes no tasks
   assert_int_equal(job.tensor_layout.bytes, bytes);
   assert_memory_equal(job.held.output->data + job.head_bytes, expected, bytes);
   give_back();
