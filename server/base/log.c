@@ -230,8 +230,8 @@ void log_begin(struct log_line *line, enum log_level level, const char *message)
   static const char *const names[] = {"notice", "error", "warning", "info", "debug"};
   line->wanted = level <= least_level;
   line->cut = false;
+  line->text = text_over(line->memory, line->wanted ? sizeof line->memory - TAIL : 0);  // no field of another line fits
   if (!line->wanted) return;
-  line->text = text_over(line->memory, sizeof line->memory - TAIL);
   if (line_format == LOG_JSON) json_printf(&line->text, "{");
   put_time(line);
   log_string(line, "level", names[level - LOG_NOTICE]);
@@ -239,7 +239,6 @@ void log_begin(struct log_line *line, enum log_level level, const char *message)
 }
 
 void log_string(struct log_line *line, const char *key, const char *value) {
-  if (!line->wanted) return;
   const struct text before = line->text;
   put_key(&line->text, key);
   put_value(&line->text, value);
@@ -247,7 +246,6 @@ void log_string(struct log_line *line, const char *key, const char *value) {
 }
 
 void log_fixed(struct log_line *line, const char *key, int64_t units, int decimals) {
-  if (!line->wanted) return;
   const struct text before = line->text;
   put_key(&line->text, key);
   json_put_fixed(&line->text, units, decimals);

@@ -88,17 +88,13 @@ void gate_release(struct gate *gate, struct gate_entry *entry) {
   resume(gate, next);
 }
 
-static void let_in(struct gate *gate, int64_t most, bool open) {
+void gate_let_in(struct gate *gate, bool all) {
   lock_acquire(&gate->lock);
-  gate->open |= open;
-  struct gate_entry *list = take_all(gate, most);
+  gate->open |= all;
+  struct gate_entry *list = take_all(gate, all ? INT64_MAX : gate->each);
   lock_release(&gate->lock);
   resume(gate, list);
 }
-
-void gate_tick(struct gate *gate) { let_in(gate, gate->each, false); }
-
-void gate_open(struct gate *gate) { let_in(gate, INT64_MAX, true); }
 
 int64_t gate_waiting(struct gate *gate) {
   lock_acquire(&gate->lock);

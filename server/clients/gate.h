@@ -45,10 +45,9 @@ VX_WARN_UNUSED bool gate_enter(struct gate *gate, struct gate_entry *entry, stru
                                int64_t now_ns);
 // The request is over. Do not call it while the request waits. Does nothing if the request was never at the gate.
 void gate_release(struct gate *gate, struct gate_entry *entry);
-// Lets more requests in. Call it with each tick of the watcher.
-void gate_tick(struct gate *gate);
+// Lets more requests in: with each tick of the watcher up to `each` of each client or, once the service is stopping,
+// `all` that wait or come later.
+void gate_let_in(struct gate *gate, bool all);
 int64_t gate_waiting(struct gate *gate);  // requests that wait
-// Lets all requests in from now on: the service is stopping.
-void gate_open(struct gate *gate);
 
 #endif

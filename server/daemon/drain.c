@@ -41,7 +41,7 @@ bool drain(struct service *service) {
   events_end_all(&jobs->streams.events, "stop", true);
   signals_rest_until(clock_ns() + options->drain_delay_s * NS_PER_S);
   atomic_store(&service->phase, PHASE_DRAINING);
-  gate_open(&service->gate);
+  gate_let_in(&service->gate, true);
   if (!wait_until_none(&requests->active, clock_ns() + options->drain_timeout_s * NS_PER_S)) {
     log_event(LOG_WARNING, "drain timeout", "effect", "uploads and waiting jobs are refused");
     connections_fail_uploads(&service->watcher, ERROR_DRAINING, DRAIN_IS_OVER);

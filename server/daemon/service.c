@@ -72,8 +72,9 @@ static bool start_clients(struct service *service, struct error *error) {
 static void on_tick(void *cls, int64_t now_ns) {
   struct service *service = cls;
   jobs_tick(&service->jobs, now_ns);
-  connections_end_slow_answers(&service->watcher, jobs_memory_wanted(&service->jobs), now_ns);
-  gate_tick(&service->gate);
+  int64_t wanted = jobs_memory_wanted(&service->jobs);
+  if (wanted > 0) connections_end_slow_answers(&service->watcher, wanted, now_ns);
+  gate_let_in(&service->gate, false);
 }
 
 // Warns if the options allow more memory than the system grants. Without the warning, the operator would notice only

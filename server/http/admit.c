@@ -218,21 +218,9 @@ static bool check_length(struct request *request, bool declared, bool *early) {
                       (long long)request->body_bytes, (long long)limit);
 }
 
-static bool names_state(const struct request *request) {
-  const struct job_request *asked = &request->job.asked;
-  if (!route_computes(request->endpoint)) return route_has_state(request->endpoint);
-  return asked->stream.name[0] || asked->points_region.name[0] || asked->output_region.name[0];
-}
-
-// An inference request names its streams and regions in the body; the worker checks them.
-static bool check_state(struct request *request) {
-  return !names_state(request) || job_may_use_state(&request->job, &request->error);
-}
-
 // Checks that the client may use shared memory. The worker looks for its regions.
 static bool check_regions(struct request *request) {
-  struct job *job = &request->job;
-  job->spec.local = request_is_local(request);
+  const struct job *job = &request->job;
   if (!job->asked.points_region.name[0] && !job->asked.output_region.name[0]) return true;
   if (!regions_allow(job->services->regions, REGION_KINDS, job->spec.local, &request->error)) return false;
   if (!job->asked.points_region.name[0] || request->body_bytes == 0) return true;
@@ -325,6 +313,30 @@ static const char *why_cross_origin(const struct request *request, const struct 
          "token or a client certificate";
 }
 
+static bool names_state(const struct request *request) {
+  const struct job_request *asked = &request->job.asked;
+  if (!route_computes(request->endpoint)) return route_has_state(request->endpoint);
+  return asked->stream.name[0] || asked->points_region.name[0] || asked->output_region.name[0];
+}
+
+// Whether the client is on this machine, and the request comes from no proxy and no web page of another origin. A proxy
+// on this machine that is not trusted (--trusted-proxies) and adds no header looks like a client.
+static bool is_local(const struct request *request) {
+  return address_is_local(request->peer->address) && !request->peer->proxy && !request->relayed &&
+         !request->job.spec.cross_origin;
+}
+
+// Only pages, and requests that name streams or regions, ask who the client is. An inference request names its streams
+// and regions in the body; the worker checks them.
+static bool check_state(struct request *request, const struct heads *heads) {
+  struct job_spec *spec = &request->job.spec;
+  bool named = names_state(request);
+  if (!named && route_computes(request->endpoint) && request->endpoint != ENDPOINT_INFER) return true;
+  spec->cross_origin = why_cross_origin(request, heads);
+  spec->local = is_local(request);
+  return !named || job_may_use_state(&request->job, &request->error);
+}
+
 // ---- all together ---------------------------------------------------------------------------------------------------
 
 // The path of a target. A proxy may send a whole URL as the target, which the library passes on unchanged. A URL
@@ -389,20 +401,19 @@ static bool decide(struct request *request, const struct heads *heads, const cha
                         heads->too_long, LONGEST_HEADER);
   request->endpoint = route_find(path, method, &request->names);
   if (!check_host(request, heads) || !check_access(request, heads)) return false;
-  request->job.spec.cross_origin = why_cross_origin(request, heads);
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->error);
   if (!check_listener(request, path)) return false;
   if (!route_takes(request->endpoint, method, &request->error)) return false;
   if (!route_computes(request->endpoint))
-    return check_state(request) && (!route_has_state(request->endpoint) || join(request)) && check_page_body(request) &&
-           admit_page(request);
+    return check_state(request, heads) && (!route_has_state(request->endpoint) || join(request)) &&
+           check_page_body(request) && admit_page(request);
   if (!takes_jobs(request)) return false;
   request->job.spec.kind = answer_kind_of(heads->value[HEAD_ACCEPT]);
   bool inference = request->endpoint == ENDPOINT_INFER;
   bool declared = heads->count[HEAD_LENGTH] || heads->count[HEAD_TRANSFER];
   return check_length(request, declared, early) && read_codings(request, heads) &&
          (inference ? read_inference(request, heads) : read_query(request) && take_media(request, heads)) &&
-         check_state(request) && check_regions(request) && check_rows(request) &&
+         check_state(request, heads) && check_regions(request) && check_rows(request) &&
          (inference || job_may_fit(&request->job, &request->error)) && reserve(request);
 }
 

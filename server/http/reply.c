@@ -45,7 +45,7 @@ static struct page_asked asked_of(const struct request *request, const struct pa
                              .user = request->user,
                              .address = request->address,
                              .client = request->joined,
-                             .local = request_is_local(request),
+                             .local = request->job.spec.local,
                              .body = body ? body->bytes : "",
                              .body_size = body ? body->size : 0};
 }

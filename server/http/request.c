@@ -6,15 +6,9 @@
 #include <string.h>
 
 #include "server/base/base.h"
-#include "server/net/listener.h"
 
 int request_status(const struct request *request) {
   return request->unchanged ? 304 : problem_status(request->error.kind, request->style);
-}
-
-bool request_is_local(const struct request *request) {
-  return address_is_local(request->peer->address) && !request->peer->proxy && !request->relayed &&
-         !request->job.spec.cross_origin;
 }
 
 bool request_enter_gate(struct request *request) {

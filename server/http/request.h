@@ -142,10 +142,6 @@ static inline struct request *request_of_job(struct job *job) {
 // The status of its answer.
 int request_status(const struct request *request);
 
-// Whether its client is on this machine, and the request comes from no proxy and no web page of another origin. A proxy
-// on this machine that is not trusted (--trusted-proxies) and adds no header looks like a client.
-bool request_is_local(const struct request *request);
-
 // Sends the request to the gate. False: it is suspended there.
 VX_WARN_UNUSED bool request_enter_gate(struct request *request);
 

@@ -57,7 +57,8 @@ struct job_services {
   bool (*supersede)(void *owner, const struct job *job);
 };
 
-// Facts about a job that its maker sets in addition to the request. They do not change.
+// Facts about a job that its maker sets in addition to the request. They do not change. `local` and `cross_origin` are
+// set if the job may use streams or regions.
 struct job_spec {
   const char *id, *trace_id;              // of the request; trace_id: NULL if the client sent none
   const struct answer_kind *kind;         // of the answer

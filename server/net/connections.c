@@ -85,7 +85,6 @@ static int64_t coming_back(const struct watcher *watcher) {
 
 void connections_end_slow_answers(struct watcher *watcher, int64_t bytes, int64_t now_ns) {
   struct peer *peer;
-  if (bytes <= 0) return;
   lock_acquire(&watcher->lock);
   bytes -= coming_back(watcher);
   for (; bytes > 0 && (peer = slowest_answer(watcher, now_ns)); bytes -= atomic_load(&peer->answer)) end_answer(peer);

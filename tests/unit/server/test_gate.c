@@ -79,7 +79,7 @@ static void beside_another_client_the_third_of_two_waits(void **state) {
   (void)state;
   fill(0);
   assert_int_equal(gone(), 0);
-  gate_open(&gate);
+  gate_let_in(&gate, true);
 }
 
 static void another_client_enters_beside_those_that_wait(void **state) {
@@ -87,7 +87,7 @@ static void another_client_enters_beside_those_that_wait(void **state) {
   fill(0);
   serve(other, true, 0);
   assert_int_equal(gone(), 0);
-  gate_open(&gate);
+  gate_let_in(&gate, true);
 }
 
 static void a_lone_client_does_not_wait(void **state) {
@@ -107,7 +107,7 @@ static void after_a_second_a_client_is_alone_again(void **state) {
   for (int i = 0; i < EACH; i++) assert_false(waits(i, greedy, 0));
   assert_true(waits(EACH, greedy, NS_PER_S - 1));
   assert_false(waits(EACH + 1, greedy, NS_PER_S));
-  gate_open(&gate);
+  gate_let_in(&gate, true);
 }
 
 static void one_that_leaves_lets_the_first_in(void **state) {
@@ -127,7 +127,7 @@ static void two_clients_wait_apart(void **state) {
   for (int i = 0; i <= EACH; i++) assert_int_equal(waits(EACH + 1 + i, other, 0), i == EACH);
   gate_release(&gate, &request[0]);
   assert_int_equal(gone(), 1u << EACH);
-  gate_open(&gate);
+  gate_let_in(&gate, true);
   assert_int_equal(gone(), 1u << EACH | 1u << (2 * EACH + 1));
   assert_int_equal(gate_waiting(&gate), 0);
 }
@@ -138,7 +138,7 @@ static void a_client_can_wait_again(void **state) {
   for (int i = 0; i <= EACH; i++) assert_int_equal(waits(i, greedy, 0), i == EACH);
   gate_release(&gate, &request[0]);
   assert_true(waits(EACH + 1, greedy, 0));
-  gate_tick(&gate);
+  gate_let_in(&gate, false);
   assert_int_equal(gone(), 3u << EACH);
 }
 
@@ -148,27 +148,27 @@ static void one_leaves_once(void **state) {
   gate_release(&gate, &request[0]);
   gate_release(&gate, &request[0]);
   assert_int_equal(gone(), 1u << EACH);
-  gate_open(&gate);
+  gate_let_in(&gate, true);
 }
 
 static void a_tick_lets_as_many_more_in(void **state) {
   (void)state;
   fill(0);
-  gate_tick(&gate);
+  gate_let_in(&gate, false);
   assert_int_equal(gone(), 3u << EACH);
   for (int i = 0; i < EACH; i++) gate_release(&gate, &request[i]);  // the EACH that the tick let in are still in hand
   assert_int_equal(gone(), 3u << EACH);
   gate_release(&gate, &request[EACH]);
   assert_int_equal(gone(), 7u << EACH);
-  gate_tick(&gate);
-  gate_tick(&gate);
+  gate_let_in(&gate, false);
+  gate_let_in(&gate, false);
   assert_int_equal(gate_waiting(&gate), 0);
 }
 
 static void an_open_gate_holds_nobody(void **state) {
   (void)state;
   fill(0);
-  gate_open(&gate);
+  gate_let_in(&gate, true);
   assert_int_equal(gone(), (1u << REQUESTS) - (1u << EACH));
   serve(greedy, true, 0);
 }
