@@ -108,6 +108,7 @@ class Places(Sessions):
             self.assertEqual(reply.status, 200, reply)
             before += 1
             self.assertEqual(self.metric(daemon, sample), before)
+        daemon.request("DELETE", "/v1/streams/roof")  # else it keeps its sweep for a minute
         self.stop(daemon)
 
     def test_a_network_runs_on_each_stream_of_each_gpu(self):
