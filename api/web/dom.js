@@ -2,6 +2,9 @@
 
 export const byId = (id) => document.getElementById(id);
 export const whole = (number) => number.toLocaleString("en");
+
+// "1 point", "2 points".
+export const counted = (number, one, many = `${one}s`) => `${whole(number)} ${number === 1 ? one : many}`;
 export const words = (name) => name.replaceAll("_", " ");
 
 export function element(name, properties = {}, ...children) {

@@ -3,7 +3,7 @@ import { getJson, setToken } from "./api.js";
 import { areFor, drawn, groupsOf, isBoxes, labelOf, parseBoxes, rowsOfLines } from "./boxes.js";
 import { Camera } from "./camera.js";
 import { COLOURS, curveOf, paint, rampOf } from "./colours.js";
-import { byId, element, showError, whole } from "./dom.js";
+import { byId, counted, element, showError } from "./dom.js";
 import { Form } from "./form.js";
 import { watchCanvas } from "./gestures.js";
 import { askImage, chooseImage, image, imageParameters, listImages, showImage } from "./image.js";
@@ -201,8 +201,8 @@ function take(name, answer) {
   panel.showVoxel(null);
   panel.showTiming({ voxelize: metadata.timing_us });
   const { points, voxels } = metadata;
-  byId("state").textContent = `${name}: ${whole(points.received)} points, ${whole(voxels.kept)} voxels in `
-    + milliseconds(metadata);
+  byId("state").textContent = `${name}: ${counted(points.received, "point")}, `
+    + `${counted(voxels.kept, "voxel")} in ${milliseconds(metadata)}`;
 }
 
 // Shows what was refused: a value, or `name`.
@@ -216,6 +216,7 @@ function tell(refusal, name, parameters) {
 }
 
 const milliseconds = ({ timing_us: { total } }) => `${(total / 1000).toFixed(1)} ms`;
+const countedBoxes = ({ number }) => counted(number, "box", "boxes");
 
 // Adds the model's boxes to the scene.
 async function askModel(model, bytes, parameters) {
@@ -228,7 +229,7 @@ async function askModel(model, bytes, parameters) {
     noteWarnings(found.metadata, `${model}: `);
     handBoxes();
     panel.showTiming({ voxelize: metadata.timing_us, detect: found.metadata.timing_us });
-    byId("state").textContent = `${said}; ${whole(found.number)} boxes by ${model} in ${milliseconds(found.metadata)}`;
+    byId("state").textContent = `${said}; ${countedBoxes(found)} by ${model} in ${milliseconds(found.metadata)}`;
   } catch (refusal) {
     if (!followed()) tell(refusal, model, parameters);
   }
@@ -266,9 +267,9 @@ const live = new Live({
     hand();
     settle();
     const [found] = frame.found;
-    const boxes = found ? `; ${whole(found.number)} boxes by ${chosen()} in ${milliseconds(found.metadata)}` : "";
+    const boxes = found ? `; ${countedBoxes(found)} by ${chosen()} in ${milliseconds(found.metadata)}` : "";
     byId("state").textContent =
-      `${live.name}: ${whole(frame.ages.length)} points of ${sweeps.length} sweeps, live${boxes}`;
+      `${live.name}: ${counted(frame.ages.length, "point")} of ${counted(sweeps.length, "sweep")}, live${boxes}`;
     if (found) noteWarnings(found.metadata, `${chosen()}: `);
     if (frame.refusal) showError(frame.refusal, frame.model);
   },

@@ -284,6 +284,14 @@ class Page(PageCase):
             give("flat.safetensors")
             self.browser.await_text("#error", "flat.safetensors has no tensor boxes [N, 7]")
 
+    def test_one_point_is_no_plural(self):
+        self.open("#preset=kitti_pointpillar")
+        with tempfile.NamedTemporaryFile(suffix=".bin") as file:
+            file.write(np.float32([10, 1, -1, 0.5]).tobytes())
+            file.flush()
+            self.browser.find("#files").send_keys(file.name)
+            self.browser.await_text("#state", ": 1 point, 1 voxel in ")
+
     def test_the_picture_is_saved(self):
         self.open()
         self.browser.find("#png").click()

@@ -62,7 +62,7 @@ class Streams(StreamCase):
         self.browser.await_text("#state", " voxels in ")
         self.assertEqual(self.choices(), ["", "roof"])
         self.browser.set("#stream", "roof")
-        self.browser.await_text("#state", "of 1 sweeps, live")
+        self.browser.await_text("#state", "of 1 sweep, live")
         pictures = [self.browser.look()]
         for time in (1.1, 1.2, 1.3):
             told = send(self.daemon, time)
@@ -110,28 +110,28 @@ class Streams(StreamCase):
         displayed = lambda: {part for part in parts if self.browser.find(part).is_displayed()}
         send(self.daemon, 1)
         self.browser.open(self.daemon, FOLLOW)
-        self.browser.await_text("#state", "of 1 sweeps, live")
+        self.browser.await_text("#state", "of 1 sweep, live")
         self.assertEqual(displayed(), set(parts) - set(of_scans))
         self.browser.find("#sample").click()
         self.browser.await_text("#state", " voxels in ")
         self.assertEqual(displayed(), set(parts))
         self.assertTrue(self.browser.find("#save").is_displayed())
         self.browser.set("#stream", "roof")
-        self.browser.await_text("#state", "of 1 sweeps, live")
+        self.browser.await_text("#state", "of 1 sweep, live")
         self.assertFalse(self.browser.find("#save").is_displayed())
 
     def test_one_that_has_not_begun_is_awaited_and_its_end_is_told(self):
         self.browser.open(self.daemon, FOLLOW)
         self.browser.await_text("#state", "roof: waiting for its first sweep")
         send(self.daemon, 1)
-        self.browser.await_text("#state", "of 1 sweeps, live")
+        self.browser.await_text("#state", "of 1 sweep, live")
         self.daemon.request("DELETE", "/v1/streams/roof")
         self.browser.await_text("#state", "roof: the stream has ended: deleted")
         send(self.daemon, 1, name="front")
         self.browser.run("document.querySelector('#stream').focus()")
         wait_until(lambda: self.choices() == ["", "front", "roof"], "the list of now")
         send(self.daemon, 1)
-        self.browser.await_text("#state", "of 1 sweeps, live")
+        self.browser.await_text("#state", "of 1 sweep, live")
 
     def test_one_frame_at_a_time(self):
         """A sweep that is not drawn is skipped and counted; the last sweep is always drawn."""
@@ -212,7 +212,7 @@ class Boxes(StreamCase):
             self.browser.await_text("#counts", f"time of the sweep {time} s")
             expected = self.boxes(rows)
             self.assertGreater(expected, 3)
-            self.browser.await_text("#state", f"of 1 sweeps, live; {expected} boxes by random in ")
+            self.browser.await_text("#state", f"of 1 sweep, live; {expected} boxes by random in ")
             self.assertEqual(self.shown(), expected)
             pictures.add(self.browser.look()["sum"])
         self.assertEqual(len(pictures), 3)
@@ -225,7 +225,7 @@ class Boxes(StreamCase):
     def test_another_model_finds_boxes_in_the_same_frame(self):
         rows = self.send(1)
         self.browser.open(self.daemon, FOLLOW)
-        self.browser.await_text("#state", "of 1 sweeps, live")
+        self.browser.await_text("#state", "of 1 sweep, live")
         self.assertEqual(self.shown(), 0)
         for model, has_velocity in (("moving", True), ("random", False)):
             self.browser.set("#model", model)
@@ -238,7 +238,7 @@ class Boxes(StreamCase):
         self.assertEqual(self.shown(), self.boxes(rows, least=0.9))
         self.assertLess(self.shown(), self.boxes(rows))
         self.browser.set("#model", "")
-        self.browser.await_text("#state", "of 1 sweeps, live")
+        self.browser.await_text("#state", "of 1 sweep, live")
         wait_until(lambda: "boxes" not in self.browser.text("#state"), "no boxes")
 
     def test_a_refusal_is_told_and_the_points_stay(self):
@@ -250,7 +250,7 @@ class Boxes(StreamCase):
             self.assertEqual(self.daemon.post(path + str(time), wide.tobytes()).status, 200)
             self.browser.await_text("#counts", f"time of the sweep {time} s")
             self.browser.await_text("#error", "the model random takes 4")
-            self.assertIn("1,000 points of 1 sweeps, live", self.browser.text("#state"))
+            self.assertIn("1,000 points of 1 sweep, live", self.browser.text("#state"))
 
 
 class Token(unittest.TestCase):
@@ -289,10 +289,10 @@ class Token(unittest.TestCase):
                 window.open(daemon, FOLLOW)
                 window.await_text("#state", "the service wants a token")
                 window.set("#token", mine)
-                window.await_text("#state", "of 1 sweeps, live")
+                window.await_text("#state", "of 1 sweep, live")
                 daemon.process.send_signal(signal.SIGHUP)
                 window.await_text("#state", "the service has ended the events; asking again")
-                window.await_text("#state", "of 1 sweeps, live")
+                window.await_text("#state", "of 1 sweep, live")
                 file.write_text(other_line, encoding="ascii")
                 daemon.process.send_signal(signal.SIGHUP)
                 window.await_text("#state", "refused")
@@ -301,7 +301,7 @@ class Token(unittest.TestCase):
                 daemon.process.send_signal(signal.SIGHUP)
                 wait_until(lambda: daemon.get("/v1/streams", bearer).status == 200, "the token is back")
                 window.set("#token", mine)
-                window.await_text("#state", "of 1 sweeps, live")
+                window.await_text("#state", "of 1 sweep, live")
                 self.assertFalse(window.find("#error").is_displayed())
                 self.assertNotIn(mine, window.text("#curl"))
 
