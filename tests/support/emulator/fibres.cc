@@ -16,11 +16,26 @@ alignas(1024) unsigned char emulated_shared[EMULATED_SHARED_BYTES];
 
 enum state { READY, AT_BARRIER, IN_WARP, ENDED };
 
+// What each lane left for one meeting.
+struct meeting {
+  uint64_t row[EMULATED_WARP];
+  uint32_t readers;  // lanes that have not read it yet
+};
+
 struct fibre {
   void *stack_pointer;
-  unsigned char *stack;
+  unsigned char *stack;  // from its first turn to its end
   enum state state;
-  uint32_t mask;  // lanes that it waits for
+  uint32_t mask;            // lanes that it waits for
+  struct meeting *meeting;  // what it has not read yet
+  unsigned place;           // in the order of the block's threads
+};
+
+// A warp: its lanes in these states, and what lanes leave for each other.
+struct warp {
+  uint32_t in_warp, ended;
+  uint64_t row[EMULATED_WARP];             // what each lane leaves for its next meeting
+  struct meeting meetings[EMULATED_WARP];  // a lane reads one at a time, so one is always free
 };
 
 static const size_t STACK_BYTES = 320 << 10;
@@ -28,8 +43,10 @@ static const size_t STACK_BYTES = 320 << 10;
 static const size_t PLACES = 192, PLACE_BYTES = 320;
 
 static struct fibre fibres[EMULATED_THREADS];
-static uint64_t rows[EMULATED_THREADS / EMULATED_WARP][EMULATED_WARP];
-static void *scheduler;  // its stack pointer
+static struct warp warps[EMULATED_THREADS / EMULATED_WARP];
+static uint64_t ready[EMULATED_THREADS / 64];  // a bit for each place in the order, of threads that can take a turn
+static std::vector<unsigned char *> stacks;    // those of no thread; the last was used last
+static void *scheduler;                        // its stack pointer
 static unsigned threads, running, alive,
     waiting;  // of the block: all threads, the running one, those that have not ended, those at the barrier
 static const char *kernel_name;
@@ -79,10 +96,17 @@ enum { SAVED_WORDS = 6 };
 
 static void leave() { emulated_switch(&fibres[running].stack_pointer, scheduler); }
 
+static void set_ready(unsigned thread) {
+  struct fibre *fibre = &fibres[thread];
+  fibre->state = READY;
+  if (thread != running) ready[fibre->place / 64] |= UINT64_C(1) << fibre->place % 64;
+}
+
 static void free_barrier() {
-  for (unsigned i = 0; alive > 0 && waiting == alive && i < threads; i++)
-    fibres[i].state = fibres[i].state == AT_BARRIER ? READY : fibres[i].state;
-  waiting = alive > 0 && waiting == alive ? 0 : waiting;
+  if (alive == 0 || waiting < alive) return;
+  for (unsigned i = 0; i < threads; i++)
+    if (fibres[i].state == AT_BARRIER) set_ready(i);
+  waiting = 0;
 }
 
 void emulated_barrier() {
@@ -94,85 +118,121 @@ void emulated_barrier() {
 
 // Frees the lanes of the mask if all of them wait for exactly this mask.
 static void free_warp(unsigned first, uint32_t mask) {
-  for (int pass = 0; pass < 2; pass++) {
-    for (unsigned lane = 0; lane < EMULATED_WARP; lane++) {
-      struct fibre *fibre = &fibres[first + lane];
-      if ((mask >> lane & 1) != 0 && first + lane < threads) {
-        if (fibre->state == ENDED) emulated_die("a mask names a lane that has ended");
-        if (pass == 0 && (fibre->state != IN_WARP || fibre->mask != mask)) return;
-        fibre->state = pass == 0 ? fibre->state : READY;
-      }
-    }
+  struct warp *warp = &warps[first / EMULATED_WARP];
+  uint32_t lanes = threads - first < EMULATED_WARP ? mask & ((1u << (threads - first)) - 1) : mask;
+  if ((lanes & warp->ended) != 0) emulated_die("a mask names a lane that has ended");
+  if ((lanes & ~warp->in_warp) != 0) return;
+  for (uint32_t left = lanes; left != 0; left &= left - 1)
+    if (fibres[first + (unsigned)__builtin_ctz(left)].mask != mask) return;
+  warp->in_warp &= ~lanes;
+  struct meeting *meeting = warp->meetings;
+  while (meeting->readers != 0) meeting++;
+  memcpy(meeting->row, warp->row, sizeof meeting->row);
+  meeting->readers = lanes;
+  for (uint32_t left = lanes; left != 0; left &= left - 1) {
+    unsigned thread = first + (unsigned)__builtin_ctz(left);
+    fibres[thread].meeting = meeting;
+    set_ready(thread);
   }
 }
 
 static void wait_for_lanes(uint32_t mask) {
-  if ((mask >> running % EMULATED_WARP & 1) == 0) emulated_die("a lane is not in its own mask");
+  unsigned lane = running % EMULATED_WARP;
+  if ((mask >> lane & 1) == 0) emulated_die("a lane is not in its own mask");
   fibres[running].state = IN_WARP;
   fibres[running].mask = mask;
-  free_warp(running / EMULATED_WARP * EMULATED_WARP, mask);
+  warps[running / EMULATED_WARP].in_warp |= 1u << lane;
+  free_warp(running - lane, mask);
   if (fibres[running].state != READY) leave();
 }
 
 const uint64_t *emulated_meet(uint32_t mask, uint64_t bits) {
-  uint64_t *row = rows[running / EMULATED_WARP];
-  row[running % EMULATED_WARP] = bits;
+  warps[running / EMULATED_WARP].row[running % EMULATED_WARP] = bits;
   wait_for_lanes(mask);
-  return row;
+  return fibres[running].meeting->row;
 }
 
-void emulated_part(uint32_t mask) { wait_for_lanes(mask); }
+void emulated_part(uint32_t mask) {
+  struct fibre *own = &fibres[running];
+  if (own->meeting == NULL) wait_for_lanes(mask);
+  own->meeting->readers &= ~(1u << running % EMULATED_WARP);
+  own->meeting = NULL;
+}
 
 static void run_thread() {
   (*kernel_thread)();
   fibres[running].state = ENDED;
+  warps[running / EMULATED_WARP].ended |= 1u << running % EMULATED_WARP;
+  stacks.push_back(fibres[running].stack);  // the scheduler gives it to another thread once this one has left
   alive--;
   free_barrier();
   leave();
   abort();
 }
 
-static void prepare(struct fibre *fibre) {
-  if (fibre->stack == NULL) {
-    void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (stack == MAP_FAILED) emulated_die("no memory for a stack");
-    fibre->stack = (unsigned char *)stack;
-  }
-  size_t place = (size_t)(fibre - fibres) % PLACES;
-  void **top = (void **)(fibre->stack + STACK_BYTES - 64 - place * PLACE_BYTES);
+// The top of a stack that no thread has.
+static unsigned char *new_stack() {
+  static size_t made;
+  void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (stack == MAP_FAILED) emulated_die("no memory for a stack");
+  return (unsigned char *)stack + STACK_BYTES - 64 - made++ % PLACES * PLACE_BYTES;
+}
+
+static void begin(struct fibre *fibre) {
+  if (stacks.empty()) stacks.push_back(new_stack());
+  fibre->stack = stacks.back();
+  stacks.pop_back();
+  void **top = (void **)fibre->stack;
   *--top = NULL;
   *--top = (void *)run_thread;
   memset(top - SAVED_WORDS, 0, SAVED_WORDS * sizeof *top);
   fibre->stack_pointer = top - SAVED_WORDS;
-  fibre->state = READY;
 }
 
 // ---- a block, a launch ----------------------------------------------------------------------------------------------
 
-// Lets each thread that can continue do so. Returns false if no thread can.
-static bool take_turns(std::vector<unsigned> &order) {
+// The first place from `from` on, below `end`, whose thread can take a turn; `end` if there is none.
+static unsigned next_ready(unsigned from, unsigned end) {
+  while (from < end) {
+    uint64_t bits = ready[from / 64] >> from % 64;
+    if (bits != 0) return std::min(end, from + (unsigned)__builtin_ctzll(bits));
+    from = (from / 64 + 1) * 64;
+  }
+  return end;
+}
+
+// Lets each thread with a place in this range that can continue do so. Returns false if no thread can.
+static bool take_turns(const std::vector<unsigned> &order, unsigned from, unsigned end) {
   bool any = false;
-  unsigned first = (unsigned)(next_random() % threads);
-  for (unsigned i = 0; i < threads; i++) {
-    unsigned thread = order[first + i < threads ? first + i : first + i - threads];
-    if (fibres[thread].state == READY) {
-      any = true;
-      running = thread;
-      threadIdx = {thread, 0, 0};
-      emulated_switch(&scheduler, fibres[thread].stack_pointer);
-    }
+  for (unsigned place = from; (place = next_ready(place, end)) < end; place++) {
+    any = true;
+    ready[place / 64] &= ~(UINT64_C(1) << place % 64);
+    running = order[place];
+    threadIdx = {running, 0, 0};
+    if (fibres[running].stack == NULL) begin(&fibres[running]);
+    emulated_switch(&scheduler, fibres[running].stack_pointer);
   }
   return any;
 }
 
 static void run_block(size_t shared_bytes, std::vector<unsigned> &order) {
   memset(emulated_shared, 0xA5, shared_bytes);
-  std::for_each(fibres, fibres + threads, [](struct fibre &fibre) { prepare(&fibre); });
+  for (struct warp &warp : warps) warp.in_warp = warp.ended = 0;
   shuffle(order);
+  running = EMULATED_THREADS;  // none
+  for (unsigned place = 0; place < threads; place++) {
+    fibres[order[place]].stack = NULL;
+    fibres[order[place]].meeting = NULL;
+    fibres[order[place]].place = place;
+    set_ready(order[place]);
+  }
   alive = threads;
   waiting = 0;
-  while (alive > 0)
-    if (!take_turns(order)) emulated_die("some threads never reach the barrier that others wait at");
+  while (alive > 0) {
+    unsigned first = (unsigned)(next_random() % threads);
+    bool late = take_turns(order, first, threads), early = take_turns(order, 0, first);
+    if (!late && !early) emulated_die("some threads never reach the barrier that others wait at");
+  }
 }
 
 static std::vector<unsigned> numbers_below(unsigned count) {

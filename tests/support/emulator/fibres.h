@@ -31,7 +31,7 @@ void emulated_launch(const char *kernel, dim3 blocks, dim3 threads, size_t share
 // Returns once all threads of the block that have not ended have called it.
 void emulated_barrier();
 // Leaves `bits` for the warp. Returns once all lanes of the mask have called it. The returned row has each lane's bits,
-// until the lane calls emulated_part.
+// until the lane calls emulated_part. Without a row, emulated_part returns once all lanes of the mask have called it.
 const uint64_t *emulated_meet(uint32_t mask, uint64_t bits);
 void emulated_part(uint32_t mask);
 [[noreturn]] void emulated_die(const char *text);
