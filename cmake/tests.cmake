@@ -284,11 +284,12 @@ endforeach()
 
 # Long tests, roughly the longest first. ctest starts tests of a higher cost first, so that none of these runs alone at
 # the end.
-set(longest platform.trixie platform.arm64 fault.oom cuda.emulated_2 cuda.emulated_1 deploy.container browser.page
-    deploy.debian tsan.fault.seats asan.fault.seats tsan.fault.devices asan.fault.families tsan.fault.abuse
-    asan.fault.sites tsan.fault.sites browser.status browser.detections asan.fault.uploads tsan.fault.uploads
-    fault.uploads asan.fault.models tsan.fault.models fault.models fault.abuse asan.fault.abuse fault.families
-    tsan.fault.shutdown tsan.fault.overload)
+set(longest platform.trixie platform.arm64 cuda.emulated_2 browser.view fault.oom oracle.wires clients.command_line
+    cuda.emulated_1 browser.page clients.command_line_bags browser.stream fuzz.openapi platform.in docs.alerts
+    tsan.fault.deadlines browser.image deploy.debian asan.fault.deadlines clients.live_zenoh tsan.fault.placement
+    clients.c clients.examples oracle.sparse browser.docs asan.fault.shutdown tsan.fault.events deploy.container
+    oracle.formats tsan.fault.streams asan.fault.families tsan.fault.soak clients.convert clients.python_package tsan.fault.sessions
+    asan.fault.sessions)
 list(REVERSE longest)
 set(cost 0)
 foreach(name IN LISTS longest)
