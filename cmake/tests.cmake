@@ -288,7 +288,8 @@ set(longest platform.trixie platform.arm64 cuda.emulated_2 browser.view fault.oo
     cuda.emulated_1 browser.page clients.command_line_bags browser.stream fuzz.openapi platform.in docs.alerts
     tsan.fault.deadlines browser.image deploy.debian asan.fault.deadlines clients.live_zenoh tsan.fault.placement
     clients.c clients.examples oracle.sparse browser.docs asan.fault.shutdown tsan.fault.events deploy.container
-    oracle.formats tsan.fault.streams asan.fault.families tsan.fault.soak clients.convert clients.python_package tsan.fault.sessions
+    oracle.formats tsan.fault.streams asan.fault.families tsan.fault.soak clients.convert clients.python_package
+    tsan.fault.sessions
     asan.fault.sessions)
 list(REVERSE longest)
 set(cost 0)
