@@ -47,14 +47,16 @@ target_link_libraries(emulated-gpu PUBLIC PkgConfig::jansson PkgConfig::zlib Pkg
                       Threads::Threads m)
 add_executable(cuda-equal-emulated tests/cuda/test_equal.c ${cuda_equal_sources})
 add_executable(cuda-scan-emulated tests/cuda/scan_emulated.cc)
-foreach(program cuda-equal-emulated cuda-scan-emulated)
+add_executable(cuda-calls-emulated tests/cuda/calls_emulated.c)
+foreach(program cuda-equal-emulated cuda-scan-emulated cuda-calls-emulated)
   target_link_libraries(${program} PRIVATE emulated-gpu)
   set_target_properties(${program} PROPERTIES LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endforeach()
-set_target_properties(emulated-gpu cuda-equal-emulated cuda-scan-emulated PROPERTIES
+set_target_properties(emulated-gpu cuda-equal-emulated cuda-scan-emulated cuda-calls-emulated PROPERTIES
                       CXX_STANDARD 17 POSITION_INDEPENDENT_CODE OFF)
 
 voxeld_test(cuda.scan_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-scan-emulated)
+voxeld_test(cuda.calls_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-calls-emulated)
 foreach(seed 1 2)
   voxeld_test(cuda.emulated_${seed} plain cuda 600 ${CMAKE_BINARY_DIR}/bin/cuda-equal-emulated --jobs 20
               --samplings 4 --largest 3000 --no-lanes --no-regions --seed ${seed} /nowhere)

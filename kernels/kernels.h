@@ -272,7 +272,7 @@ struct vx_block {
 };
 enum { VX_HANDLE_SIZE = 64 };  // bytes of the handle by which a process hands over such memory
 
-// Bytes of a block to copy to the host: from byte `from` of the memory to byte `to`.
+// Bytes of a block to copy to the host: from byte `from` of the memory to byte `to` of the host's room.
 struct vx_piece {
   uint64_t from;
   uint32_t to, bytes;
@@ -324,10 +324,16 @@ struct vx_backend {
   // Copies between a block and the host's memory, and waits for the end of the copy.
   VX_WARN_UNUSED enum vx_status (*block_copy)(struct vx_device *device, void *to, const void *from, size_t bytes,
                                               struct error *error);
-  // Copies many small pieces of a block of the lane's device to `out`, while the lane's job may run. They lie one after
-  // the other in `out`; at most VX_MAX_PIECES with VX_MAX_PIECES_BYTES.
+  // Begins to copy many small pieces of a block of the lane's device to the host, while the lane's job may run. They
+  // lie one after the other there; at most VX_MAX_PIECES with VX_MAX_PIECES_BYTES.
   VX_WARN_UNUSED enum vx_status (*block_sample)(struct vx_lane *lane, const void *memory, const struct vx_piece *piece,
-                                                int32_t count, char *out, struct error *error);
+                                                int32_t count, struct error *error);
+  // Begins to copy bytes of the host, at most VX_MAX_PIECES_BYTES, to a block of the lane's device. They may change
+  // after the call.
+  VX_WARN_UNUSED enum vx_status (*block_send)(struct vx_lane *lane, void *memory, const void *from, size_t bytes,
+                                              struct error *error);
+  // Waits for the end of the copy that the lane began last. *out: the pieces, until the next copy; out may be NULL.
+  VX_WARN_UNUSED enum vx_status (*block_await)(struct vx_lane *lane, const char **out, struct error *error);
 };
 
 #endif

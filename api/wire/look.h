@@ -35,7 +35,7 @@ enum { LOOK_BYTES = 64 << 10 };  // a look that needs more sees less
 struct look_sample {
   int32_t count, next;  // pieces; the piece to read next
   struct vx_piece piece[VX_MAX_PIECES];
-  char bytes[LOOK_BYTES];
+  const char *bytes;  // what was read, for the second look
 };
 
 // For points_view.read, with the sample as its `ctx`.

@@ -13,6 +13,7 @@
 #include "kernels/cuda/base/block.cuh"
 #include "kernels/cuda/base/host.cuh"
 #include "kernels/cuda/base/memory.cuh"
+#include "kernels/cuda/base/pieces.cuh"
 #include "kernels/cuda/boxes/boxes.cuh"
 #include "kernels/cuda/detect/detect.cuh"
 #include "kernels/cuda/fps/fps.cuh"
@@ -99,7 +100,7 @@ static void close_lane(struct vx_lane *lane) {
   cuda_release_all(lane);
   (void)cudaFreeHost((void *)lane->status);
   (void)cudaFreeHost(lane->commands);
-  (void)cudaFreeHost(lane->samples);
+  (void)cudaFreeHost(lane->pieces);
   if (lane->stream) (void)cudaStreamDestroy(lane->stream);
   (void)cudaGetLastError();
   free(lane);
@@ -225,6 +226,8 @@ static constexpr struct vx_backend backend() {
   table.block_close = cuda_close_block;
   table.block_copy = cuda_copy_block;
   table.block_sample = cuda_sample_block;
+  table.block_send = cuda_send_block;
+  table.block_await = cuda_await_block;
   return table;
 }
 

@@ -14,50 +14,45 @@
 
 static const char too_large[] = "the answer would have %zu bytes; allowed: up to %zu";
 
-static void look_through(struct job *job, const struct points_view *view) {
+// Looks at the points as they were sent; job->work has what steps made of them. With a sample it reads only the
+// sample's bytes, or notes which bytes to read.
+static void look_through(struct job *job, struct look_sample *sample, bool note) {
+  struct vx_input points = job->asked.job.inputs[VX_POINTS];
+  points.data = job->points;
+  struct points_view view = {.points = &points,
+                             .num_clouds = job->work.num_clouds,
+                             .point_counts = job->work.point_counts,
+                             .body_columns = job->asked.num_features,
+                             .read = source_rows(job) ? source_peek : NULL,
+                             .ctx = job,
+                             .only_reads = note};
+  if (sample) view.read = note ? look_note : look_read;
+  if (sample) view.ctx = sample;
   struct body_sniff *sniffed = &job->result.answer.sniffed;
-  if (job->asked.format == FORMAT_RAW) *sniffed = body_sniff(view, job->spec.form);
-  sniffed->seen = points_look(view, &job->asked.expected);
-}
-
-// Points in the memory of a GPU are read all at once. If that fails, there are no warnings.
-static void look_at_block(struct job *job, struct points_view view) {
-  struct look_sample sample;
-  sample.count = sample.next = 0;
-  view.ctx = &sample;
-  view.read = look_note;
-  view.only_reads = true;
-  look_through(job, &view);
-  source_sample(job, &sample);
-  view.read = look_read;
-  view.only_reads = false;
-  look_through(job, &view);
+  if (job->asked.format == FORMAT_RAW) *sniffed = body_sniff(&view, job->spec.form);
+  sniffed->seen = points_look(&view, &job->asked.expected);
 }
 
 // Looks at the points once, for warnings. A job on a GPU looks while the GPU works.
 static void look(void *ctx) {
   struct job *job = ctx;
-  struct vx_input points = job->asked.job.inputs[VX_POINTS];  // as sent; job->work has what steps made of them
-  points.data = job->points;
-  const struct points_view view = {.points = &points,
-                                   .num_clouds = job->work.num_clouds,
-                                   .point_counts = job->work.point_counts,
-                                   .body_columns = job->asked.num_features,
-                                   .read = source_rows(job) ? source_peek : NULL,
-                                   .ctx = job};
   struct body_sniff *sniffed = &job->result.answer.sniffed;
   if (job->looked) return;
   job->looked = true;
-  if (vx_operations[job->work.op].items == VX_POINT_ITEMS) {
-    if (view.read && region_gpu(&job->shared->source))
-      look_at_block(job, view);
-    else
-      look_through(job, &view);
-  }
+  if (vx_operations[job->work.op].items == VX_POINT_ITEMS) look_through(job, source_sample_end(job), false);
   sniffed->ahead_ms = -job->age_ms;
   sniffed->loss = &job->loss;
   sniffed->deskewed = job_request_deskews(&job->asked) ? &job->deskewed : NULL;
   sniffed->joined = sweeps_are_joined(job) ? &job->stream->joined : NULL;
+}
+
+// A GPU copies the points of its memory to look at before it begins, so that nobody waits for them.
+static void sample_block(struct job *job, struct look_sample *sample) {
+  bool in_block = source_rows(job) && region_gpu(&job->shared->source);
+  if (job->looked || !in_block || vx_operations[job->work.op].items != VX_POINT_ITEMS) return;
+  sample->count = sample->next = 0;
+  look_through(job, sample, true);
+  source_sample_begin(job, sample);
 }
 
 // The backend calls it once the sizes of the tensors are known. If the tensors are a part of the answer, they lie after
@@ -132,12 +127,15 @@ static bool prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
 // ---- the lanes ------------------------------------------------------------------------------------------------------
 
 static enum vx_status run_on(struct job *job, struct device *device, struct vx_lane *lane, struct error *error) {
+  struct look_sample sample;
   job->result.device = device;
   job->result.answer.backend = device->backend->name;
   job->result.answer.device = device->description.name;
   if (job->shared) job->shared->lane = lane;
   atomic_fetch_add(&device->running, 1);
+  sample_block(job, &sample);
   enum vx_status status = device->backend->run(lane, &job->work, error);
+  look(job);  // unless the run has looked: the sample ends here
   atomic_fetch_sub(&device->running, 1);
   return status;
 }
@@ -383,11 +381,11 @@ static bool run(struct job *job, const struct lanes *lanes) {
   enum vx_status status = run_lanes(job, lanes, &error);
   job_release_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
-  look(job);
   if (job->shared && !sinks_commit_tensors(job)) return false;
   bool written = write_answer(job);
   if (was_stopped(job) || !written) return false;
-  if (sinks_take_answer(job) && !(sinks_commit_answer(job) && write_file(job))) return false;
+  bool whole = sinks_take_answer(job), told = !whole || (sinks_commit_answer(job) && write_file(job));
+  if ((whole && !sinks_await_answer(job)) || !told) return false;
   if (job->result.kind == &infer_binary) find_ranges(job);
   if (job->spec.answer_coding && job->result.kind != &answer_of_region) encode_answer(job);
   count(job);

@@ -77,12 +77,24 @@ bool source_peek(void *cls, uint64_t at, size_t bytes, char *out) {
   return region_peek(&job->shared->source, at, bytes, out);
 }
 
-void source_sample(const struct job *job, struct look_sample *sample) {
-  const struct job_shared *shared = job->shared;
+void source_sample_begin(struct job *job, struct look_sample *sample) {
+  struct job_shared *shared = job->shared;
   struct error unread;
-  if (shared->gpu->backend->block_sample(shared->lane, source_rows(job), sample->piece, sample->count, sample->bytes,
-                                         &unread) != VX_OK)
+  shared->sample = sample;
+  if (sample->count > 0 && shared->gpu->backend->block_sample(shared->lane, source_rows(job), sample->piece,
+                                                              sample->count, &unread) != VX_OK)
     sample->count = 0;
+}
+
+struct look_sample *source_sample_end(struct job *job) {
+  struct job_shared *shared = job->shared;
+  struct look_sample *sample = shared ? shared->sample : NULL;
+  struct error unread;
+  if (!sample) return NULL;
+  shared->sample = NULL;
+  if (sample->count > 0 && shared->gpu->backend->block_await(shared->lane, &sample->bytes, &unread) != VX_OK)
+    sample->count = 0;
+  return sample;
 }
 
 bool source_copy(struct job *job) {
@@ -183,9 +195,11 @@ char *sinks_reach(struct job *job) {
 // A client that is gone may already reuse the memory.
 static bool commit(struct job *job, struct sink *sink, const char *data, size_t bytes) {
   if (atomic_load(job->spec.gone)) return error_refuse(&job->result.error, ERROR_DEADLINE, NULL, "the client is gone");
-  if (!region_write(&sink->part, data, bytes, &job->result.error)) return false;
-  job->shared->copied += !job->shared->in_place;
-  return true;
+  struct job_shared *shared = job->shared;
+  bool sends = shared->in_place && region_gpu(&sink->part) && bytes <= VX_MAX_PIECES_BYTES;
+  shared->copied += !shared->in_place;
+  return sends ? region_send(&sink->part, shared->lane, data, bytes, &job->result.error)
+               : region_write(&sink->part, data, bytes, &job->result.error);
 }
 
 bool sinks_commit_tensors(struct job *job) {
@@ -207,6 +221,11 @@ bool sinks_commit_answer(struct job *job) {
   result->answer.total_ns = clock_ns() - job->spec.started_ns;
   result->kind = &answer_of_region;
   return true;
+}
+
+bool sinks_await_answer(struct job *job) {
+  struct region_part *part = &job->shared->sink[0].part;
+  return !part->writes || region_await(part, job->shared->lane, &job->result.error);
 }
 
 // ---- both -----------------------------------------------------------------------------------------------------------

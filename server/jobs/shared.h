@@ -24,8 +24,10 @@ VX_WARN_UNUSED bool source_open(struct job *job, const struct region_ref *ref);
 VX_WARN_UNUSED bool source_reach(struct job *job, const struct device *gpu);
 // Copies the source and closes it. The copy becomes the input, which its owner cannot change.
 VX_WARN_UNUSED bool source_copy(struct job *job);
-// Fills the sample of the open source, whose GPU runs the job. If that fails, the sample has no pieces.
-void source_sample(const struct job *job, struct look_sample *sample);
+// Begins to fill the sample of the open source, whose GPU runs the job. The job has the sample until its end.
+void source_sample_begin(struct job *job, struct look_sample *sample);
+// Waits for the job's sample, and returns it; NULL: it has none. If its bytes cannot be read, it has no pieces.
+struct look_sample *source_sample_end(struct job *job);
 // Copies bytes of the open source to `out`, for a look at its values. False if they cannot be read.
 VX_WARN_UNUSED bool source_peek(void *job, uint64_t at, size_t bytes, char *out);
 // The GPU's address of the points. NULL: there is no source, or it was copied.
@@ -43,9 +45,11 @@ VX_WARN_UNUSED bool sinks_reserve(struct job *job);
 char *sinks_reach(struct job *job);
 // Copies tensors to their sinks, unless a GPU has written them there.
 VX_WARN_UNUSED bool sinks_commit_tensors(struct job *job);
-// Copies the whole answer to its sink. If a GPU has written the tensors there, copies only the header in front of them.
-// The response to the client becomes one of the kind `answer_of_region`.
+// Copies the whole answer to its sink. If a GPU has written the tensors there, copies only the header in front of them,
+// and does not wait for the end of that. The response to the client becomes one of the kind `answer_of_region`.
 VX_WARN_UNUSED bool sinks_commit_answer(struct job *job);
+// Waits until the answer is in its sink. Must follow sinks_commit_answer, even if that failed.
+VX_WARN_UNUSED bool sinks_await_answer(struct job *job);
 // Whether there is a sink of the whole answer.
 static inline bool sinks_take_answer(const struct job *job) { return job->asked.output_region.name[0]; }
 

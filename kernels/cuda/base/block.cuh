@@ -9,7 +9,5 @@ VX_WARN_UNUSED enum vx_status cuda_open_block(struct vx_device *device, const vo
 void cuda_close_block(struct vx_device *device, void *memory);
 VX_WARN_UNUSED enum vx_status cuda_copy_block(struct vx_device *device, void *to, const void *from, size_t bytes,
                                               struct error *error);
-VX_WARN_UNUSED enum vx_status cuda_sample_block(struct vx_lane *lane, const void *memory, const struct vx_piece *piece,
-                                                int32_t count, char *out, struct error *error);
 
 #endif

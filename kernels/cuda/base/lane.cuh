@@ -189,7 +189,7 @@ struct vx_lane {
   struct cuda_device_status *status_on_device;    // the same, as the device sees it
   struct cuda_host_commands *commands;            // host, pinned
   struct cuda_host_commands *commands_on_device;  // the same, as the device sees it
-  struct cuda_samples *samples;                   // host, pinned: of cuda_sample_block; NULL until its first call
+  struct cuda_pieces *pieces;                     // host, pinned: of pieces.cu; NULL until its first call
 };
 
 struct vx_device {

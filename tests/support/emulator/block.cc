@@ -10,8 +10,3 @@ void cuda_close_block(struct vx_device *, void *) {}
 enum vx_status cuda_copy_block(struct vx_device *, void *, const void *, size_t, struct error *error) {
   return vx_refuse(error, "the emulated GPU has no blocks");
 }
-
-enum vx_status cuda_sample_block(struct vx_lane *, const void *, const struct vx_piece *, int32_t, char *,
-                                 struct error *error) {
-  return vx_refuse(error, "the emulated GPU has no blocks");
-}

@@ -1,4 +1,5 @@
 // See fibres.h.
+#include "calls.h"
 #include "fibres.h"
 
 #include <stdio.h>
@@ -243,6 +244,7 @@ static std::vector<unsigned> numbers_below(unsigned count) {
 
 void emulated_launch(const char *kernel, dim3 blocks, dim3 block, size_t shared_bytes,
                      const std::function<void()> &thread) {
+  emulated_calls.launches++;
   kernel_name = kernel;
   kernel_thread = &thread;
   if (blocks.x == 0 || block.x == 0 || block.x > EMULATED_THREADS || shared_bytes > EMULATED_SHARED_BYTES)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "calls.h"
 #include "cuda_runtime.h"
 
 #define DONE                                                                                                           \
@@ -17,8 +18,16 @@ uint64_t emulated_now() {
   return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+struct emulated_calls emulated_calls;
+
+static cudaError_t count(int *calls) {
+  ++*calls;
+  return cudaSuccess;
+}
+
 static cudaError_t allocate(void **memory, size_t bytes) {
   enum { PAGE = 4096 };
+  emulated_calls.allocations++;
   size_t whole = (bytes + PAGE) / PAGE * PAGE;
   *memory = aligned_alloc(PAGE, whole);
   if (*memory == NULL) return cudaErrorMemoryAllocation;
@@ -53,8 +62,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
                                                                 : 0;
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int) DONE cudaError_t cudaSetDeviceFlags(unsigned) DONE cudaError_t
-    cudaDeviceSynchronize() DONE cudaError_t cudaGetLastError() DONE cudaError_t cudaPeekAtLastError() DONE const
+cudaError_t cudaSetDevice(int) { return count(&emulated_calls.devices); }
+cudaError_t cudaDeviceSynchronize() { return count(&emulated_calls.waits); }
+cudaError_t cudaSetDeviceFlags(unsigned) DONE cudaError_t cudaGetLastError() DONE cudaError_t cudaPeekAtLastError() DONE const
     char *cudaGetErrorName(cudaError_t) {
   return "emulated";
 }
@@ -68,8 +78,9 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned, int) {
   *stream = (cudaStream_t)&one;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) DONE cudaError_t cudaStreamQuery(cudaStream_t) DONE cudaError_t
-    cudaStreamDestroy(cudaStream_t) DONE cudaError_t
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return count(&emulated_calls.waits); }
+cudaError_t cudaStreamQuery(cudaStream_t) { return count(&emulated_calls.waits); }
+cudaError_t cudaStreamDestroy(cudaStream_t) DONE cudaError_t
     cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *) {
   *attributes = {};
   return cudaSuccess;
@@ -100,16 +111,19 @@ cudaError_t cudaHostRegister(void *, size_t, unsigned) DONE cudaError_t cudaHost
   return cudaSuccess;
 }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory) {
+  emulated_calls.lookups++;
   *attributes = {};
   attributes->type = getenv("VOXELD_EMULATED_BLIND") == NULL ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
   attributes->hostPointer = attributes->devicePointer = (void *)memory;
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  emulated_calls.copies++;
   memcpy(to, from, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t) {
+  emulated_calls.copies++;
   memset(memory, value, bytes);
   return cudaSuccess;
 }

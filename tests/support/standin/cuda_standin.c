@@ -43,6 +43,7 @@ struct vx_device {
 struct vx_lane {
   int device;
   struct vx_lane *cpu;
+  char pieces[VX_MAX_PIECES_BYTES];
 };
 
 static enum vx_status count_devices(int *count, struct error *error) {
@@ -232,12 +233,23 @@ static enum vx_status copy_block(struct vx_device *device, void *to, const void 
 }
 
 static enum vx_status sample_block(struct vx_lane *lane, const void *memory, const struct vx_piece *piece,
-                                   int32_t count, char *out, struct error *error) {
-  (void)lane;
+                                   int32_t count, struct error *error) {
   enum vx_status status = VX_OK;
   for (int32_t i = 0; i < count && status == VX_OK; i++)
-    status = copy_block(NULL, out + piece[i].to, (const char *)memory + piece[i].from, piece[i].bytes, error);
+    status = copy_block(NULL, lane->pieces + piece[i].to, (const char *)memory + piece[i].from, piece[i].bytes, error);
   return status;
+}
+
+static enum vx_status send_block(struct vx_lane *lane, void *memory, const void *from, size_t bytes,
+                                 struct error *error) {
+  (void)lane;
+  return copy_block(NULL, memory, from, bytes, error);
+}
+
+static enum vx_status await_block(struct vx_lane *lane, const char **out, struct error *error) {
+  (void)error;
+  if (out != NULL) *out = lane->pieces;
+  return VX_OK;
 }
 
 // ---- jobs over memory that the CPU does not touch -------------------------------------------------------------------
@@ -413,4 +425,6 @@ const struct vx_backend vx_cuda_backend = {
     .block_close = close_block,
     .block_copy = copy_block,
     .block_sample = sample_block,
+    .block_send = send_block,
+    .block_await = await_block,
 };

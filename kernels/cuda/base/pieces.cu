@@ -1,0 +1,119 @@
+// See pieces.cuh: the copies are kernels of one block.
+//
+// The kernels read and write memory that the host sees too, and write a word there once they are done. So the host
+// needs no copy engine, no synchronization of a stream and no call of the driver to learn it. They run in a stream of
+// the calling thread, beside the lane's job.
+#include "kernels/cuda/base/pieces.cuh"
+
+#include <string.h>
+
+#include "kernels/clock.h"
+#include "kernels/cuda/base/check.cuh"
+
+// What the host and the kernels share, in pinned memory, whose addresses are the same on both.
+struct cuda_pieces {
+  struct vx_piece piece[VX_MAX_PIECES];
+  alignas(16) unsigned char bytes[VX_MAX_PIECES_BYTES];
+  uint32_t sequence;       // of the host's last call
+  volatile uint32_t done;  // the last one that a kernel has done
+};
+
+enum { PIECES_BLOCK = 1024 };
+
+template <typename unit>
+static __device__ void copy_units(const void *from, void *to, uint32_t bytes, uint32_t first, uint32_t step) {
+  for (uint32_t i = first; i < bytes / sizeof(unit); i += step) ((unit *)to)[i] = __ldcs((const unit *)from + i);
+}
+
+// Copies by threads `first`, `first + step`, ... with the widest access that all three allow.
+static __device__ void copy_bytes(const void *from, void *to, uint32_t bytes, uint32_t first, uint32_t step) {
+  uintptr_t odd = (uintptr_t)from | (uintptr_t)to | bytes;
+  if (odd % sizeof(uint4) == 0)
+    copy_units<uint4>(from, to, bytes, first, step);
+  else if (odd % sizeof(uint32_t) == 0)
+    copy_units<uint32_t>(from, to, bytes, first, step);
+  else
+    copy_units<unsigned char>(from, to, bytes, first, step);
+}
+
+static __device__ void tell_done(struct cuda_pieces *pieces, uint32_t sequence) {
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) pieces->done = sequence;
+}
+
+// A warp copies a piece.
+static __global__ void __launch_bounds__(PIECES_BLOCK)
+    sample_kernel(struct cuda_pieces *pieces, const void *memory, int32_t count, uint32_t sequence) {
+  __shared__ struct vx_piece some[PIECES_BLOCK];
+  for (int32_t first = 0; first < count; first += PIECES_BLOCK) {
+    int32_t left = min(count - first, (int32_t)PIECES_BLOCK);
+    __syncthreads();
+    if ((int32_t)threadIdx.x < left) some[threadIdx.x] = pieces->piece[first + threadIdx.x];
+    __syncthreads();
+#pragma unroll 4
+    for (int32_t i = (int32_t)threadIdx.x / 32; i < left; i += PIECES_BLOCK / 32)
+      copy_bytes((const char *)memory + some[i].from, pieces->bytes + some[i].to, some[i].bytes, threadIdx.x % 32, 32);
+  }
+  tell_done(pieces, sequence);
+}
+
+static __global__ void __launch_bounds__(PIECES_BLOCK)
+    send_kernel(struct cuda_pieces *pieces, void *memory, uint32_t bytes, uint32_t sequence) {
+  copy_bytes(pieces->bytes, memory, bytes, threadIdx.x, PIECES_BLOCK);
+  tell_done(pieces, sequence);
+}
+
+static enum vx_status begin(struct vx_lane *lane, struct error *error) {
+  CUDA_CALL(cudaSetDevice(lane->device->index), error);
+  if (!lane->pieces) {
+    void *pieces;
+    CUDA_CALL(cudaHostAlloc(&pieces, sizeof *lane->pieces, cudaHostAllocMapped), error);
+    memset(pieces, 0, sizeof *lane->pieces);
+    lane->pieces = (struct cuda_pieces *)pieces;
+  }
+  lane->pieces->sequence++;
+  return VX_OK;
+}
+
+static cudaLaunchConfig_t one_block(void) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(1);
+  config.blockDim = dim3(PIECES_BLOCK);
+  config.stream = cudaStreamPerThread;
+  return config;
+}
+
+enum vx_status cuda_sample_block(struct vx_lane *lane, const void *memory, const struct vx_piece *piece, int32_t count,
+                                 struct error *error) {
+  CUDA_TRY(begin(lane, error));
+  struct cuda_pieces *pieces = lane->pieces;
+  cudaLaunchConfig_t config = one_block();
+  memcpy(pieces->piece, piece, (size_t)count * sizeof *piece);
+  return cuda_check(cudaLaunchKernelEx(&config, sample_kernel, pieces, memory, count, pieces->sequence),
+                    "sample_kernel", error);
+}
+
+enum vx_status cuda_send_block(struct vx_lane *lane, void *memory, const void *from, size_t bytes,
+                               struct error *error) {
+  CUDA_TRY(begin(lane, error));
+  struct cuda_pieces *pieces = lane->pieces;
+  cudaLaunchConfig_t config = one_block();
+  memcpy(pieces->bytes, from, bytes);
+  return cuda_check(cudaLaunchKernelEx(&config, send_kernel, pieces, memory, (uint32_t)bytes, pieces->sequence),
+                    "send_kernel", error);
+}
+
+// A kernel that fails never writes the word; the driver then reports the error.
+enum vx_status cuda_await_block(struct vx_lane *lane, const char **out, struct error *error) {
+  enum { SPIN_NS = 1000000 };
+  const struct cuda_pieces *pieces = lane->pieces;
+  int64_t began = clock_ns();
+  while (pieces->done != pieces->sequence && clock_ns() - began < SPIN_NS) clock_pause();
+  if (pieces->done != pieces->sequence) CUDA_CALL(cudaStreamSynchronize(cudaStreamPerThread), error);
+  if (pieces->done != pieces->sequence)
+    return vx_fail(error, VX_DEVICE_LOST, "the device finished a copy without an answer");
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (out) *out = (const char *)pieces->bytes;
+  return VX_OK;
+}
