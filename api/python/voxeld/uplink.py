@@ -113,6 +113,10 @@ class _Column(NamedTuple):
     scale: float
     error: Optional[float]  # None if the multiples are not written yet
 
+    def largest_error(self, values: Floats) -> float:
+        """Of the multiples, once they are written."""
+        return _error(values, self.scale, self.multiples) if self.error is None else self.error
+
 
 class _Rooms(threading.local):
     """Memory that a thread keeps for its next points. Fresh memory takes longer than to write the numbers into it."""
@@ -211,21 +215,22 @@ class Packer:
     ) -> Iterator[NDArray[np.uint8]]:
         """The planes of columns. Notes the largest error."""
         planes = self._rooms.take("planes", (len(floats), floats.dtype.itemsize, floats.shape[1]), np.uint8)
-        errors = [0.0]
 
-        def multiples() -> Iterator[NDArray[Any]]:
-            for values, column in zip(floats, columns):
+        columns_of = list(zip(floats, columns))
+        chosen = _FILTERS[packed.query["filter"]]
+        sent: List[NDArray[Any]] = []
+        for number, place in enumerate(planes):
+            # Only what these planes need, so that the first bytes leave early.
+            for values, column in columns_of[len(sent) : max(number + 1, 2 if chosen is _direction else 1)]:
                 if column and column.error is None:
-                    column = _rounded(values, column.scale, column.multiples, False)
-                    assert column is not None  # the column's extremes are
-                errors.append((column and column.error) or 0.0)
-                yield column.multiples if column else values
-
-        for place, sent in zip(planes, _FILTERS[packed.query["filter"]](multiples())):
-            place[:] = sent.view(np.uint8).reshape(-1, len(place)).T
+                    _round(values, column.scale, column.multiples)
+                sent.append(column.multiples if column else values)
+            for start in range(0, len(sent[number]), BLOCK):
+                _shuffle(chosen(sent, number, start, start + BLOCK), place[:, start : start + BLOCK])
             yield from place
         assert packed.report is not None
-        packed.report = replace(packed.report, largest_error=max(errors))
+        error = max(column.largest_error(values) if column else 0.0 for values, column in zip(floats, columns))
+        packed.report = replace(packed.report, largest_error=error)
 
     def _coded(self, packed: Packed, pieces: Iterable[List[memoryview]]) -> Iterator[memoryview]:
         """Each piece as a frame of zstd or a member of gzip. At the end completes the report."""
@@ -248,14 +253,14 @@ class Packer:
 
     def _pays(self, floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
         """Whether the multiples of a sample are smaller than its floats."""
-        part = _sample(floats)
+        part = _sample(floats, SAMPLE)
         planes = np.empty((len(floats), floats.dtype.itemsize, floats[:, part].shape[1]), np.uint8)
         sizes = []
         for chosen in (columns, [None] * len(columns)):
             deltas = all(column and column.multiples.dtype == INTEGER for column in chosen)
             for place, values, column in zip(planes, floats[:, part], chosen):
                 sent = column.multiples[part] if column else values
-                place[:] = (_zigzag(_deltas(sent)) if deltas else sent).view(np.uint8).reshape(-1, len(place)).T
+                _shuffle(_delta([sent], 0, 0, len(sent)) if deltas else sent, place)
             sizes.append(sum(piece.nbytes for piece in self._encode([planes.reshape(-1).data])))
         return sizes[0] < sizes[1]
 
@@ -305,13 +310,14 @@ def _column(number: int, values: Floats, resolution: Optional[float], room: Inte
     kind = _kind(values, resolution is None)
     for scale in SCALES:
         if resolution is None or scale > resolution:
-            if column := _rounded(values, scale, room.view(kind), True):
-                return column
+            if _is_exact(values, scale, room.view(kind)):
+                return _Column(room.view(kind), scale, 0.0)
     if resolution is None:
         return None
     finite = values if kind == INTEGER else values[np.isfinite(values)]
     extremes = np.array([finite.min(), finite.max()] if finite.size else [], FLOAT)
-    if _rounded(extremes, resolution, np.empty(len(extremes), kind), False) is None:
+    units = np.empty(len(extremes), kind)
+    if not _round(extremes, resolution, units) or _error(extremes, resolution, units) == math.inf:
         worst = float(np.abs(extremes).max())
         raise ValueError(f"column {number} reaches {worst:g}, which int32 cannot hold in units of {resolution:g}")
     return _Column(room.view(kind), resolution, None)
@@ -323,54 +329,83 @@ def _kind(values: Floats, signs: bool) -> np.dtype[Any]:
     return INTEGER if np.isfinite(values).all() and not negative_zeros else FLOAT
 
 
-def _rounded(values: Floats, scale: float, multiples: NDArray[Any], exact: bool) -> Optional[_Column]:
-    """Writes the multiples of the scale that are nearest to the numbers. None if int32 or, after the service's
-    multiplication, float32 cannot hold a finite number; and if the multiples must be `exact` but do not restore every
-    bit, except that integers may restore -0.0 as 0.0."""
-    kind, error = multiples.dtype, 0.0
-    starts = [0, *range(FIRST, len(values), BLOCK)]
-    for start, end in zip(starts, [*starts[1:], len(values)]):
-        given, part = values[start:end], multiples[start:end]
+def _blocks(*arrays: NDArray[Any]) -> Iterator[Tuple[NDArray[Any], ...]]:
+    starts = [0, *range(FIRST, len(arrays[0]), BLOCK)]
+    for start, end in zip(starts, [*starts[1:], len(arrays[0])]):
+        yield tuple(array[start:end] for array in arrays)
+
+
+def _round(values: Floats, scale: float, multiples: NDArray[Any]) -> bool:
+    """Writes the multiples of the scale that are nearest to the numbers. False if int32 cannot hold a finite number."""
+    for given, part in _blocks(values, multiples):
         with np.errstate(over="ignore", invalid="ignore"):
             units = np.rint(np.divide(given, scale, dtype=np.float64))
-            if kind == INTEGER:
-                units += 0.0  # integers have no -0.0
-            finite: Any = slice(None) if kind == INTEGER else np.isfinite(given)
-            if not np.abs(units[finite]).max(initial=0) <= LARGEST:
-                return None
-            part[:] = units
-            restored = np.multiply(part, scale, dtype=np.float64).astype(np.float32)
-        if exact and kind == INTEGER:
-            if not np.array_equal(restored, given):
-                return None
-        elif exact:
-            restored[np.isnan(restored)] = np.nan  # a service may change other bits of a NaN
-            if not np.array_equal(restored.view(np.int32), given.view(np.int32)):
-                return None
+        if part.dtype == INTEGER:
+            units += 0.0  # integers have no -0.0
+        finite: Any = slice(None) if part.dtype == INTEGER else np.isfinite(given)
+        if not np.abs(units[finite]).max(initial=0) <= LARGEST:
+            return False
+        part[:] = units
+    return True
+
+
+def _restored(multiples: NDArray[Any], scale: float) -> Floats:
+    with np.errstate(over="ignore", invalid="ignore"):
+        restored: Floats = np.multiply(multiples, scale, dtype=np.float64).astype(np.float32)
+        return restored
+
+
+def _is_exact(values: Floats, scale: float, multiples: NDArray[Any]) -> bool:
+    """Writes the nearest multiples as far as they restore every bit, except that integers may restore -0.0 as 0.0."""
+    for given, part in _blocks(values, multiples):
+        if not _round(given, scale, part):
+            return False
+        restored = _restored(part, scale)
+        if part.dtype == INTEGER:
+            same = np.array_equal(restored, given)
         else:
-            differences = np.abs(np.subtract(restored[finite], given[finite], dtype=np.float64))
-            error = max(error, float(differences.max(initial=0)))
-    return _Column(multiples, scale, error) if error < math.inf else None
+            restored[np.isnan(restored)] = np.nan  # a service may change other bits of a NaN
+            same = np.array_equal(restored.view(np.int32), given.view(np.int32))
+        if not same:
+            return False
+    return True
 
 
-def _sample(floats: Floats) -> slice:
-    start = max(0, (floats.shape[1] - SAMPLE) // 2)
-    return slice(start, start + SAMPLE)
+def _error(values: Floats, scale: float, multiples: NDArray[Any]) -> float:
+    """The largest error of a finite number. Infinity if float32 cannot hold a number after the service's
+    multiplication."""
+    error = 0.0
+    for given, part in _blocks(values, multiples):
+        finite: Any = slice(None) if part.dtype == INTEGER else np.isfinite(given)
+        differences = np.abs(np.subtract(_restored(part, scale)[finite], given[finite], dtype=np.float64))
+        error = max(error, float(differences.max(initial=0)))
+    return error
+
+
+def _sample(floats: Floats, rows: int) -> slice:
+    start = max(0, (floats.shape[1] - rows) // 2)
+    return slice(start, start + rows)
 
 
 def _turns(floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
     """Whether a sample has smaller numbers if directions are guessed."""
     if len(columns) < XYZ:
         return False
-    part, bits = _sample(floats), []
+    part, bits = _sample(floats, SAMPLE // 4), []
     xyz = [
         np.rint(values[part] / np.float64(column.scale)).astype(np.int32)
         for values, column in zip(floats, columns[:XYZ])
         if column
     ]
-    for filtered in (_directions(iter(xyz)), _differences(iter(xyz))):
-        bits.append(sum(float(np.log2(numbers.view(np.uint32) + 1.0).sum()) for numbers in filtered))
+    for chosen in (_direction, _delta):
+        sent = [chosen(xyz, number, 0, len(xyz[number])) for number in range(XYZ)]
+        bits.append(sum(float(np.log2(numbers.view(np.uint32) + 1.0).sum()) for numbers in sent))
     return bits[0] < bits[1]
+
+
+def _shuffle(sent: NDArray[Any], place: NDArray[np.uint8]) -> None:
+    """Writes the bytes of numbers as planes [width, N]: first the lowest byte of all numbers."""
+    place[:] = sent.view(np.uint8).reshape(-1, len(place)).T
 
 
 def _pieces(planes: Iterable[NDArray[np.uint8]]) -> Iterator[List[memoryview]]:
@@ -389,62 +424,57 @@ def _pieces(planes: Iterable[NDArray[np.uint8]]) -> Iterator[List[memoryview]]:
 
 
 # --- filters ---
+#
+# What is sent of a column's rows from `start` to `end`. The rows come in blocks, because fresh memory for all of them
+# takes longer than the arithmetic. Differences wrap, as the service's sums do.
 
 
 def _zigzag(integers: Integers) -> Integers:
-    """The sign in the lowest bit."""
-    return (integers << 1) ^ (integers >> 31)
+    """Moves the sign to the lowest bit, in place: fresh memory takes longer."""
+    signs = integers >> 31
+    integers <<= 1
+    integers ^= signs
+    return integers
 
 
-def _before(numbers: Integers, count: int = 1) -> Integers:
-    """The numbers of the row that is `count` rows before; 0 if there is none."""
-    moved = np.zeros_like(numbers)
-    moved[count:] = numbers[:-count]
-    return moved
+def _above(column: Integers, start: int, end: int, count: int) -> Integers:
+    """The numbers that are `count` rows above; 0 where there is no row."""
+    if start:
+        return column[start - count : min(end, len(column)) - count]
+    return np.concatenate((np.zeros(count, column.dtype), column[:end]))[: len(column[:end])]
 
 
-def _deltas(integers: Integers) -> Integers:
-    """The differences to the row before. They wrap, as the service's sums do."""
-    return integers - _before(integers)
+def _plain(columns: Sequence[NDArray[Any]], number: int, start: int, end: int) -> NDArray[Any]:
+    return columns[number][start:end]
 
 
-def _differences(columns: Iterator[Integers]) -> Iterator[Integers]:
-    return (_zigzag(_deltas(integers)) for integers in columns)
+def _delta(columns: Sequence[Integers], number: int, start: int, end: int) -> Integers:
+    return _zigzag(columns[number][start:end] - _above(columns[number], start, end, 1))
 
 
-def _directions(columns: Iterator[Integers]) -> Iterator[Integers]:
-    """The differences of x or y, whichever leads a run of rows, to the row before, and of the other and z to guesses.
-    A guess is that the direction from the origin to the row turns evenly. The service computes the same bits. Further
-    columns have the differences to the row before."""
-    x, y = next(columns), next(columns)
-    ends = slice(RUN - 1, None, RUN)
-    swaps = np.repeat(np.concatenate(([False], np.abs(x[ends]) < np.abs(y[ends]))), RUN)[: len(x)]
-    leads, *older = (np.where(swaps, b, a) for a, b in zip(_rows(x), _rows(y)))
-    yield _zigzag(leads - older[0])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = [leads / each for each in older]
-    yield _zigzag(_misses(*(np.where(swaps, a, b) for a, b in zip(_rows(x), _rows(y))), *ratios))
-    yield _zigzag(_misses(*_rows(next(columns)), *ratios))
-    yield from _differences(columns)
-
-
-def _rows(column: Integers) -> Tuple[Integers, Integers, Integers]:
-    """The numbers of each row, of the row before, and of the row before that one."""
-    return column, _before(column), _before(column, 2)
-
-
-def _misses(
-    numbers: Integers, last: Integers, last_but_one: Integers, near: NDArray[np.float64], far: NDArray[np.float64]
-) -> Integers:
-    with np.errstate(invalid="ignore", over="ignore"):
-        guesses = np.rint(2 * (last * near) - last_but_one * far)
+def _direction(columns: Sequence[Integers], number: int, start: int, end: int) -> Integers:
+    """Of x or y, whichever leads a run of rows, the difference to the row above; of the other, and of z, the difference
+    to a guess: the direction from the origin to the row turns evenly. The service computes the same bits."""
+    if number >= XYZ:
+        return _delta(columns, number, start, end)
+    x, y = columns[:2]
+    above = np.arange(start, min(end, len(x)), RUN) - 1
+    y_leads = (above >= 0) & (np.abs(x[above]) < np.abs(y[above]))
+    swaps = np.repeat(y_leads, RUN)[: len(x[start:end])]
+    leads = [np.where(swaps, *(_above(column, start, end, count) for column in (y, x))) for count in range(3)]
+    if number == 0:
+        return _zigzag(leads[0] - leads[1])
+    pair = (x, y) if number == 1 else (columns[number], columns[number])
+    now, last, older = (np.where(swaps, *(_above(each, start, end, count) for each in pair)) for count in range(3))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        guesses = np.rint(2 * (last * (leads[0] / leads[1])) - older * (leads[0] / leads[2]))
         lost = ~(np.abs(guesses) <= LARGEST)
     guesses[lost] = last[lost]
-    return numbers - guesses.astype(np.int32)
+    return _zigzag(now - guesses.astype(np.int32))
 
 
-_FILTERS: Dict[str, Callable[[Iterator[NDArray[Any]]], Iterator[NDArray[Any]]]] = {
-    "shuffle": lambda columns: columns,
-    "delta,shuffle": _differences,
-    "direction,shuffle": _directions,
+_FILTERS: Dict[str, Callable[[Sequence[NDArray[Any]], int, int, int], NDArray[Any]]] = {
+    "shuffle": _plain,
+    "delta,shuffle": _delta,
+    "direction,shuffle": _direction,
 }
