@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import tempfile
+import threading
 import unittest
 import warnings
 from unittest import mock
@@ -14,7 +15,7 @@ import numpy as np
 import voxeld
 from check import parse_by_hand
 from command_line import run
-from daemon import ROOT, Daemon
+from daemon import PATIENCE, ROOT, Daemon
 from rude_server import GRID, RudeServer, answer, problem, status_document, url_of
 from test_python_rude import DAMAGED
 from uplink_rows import decoded, restored
@@ -358,6 +359,53 @@ class Answers(unittest.TestCase):
                 self.decode(name, b"".join(encodings.encoder_of(name)([memoryview(content)])))
         with self.assertRaisesRegex(voxeld.BadAnswer, "'br'"):
             self.decode("br", b"abc")
+
+    def ask(self, act):
+        with RudeServer(act) as server, voxeld.Client(url_of(server), uplink="auto", retries=0) as client:
+            return client.points(np.zeros((9, 4), np.float32))
+
+    def coded(self, name, content, status=200, kind="application/vnd.safetensors"):
+        coded = b"".join(encodings.encoder_of(name)([memoryview(content)]))
+        return answer(status, {"Content-Type": kind, "Content-Encoding": name}, coded)
+
+    def test_answers_are_decoded_as_they_arrive(self):
+        """The second half of an answer is sent once the first half was decoded."""
+        for name in {"gzip", encodings.fastest()}:
+            whole, taken = self.coded(name, DAMAGED["none"]), threading.Semaphore(0)
+
+            def halves(talk, whole=whole, taken=taken):
+                talk.read_body()
+                talk.socket.sendall(whole[:-50])
+                self.assertTrue(taken.acquire(timeout=PATIENCE))
+                talk.socket.sendall(whole[-50:])
+
+            def take(decoding, coded, taken=taken, own=encodings.Decoding.take):
+                own(decoding, coded)
+                taken.release()
+
+            with self.subTest(name), mock.patch.object(encodings.Decoding, "take", take):
+                self.assertTrue(self.ask(halves))
+                self.assertTrue(taken.acquire(blocking=False))  # for the second half
+
+    def test_an_answer_that_arrives_damaged(self):
+        for name in {"gzip", encodings.fastest()}:
+            whole = self.coded(name, DAMAGED["none"])
+            _, _, body = whole.partition(b"\r\n\r\n")
+            kinds = {"Content-Type": "application/vnd.safetensors", "Content-Encoding": name}
+            for coded, reason in (
+                (b"no " + body, f"cannot be decoded as {name}"),
+                (body[:-1], f"ends before its {name} data do"),
+                (b"", f"ends before its {name} data do"),
+            ):
+                with self.subTest(name, size=len(coded)), self.assertRaisesRegex(voxeld.BadAnswer, reason):
+                    self.ask(answer(200, kinds, coded))
+            with mock.patch.object(encodings, "LARGEST_ANSWER", 100), self.assertRaisesRegex(
+                voxeld.BadAnswer, "100 by"
+            ):
+                self.ask(whole)
+            with self.assertRaises(voxeld.Problem) as caught:  # a proxy's
+                self.ask(answer(500, {"Content-Type": "text/html", "Content-Encoding": name}, b"<p>no"))
+            self.assertEqual(caught.exception.status, 500)
 
 
 class Sending(unittest.TestCase):

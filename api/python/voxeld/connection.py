@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import tensors
+from .encodings import GZIP, HEADER, LARGEST_ANSWER, ZSTD, Decoding
 from .errors import BadAnswer, media_type
 
 READ_AHEAD = 1 << 16  # bytes to receive at first; the rest of a body is received straight into place
 PIECE = 1 << 20  # bytes of a piece of an answer without a length
-LARGEST_ANSWER = 1 << 36  # bytes: the largest answer that a service can be configured to give
 UNIX = "unix:"
 LOOPBACK = ("localhost", "127.", "::1")
 # A head of an answer with a body. Others, such as folded or chunked ones, are left to http.client.
@@ -148,6 +148,7 @@ class Answer:
     reason: str
     headers: Dict[str, str]  # by their names in lower case; the first of a name
     body: NDArray[np.uint8]
+    decoding: Optional[Decoding] = None  # of the body, which it has taken already
 
     def media_type(self) -> str:
         return media_type(self.headers)
@@ -214,17 +215,24 @@ class Connection:
         if not length.isdigit() or int(status) in WITHOUT_BODY:
             return None
         body = _room(int(length))
+        coding = headers.get(HEADER.lower(), "")
+        # An answer that refuses is read as it is.
+        decoding = Decoding(coding) if coding in (GZIP, ZSTD) and 200 <= int(status) < 300 else None
         room = body.data
         begun = self._received[match.end() : match.end() + len(room)]
         self._received = self._received[match.end() + len(begun) :]
         room[: len(begun)] = begun
+        if decoding:
+            decoding.take(begun)
         room = room[len(begun) :]
         while room:
             got = self.receive_into(room)
             if not got:
                 raise ConnectionAbortedError("the connection ended before the answer did")
+            if decoding:
+                decoding.take(room[:got])
             room = room[got:]
-        return Answer(int(status), reason.decode("ascii"), headers, body)
+        return Answer(int(status), reason.decode("ascii"), headers, body, decoding)
 
     def is_stale(self) -> bool:
         """True if the service has closed the connection, or has sent bytes without a request."""

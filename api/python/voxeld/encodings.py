@@ -5,15 +5,19 @@ from __future__ import annotations
 import importlib
 import zlib
 from dataclasses import replace
-from typing import Any, Callable, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import tensors
-from .connection import LARGEST_ANSWER, Answer
 from .errors import BadAnswer
 
+if TYPE_CHECKING:
+    from .connection import Answer
+
 HEADER = "Content-Encoding"
+LARGEST_ANSWER = 1 << 36  # bytes: the largest answer that a service can be configured to give
 GZIP, ZSTD = "gzip", "zstd"
 GZIP_BITS = 16 + zlib.MAX_WBITS
 PIECE = 1 << 14  # bytes of an answer to decode at a time; they become at most a few hundred megabytes
@@ -42,6 +46,42 @@ def fastest() -> str:
     return ZSTD
 
 
+class Decoding:
+    """Decodes a body as it arrives."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._decoder = _decompressor(name)
+        self._faults = (zlib.error, EOFError) if name == GZIP else (_zstd().ZstdError, EOFError)
+        self._pieces: List[bytes] = []
+        self._total = 0
+        self._fault: Optional[str] = None
+
+    def take(self, coded: memoryview) -> None:
+        """Raises nothing: end() does."""
+        for start in range(0, len(coded), PIECE):
+            if self._fault:
+                return
+            try:
+                self._pieces.append(self._decoder.decompress(coded[start : start + PIECE]))
+            except self._faults as reason:
+                self._fault = f"the answer cannot be decoded as {self._name}: {reason}"
+                return
+            self._total += len(self._pieces[-1])
+            if self._total > LARGEST_ANSWER:
+                self._fault = f"the answer has more than {LARGEST_ANSWER} bytes"
+
+    def end(self) -> NDArray[np.uint8]:
+        """The body. BadAnswer if it cannot be decoded."""
+        if self._fault or not self._decoder.eof:
+            raise BadAnswer(self._fault or f"the answer ends before its {self._name} data do")
+        body, end = tensors.buffer(self._total), 0
+        for piece in self._pieces:
+            body[end : end + len(piece)] = np.frombuffer(piece, np.uint8)
+            end += len(piece)
+        return body
+
+
 def decode(answer: Answer) -> Answer:
     """The answer without its encoding. BadAnswer if it cannot be decoded."""
     name = answer.headers.get(HEADER.lower())
@@ -49,22 +89,11 @@ def decode(answer: Answer) -> Answer:
         return answer
     if name not in (GZIP, ZSTD):
         raise BadAnswer(f"the answer has the encoding {name!r}")
-    decoder, pieces, total = _decompressor(name), [], 0
-    try:
-        for start in range(0, len(answer.body), PIECE):
-            pieces.append(decoder.decompress(answer.body[start : start + PIECE].data))
-            total += len(pieces[-1])
-            if total > LARGEST_ANSWER:
-                raise BadAnswer(f"the answer has more than {LARGEST_ANSWER} bytes")
-    except (zlib.error, EOFError) if name == GZIP else (_zstd().ZstdError, EOFError) as reason:
-        raise BadAnswer(f"the answer cannot be decoded as {name}: {reason}") from None
-    if not decoder.eof:
-        raise BadAnswer(f"the answer ends before its {name} data do")
-    body, end = tensors.buffer(total), 0
-    for piece in pieces:
-        body[end : end + len(piece)] = np.frombuffer(piece, np.uint8)
-        end += len(piece)
-    return replace(answer, body=body)
+    decoding = answer.decoding
+    if decoding is None:
+        decoding = Decoding(name)
+        decoding.take(answer.body.data)
+    return replace(answer, body=decoding.end(), decoding=None)
 
 
 def _decompressor(name: str) -> Any:
