@@ -66,22 +66,37 @@ static void add_deltas(struct column *column, uint32_t *bits) {
   column->sum = sum;
 }
 
+// Rounds a number below 2^51 to an integer if it is added and subtracted: ties to even.
+static const double even = 0x1.8p52;
+
+static bool fits_int32(double number) { return fabs(number) <= INT32_MAX; }
+
+// A number whose guess, or which itself, int32 cannot hold: the number before is the guess, and the sum wraps.
+static __attribute__((cold, noinline)) double add_wrapping(double guess, double last, double difference) {
+  double sum = (fits_int32(guess) ? guess + even - even : last) + difference;
+  return fits_int32(sum) ? sum : (double)(int32_t)(uint32_t)(int64_t)sum;
+}
+
 // The numbers of two columns of a run, from their differences to guesses, and from their two numbers before. A guess is
-// that the direction from the origin to the row turns evenly; without such a guess in int32, it is the number before.
-// `near` and `far` have the ratios of the leading column to itself in the row before, and in the row before that one.
+// that the direction from the origin to the row turns evenly. `near` and `far` have the ratios of the leading column to
+// itself in the row before, and in the row before that one. Each number waits for the last one, so few operations lie
+// between them: twice the ratio, and the difference less `even`, are exact.
 static void add_guesses(const double *restrict near, const double *restrict far, double before[2][2],
                         uint32_t bits[2][RUN]) {
-  const double even = 0x1.8p52;  // rounds a smaller number if it is added and subtracted: ties to even
+  double last[2] = {before[1][0], before[1][1]}, older[2] = {before[0][0], before[0][1]};
   for (int i = 0; i < RUN; i++) {
+    double twice = 2 * near[i];
     for (int c = 0; c < 2; c++) {
-      double last = before[1][c], guess = 2 * (last * near[i]) - before[0][c] * far[i];
-      double sum = (fabs(guess) <= INT32_MAX ? guess + even - even : last) + (double)(int32_t)bits[c][i];
-      if (fabs(sum) > INT32_MAX) sum = (double)(int32_t)(uint32_t)(int64_t)sum;  // it wraps
-      before[0][c] = last;
-      before[1][c] = sum;
+      double difference = (int32_t)bits[c][i], guess = last[c] * twice - older[c] * far[i];
+      double sum = (guess + even) + (difference - even);
+      if (__builtin_expect(!fits_int32(guess) || !fits_int32(sum), 0)) sum = add_wrapping(guess, last[c], difference);
+      older[c] = last[c];
+      last[c] = sum;
       bits[c][i] = (uint32_t)(int32_t)sum;
     }
   }
+  memcpy(before[0], older, sizeof older);
+  memcpy(before[1], last, sizeof last);
 }
 
 // The leading column of a run, from its differences, and its ratios. Two numbers before the run are in `leads` already.
