@@ -461,15 +461,19 @@ def _direction(columns: Sequence[Integers], number: int, start: int, end: int) -
     above = np.arange(start, min(end, len(x)), RUN) - 1
     y_leads = (above >= 0) & (np.abs(x[above]) < np.abs(y[above]))
     swaps = np.repeat(y_leads, RUN)[: len(x[start:end])]
-    leads = [np.where(swaps, *(_above(column, start, end, count) for column in (y, x))) for count in range(3)]
+    leads = (np.where(swaps, _above(y, start, end, count), _above(x, start, end, count)) for count in range(3))
+    lead, lead_before = next(leads), next(leads)
     if number == 0:
-        return _zigzag(leads[0] - leads[1])
-    pair = (x, y) if number == 1 else (columns[number], columns[number])
-    now, last, older = (np.where(swaps, *(_above(each, start, end, count) for each in pair)) for count in range(3))
+        return _zigzag(lead - lead_before)
+    now, last, older = (_above(columns[number], start, end, count) for count in range(3))
+    if number == 1 and swaps.any():
+        others = (np.where(swaps, _above(x, start, end, count), _above(y, start, end, count)) for count in range(3))
+        now, last, older = others
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        guesses = np.rint(2 * (last * (leads[0] / leads[1])) - older * (leads[0] / leads[2]))
+        guesses = np.rint(2 * (last * (lead / lead_before)) - older * (lead / next(leads)))
         lost = ~(np.abs(guesses) <= LARGEST)
-    guesses[lost] = last[lost]
+    if lost.any():
+        guesses[lost] = last[lost]
     return _zigzag(now - guesses.astype(np.int32))
 
 
