@@ -245,7 +245,8 @@ void rows_widen(const struct job_request *request, const char *rows, struct vx_s
   for (int c = 0; c < width; c++) columns[c] = column_of(request, rows, c);
   for (int64_t first = 0; first < points && !vx_stopped(stop, BLOCK); first += count) {
     count = points - first < BLOCK ? points - first : BLOCK;
-    if (columns[0].guessed) load_position(columns, &direction, first, (int)count, bits);
+    if (request->columns.filters & FILTER_BIT(FILTER_DIRECTION))
+      load_position(columns, &direction, first, (int)count, bits);
     for (int c = 0; c < width; c++) {
       uint32_t *own = bits[columns[c].guessed ? c : 0];
       if (!columns[c].guessed) load(&columns[c], first, (int)count, own);
