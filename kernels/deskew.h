@@ -4,11 +4,16 @@
 // angular velocity `w`, both in its own frame. api/params/motion.h makes the segments in double and rounds them once. A
 // segment of more than 0.2 rad is cut, so the short series below are as good as float32 allows.
 //
-// IEEE binary32; compile it with -ffp-contract=off. It runs on the CPU, before either backend reads the points.
+// A job with a struct vx_deskew moves its points before anything else reads them: before its chain, too. They have
+// float32 coordinates. Times outside the motion are clamped to it. A point without a finite time gets NaN as its x, so
+// that it counts as not finite.
+//
+// IEEE binary32, in the stated order on both backends: compile it with -ffp-contract=off or --fmad=false.
 #ifndef VOXELD_DESKEW_H
 #define VOXELD_DESKEW_H
 
 #include "kernels/half.h"
+#include "kernels/stop.h"
 
 enum { VX_MAX_SEGMENTS = 64 };
 #define VX_MOTION_MARGIN 0.1  // seconds before and after a motion, for which its first and last velocity go on
@@ -26,6 +31,14 @@ struct vx_motion {
   struct vx_segment segments[VX_MAX_SEGMENTS];  // ascending by start
 };
 
+// How the points of a job move.
+struct vx_deskew {
+  const float *times;              // [N]: seconds from the reference; caller's memory
+  const struct vx_motion *motion;  // caller's memory
+  // Out: the points that were moved, and those of them whose time was clamped.
+  int64_t moved, clamped;
+};
+
 VX_SHARED void vx_cross(const float a[3], const float b[3], float out[3]) {
   out[0] = a[1] * b[2] - a[2] * b[1];
   out[1] = a[2] * b[0] - a[0] * b[2];
@@ -33,9 +46,9 @@ VX_SHARED void vx_cross(const float a[3], const float b[3], float out[3]) {
 }
 
 // The number of the last segment that has begun at `t`; 0 if none has. `near`: where to look first.
-VX_SHARED int32_t vx_segment_at(const struct vx_motion *motion, float t, int32_t near) {
-  while (near + 1 < motion->count && motion->segments[near + 1].start <= t) near++;
-  while (near > 0 && motion->segments[near].start > t) near--;
+VX_SHARED int32_t vx_segment_at(const struct vx_segment *segments, int32_t count, float t, int32_t near) {
+  while (near + 1 < count && segments[near + 1].start <= t) near++;
+  while (near > 0 && segments[near].start > t) near--;
   return near;
 }
 
@@ -59,15 +72,12 @@ VX_SHARED void vx_deskew(const struct vx_segment *segment, float t, float point[
   for (int row = 0; row < 3; row++, m += 4) point[row] = ((m[0] * q[0] + m[1] * q[1]) + m[2] * q[2]) + m[3];
 }
 
-enum { VX_DESKEWED_AT_ONCE = 16 };
-
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// Moves the points of `count` rows, all measured in the segment. No entry of `t` is NaN.
-void vx_deskew_rows(const struct vx_segment *segment, const float t[VX_DESKEWED_AT_ONCE],
-                    float *const rows[VX_DESKEWED_AT_ONCE], int32_t count);
+// Moves the points of consecutive rows in place, on the CPU. Adds to the counts.
+void vx_deskew_rows(struct vx_deskew *deskew, int32_t columns, int64_t points, struct vx_stop *stop, float *rows);
 
 #ifdef __cplusplus
 }

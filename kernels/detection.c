@@ -123,6 +123,7 @@ struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row
                          .tensors = backbone ? VOXEL_TENSORS : VX_TENSOR_BIT(VX_BEV_FEATURES),
                          .num_clouds = job->num_clouds,
                          .point_counts = job->point_counts,
+                         .deskew = job->deskew,
                          .sections = job->sections,
                          .caller = &voxelize_caller,
                          .ctx = detection,

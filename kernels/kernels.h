@@ -16,6 +16,7 @@
 
 #include "kernels/center.h"
 #include "kernels/decode.h"
+#include "kernels/deskew.h"
 #include "kernels/detect.h"
 #include "kernels/encode.h"
 #include "kernels/error.h"
@@ -209,7 +210,8 @@ struct vx_caller {
   // Like vx_parallel_for, for two or more tasks. May be NULL: then the run's own worker does the tasks in turn.
   enum vx_status (*parallel_for)(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                  struct error *error);
-  // A GPU calls it, perhaps several times, while its kernels run and the host would only wait. May be NULL.
+  // A GPU calls it, perhaps several times, while its kernels run and the host would only wait. A CPU calls it before it
+  // moves points in place. May be NULL.
   void (*waiting)(void *ctx);
 };
 
@@ -230,6 +232,9 @@ struct vx_job {
   struct vx_input inputs[VX_MAX_INPUTS];  // in the order of the operation's row
   vx_tensor_set tensors;                  // tensors to write; empty = only the counts
   const struct vx_chain *chain;  // of steps before the operation; NULL = none. The operation `points` needs a chain
+  // How the points move before the chain; NULL = they stay. A CPU moves them in place, in the memory of the input, so
+  // it can run the job only once. A GPU moves its copy.
+  struct vx_deskew *deskew;
   int32_t num_clouds;            // 1..VX_MAX_CLOUDS
   const int32_t *point_counts;   // [num_clouds]: rows of the first input; sum N. Unused if rows_carry_cloud_index
   struct vx_sections sections;   // only if the job has one cloud, and a chain or an operation that is `sectioned`

@@ -471,6 +471,14 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
   return fits && input->rank == rank;
 }
 
+// Points move only as float32, since their times need as much.
+static enum vx_status check_deskew(const struct vx_job *job, struct error *error) {
+  const struct vx_deskew *deskew = job->deskew;
+  bool of_points = vx_operations[job->op].items == VX_POINT_ITEMS && job->inputs[VX_POINTS].dtype == VX_FLOAT32;
+  if (!deskew || (of_points && deskew->motion->count > 0 && deskew->motion->count <= VX_MAX_SEGMENTS)) return VX_OK;
+  return vx_refuse(error, "only points of float32 move, along 1 to %d segments", VX_MAX_SEGMENTS);
+}
+
 static enum vx_status begin_chain(struct vx_job *job, struct error *error) {
   const struct vx_operation *operation = &vx_operations[job->op];
   if (!job->chain && !vx_is_chained(job) && (job->tensors & VX_CHAIN_TENSORS) == 0) return VX_OK;
@@ -516,7 +524,8 @@ enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
   bool sectioned = operation->sectioned || job->chain;
   if (job->sections.count != 0 && !(sectioned && begin_sections(job)))
     return vx_refuse(error, "the sections do not add up to the points of a single cloud");
-  enum vx_status status = begin_chain(job, error);
+  enum vx_status status = check_deskew(job, error);
+  if (status == VX_OK) status = begin_chain(job, error);
   return status == VX_OK && operation->check ? operation->check(job, error) : status;
 }
 

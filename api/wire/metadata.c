@@ -174,7 +174,7 @@ void answer_metadata(const struct answer *answer, bool widest, struct text *out)
   if (operation->write) operation->write(job, out);
   write_batch(job, out);
   write_counts(job, out);
-  if (answer->sniffed.deskewed) json_printf(out, "time_clamped:%ld", answer->sniffed.deskewed->clamped);
+  if (answer->sniffed.deskewed) json_printf(out, "time_clamped:%ld", answer->sniffed.deskewed->points.clamped);
   if (job->chain) write_steps(answer, out);
   if (answer->sniffed.joined) {
     json_printf(out, "stream:");

@@ -1,7 +1,7 @@
-// The times of points, and de-skew: what the times say, and which points they move.
+// The times of points, and what de-skew did by them.
 //
 // Times are read as the body has them, and become seconds from their origin in int64 or double before they are rounded
-// to float32. kernels/deskew.h moves a point; docs/contribute/computation.md has the rules. Any thread; nothing here
+// to float32. kernels/deskew.h moves the points; docs/contribute/computation.md has the rules. Any thread; nothing here
 // allocates.
 #ifndef VOXELD_TIMES_H
 #define VOXELD_TIMES_H
@@ -27,10 +27,9 @@ struct times {
 
 // What de-skew did with the points of a body.
 struct deskew_report {
-  bool deskewed;           // the request asked for it
-  bool still;              // deskew=stream, but the stream has no earlier sweep: the points did not move
-  bool equal;              // a cloud or sweep of several points has one time
-  int64_t moved, clamped;  // points that were moved, and those of them whose time was clamped
+  bool still;               // deskew=stream, but the stream has no earlier sweep: the points did not move
+  bool equal;               // a cloud or sweep of several points has one time
+  struct vx_deskew points;  // its counts; the rest is known while points move. Without a motion, none move
 };
 
 // Whether the request's points need their times.
@@ -42,10 +41,5 @@ void times_from_rows(const struct job_request *request, int column, const char *
 // the rows, which are float32, and the seconds from deskew_reference to the beginning of times->values.
 void times_convert(const struct job_request *request, struct times *times, char *rows, struct vx_stop *stop,
                    struct deskew_report *report);
-
-// Moves the points of consecutive rows of float32. A point without a finite time gets NaN as its x, so that it counts
-// as not finite.
-void deskew_rows(const struct vx_motion *motion, const float *times, int32_t columns, int64_t points,
-                 struct vx_stop *stop, float *rows, struct deskew_report *report);
 
 #endif

@@ -81,7 +81,7 @@ uint32_t warnings_of(const struct vx_job *job, const struct body_sniff *sniffed)
       [WARNING_FEATURES] = seen->features.bad > 0,
       [WARNING_NOT_SCATTERED] = job->op == VX_SCATTER && counts->kept < counts->received,
       [WARNING_TIMES_EQUAL] = deskewed && deskewed->equal,
-      [WARNING_TIMES_CLAMPED] = deskewed && deskewed->clamped > deskewed->moved / 20,
+      [WARNING_TIMES_CLAMPED] = deskewed && deskewed->points.clamped > deskewed->points.moved / 20,
       [WARNING_NO_MOTION] = deskewed && deskewed->still,
       [WARNING_FEWER_SWEEPS] = joined && joined->count < joined->wanted,
       [WARNING_CLOCK_AHEAD] = most_ahead_ms < sniffed->ahead_ms,
@@ -267,7 +267,7 @@ static void say_times_clamped(const struct vx_job *job, const struct body_sniff 
   text_printf(out,
               "the times of %lld of %lld points lie more than 0.1 s outside of the motion; check time_unit and "
               "time_origin",
-              (long long)sniffed->deskewed->clamped, (long long)sniffed->deskewed->moved);
+              (long long)sniffed->deskewed->points.clamped, (long long)sniffed->deskewed->points.moved);
 }
 
 static void say_no_motion(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {

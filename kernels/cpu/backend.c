@@ -106,12 +106,22 @@ static void name_end(const struct vx_job *job, struct error *error) {
     (void)vx_fail(error, VX_STOPPED, "ended before all %s", boxes ? "boxes were compared" : "samples were chosen");
 }
 
+// The caller looks at the points as they were sent, since it sees them like that beside a GPU.
+static enum vx_status deskew(const struct vx_job *job, struct error *error) {
+  const struct vx_input *points = &job->inputs[VX_POINTS];
+  if (job->caller && job->caller->waiting) job->caller->waiting(job->ctx);
+  job->deskew->moved = job->deskew->clamped = 0;
+  vx_deskew_rows(job->deskew, (int32_t)points->dims[1], points->dims[0], job->stop, (float *)points->data);
+  return vx_stop_status(job->stop, error);
+}
+
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   const struct vx_caller *caller = job->caller;
   struct vx_stop stop = {caller ? caller->stopped : NULL, job->ctx, 0, false};
   enum vx_status status = vx_begin_job(job, error);
   job->stop = &stop;
   lane->points = job->inputs[VX_POINTS];
+  if (status == VX_OK && job->deskew) status = deskew(job, error);
   if (status == VX_OK)
     status = job->chain ? cpu_run_chain(lane, job, operations[job->op], error) : operations[job->op](lane, job, error);
   job->stop = NULL;

@@ -176,8 +176,24 @@ static enum vx_status run_operation(struct vx_lane *lane, struct vx_job *job, st
                                                : cuda_run_job(lane, job, operation_of(job->op), NULL, error);
 }
 
+// Moves the points in a chain without steps, for an operation whose first kernel does not move them.
+static enum vx_status run_moved(struct vx_lane *lane, struct vx_job *job, struct error *error) {
+  const struct vx_chain none = {};
+  struct vx_chain_report unread = {}, *report = job->report;
+  job->chain = &none;
+  job->report = &unread;
+  enum vx_status status = cuda_run_chain(lane, job, run_operation, error);
+  job->chain = NULL;
+  job->report = report;
+  return status;
+}
+
 static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct error *error) {
-  CUDA_TRY(job->chain ? cuda_run_chain(lane, job, run_operation, error) : run_operation(lane, job, error));
+  if (job->deskew) job->deskew->moved = job->deskew->clamped = 0;
+  bool apart = job->deskew && !job->chain && (job->op == VX_FPS || job->op == VX_RANGE_IMAGE_OP);
+  CUDA_TRY(apart        ? run_moved(lane, job, error)
+           : job->chain ? cuda_run_chain(lane, job, run_operation, error)
+                        : run_operation(lane, job, error));
   return cuda_trim(lane, error);
 }
 

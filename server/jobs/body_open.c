@@ -313,17 +313,16 @@ static bool widen(struct body *body) {
   return true;
 }
 
-// Moves the points of a body without a stream. Sweeps of a stream move once the stream's sweeps are known.
+// Finds how the job's run moves the points. Sweeps of a stream move before it, once the stream's sweeps are known.
 static bool deskew(const struct body *body) {
   struct job *job = body->job;
   const struct job_request *asked = body->asked;
   const struct pose *mount = asked->stream.mount_numbers.count ? &asked->stream.mount : &pose_identity;
-  struct vx_motion motion;
   if (!job_request_deskews(asked) || asked->stream.name[0]) return true;
-  if (!deskew_motion(asked, mount, &motion, body->error)) return false;
-  deskew_rows(&motion, (const float *)(const void *)job->held.times->data, asked->num_features,
-              asked->job.inputs[VX_POINTS].dims[0], &job->stop, (float *)(void *)body->rows, &job->deskewed);
-  return true;
+  struct vx_motion *motion = pool_take(&job->asked.pool, sizeof *motion);
+  if (!motion) return pool_refuse(body->error);
+  job->deskewed.points = (struct vx_deskew){.times = (const float *)(void *)job->held.times->data, .motion = motion};
+  return deskew_motion(asked, mount, motion, body->error);
 }
 
 static bool take_columns(struct body *body) {

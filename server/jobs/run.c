@@ -100,6 +100,7 @@ static bool prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
   job->work.caller = lanes->alone ? &caller_alone : &caller;
   job->work.ctx = job;
   job->work.row_counts = pool_take(&job->asked.pool, (size_t)job->work.num_clouds * sizeof *job->work.row_counts);
+  job->work.deskew = job->deskewed.points.motion ? &job->deskewed.points : NULL;
   if (job->work.chain) job->work.report = pool_take(&job->asked.pool, sizeof *job->work.report);
   if (job->asked.pool.failed) return pool_refuse(&job->result.error);
   job->result.kind = job_answer_kind(job);

@@ -158,17 +158,20 @@ static bool motion_of(const struct job *job, const struct sweep *sweep, const st
 // Moves the points of the own sweeps, in memory that no other job reads yet.
 static bool deskew(struct job *job, const struct gathered *gathered) {
   const struct buffer *times = job->held.times;
-  int64_t done = 0;
+  struct vx_deskew *moving = &job->deskewed.points;
   if (!times || !job_request_deskews(&job->asked)) return true;
+  moving->times = (const float *)(const void *)times->data;
   for (struct sweep *sweep = job->stream->sweep; sweep; sweep = sweep->next) {
     struct vx_motion motion;
     char *rows = sweep->memory ? sweep->memory->data : job->held.input ? job->held.input->data : NULL;
     if (!motion_of(job, sweep, &gathered->mount, &motion, &job->result.error)) return false;
     if (rows && !sweep->memory) rows += (const char *)sweep->rows - rows;
-    deskew_rows(&motion, (const float *)(const void *)times->data + done, job->asked.num_features, sweep->points,
-                &job->stop, (float *)(void *)rows, &job->deskewed);
-    done += sweep->points;
+    moving->motion = &motion;
+    vx_deskew_rows(moving, job->asked.num_features, sweep->points, &job->stop, (float *)(void *)rows);
+    job->deskewed.still = job->deskewed.still || motion.count == 0;
+    moving->times += sweep->points;
   }
+  moving->motion = NULL;
   job_release_buffer(&job->held.times);
   return true;
 }

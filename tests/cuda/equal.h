@@ -41,6 +41,7 @@ struct side {
   struct vx_job job;
   int32_t row_counts[VX_MAX_CLOUDS];
   struct vx_chain_report report;
+  struct vx_deskew deskew;
   int32_t section_points[VX_MAX_SECTIONS];
   struct vx_counts section_counts[VX_MAX_SECTIONS];
   bool placing;              // single tensors get their own memory
@@ -96,6 +97,9 @@ void random_job(struct random *random, int64_t largest, struct vx_job *asked, st
 int64_t random_size(struct random *random, int64_t largest);
 void random_clouds(struct random *random, struct scan *scan);
 void random_sections(struct random *random, struct scan *scan);
+// Lets the points of some jobs move: random segments, and times for the points of the scan. The job points to memory
+// that later jobs use again.
+void random_deskew(struct random *random, const struct scan *scan, struct vx_job *asked);
 // Most of the points are within the box.
 void random_points(struct random *random, const struct vx_job *asked, const struct vx_box *within, struct scan *scan);
 

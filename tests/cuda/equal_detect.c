@@ -214,6 +214,7 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs) {
       asked.chain = &chain;
       asked.tensors |= random_bits(&random) & VX_CHAIN_TENSORS;
     }
+    if (scan.points != NULL) random_deskew(&random, &scan, &asked);
     // The second time the lane has the weights of the backbone.
     for (int again = 0; again <= sparse; again++)
       if (scan.points != NULL && vx_cuda_backend.runs(&asked)) compare(sides, &asked, &scan, "detection");

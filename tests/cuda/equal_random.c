@@ -148,6 +148,43 @@ void random_points(struct random *random, const struct vx_job *asked, const stru
 }
 
 // At most as many samples as there may be voxels, or a few more.
+static float random_time(struct random *random, const struct vx_motion *motion) {
+  static const float strange[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e30f, -1e30f};
+  if (random_one_in(random, 40)) return strange[random_below(random, sizeof strange / sizeof *strange)];
+  if (random_one_in(random, 10)) return motion->segments[random_below(random, motion->count)].start;
+  return 0.5f * random_unit(random) - 0.25f;
+}
+
+static void random_segments(struct random *random, struct vx_motion *motion) {
+  static const float speeds[] = {0, 1, 30, 1e-20f, 1e20f}, turns[] = {0, 0.5f, 2, 50, 1e-20f};
+  float speed = speeds[random_below(random, 5)], turn = turns[random_below(random, 5)];
+  motion->count = 1 + random_below(random, random_one_in(random, 3) ? VX_MAX_SEGMENTS : 6);
+  motion->first = -0.2f;
+  motion->last = 0.2f;
+  for (int32_t i = 0; i < motion->count; i++) {
+    struct vx_segment *segment = &motion->segments[i];
+    segment->start = -0.2f + 0.4f * (float)i / (float)motion->count;
+    for (int k = 0; k < 12; k++) segment->pose[k] = (random_unit(random) * 2 - 1) * (k % 4 == 3 ? 20 : 1);
+    for (int axis = 0; axis < 3; axis++) {
+      segment->v[axis] = (random_unit(random) * 2 - 1) * speed;
+      segment->w[axis] = (random_unit(random) * 2 - 1) * turn;
+    }
+  }
+}
+
+void random_deskew(struct random *random, const struct scan *scan, struct vx_job *asked) {
+  static struct vx_motion motion;
+  static struct vx_deskew deskew;
+  static float *times;
+  if (asked->inputs[VX_POINTS].dtype != VX_FLOAT32 || !random_one_in(random, 3)) return;
+  free(times);
+  times = malloc(((size_t)scan->num_points + 1) * sizeof *times);
+  random_segments(random, &motion);
+  for (int64_t i = 0; i < scan->num_points; i++) times[i] = random_time(random, &motion);
+  deskew = (struct vx_deskew){.times = times, .motion = &motion};
+  asked->deskew = &deskew;
+}
+
 static void sample_voxels(struct random *random, struct vx_job *asked, struct scan *scan) {
   bool stacked = random_one_in(random, 2);
   int32_t all = random_below(random, random_one_in(random, 2) ? 20 : 2000);

@@ -61,6 +61,7 @@ static void test_image(struct side sides[2], struct random *random, int64_t larg
     asked.tensors |= random_bits(random) & VX_CHAIN_TENSORS;
   }
   snprintf(scan.name, sizeof scan.name, "%d", number);
+  random_deskew(random, &scan, &asked);
   compare(sides, &asked, &scan, "range image");
   free(scan.points);
 }

@@ -79,6 +79,7 @@ static void test_random(struct side sides[2], struct random *random, int64_t lar
       scan.samples[i] = 0;
   }
   snprintf(scan.name, sizeof scan.name, "%d", number);
+  random_deskew(random, &scan, &asked);
   compare(sides, &asked, &scan, "random samples");
   free(scan.points);
 }

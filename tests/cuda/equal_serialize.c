@@ -48,6 +48,7 @@ static void test_random(struct side sides[2], struct random *random, int64_t lar
   random_points(random, &asked, &within, &scan);
   if (random_one_in(random, 2)) random_chain(random, &scan, &chain);
   snprintf(scan.name, sizeof scan.name, "%d", number);
+  random_deskew(random, &scan, &asked);
   compare(sides, &asked, &scan, "random serialize");
   free(scan.points);
 }

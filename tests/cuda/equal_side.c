@@ -75,6 +75,8 @@ void side_set_job(struct side *side, const struct vx_job *asked, const struct sc
   side->job.ctx = side;
   side->job.row_counts = side->row_counts;
   side->job.report = &side->report;
+  if (asked->deskew) side->deskew = *asked->deskew;
+  if (asked->deskew) side->job.deskew = &side->deskew;
   set_sections(side, scan);
 }
 
@@ -84,9 +86,13 @@ static size_t bytes_of(const struct vx_input *input) {
   return bytes;
 }
 
+// Whether the device sees the times of the points too.
+static bool times_are_seen(const struct side *side) { return side->job.deskew && side->deskew.motion->count % 3 != 0; }
+
 // Moves the job's inputs into memory that the device sees. Only the first is aligned to more than its type needs.
 static void move_inputs(struct side *side, size_t offset) {
-  size_t bytes = offset;
+  size_t times = times_are_seen(side) ? (size_t)side->job.inputs[VX_POINTS].dims[0] * sizeof(float) : 0;
+  size_t bytes = offset + times + sizeof(float);
   for (int i = 0; i < VX_MAX_INPUTS; i++) bytes += bytes_of(&side->job.inputs[i]) + sizeof(float);
   unsigned char *to = (unsigned char *)room(side, &side->input, &side->input_bytes, bytes) + offset;
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
@@ -97,6 +103,9 @@ static void move_inputs(struct side *side, size_t offset) {
     input->data = to;
     to += bytes_of(input);
   }
+  if (times == 0) return;
+  to += -(uintptr_t)to % sizeof(float);
+  side->deskew.times = memcpy(to, side->deskew.times, times);
 }
 
 enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan, struct error *error) {
@@ -108,7 +117,8 @@ enum vx_status side_run(struct side *side, const struct vx_job *asked, const str
   memset(side->row_counts, 0x5A, sizeof side->row_counts);
   memset(side->section_counts, 0x5A, sizeof side->section_counts);
   side_set_job(side, asked, scan);
-  if (!scan->unseen) move_inputs(side, scan->offset);
+  bool writes = side->job.deskew && side->backend == &vx_cpu_backend;  // to the points
+  if (!scan->unseen || writes) move_inputs(side, scan->offset);
   enum vx_status status = side->backend->run(side->lane, &side->job, error);
   if (status != VX_OK || side->job.output_ptrs == NULL || places_gather(side)) return status;
   return vx_fail(error, VX_FAILED, "bytes beside a tensor's place were written");
@@ -170,6 +180,11 @@ static bool same(const struct side *a, const struct side *b, int32_t num_clouds,
     describe_counts(&a->job.counts, &b->job.counts, text, size);
     return false;
   }
+  if (a->job.deskew && (a->deskew.moved != b->deskew.moved || a->deskew.clamped != b->deskew.clamped)) {
+    snprintf(text, size, "moved %lld %lld clamped %lld %lld", (long long)a->deskew.moved, (long long)b->deskew.moved,
+             (long long)a->deskew.clamped, (long long)b->deskew.clamped);
+    return false;
+  }
   if (!same_sections(a, b, text, size)) return false;
   if (a->job.chain &&
       (a->report.left != b->report.left || memcmp(a->report.fates, b->report.fates, sizeof a->report.fates) != 0)) {
@@ -202,6 +217,8 @@ static void describe_job(const struct vx_job *job, char *text, size_t size) {
   const struct vx_sampling *sampling = vx_sampling_of(job);
   int length = snprintf(text, size, "%s C %d in %d tensors %llx", vx_operations[job->op].name, job_columns(job),
                         (int)job->inputs[VX_POINTS].dtype, (unsigned long long)job->tensors);
+  if (job->deskew)
+    length += snprintf(text + length, size - (size_t)length, " moving along %d", job->deskew->motion->count);
   if (sampling != NULL) length += snprintf(text + length, size - (size_t)length, " start %d", sampling->start);
   if (job->op != VX_VOXELIZE) return;
   snprintf(text + length, size - (size_t)length, " P %d by %d M %d by %d out %d order %d fill %d filter %d %d %d",

@@ -129,6 +129,7 @@ static void test_points(struct side sides[2], struct random *random, int64_t lar
   number_rings(random, &asked, &scan);
   random_chain(random, &scan, &chain);
   snprintf(scan.name, sizeof scan.name, "%d", number);
+  random_deskew(random, &scan, &asked);
   compare(sides, &asked, &scan, "random points");
   free(scan.points);
 }
@@ -144,6 +145,7 @@ static void test_voxels(struct side sides[2], struct random *random, int64_t lar
   random_chain(random, &scan, &chain);
   asked.chain = &chain;
   snprintf(scan.name, sizeof scan.name, "%d", number);
+  random_deskew(random, &scan, &asked);
   compare(sides, &asked, &scan, "voxels behind steps");
   free(scan.points);
 }
@@ -169,6 +171,7 @@ static void test_samples_left(struct side sides[2], struct random *random, int64
   chain.count = chain.count < 2 ? chain.count : 2;
   for (int32_t i = 0; i < scan.num_clouds; i++) scan.samples[i] = scan.counts[i] < 8 ? 0 : 2;
   snprintf(scan.name, sizeof scan.name, "%d", number);
+  random_deskew(random, &scan, &asked);
   compare(sides, &asked, &scan, "samples behind steps");
   free(scan.points);
 }
@@ -202,6 +205,7 @@ static void test_cylinder(struct side sides[2], struct random *random, int64_t l
   random_points(random, &asked, &within, &scan);
   if (random_one_in(random, 2)) random_chain(random, &scan, &chain);
   snprintf(scan.name, sizeof scan.name, "%d", number);
+  random_deskew(random, &scan, &asked);
   compare(sides, &asked, &scan, "random cylinder");
   free(scan.points);
 }

@@ -101,6 +101,7 @@ static void compare_random(struct side sides[2], struct random *random, int coun
     static struct scan scan;
     random_job(random, largest, &asked, &scan);
     snprintf(scan.name, sizeof scan.name, "%d", i);
+    random_deskew(random, &scan, &asked);
     compare(sides, &asked, &scan, "random");
     free(scan.points);
   }

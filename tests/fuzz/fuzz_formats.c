@@ -54,9 +54,9 @@ static void read_times(const struct job_request *request, const struct times *ti
   if (!own.values || !points) return;
   times_convert(request, &own, rows, NULL, &report);
   assert(motion_of_twists(twist, &(struct motion_size){1, MOTION_TWIST}, &pose_identity, 0, &motion, &error));
-  deskew_rows(&motion, (const float *)(const void *)own.values, request->num_features, points, NULL,
-              (float *)(void *)rows, &report);
-  assert(report.moved <= points && report.clamped <= report.moved);
+  struct vx_deskew moving = {.times = (const float *)(const void *)own.values, .motion = &motion};
+  vx_deskew_rows(&moving, request->num_features, points, NULL, (float *)(void *)rows);
+  assert(moving.moved <= points && moving.clamped <= moving.moved);
 }
 
 static void gather(const struct job_request *request, struct cloud_file *file, struct cloud_columns *columns,

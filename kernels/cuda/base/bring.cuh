@@ -1,4 +1,5 @@
-// Brings points from the host's memory as float32 rows, inside a kernel that processes each row.
+// Brings points from the host's memory as float32 rows, inside a kernel that processes each row. A row may move as it
+// arrives.
 //
 // The points are read straight from pinned memory. A few blocks, each reading chunk after chunk, keep the bus busy.
 // Rows that a chain left are in place (points == source), so they are only read. A kernel may do this before it waits,
@@ -49,25 +50,35 @@ static __device__ void bring_rows(const struct cuda_points &p, uint64_t first, u
   __syncthreads();
 }
 
-// Brings a chunk and returns the coordinates of this thread's point. All rows of the chunk are then stored.
-static __device__ struct location bring(const struct cuda_points &p, uint64_t first, uint32_t count) {
-  if (are_in_place(p)) {
-    if (threadIdx.x >= count) return {0.0f, 0.0f, 0.0f};
-    const float *row = p.points + (first + threadIdx.x) * p.columns;
-    return {__ldcg(row), __ldcg(row + 1), __ldcg(row + 2)};
+// What most rows do as they arrive: they stay.
+struct cuda_staying {
+  __device__ bool operator()(uint64_t, struct location *) const { return false; }
+};
+
+// Brings a chunk and returns the coordinates of this thread's point. All rows of the chunk are then stored. `move` gets
+// a row's number and its coordinates, and returns whether it has changed them.
+template <typename function = struct cuda_staying>
+static __device__ struct location bring(const struct cuda_points &p, uint64_t first, uint32_t count,
+                                        const function &move = function()) {
+  bool placed = are_in_place(p), here = threadIdx.x < count;
+  uint64_t row = first + threadIdx.x;
+  struct location at = {0.0f, 0.0f, 0.0f};
+  if (!placed && p.columns == 4 && p.dtype == VX_FLOAT32) {
+    if (!here) return at;
+    float4 values = __ldcs((const float4 *)p.source + row);
+    at = {values.x, values.y, values.z};
+    (void)move(row, &at);
+    ((float4 *)p.points)[row] = make_float4(at.x, at.y, at.z, values.w);
+    return at;
   }
-  if (p.columns == 4 && p.dtype == VX_FLOAT32) {
-    float4 row = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (threadIdx.x < count) {
-      row = __ldcs((const float4 *)p.source + first + threadIdx.x);
-      ((float4 *)p.points)[first + threadIdx.x] = row;
-    }
-    return {row.x, row.y, row.z};
-  }
-  bring_rows(p, first, count);
-  if (threadIdx.x >= count) return {0.0f, 0.0f, 0.0f};
-  const float *row = p.points + (first + threadIdx.x) * p.columns;
-  return {row[0], row[1], row[2]};
+  if (!placed) bring_rows(p, first, count);
+  if (!here) return at;
+  float *values = p.points + row * p.columns;
+  at.x = placed ? __ldcg(values) : values[0];
+  at.y = placed ? __ldcg(values + 1) : values[1];
+  at.z = placed ? __ldcg(values + 2) : values[2];
+  if (move(row, &at)) values[0] = at.x, values[1] = at.y, values[2] = at.z;
+  return at;
 }
 
 #endif

@@ -16,6 +16,7 @@ void cuda_read_chain(struct vx_lane *lane) {
   for (int32_t i = 0; i < job->chain->count; i++) report->step_ns[i] = (int64_t)(told->ended[i + 1] - told->ended[i]);
   report->left = report->fates[0][VX_FATE_KEPT];
   report->section_fates = told->section_fates;
+  if (job->deskew) cuda_read_deskew(job, &told->deskew);
 }
 
 typedef struct cuda_tensors<VX_LEFT_POINTS, VX_POINT_STEPS> chain_tensors;

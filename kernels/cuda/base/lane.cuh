@@ -49,6 +49,12 @@ enum cuda_moment {
   CUDA_MOMENTS
 };
 
+// What the device counts when it moves points: those that do not move because they are not finite, and those whose time
+// was clamped.
+struct cuda_deskew_counts {
+  uint32_t unmoved, clamped;
+};
+
 // What the device counts. All counters are zero when a job begins. Two fates share a word if no job has both.
 struct __align__(128) cuda_counters {
   union {
@@ -85,6 +91,7 @@ struct __align__(128) cuda_counters {
   uint32_t number_ticket, order_ticket;  // next tile of the scans
   uint32_t send_ticket;                  // blocks that are done
   uint32_t num_short, num_long;          // rows whose lists a warp sorts; rows whose lists a block sorts
+  struct cuda_deskew_counts deskew;
   uint64_t moments[CUDA_MOMENTS];
 };
 static_assert(sizeof(struct cuda_counters) == 256,
@@ -99,8 +106,9 @@ struct cuda_chain_counters {
   uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of all steps
   uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud, if they are numbered
   uint32_t count_ticket;                                   // blocks that have counted
-  uint64_t begun, ended[VX_MAX_STEPS + 1];                 // moments; ended[0]: when the rows have arrived
-  uint64_t counted;                                        // moment when all this is told
+  struct cuda_deskew_counts deskew;
+  uint64_t begun, ended[VX_MAX_STEPS + 1];  // moments; ended[0]: when the rows have arrived
+  uint64_t counted;                         // moment when all this is told
 };
 
 // Further moments of a detection.
@@ -156,6 +164,7 @@ struct cuda_host_commands {
   uint32_t cloud_points[VX_MAX_CLOUDS + 1];
   struct cuda_fps_cloud fps_clouds[VX_MAX_CLOUDS];
   float matrices[VX_MAX_CLOUDS * VX_MATRIX_VALUES];
+  struct vx_segment segments[VX_MAX_SEGMENTS];
 };
 
 struct cuda_chain;
@@ -174,6 +183,7 @@ struct vx_lane {
   struct cuda_memory chain_control, chain_rows;   // of a chain of steps: its counters; its rows
   struct cuda_memory step_cells;                  // of steps: their table of cells
   struct cuda_chain *chain;                       // of the job that the lane runs; NULL: it has none
+  struct cuda_memory deskew;                      // of one job: times of points, segments of their motion
   struct cuda_memory scratch;                     // arrays of one job
   struct cuda_memory sorting;                     // arrays of one job, if cub sorts something
   struct cuda_memory sampling;                    // arrays of one job that samples

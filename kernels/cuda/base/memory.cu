@@ -257,10 +257,11 @@ enum vx_status cuda_presize(struct vx_lane *lane, struct error *error) {
 }
 
 static struct cuda_memory *block_of(struct vx_lane *lane, int i) {
-  struct cuda_memory *blocks[] = {
-      &lane->control,    &lane->keys,    &lane->cells,   &lane->marks,    &lane->digits,     &lane->chain_control,
-      &lane->chain_rows, &lane->scratch, &lane->sorting, &lane->sampling, &lane->image,      &lane->weights,
-      &lane->features,   &lane->maps,    &lane->levels,  &lane->sparse,   &lane->step_cells, &lane->backbone};
+  struct cuda_memory *blocks[] = {&lane->control,    &lane->keys,          &lane->cells,      &lane->marks,
+                                  &lane->digits,     &lane->chain_control, &lane->chain_rows, &lane->scratch,
+                                  &lane->sorting,    &lane->sampling,      &lane->image,      &lane->weights,
+                                  &lane->features,   &lane->maps,          &lane->levels,     &lane->sparse,
+                                  &lane->step_cells, &lane->backbone,      &lane->deskew};
   return i < (int)(sizeof blocks / sizeof blocks[0]) ? blocks[i] : NULL;
 }
 

@@ -228,6 +228,15 @@ struct cuda_run : voxel_view {
   uint64_t num_rooms, room_floats;
 };
 
+// Whether the operation's first kernel moves the points. The first kernel of a chain has moved them already.
+static inline bool cuda_deskews(const struct cuda_run *run) { return run->job->deskew && !run->lane->chain; }
+
+// Gives the job the counts that the device has told.
+static inline void cuda_read_deskew(struct vx_job *job, const struct cuda_deskew_counts *told) {
+  job->deskew->moved = job->counts.received - told->unmoved;
+  job->deskew->clamped = told->clamped;
+}
+
 // The number of groups of marks for this many cells.
 static __host__ __device__ inline uint64_t cuda_mark_groups(uint64_t num_cells) {
   return (num_cells + 32 * CUDA_MARK_WORDS - 1) / (32 * CUDA_MARK_WORDS);

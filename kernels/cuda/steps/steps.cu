@@ -1,7 +1,7 @@
 // A chain of steps on a GPU: cuda_run_chain, at the end of this file, shows all of it.
 //
-//   bring    Brings the points from the host. Drops rows that are not finite. Notes the turns if a step counts them.
-//            Moves the rows if this is the first step.
+//   bring    Brings the points from the host, de-skews them if the job asks for that, and drops rows that are not
+//            finite. Notes the turns if a step counts them. Moves the rows if this is the first step.
 //   steps    Each enqueues its own kernels.
 //   number   Numbers the rows that are left, by a scan, if something needs the numbers.
 //   count    Counts the fates by step, and those of all steps by section. Its last block writes the counts to the
@@ -11,7 +11,7 @@
 // The rows are the lane's block `chain`, so that steps and operation have the lane's scratch for themselves.
 #include "kernels/cuda/steps/steps.cuh"
 
-#include "kernels/cuda/base/bring.cuh"
+#include "kernels/cuda/base/deskew.cuh"
 #include "kernels/cuda/base/publish.cuh"
 #include "kernels/cuda/base/scan.cuh"
 #include "kernels/cuda/base/sections.cuh"
@@ -25,29 +25,45 @@ enum { BLOCK = BRING_BLOCK, STEP_FATES = (VX_MAX_STEPS + 1) * VX_FATE_COUNT };
 
 // ---- bring ----------------------------------------------------------------------------------------------------------
 
-// Called by a whole block, whose first row is `first`. Notes where turns begin.
-static __device__ void note_turns(const struct cuda_chain_rows &r, uint64_t first, uint32_t count,
-                                  const struct location &at) {
+// The y of a row as it arrived.
+static __device__ float y_of(const struct cuda_chain_rows &r, const struct cuda_deskew *deskew, uint64_t row) {
+  struct location at;
+  at.y = vx_load(r.dtype, r.source, row * r.columns + 1);
+  if (!deskew) return at.y;
+  at.x = vx_load(r.dtype, r.source, row * r.columns);
+  at.z = vx_load(r.dtype, r.source, row * r.columns + 2);
+  (void)cuda_deskew_row(*deskew, row, false, &at);
+  return at.y;
+}
+
+// Called by a whole block, whose first row is `first`. Notes where turns begin. `deskew`: NULL if there is none.
+static __device__ void note_turns(const struct cuda_chain_rows &r, const struct cuda_deskew *deskew, uint64_t first,
+                                  uint32_t count, const struct location &at) {
   uint64_t row = first + threadIdx.x;
   bool here = threadIdx.x < count, is_first = !here || row == 0;
   if (here && r.clouds.count > 1) is_first = r.clouds.first_point[cuda_cloud_of_point(r.clouds, (uint32_t)row)] == row;
   float before = __shfl_up_sync(~0u, at.y, 1);
-  if (threadIdx.x % 32 == 0 && !is_first) before = vx_load(r.dtype, r.source, (row - 1) * r.columns + 1);
+  if (threadIdx.x % 32 == 0 && !is_first) before = y_of(r, deskew, row - 1);
   uint32_t turns = __ballot_sync(~0u, !is_first && vx_is_turn(before, at.x, at.y));
   if (threadIdx.x % 32 == 0 && here) r.turns[row / 32] = turns;
 }
 
 // Called by all threads, with the first step's number in `r`. Without any step, the operation drops the rows that are
-// not finite. `use`: what a first step without a kernel does with a row that is left, given x, y, z. Returns its fate.
-template <typename function> static __device__ void bring_all(const struct cuda_chain_rows &r, const function &use) {
+// not finite. `deskew`: NULL if there is none. `use`: what a first step without a kernel does with a row that is left,
+// given x, y, z. Returns its fate.
+template <typename function>
+static __device__ void bring_all(const struct cuda_chain_rows &r, const struct cuda_deskew *deskew,
+                                 const function &use) {
   cuda_wait_alone();
   if (blockIdx.x == 0 && threadIdx.x == 0) r.counters->begun = cuda_now();
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < r.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
     uint32_t count = (uint32_t)min((uint64_t)BLOCK, r.clouds.num_points - first);
-    struct location at = bring(r, first, count);
+    struct location at = bring(r, first, count, [&](uint64_t row, struct location *moved) {
+      return deskew && cuda_deskew_row(*deskew, row, true, moved);
+    });
     if (first + (uint64_t)gridDim.x * BLOCK >= r.clouds.num_points) cuda_let_next();
-    if (r.turns) note_turns(r, first, count, at);
+    if (r.turns) note_turns(r, deskew, first, count, at);
     if (threadIdx.x >= count) continue;
     uint32_t row = (uint32_t)first + threadIdx.x;
     r.fates[row] = VX_FATE_KEPT;
@@ -61,14 +77,18 @@ template <typename function> static __device__ void bring_all(const struct cuda_
 
 static __global__ void __launch_bounds__(BLOCK) bring_kernel(const __grid_constant__ struct cuda_chain_rows r) {
   bring_all(
-      r, [](uint32_t, const struct location &) { return VX_FATE_KEPT; });
+      r, NULL, [](uint32_t, const struct location &) { return VX_FATE_KEPT; });
 }
 
+// De-skew, a transform as the first step, or both.
 static __global__ void __launch_bounds__(BLOCK)
     bring_and_move_kernel(const __grid_constant__ struct cuda_chain_rows r,
-                          const __grid_constant__ struct cuda_moving moving) {
-  bring_all(r, [&](uint32_t row, const struct location &at) { return cuda_move(r, moving, row, at.x, at.y, at.z); });
-  cuda_end_step(r);
+                          const __grid_constant__ struct cuda_deskew deskew,
+                          const __grid_constant__ struct cuda_moving moving, bool transforms) {
+  bring_all(r, deskew.times ? &deskew : NULL, [&](uint32_t row, const struct location &at) {
+    return transforms ? cuda_move(r, moving, row, at.x, at.y, at.z) : VX_FATE_KEPT;
+  });
+  if (transforms) cuda_end_step(r);
 }
 
 // ---- number ---------------------------------------------------------------------------------------------------------
@@ -121,6 +141,7 @@ static __device__ void tell(const struct cuda_chain_rows &r, uint32_t num_sectio
   if (threadIdx.x == 0) {
     to.told->begun = r.counters->begun;
     to.told->counted = cuda_now();
+    to.told->deskew = r.counters->deskew;
   }
   if (threadIdx.x <= VX_MAX_STEPS) to.told->ended[threadIdx.x] = r.counters->ended[threadIdx.x];
   __threadfence_system();
@@ -260,12 +281,16 @@ static enum vx_status bring_rows_left(struct cuda_chain *chain, int32_t *done, s
   CUDA_TRY(cuda_copy_source(&chain->run, error));
   if (chain->run.clouds.count > 1) CUDA_TRY(cuda_fetch_clouds(&chain->run, error));
   chain->rows.number = asked->count > 0;
-  *done = asked->count > 0 && asked->steps[0].type == VX_STEP_TRANSFORM;
-  if (*done == 0) return cuda_launch("bring_kernel", bring_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows);
+  bool transforms = asked->count > 0 && asked->steps[0].type == VX_STEP_TRANSFORM, deskews = cuda_deskews(&chain->run);
+  *done = transforms;
+  if (!transforms && !deskews)
+    return cuda_launch("bring_kernel", bring_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows);
+  struct cuda_deskew deskew = {};
   struct cuda_moving moving = {};
-  CUDA_TRY(cuda_plan_moving(chain, &asked->steps[0].params.transform, &moving, error));
+  if (deskews) CUDA_TRY(cuda_plan_deskew(&chain->run, &chain->rows.counters->deskew, &deskew, error));
+  if (transforms) CUDA_TRY(cuda_plan_moving(chain, &asked->steps[0].params.transform, &moving, error));
   return cuda_launch("bring_and_move_kernel", bring_and_move_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows,
-                     moving);
+                     deskew, moving, transforms);
 }
 
 // Enqueues everything up to the rows that are left.

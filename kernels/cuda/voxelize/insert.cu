@@ -7,7 +7,7 @@
 // that it finds; ranks are in no particular order.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
-#include "kernels/cuda/base/bring.cuh"
+#include "kernels/cuda/base/deskew.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/table.cuh"
@@ -29,19 +29,19 @@ static __device__ void count_up(uint32_t *count, bool is) {
 
 // Lets no later kernel start before the previous job has cleaned up, because the tickets of the scans must be clean.
 //
-// The kernel ahead of a lone cloud in place only counts what a chain did, and waits in turn. So that kernel is not
-// awaited before the end.
-static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct voxel_view v) {
+// `move`: what points do as they arrive (bring.cuh). `is_ready`: the points can be read before the kernel ahead has
+// ended.
+template <typename function>
+static __device__ void insert(const struct voxel_view &v, bool is_ready, const function &move) {
   __shared__ uint32_t outside, strange;
   if (threadIdx.x == 0) outside = strange = 0;
   __syncthreads();
-  bool is_ready = are_in_place(v) && v.clouds.count == 1;
   if (!is_ready) cuda_wait_alone();
   if (blockIdx.x == 0 && threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = cuda_now();
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
     uint32_t count = (uint32_t)min((uint64_t)BLOCK, v.clouds.num_points - first);
-    struct location at = bring(v, first, count);
+    struct location at = bring(v, first, count, move);
     bool here = threadIdx.x < count;
     int32_t cell[3];
     bool inside = vx_cell_of_point(&v.map, at.x, at.y, at.z, cell) && here;
@@ -68,7 +68,22 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
   if (is_ready) cuda_wait_alone();
 }
 
+// The kernel ahead of a lone cloud in place only counts what a chain did, and waits in turn. So that kernel is not
+// awaited before the end.
+static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct voxel_view v) {
+  insert(v, are_in_place(v) && v.clouds.count == 1, cuda_staying());
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    insert_deskewed_kernel(const __grid_constant__ struct voxel_view v,
+                           const __grid_constant__ struct cuda_deskew deskew) {
+  insert(v, false, cuda_deskewing{deskew});
+}
+
 enum vx_status cuda_insert(const struct cuda_run *run, struct error *error) {
-  return cuda_launch("insert_kernel", insert_kernel, cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 4), BLOCK,
-                     0, run, error, *run);
+  unsigned blocks = cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 4);
+  if (!cuda_deskews(run)) return cuda_launch("insert_kernel", insert_kernel, blocks, BLOCK, 0, run, error, *run);
+  struct cuda_deskew deskew;
+  CUDA_TRY(cuda_plan_deskew(run, &run->counters->deskew, &deskew, error));
+  return cuda_launch("insert_deskewed_kernel", insert_deskewed_kernel, blocks, BLOCK, 0, run, error, *run, deskew);
 }

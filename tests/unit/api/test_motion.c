@@ -113,7 +113,7 @@ static double farthest(const struct vx_motion *motion, double speed, double turn
     float point[3] = {(float)p[0], (float)p[1], (float)p[2]};
     for (int k = 0; k < 3; k++) p[k] = (double)point[k];
     move_exactly(speed, turn, (double)t, p, exact);
-    vx_deskew(&motion->segments[vx_segment_at(motion, t, 0)], t, point);
+    vx_deskew(&motion->segments[vx_segment_at(motion->segments, motion->count, t, 0)], t, point);
     double dx = (double)point[0] - exact[0], dy = (double)point[1] - exact[1], dz = (double)point[2] - exact[2];
     double distance = sqrt(dx * dx + dy * dy + dz * dz);
     most = distance > most ? distance : most;
@@ -150,10 +150,10 @@ static void between(void **state) {
   const struct pose now = {{cosine, -sine, 0, sine, cosine, 0, 0, 0, 1}, {1e6 + 3, -2e6, 0}};
   assert_true(motion_between(&then, &now, 1, 0, &motion, &error));
   float point[3] = {0, 0, 0}, t = -1;  // where the sensor was then, seen from where it is now
-  vx_deskew(&motion.segments[vx_segment_at(&motion, t, 0)], t, point);
+  vx_deskew(&motion.segments[vx_segment_at(motion.segments, motion.count, t, 0)], t, point);
   assert_true(fabs((double)point[0] + 3 * cosine) < 1e-5 && fabs((double)point[1] - 3 * sine) < 1e-5);
   float still[3] = {5, 6, 7};
-  vx_deskew(&motion.segments[vx_segment_at(&motion, 0, 0)], 0, still);
+  vx_deskew(&motion.segments[vx_segment_at(motion.segments, motion.count, 0, 0)], 0, still);
   assert_true(still[0] == 5 && still[1] == 6 && still[2] == 7);
 }
 

@@ -153,9 +153,9 @@ static bool convert_times(struct vx_stop *stop) {
 static bool deskew(struct vx_stop *stop) {
   static const float times[ROWS];
   static const struct vx_motion still = {.count = 1, .segments = {{.pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}}}};
-  struct deskew_report report = {0};
-  deskew_rows(&still, times, COLUMNS, ROWS, stop, out[0], &report);
-  return report.moved == ROWS;
+  struct vx_deskew moving = {.times = times, .motion = &still};
+  vx_deskew_rows(&moving, COLUMNS, ROWS, stop, out[0]);
+  return moving.moved == ROWS;
 }
 
 static bool write_answer(const struct answer_kind *kind, struct vx_stop *stop) {
