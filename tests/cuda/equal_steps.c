@@ -150,6 +150,22 @@ static void test_voxels(struct side sides[2], struct random *random, int64_t lar
   free(scan.points);
 }
 
+// A voxelization behind a single transform. On a GPU its first kernel moves the points, unless the scan has sections or
+// a matrix for each of several clouds.
+static void test_transformed(struct side sides[2], struct random *random, int64_t largest, int number) {
+  static struct scan scan;
+  struct vx_chain chain = {.count = 1, .steps = {{.type = VX_STEP_TRANSFORM}}};
+  struct vx_job asked;
+  random_job(random, largest, &asked, &scan);
+  random_transform(random, &scan, &chain.steps[0]);
+  if (!random_one_in(random, 4)) scan.num_sections = 0;
+  asked.chain = &chain;
+  snprintf(scan.name, sizeof scan.name, "%d", number);
+  random_deskew(random, &scan, &asked);
+  compare(sides, &asked, &scan, "voxels behind a transform");
+  free(scan.points);
+}
+
 // A sampling behind a chain. It may be refused, if the chain leaves too few points.
 static void test_samples_left(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
@@ -215,6 +231,7 @@ void test_steps(struct side sides[2], uint64_t seed, int jobs, int64_t largest) 
   for (int i = 0; i < jobs; i++) {
     test_points(sides, &random, largest, i);
     test_voxels(sides, &random, largest, i);
+    test_transformed(sides, &random, largest, i);
     test_samples_left(sides, &random, largest, i);
     test_cylinder(sides, &random, largest, i);
   }

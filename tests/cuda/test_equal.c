@@ -4,7 +4,7 @@
 //              [DIRECTORY]
 //
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
-// ../shared/data). Then runs random jobs: N that make voxels, N or --samplings that sample points, 3 N with chains,
+// ../shared/data). Then runs random jobs: N that make voxels, N or --samplings that sample points, 5 N with chains,
 // N that scatter rows, N that make maps, N that encode pillars, N that suppress boxes, 2 N that decode maps, N
 // detections, N sparse convolutions. All run on one lane of each backend, so each job finds what the last one left. The
 // tests of pinned memory and of lanes follow. Prints a line per difference and one summary line. Exits with 1 if

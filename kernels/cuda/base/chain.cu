@@ -4,8 +4,28 @@
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/tensors.cuh"
+#include "kernels/steps.h"
 
 enum { BLOCK = 256 };
+
+bool cuda_is_folded(const struct vx_job *job) {
+  const struct vx_chain *chain = job->chain;
+  if (!chain || chain->count != 1 || chain->steps[0].type != VX_STEP_TRANSFORM || job->op != VX_VOXELIZE) return false;
+  return job->params.voxelize.coordinates != VX_CYLINDER && chain->steps[0].params.transform.num_matrices < 2 &&
+         (job->tensors & VX_CHAIN_TENSORS) == 0 && job->sections.count == 0;
+}
+
+void cuda_read_folded(struct vx_job *job, const struct cuda_counters *told) {
+  static const enum vx_fate fates[CUDA_MOVED_FATES] = {VX_FATE_NOT_FINITE, VX_FATE_OUT_OF_CROP, VX_FATE_CUT_OUT,
+                                                       VX_FATE_OUT_OF_DISTANCE};
+  struct vx_chain_report *report = job->report;
+  report->left = job->counts.received;
+  for (int i = 0; i < CUDA_MOVED_FATES; i++) {
+    report->fates[1][fates[i]] = told->moved_fates[i];
+    report->left -= told->moved_fates[i];
+  }
+  report->fates[0][VX_FATE_KEPT] = report->left;
+}
 
 void cuda_read_chain(struct vx_lane *lane) {
   struct vx_job *job = lane->chain->run.job;

@@ -28,6 +28,11 @@ struct cuda_chain {
   uint32_t used_matrices, host_matrices;  // number in use in this array, and in the host's commands
 };
 
+// Whether a voxelization's first kernel does all that the job's chain asks for, so that there are no rows of a chain: a
+// single transform, of which no tensor and no section has the fates.
+bool cuda_is_folded(const struct vx_job *job);
+// Reads what that kernel has counted into the job's report.
+void cuda_read_folded(struct vx_job *job, const struct cuda_counters *told);
 // Reads what the device has counted into the job's report, once the host has awaited the sizes of the operation.
 void cuda_read_chain(struct vx_lane *lane);
 // Enqueues the kernels that write the tensors of the chain into the image. run->layout is known.

@@ -35,12 +35,6 @@ static __device__ inline bool cuda_deskew_row(const struct cuda_deskew &d, uint6
   return true;
 }
 
-// What `bring` does with the rows.
-struct cuda_deskewing {
-  const struct cuda_deskew &deskew;
-  __device__ bool operator()(uint64_t row, struct location *at) const { return cuda_deskew_row(deskew, row, true, at); }
-};
-
 // Fills the arguments of the kernel that moves the job's points, and brings to the device what it cannot read in place.
 VX_WARN_UNUSED enum vx_status cuda_plan_deskew(const struct cuda_run *run, struct cuda_deskew_counts *counts,
                                                struct cuda_deskew *deskew, struct error *error);

@@ -175,6 +175,7 @@ enum vx_status cuda_read_counters(struct cuda_run *run, uint32_t sequence, struc
   CUDA_TRY(cuda_await(run, &run->lane->status->sized, sequence, error));
   run->sizes = ((const struct cuda_device_status *)run->lane->status)->counters;
   if (cuda_deskews(run)) cuda_read_deskew(run->job, &run->sizes.deskew);
+  if (cuda_is_folded(run->job)) cuda_read_folded(run->job, &run->sizes);
   if (run->sizes.unplaced != 0) return vx_fail(error, VX_DEVICE_LOST, "%u items found no slot", run->sizes.unplaced);
   return VX_OK;
 }

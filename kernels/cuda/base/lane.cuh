@@ -26,6 +26,7 @@ enum {
   CUDA_DIRECT_CELLS = 1 << 22,  // in a grid with up to this many cells, each cell has its own slot, without hashing
   CUDA_MARKED_CELLS = 1 << 29,  // in a grid with up to this many cells, marks order the rows, without sorting
   CUDA_MARK_WORDS = 16,         // words of 32 marks in a group, whose marks are counted together
+  CUDA_MOVED_FATES = 4,         // of a transform: not_finite, out_of_crop, cut_out, out_of_distance
   CUDA_DIGIT_BITS = 11,         // of a digit of a cell's rank
   CUDA_RANK_DIGITS = 3          // digits of a rank
 };
@@ -92,6 +93,7 @@ struct __align__(128) cuda_counters {
   uint32_t send_ticket;                  // blocks that are done
   uint32_t num_short, num_long;          // rows whose lists a warp sorts; rows whose lists a block sorts
   struct cuda_deskew_counts deskew;
+  uint32_t moved_fates[CUDA_MOVED_FATES];  // rows that a folded transform dropped: chain.cuh
   uint64_t moments[CUDA_MOMENTS];
 };
 static_assert(sizeof(struct cuda_counters) == 256,

@@ -12,11 +12,11 @@
 #include "kernels/cuda/steps/steps.cuh"
 
 #include "kernels/cuda/base/deskew.cuh"
+#include "kernels/cuda/base/moving.cuh"
 #include "kernels/cuda/base/publish.cuh"
 #include "kernels/cuda/base/scan.cuh"
 #include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/transfer.cuh"
-#include "kernels/cuda/steps/moving.cuh"
 #include "kernels/cylinder.h"
 #include "kernels/samples.h"
 #include "kernels/step_ring_outlier.h"
@@ -86,7 +86,7 @@ static __global__ void __launch_bounds__(BLOCK)
                           const __grid_constant__ struct cuda_deskew deskew,
                           const __grid_constant__ struct cuda_moving moving, bool transforms) {
   bring_all(r, deskew.times ? &deskew : NULL, [&](uint32_t row, const struct location &at) {
-    return transforms ? cuda_move(r, moving, row, at.x, at.y, at.z) : VX_FATE_KEPT;
+    return transforms ? cuda_move(r, moving, row, at) : VX_FATE_KEPT;
   });
   if (transforms) cuda_end_step(r);
 }
@@ -381,6 +381,11 @@ static enum vx_status operate(struct cuda_chain *chain, cuda_job *operation, str
 enum vx_status cuda_run_chain(struct vx_lane *lane, struct vx_job *job, cuda_job *operation, struct error *error) {
   CUDA_TRY(vx_begin_job(job, error));
   if (job->counts.received == 0) return operation(lane, job, error);
+  if (cuda_is_folded(job)) {
+    CUDA_TRY(operation(lane, job, error));
+    vx_settle_chain(job);
+    return VX_OK;
+  }
   struct cuda_chain chain = {};
   chain.run = cuda_read_job(lane, job);
   CUDA_CALL(cudaSetDevice(lane->device->index), error);

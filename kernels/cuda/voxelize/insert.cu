@@ -10,6 +10,7 @@
 #include "kernels/cuda/base/deskew.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/moving.cuh"
 #include "kernels/cuda/base/table.cuh"
 #include "kernels/half.h"
 
@@ -30,9 +31,9 @@ static __device__ void count_up(uint32_t *count, bool is) {
 // Lets no later kernel start before the previous job has cleaned up, because the tickets of the scans must be clean.
 //
 // `move`: what points do as they arrive (bring.cuh). `is_ready`: the points can be read before the kernel ahead has
-// ended.
-template <typename function>
-static __device__ void insert(const struct voxel_view &v, bool is_ready, const function &move) {
+// ended. `note`: called by whole blocks, after each chunk has arrived, with whether the thread has a point.
+template <typename moves, typename notes>
+static __device__ void insert(const struct voxel_view &v, bool is_ready, const moves &move, const notes &note) {
   __shared__ uint32_t outside, strange;
   if (threadIdx.x == 0) outside = strange = 0;
   __syncthreads();
@@ -43,6 +44,7 @@ static __device__ void insert(const struct voxel_view &v, bool is_ready, const f
     uint32_t count = (uint32_t)min((uint64_t)BLOCK, v.clouds.num_points - first);
     struct location at = bring(v, first, count, move);
     bool here = threadIdx.x < count;
+    note(here);
     int32_t cell[3];
     bool inside = vx_cell_of_point(&v.map, at.x, at.y, at.z, cell) && here;
     bool finite = vx_are_finite(at.x, at.y, at.z);
@@ -71,19 +73,46 @@ static __device__ void insert(const struct voxel_view &v, bool is_ready, const f
 // The kernel ahead of a lone cloud in place only counts what a chain did, and waits in turn. So that kernel is not
 // awaited before the end.
 static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct voxel_view v) {
-  insert(v, are_in_place(v) && v.clouds.count == 1, cuda_staying());
+  insert(
+      v, are_in_place(v) && v.clouds.count == 1, cuda_staying(), [](bool) {});
 }
 
+// De-skews the points, if `deskew` has times. Then moves them and drops some, by the job's transform, if it has one.
 static __global__ void __launch_bounds__(BLOCK)
-    insert_deskewed_kernel(const __grid_constant__ struct voxel_view v,
-                           const __grid_constant__ struct cuda_deskew deskew) {
-  insert(v, false, cuda_deskewing{deskew});
+    insert_moved_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_deskew deskew,
+                        const __grid_constant__ struct cuda_moving moving, bool transforms) {
+  __shared__ uint32_t fates[CUDA_MOVED_FATES];
+  enum vx_fate fate = VX_FATE_KEPT;
+  if (threadIdx.x < CUDA_MOVED_FATES) fates[threadIdx.x] = 0;
+  insert(
+      v, false,
+      [&](uint64_t row, struct location *at) {
+        if (deskew.times) (void)cuda_deskew_row(deskew, row, true, at);
+        if (!transforms) return true;
+        fate =
+            vx_are_finite(at->x, at->y, at->z) ? cuda_move_at(v.clouds, moving, (uint32_t)row, at) : VX_FATE_NOT_FINITE;
+        if (fate != VX_FATE_KEPT) at->x = vx_bits_float(VX_FLOAT_NAN);
+        return true;
+      },
+      [&](bool here) {
+        if (!transforms) return;
+        count_up(&fates[0], here && fate == VX_FATE_NOT_FINITE);
+        count_up(&fates[1], here && fate == VX_FATE_OUT_OF_CROP);
+        count_up(&fates[2], here && fate == VX_FATE_CUT_OUT);
+        count_up(&fates[3], here && fate == VX_FATE_OUT_OF_DISTANCE);
+      });
+  if (threadIdx.x < CUDA_MOVED_FATES && fates[threadIdx.x] != 0)
+    atomicAdd(&v.counters->moved_fates[threadIdx.x], fates[threadIdx.x]);
 }
 
 enum vx_status cuda_insert(const struct cuda_run *run, struct error *error) {
   unsigned blocks = cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 4);
-  if (!cuda_deskews(run)) return cuda_launch("insert_kernel", insert_kernel, blocks, BLOCK, 0, run, error, *run);
-  struct cuda_deskew deskew;
-  CUDA_TRY(cuda_plan_deskew(run, &run->counters->deskew, &deskew, error));
-  return cuda_launch("insert_deskewed_kernel", insert_deskewed_kernel, blocks, BLOCK, 0, run, error, *run, deskew);
+  bool deskews = cuda_deskews(run), transforms = cuda_is_folded(run->job);
+  if (!deskews && !transforms) return cuda_launch("insert_kernel", insert_kernel, blocks, BLOCK, 0, run, error, *run);
+  struct cuda_deskew deskew = {};
+  struct cuda_moving moving = {};
+  if (deskews) CUDA_TRY(cuda_plan_deskew(run, &run->counters->deskew, &deskew, error));
+  if (transforms) CUDA_TRY(cuda_plan_moving(NULL, &run->job->chain->steps[0].params.transform, &moving, error));
+  return cuda_launch("insert_moved_kernel", insert_moved_kernel, blocks, BLOCK, 0, run, error, *run, deskew, moving,
+                     transforms);
 }

@@ -1,5 +1,5 @@
 // See moving.cuh.
-#include "kernels/cuda/steps/moving.cuh"
+#include "kernels/cuda/base/moving.cuh"
 
 #include <string.h>
 

@@ -1,0 +1,42 @@
+// What the step `transform` does with a row, for any kernel: a chain that begins with the step moves its rows as they
+// arrive. A voxelization whose chain is nothing else needs no chain on the GPU: its first kernel moves the points.
+#ifndef VOXELD_CUDA_MOVING_CUH
+#define VOXELD_CUDA_MOVING_CUH
+
+#include "kernels/cuda/base/bring.cuh"
+#include "kernels/cuda/base/chain.cuh"
+#include "kernels/point_transform.h"
+
+// The parameters as a kernel sees them: one matrix for all clouds, or one per cloud in the device's memory.
+struct cuda_moving {
+  struct vx_transform params;
+  struct vx_box cuts[VX_MAX_CUTS];
+  float one[VX_MATRIX_VALUES];
+  const float *each;  // [num_clouds, 16], or NULL
+};
+
+// Moves the coordinates of a row. Returns its fate.
+static __device__ inline enum vx_fate cuda_move_at(const struct cuda_clouds &clouds, const struct cuda_moving &moving,
+                                                   uint32_t row, struct location *at) {
+  const float *matrix =
+      moving.each ? moving.each + (uint64_t)cuda_cloud_of_point(clouds, row) * VX_MATRIX_VALUES : moving.one;
+  float moved[3];
+  vx_move(matrix, at->x, at->y, at->z, moved);
+  *at = {moved[0], moved[1], moved[2]};
+  return vx_fate_of_moved(&moving.params, moving.cuts, moved);
+}
+
+// Moves a row that is left, from its coordinates. Returns its fate.
+static __device__ inline enum vx_fate cuda_move(const struct cuda_chain_rows &r, const struct cuda_moving &moving,
+                                                uint32_t row, struct location at) {
+  float *values = r.points + (uint64_t)row * r.columns;
+  enum vx_fate fate = cuda_move_at(r.clouds, moving, row, &at);
+  values[0] = at.x, values[1] = at.y, values[2] = at.z;
+  return fate;
+}
+
+// Fills the parameters. Brings the matrices to the device if there are several; `chain` may be NULL if there are not.
+VX_WARN_UNUSED enum vx_status cuda_plan_moving(struct cuda_chain *chain, const struct vx_transform *params,
+                                               struct cuda_moving *moving, struct error *error);
+
+#endif
