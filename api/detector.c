@@ -9,6 +9,7 @@
 #include "api/base/json_write.h"
 #include "api/detector_files.h"
 #include "api/ops/of_model.h"
+#include "api/params/values.h"
 
 struct detector {
   struct vx_detector core;  // first: jobs point to it
@@ -171,6 +172,7 @@ static bool open_files(struct detector *detector, const struct detector_means *m
   core->head = (int)files->decode->job.op;
   core->class_names = files->class_names;
   core->version = files->version;
+  core->tracks = files->tracks;
   if (core->head == VX_DECODE)
     core->params.decode = files->decode->job.params.decode;
   else
@@ -271,6 +273,9 @@ static void write_parts(const struct detector *detector, struct text *out) {
   sessions_write(&detector->sessions, out);
   json_printf(out, "}decode:");
   job_request_write(files->decode, out);
+  json_printf(out, "detect:{track_max_distance:");
+  value_write_floats(files->tracks.max_distance, files->tracks.num_distances, out);
+  json_printf(out, "track_max_age:%d}", files->tracks.max_age);
 }
 
 void detector_write(const struct detector *detector, struct text *out) {

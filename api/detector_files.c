@@ -7,6 +7,7 @@
 
 #include "api/base/file.h"
 #include "api/detector_parts.h"
+#include "api/ops/boxes.h"
 #include "api/ops/overlay.h"
 #include "api/wire/model.h"
 
@@ -139,6 +140,22 @@ static bool read_decode(struct detector_files *files, json_t *decode, struct err
          error_prefix(error, MODEL "decode: ");
 }
 
+// Parameters of tracks alone: `voxelize` and `decode` have the others.
+static bool read_detect(struct detector_files *files, const json_t *root, struct error *error) {
+  static const char *const known[] = {"track_max_distance", "track_max_age", NULL};
+  json_t *detect = json_object_get(root, "detect");
+  if (detect && !(read_object(root, "detect", &detect, error) && part_check_members("detect", detect, known, error)))
+    return false;
+  struct job_request *request = job_request_new(VX_DETECT);
+  if (!request) return error_set(error, "out of memory");
+  request->job.params.detect.tracks = VX_DEFAULT_TRACK_TERMS;
+  bool good = !detect || settings_read(request, detect, "a model", error);
+  files->tracks = request->job.params.detect.tracks;
+  job_request_release(request);
+  return (good && track_terms_check(&files->tracks, files->class_names, error)) ||
+         error_prefix(error, MODEL "detect: ");
+}
+
 static bool read_backbone(struct detector_files *files, json_t *backbone, struct error *error) {
   const struct vx_voxelize *voxelize = &files->voxelize->job.params.voxelize;
   struct vx_grid grid;
@@ -160,8 +177,8 @@ static bool read_features(struct detector_files *files, json_t *root, struct err
 }
 
 static bool read_root(struct detector_files *files, json_t *root, struct error *error) {
-  static const char *const known[] = {"format",  "description", "version", "class_names", "voxelize",
-                                      "encoder", "backbone",    "network", "decode",      NULL};
+  static const char *const known[] = {"format",   "description", "version", "class_names", "voxelize", "encoder",
+                                      "backbone", "network",     "decode",  "detect",      NULL};
   json_t *voxelize, *network, *decode;
   const json_t *format = json_object_get(root, "format");
   if (!json_is_object(root)) return error_set(error, MODEL "it is not an object");
@@ -172,7 +189,7 @@ static bool read_root(struct detector_files *files, json_t *root, struct error *
          read_version(files, root, error) && read_class_names(files, root, error) &&
          read_object(root, "voxelize", &voxelize, error) && read_object(root, "network", &network, error) &&
          read_object(root, "decode", &decode, error) && read_voxelize(files, voxelize, error) &&
-         read_features(files, root, error) && read_decode(files, decode, error) &&
+         read_features(files, root, error) && read_decode(files, decode, error) && read_detect(files, root, error) &&
          read_network_object(files, network, error);
 }
 

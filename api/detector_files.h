@@ -16,9 +16,10 @@ struct detector_files {
   char input[VX_NETWORK_NAME_SIZE];
   char outputs[VX_DETECTOR_MAPS][VX_NETWORK_NAME_SIZE];  // one for each input of the decoder; "" = not given
   bool channels_first;
-  int32_t layers, width;                  // of the encoder, as model.json has them
-  struct vx_encoder encoder;              // its weights belong to this struct; free them with free
-  struct backbone backbone;               // without layers if there is none
+  int32_t layers, width;      // of the encoder, as model.json has them
+  struct vx_encoder encoder;  // its weights belong to this struct; free them with free
+  struct backbone backbone;   // without layers if there is none
+  struct vx_track_terms tracks;
   struct job_request *voxelize, *decode;  // finished requests; free them with free
 };
 

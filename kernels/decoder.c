@@ -6,13 +6,21 @@
 struct vx_detect vx_detect_of(const struct vx_detector *detector) {
   if (detector->head == VX_DECODE_CENTER) {
     const struct vx_decode_center *centers = &detector->params.center;
-    return (struct vx_detect){
-        detector, detector->voxelize.choice, centers->score_threshold, centers->max_objects, centers->nms, VX_FLOAT32,
-        NULL};
+    return (struct vx_detect){.detector = detector,
+                              .choice = detector->voxelize.choice,
+                              .score_threshold = centers->score_threshold,
+                              .max_objects = centers->max_objects,
+                              .nms = centers->nms,
+                              .tracks = detector->tracks,
+                              .precision = VX_FLOAT32};
   }
   const struct vx_decode *anchors = &detector->params.decode;
-  return (struct vx_detect){detector, detector->voxelize.choice, anchors->score_threshold, 0, anchors->nms, VX_FLOAT32,
-                            NULL};
+  return (struct vx_detect){.detector = detector,
+                            .choice = detector->voxelize.choice,
+                            .score_threshold = anchors->score_threshold,
+                            .nms = anchors->nms,
+                            .tracks = detector->tracks,
+                            .precision = VX_FLOAT32};
 }
 
 void vx_set_decoder(const struct vx_detect *detect, struct vx_job *decode) {

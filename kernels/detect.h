@@ -25,7 +25,26 @@
 extern "C" {
 #endif
 
-enum { VX_DETECTOR_MAPS = 7 };  // maximum inputs of a decoder
+enum {
+  VX_DETECTOR_MAPS = 7,    // maximum inputs of a decoder
+  VX_MAX_TRACKS = 4096,    // of a sensor and a model
+  VX_MAX_TRACK_AGE = 100,  // sweeps
+};
+
+// How the boxes of sweeps become tracks (tracks.h).
+struct vx_track_terms {
+  int32_t num_distances;               // 1: one distance for all classes; else one per class
+  float max_distance[VX_MAX_CLASSES];  // metres, each above 0
+  int32_t max_age;                     // 0..VX_MAX_TRACK_AGE
+};
+#define VX_DEFAULT_TRACK_TERMS ((struct vx_track_terms){1, {4}, 3})
+
+// What a sweep did to the tracks: tracks that boxes have taken, tracks of other boxes, tracks without a box that go on,
+// and tracks that have ended.
+struct vx_track_counts {
+  bool begun;  // the tracks begin with this sweep
+  int32_t matched, started, missed, ended;
+};
 
 // One input of the decoder, for one cloud: the maps in one output of the network.
 struct vx_detector_map {
@@ -55,6 +74,7 @@ struct vx_detector {
   int64_t items;            // anchors or candidates of a cloud
   const char *class_names;  // by label, separated by commas
   const char *version;      // given by the owner
+  struct vx_track_terms tracks;
 };
 
 // A job's own choice of voxels, points and boxes. It replaces these parameters of the detector.
@@ -64,6 +84,8 @@ struct vx_detect {
   float score_threshold;
   int32_t max_objects;  // centre heads only
   struct vx_nms nms;
+  int32_t track;  // 1: the caller writes track_ids, by `tracks`
+  struct vx_track_terms tracks;
   enum vx_dtype precision;     // of the backbone: float32, or float16, which only a GPU computes
   struct vx_session *session;  // the network on the lane of the job; NULL: the network runs on the host's processors
 };
@@ -79,6 +101,11 @@ struct vx_detect {
 #define VX_SPARSE_TENSORS (VX_TENSOR_BIT(VX_SPARSE_COORDS) | VX_TENSOR_BIT(VX_SPARSE_FEATURES))
 #define VX_BACKBONE_TENSORS (VX_SPARSE_TENSORS | VX_TENSOR_BIT(VX_BEV_FEATURES))
 #define VX_DETECT_TENSORS (VX_DECODE_TENSORS | VX_BACKBONE_TENSORS | VX_HEAD_TENSORS)
+// A detection has room for this tensor, but leaves it to the caller, who has the tracks.
+#define VX_TRACK_TENSORS VX_TENSOR_BIT(VX_TRACK_IDS)
+// The tensors that make tracks.
+#define VX_TRACKED_TENSORS                                                                                             \
+  (VX_TENSOR_BIT(VX_DECODED_BOXES) | VX_TENSOR_BIT(VX_DECODED_SCORES) | VX_TENSOR_BIT(VX_DECODED_LABELS))
 
 static inline bool vx_has_backbone(const struct vx_detector *detector) { return detector->backbone.num_layers > 0; }
 // The columns of the points that the detector takes.

@@ -254,6 +254,7 @@ struct vx_job {
   // Out.
   int32_t *row_counts;  // [num_clouds], caller's memory: rows of each cloud, if known only after the run
   struct vx_counts counts;
+  struct vx_track_counts tracked;  // filled by the caller of a detection
   struct vx_chain_report *report;  // caller's memory, if the job has a chain
   int64_t stage_ns[VX_STAGE_COUNT];
 };

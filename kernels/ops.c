@@ -341,7 +341,7 @@ const struct vx_operation vx_operations[VX_OPS] = {
                           .pairs = center_pairs},
     [VX_DETECT] = {.name = "detect",
                    .inputs = {POINTS},
-                   .tensors = VX_DETECT_TENSORS | VX_CHAIN_TENSORS,
+                   .tensors = VX_DETECT_TENSORS | VX_TRACK_TENSORS | VX_CHAIN_TENSORS,
                    .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) |
                              VX_STAGE_BIT(VX_STAGE_FEATURES) | VX_STAGE_BIT(VX_STAGE_ENCODER) |
                              VX_STAGE_BIT(VX_STAGE_SCATTER) | VX_STAGE_BIT(VX_STAGE_BACKBONE) |

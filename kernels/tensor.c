@@ -29,6 +29,7 @@ const struct vx_tensor_row vx_tensors[VX_TENSOR_COUNT] = {
     [VX_DECODED_LABELS] = {"labels", VX_INT32, {VX_EXTENT_KEPT}},
     [VX_BOX_INDICES] = {"box_indices", VX_INT32, {VX_EXTENT_KEPT}},
     [VX_BOX_COUNTS] = {"box_counts", VX_INT32, {VX_EXTENT_BATCH}},
+    [VX_TRACK_IDS] = {"track_ids", VX_INT64, {VX_EXTENT_KEPT}},
     [VX_ENCODED_FEATURES] = {"encoded_features", VX_FLOAT32, {VX_EXTENT_VOXELS, VX_EXTENT_VALUES}},
     [VX_HEAD_CLS_PREDS] = {"cls_preds", VX_FLOAT32, HEAD(VX_EXTENT_LOGITS)},
     [VX_HEAD_BOX_PREDS] = {"box_preds", VX_FLOAT32, HEAD(VX_EXTENT_OFFSETS)},

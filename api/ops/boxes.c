@@ -116,3 +116,17 @@ bool boxes_count(struct job_request *request, int64_t classes, struct error *err
   for (int64_t i = 0; i < clouds; i++) request->point_counts[i] = (int32_t)(rows / clouds);
   return true;
 }
+
+bool track_terms_check(const struct vx_track_terms *terms, const char *class_names, struct error *error) {
+  int32_t classes = 1;
+  for (const char *at = class_names; *at; at++) classes += *at == ',';
+  if (terms->num_distances != 1 && terms->num_distances != classes)
+    return error_refuse(error, ERROR_BAD_PARAMETER, "track_max_distance",
+                        "track_max_distance has %d numbers for %d classes; allowed: one, or one for each",
+                        (int)terms->num_distances, (int)classes);
+  for (int32_t i = 0; i < terms->num_distances; i++)
+    if (!(terms->max_distance[i] > 0))
+      return error_refuse(error, ERROR_BAD_PARAMETER, "track_max_distance",
+                          "track_max_distance has %g; allowed: above 0", (double)terms->max_distance[i]);
+  return true;
+}

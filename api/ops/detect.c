@@ -16,14 +16,38 @@ static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.detect.
 static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.detect.nms.pre_max, NULL, TASK_OR_CLASS);
 static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.detect.nms.post_max, NULL, TASK_OR_CLASS);
 static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.detect.nms.class_agnostic, NULL);
-static const struct param outputs =
-    PARAM_OUTPUTS(VX_DETECT_TENSORS | VX_CHAIN_TENSORS, "boxes, scores, labels and box_counts");
+static const struct param outputs = PARAM_OUTPUTS(VX_DETECT_TENSORS | VX_TRACK_TENSORS | VX_CHAIN_TENSORS,
+                                                  "boxes, scores, labels, box_counts and, with track=yes, track_ids");
+static const struct param track = {
+    .name = "track",
+    .type = &value_word,
+    .offset = FIELD(job.params.detect.track),
+    .words = no_yes_words,
+    .initial = "no",
+    .doc = "yes gives each box the id of its track; needs a stream",
+};
+static const struct param track_max_distance = PARAM_TRACK_MAX_DISTANCE(job.params.detect.tracks);
+static const struct param track_max_age = PARAM_TRACK_MAX_AGE(job.params.detect.tracks);
 
-static const struct param *const rows[] = {
-    &param_model,           PARAMS_OF_POINTS,  &param_steps,           &param_model_voxels_by,
-    &param_model_points_by, &param_model_seed, &param_model_precision, &score_threshold,
-    &max_objects,           &nms_threshold,    &nms_pre_max,           &nms_post_max,
-    &class_agnostic,        &outputs,          PARAMS_OF_ANSWER,       NULL};
+static const struct param *const rows[] = {&param_model,
+                                           PARAMS_OF_POINTS,
+                                           &param_steps,
+                                           &param_model_voxels_by,
+                                           &param_model_points_by,
+                                           &param_model_seed,
+                                           &param_model_precision,
+                                           &score_threshold,
+                                           &max_objects,
+                                           &nms_threshold,
+                                           &nms_pre_max,
+                                           &nms_post_max,
+                                           &class_agnostic,
+                                           &track,
+                                           &track_max_distance,
+                                           &track_max_age,
+                                           &outputs,
+                                           PARAMS_OF_ANSWER,
+                                           NULL};
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {
@@ -34,6 +58,7 @@ static const struct result_row results[] = {
     {VX_DECODED_SCORES, "score of each box, from 0 to 1", NULL},
     {VX_DECODED_LABELS, "class of each box, from 0; class_names of the metadata has the names", NULL},
     {VX_BOX_COUNTS, "boxes of each cloud", NULL},
+    {VX_TRACK_IDS, "the id of each box's track, from 1", "if track is yes"},
     {VX_BOX_INDICES, "for each box, the flat index of its anchor, or of its class and cell, within its cloud",
      WHEN_NAMED},
     {VX_HEAD_CLS_PREDS, "logits of classes, channels last; of an anchor head", WHEN_NAMED},
@@ -55,8 +80,34 @@ static const struct result_row results[] = {
 };
 
 static vx_tensor_set tensors(const struct job_request *request) {
-  (void)request;
-  return VX_DECODE_TENSORS & ~VX_TENSOR_BIT(VX_BOX_INDICES);
+  vx_tensor_set boxes = VX_DECODE_TENSORS & ~VX_TENSOR_BIT(VX_BOX_INDICES);
+  return request->job.params.detect.track ? boxes | VX_TRACK_TENSORS : boxes;
+}
+
+// ---- tracks ---------------------------------------------------------------------------------------------------------
+
+static bool check_track_outputs(const struct job_request *request, struct error *error) {
+  const vx_tensor_set needed = VX_TRACKED_TENSORS | VX_TRACK_TENSORS;
+  bool named = (request->job.tensors & VX_TRACK_TENSORS) != 0;
+  if (!request->job.params.detect.track)
+    return !named ||
+           error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names track_ids, which needs track=yes");
+  return (request->job.tensors & needed) == needed ||
+         error_refuse(error, ERROR_BAD_PARAMETER, "outputs",
+                      "outputs does not name all of boxes, scores, labels and track_ids, which track=yes needs");
+}
+
+static bool check_tracks(const struct job_request *request, struct error *error) {
+  const struct vx_detect *detect = &request->job.params.detect;
+  if (detect->track && !request->stream.name[0])
+    return error_refuse(error, ERROR_BAD_PARAMETER, "track",
+                        "track is yes, but there is no stream, whose sweeps have the tracks");
+  return check_track_outputs(request, error) &&
+         track_terms_check(&detect->tracks, detect->detector->class_names, error);
+}
+
+static bool finish(struct job_request *request, struct error *error) {
+  return of_model_finish(request, error) && check_tracks(request, error);
 }
 
 // ---- metadata -------------------------------------------------------------------------------------------------------
@@ -73,13 +124,17 @@ static void write_detection(const struct vx_job *job, struct text *out) {
   json_printf(out, "%s:{received:%ld kept:%lld", vx_item_names[head->items], detector->items * job->num_clouds, kept);
   fates_write(head->fates & ~VX_FATE_BIT(VX_FATE_KEPT), &job->counts, out);
   json_printf(out, "}");
+  const struct vx_track_counts *tracked = &job->tracked;
+  if (job->params.detect.track)
+    json_printf(out, "tracks:{begun:%i matched:%d new:%d missed:%d ended:%d}", tracked->begun, tracked->matched,
+                tracked->started, tracked->missed, tracked->ended);
 }
 
 const struct operation operation_detect = {
     .rows = rows,
     .results = results,
     .tensors = tensors,
-    .finish = of_model_finish,
+    .finish = finish,
     .split = of_model_split,
     .write = write_detection,
 };

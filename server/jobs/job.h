@@ -114,6 +114,7 @@ struct job_stream {
   int32_t lost_sweeps;    // sweeps of its body without room to be kept
   size_t gathered_bytes;  // of the stream's sweeps, while the job reads them
   struct join_report joined;
+  struct pose frame;                  // of the joined points
   int32_t points[JOINED_SWEEPS_MAX];  // the sections of the joined cloud
   struct vx_counts counts[JOINED_SWEEPS_MAX];
 };

@@ -95,6 +95,17 @@ static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const
 static const struct vx_caller caller = {provide_output, allow_scratch, job_is_stopped, parallel_for, look};
 static const struct vx_caller caller_alone = {provide_output, allow_scratch, job_is_stopped, NULL, look};
 
+// Tracks need the boxes. Until they are counted, the answer's header has room for the largest counts.
+static bool prepare_tracks(struct job *job) {
+  const int32_t most = VX_MAX_TRACKS;
+  if (job->work.op != VX_DETECT || !job->work.params.detect.track) return true;
+  job->work.tracked = (struct vx_track_counts){false, most, most, most, most};
+  return (job->work.tensors & VX_TRACK_TENSORS) != 0 ||
+         error_refuse(&job->result.error, ERROR_BAD_PARAMETER, "track",
+                      "track is yes, but an answer of %s has no boxes; allowed: other kinds of answer",
+                      job->result.kind->media_type);
+}
+
 static bool prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) {
   job->work = job_request_job(&job->asked, job->points);
   job->work.caller = lanes->alone ? &caller_alone : &caller;
@@ -105,6 +116,7 @@ static bool prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
   if (job->asked.pool.failed) return pool_refuse(&job->result.error);
   job->result.kind = job_answer_kind(job);
   job->work.tensors = job->result.kind->tensors(&job->asked);
+  if (!prepare_tracks(job)) return false;
   job->tensor_layout.tensors = 0;  // provide_output is not called if there are none
   job->tensor_layout.bytes = 0;
   job->result.answer = (struct answer){
@@ -382,7 +394,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   enum vx_status status = run_lanes(job, lanes, &error);
   job_release_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
-  if (job->shared && !sinks_commit_tensors(job)) return false;
+  if (!sweeps_track(job) || (job->shared && !sinks_commit_tensors(job))) return false;
   bool written = write_answer(job);
   if (was_stopped(job) || !written) return false;
   bool whole = sinks_take_answer(job), told = !whole || (sinks_commit_answer(job) && write_file(job));

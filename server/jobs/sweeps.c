@@ -191,29 +191,23 @@ static bool join(struct job *job, const struct gathered *gathered) {
   return job_request_join(&job->asked, rows, &job->result.error);
 }
 
-// Whether the sweep alone fits the limit for all sweeps together.
-static bool may_fit(const struct job *job, const struct sweep *sweep) {
-  return !sweep->memory || sweep->memory->capacity <= (uint64_t)streams_of(job)->memory_bytes;
-}
-
-static bool refuse_memory(struct job *job, const struct shortage *shortage) {
+static bool refuse_memory(struct job *job, const char *what, size_t bytes, const struct shortage *shortage) {
   enum error_kind kind = grant_error(shortage->grant, ERROR_MEMORY_FULL);
-  size_t bytes = job->stream->sweep->memory->capacity;
-  if (!may_fit(job, job->stream->sweep))
+  if (bytes > (uint64_t)streams_of(job)->memory_bytes)
     return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, NULL,
-                        "the sweep takes %zu bytes of memory; stream_memory_bytes is %lld", bytes,
+                        "%s %zu bytes of memory; stream_memory_bytes is %lld", what, bytes,
                         (long long)streams_of(job)->memory_bytes);
-  return error_refuse(&job->result.error, kind, NULL,
-                      "there is no room for a sweep of %zu bytes in stream_memory_bytes now", bytes);
+  return error_refuse(&job->result.error, kind, NULL, "%s %zu bytes; there is no room in stream_memory_bytes now", what,
+                      bytes);
 }
 
-// Counts the sweep's memory towards SHARE_STREAM_BYTES. Evicts older sweeps to make room, unless the sweep can never
+// Counts the memory, if any, towards SHARE_STREAM_BYTES. Evicts older sweeps to make room, unless the memory can never
 // fit.
-static bool move_memory(const struct job *job, const struct sweep *sweep, struct shortage *shortage) {
+static bool move_memory(const struct job *job, struct buffer *memory, struct shortage *shortage) {
   *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARE_STREAM_BYTES, 0};
-  if (!sweep->memory) return true;
-  if (!may_fit(job, sweep)) return false;
-  while (!buffer_move(sweep->memory, SHARE_STREAM_BYTES, shortage))
+  if (!memory) return true;
+  if (memory->capacity > (uint64_t)streams_of(job)->memory_bytes) return false;
+  while (!buffer_move(memory, SHARE_STREAM_BYTES, shortage))
     if (!streams_evict(streams_of(job), shortage->grant == OVER_CLIENT_SHARE ? job->client : NULL)) return false;
   return true;
 }
@@ -222,8 +216,9 @@ static bool move_memory(const struct job *job, const struct sweep *sweep, struct
 static bool keep_memory(struct job *job) {
   struct shortage shortage;
   struct sweep *last = job->stream->sweep;
-  if (!move_memory(job, last, &shortage)) return refuse_memory(job, &shortage);
-  while (last->next && move_memory(job, last->next, &shortage)) last = last->next;
+  if (!move_memory(job, last->memory, &shortage))
+    return refuse_memory(job, "the sweep takes", last->memory->capacity, &shortage);
+  while (last->next && move_memory(job, last->next->memory, &shortage)) last = last->next;
   for (const struct sweep *lost = last->next; lost; lost = lost->next) job->stream->lost_sweeps++;
   sweeps_release(streams_of(job), last->next);
   last->next = NULL;
@@ -243,6 +238,7 @@ bool sweeps_join(struct job *job) {
   for (int32_t i = 0; i < gathered.count; i++)
     if (!gathered.list[i].sent) stream->gathered_bytes += gathered.list[i].sweep->bytes;
   stream->sweep->counts.received = stream->sweep->points;
+  stream->frame = gathered.newest->place;
   bool good = deskew(job, &gathered) && (job->spared || join(job, &gathered));
   stream->gathered_bytes = 0;
   gathered_release(streams_of(job), &gathered);
@@ -267,6 +263,49 @@ void sweeps_count(struct job *job) {
   job->work.sections = (struct vx_sections){joined->count, stream->points, stream->counts};
 }
 
+// ---- tracks ---------------------------------------------------------------------------------------------------------
+
+// The tracks of the job's model before this sweep; NULL: there are none.
+static struct vx_tracks *tracks_before(const struct job *job) {
+  const struct stream_tracks *tracks = job->stream->turn.stream->tracks;
+  while (tracks && strcmp(tracks->model, job->asked.model) != 0) tracks = tracks->next;
+  return tracks ? tracks->tracks : NULL;
+}
+
+// Tracks of the job's model, without values, in the job's turn. NULL with an error.
+static struct vx_tracks *acquire_tracks(struct job *job, int64_t count) {
+  struct shortage shortage;
+  if (!job_acquire_rows(job, sizeof(struct stream_tracks) + vx_tracks_bytes(count))) return NULL;
+  struct buffer *memory = job->held.rows;
+  struct stream_tracks *tracks = job->stream->turn.tracks = (void *)memory->data;
+  job->held.rows = NULL;
+  *tracks = (struct stream_tracks){.memory = memory, .bytes = memory->capacity, .tracks = (void *)(tracks + 1)};
+  memcpy(tracks->model, job->asked.model, sizeof tracks->model);
+  if (move_memory(job, memory, &shortage)) return tracks->tracks;
+  (void)refuse_memory(job, "the sweep and its tracks take", job->stream->sweep->bytes + memory->capacity, &shortage);
+  return NULL;
+}
+
+bool sweeps_track(struct job *job) {
+  if ((job->work.tensors & VX_TRACK_TENSORS) == 0) return true;
+  char *tensors = job->held.output->data + job->head_bytes;
+  struct vx_sweep_boxes boxes = vx_sweep_boxes_of(&job->tensor_layout, tensors);
+  boxes.time = job->stream->joined.now;
+  boxes.rotation = job->stream->frame.rotation;
+  boxes.translation = job->stream->frame.translation;
+  if (boxes.count > VX_MAX_TRACKS)
+    return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, "track",
+                        "there are %lld boxes; track=yes takes up to %d; raise score_threshold", (long long)boxes.count,
+                        VX_MAX_TRACKS);
+  struct vx_tracks none = {.next_id = 0}, *before = tracks_before(job);
+  if (!before) before = &none;
+  struct vx_tracks *after = acquire_tracks(job, vx_tracks_most(before, boxes.count));
+  if (!after) return false;
+  vx_follow(&job->work.params.detect.tracks, &boxes, before, &job->stop, after,
+            (void *)(tensors + job->tensor_layout.offset[VX_TRACK_IDS]), &job->work.tracked);
+  return true;
+}
+
 // ---- the end --------------------------------------------------------------------------------------------------------
 
 // The sweeps that the stream keeps: all but a newest one without points. NULL: none.
@@ -285,5 +324,7 @@ void sweeps_end(struct job *job) {
     keep_sweeps(streams_of(job), &stream->turn, &job->asked.stream, &shape, kept, stream->lost_sweeps);
   sweeps_release(streams_of(job), stream->sweep);
   stream->sweep = NULL;
+  if (stream->turn.tracks) buffer_release(stream->turn.tracks->memory);
+  stream->turn.tracks = NULL;
   turn_release(streams_of(job), &stream->turn);
 }

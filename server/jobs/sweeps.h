@@ -20,7 +20,10 @@ struct job *sweeps_take_waiting(struct streams *streams, struct job_choice *choi
 VX_WARN_UNUSED bool sweeps_join(struct job *job);
 // Lets the run count the fates of points for each joined sweep, if the operation can.
 void sweeps_count(struct job *job);
-// Ends the turn of a job that has a result. If the job was answered or spared, the stream keeps its sweeps.
+// Writes the tensor track_ids of a job that has run, if the request tracks boxes, and prepares the stream's tracks.
+VX_WARN_UNUSED bool sweeps_track(struct job *job);
+// Ends the turn of a job that has a result. If the job was answered or spared, the stream keeps its sweeps, and its
+// tracks if it has some.
 void sweeps_end(struct job *job);
 
 // The maximum number of rows of the gathered sweeps when joined.

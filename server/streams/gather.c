@@ -120,6 +120,7 @@ static bool gather(struct streams *streams, struct stream_turn *turn, const stru
   gathered->mount = mount(stream, terms, own);
   note_befores(stream, own);
   gathered->begun = stream->count == 0;
+  if (gathered->begun) streams_end_tracks(streams, stream);
   gathered->repeated = stream->count > 0 && stream->sweeps[0]->time == own->time;
   for (size_t cursor = 0; count < STREAMS_JOINED_MAX && stream_next(terms, &cursor, name); count++) {
     struct stream *other = streams_find(streams, stream->client, name);
@@ -193,6 +194,16 @@ static void put(struct streams *streams, struct stream *stream, const struct see
   streams->use.kept -= (unsigned long long)replaced;
 }
 
+static void keep_tracks(struct streams *streams, struct stream_turn *turn) HOLDS(streams->lock) {
+  struct stream_tracks *tracks = turn->tracks, **link = &turn->stream->tracks;
+  if (!tracks) return;
+  while (*link && strcmp((*link)->model, tracks->model) != 0) link = &(*link)->next;
+  turn->tracks = *link;
+  tracks->next = *link ? (*link)->next : NULL;
+  streams->use.bytes += (int64_t)tracks->bytes - (*link ? (int64_t)(*link)->bytes : 0);
+  *link = tracks;
+}
+
 // Keeps the request's sweeps, shape and terms, and sends the event.
 static void keep(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost) HOLDS(streams->lock) {
@@ -225,6 +236,9 @@ void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct
   while ((sweep = sweep->next));
   lock_acquire(&streams->lock);
   turn->evicted = turn->expired = 0;
-  if (!turn->stream->dropped) keep(streams, turn, terms, shape, own, lost);
+  if (!turn->stream->dropped) {
+    keep(streams, turn, terms, shape, own, lost);
+    keep_tracks(streams, turn);
+  }
   streams_lock_release(streams);
 }

@@ -38,9 +38,9 @@ VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *cl
                                 struct error *error);
 void gathered_release(struct streams *streams, struct gathered *gathered);
 
-// After the request of this turn has succeeded: the stream adds the request's own sweeps to its sweeps, and keeps at
-// most as many as `terms` ask for. `lost`: the request's sweeps without room, which count as evicted. A stream that its
-// client has dropped since gather_sweeps keeps nothing.
+// After the request of this turn has succeeded: the stream adds the request's own sweeps to its sweeps, keeps at most
+// as many as `terms` ask for, and keeps the turn's tracks. `lost`: the request's sweeps without room, which count as
+// evicted. A stream that its client has dropped since gather_sweeps keeps nothing.
 void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost);
 

@@ -30,6 +30,7 @@ static void write_stream(const struct stream *stream, struct text *out) {
   json_printf(out, "{name:%s num_features:%d dtype:%s mount:%i asked:%d points:%ld", stream->name,
               stream->shape.columns, vx_float_words[stream->shape.dtype], stream->mounted, stream->terms.sweeps,
               points);
+  for (const struct stream_tracks *each = stream->tracks; each; each = each->next) bytes += (int64_t)each->bytes;
   json_printf(out, "memory_bytes:%ld waiting:%d kept:%d time:%g", bytes, stream->waiting_count, stream->count,
               stream->sweeps[0]->time);
 }

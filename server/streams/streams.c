@@ -33,8 +33,15 @@ void sweep_release(struct streams *streams, struct sweep *sweep) {
 // Releasing memory takes other locks, so this lock is released first.
 void streams_lock_release(struct streams *streams) {
   struct sweep *ended = streams->ended;
+  struct stream_tracks *tracks = streams->ended_tracks;
   streams->ended = NULL;
+  streams->ended_tracks = NULL;
   lock_release(&streams->lock);
+  while (tracks) {
+    struct buffer *memory = tracks->memory;
+    tracks = tracks->next;  // the memory has the struct itself
+    streams->release(memory);
+  }
   if (!ended) return;
   struct sweep *last = ended;
   for (struct sweep *sweep = ended; sweep; sweep = sweep->next) {
@@ -53,8 +60,19 @@ struct stream *streams_find(const struct streams *streams, const struct client *
   return stream;
 }
 
+void streams_end_tracks(struct streams *streams, struct stream *stream) {
+  while (stream->tracks) {
+    struct stream_tracks *tracks = stream->tracks;
+    stream->tracks = tracks->next;
+    streams->use.bytes -= (int64_t)tracks->bytes;
+    tracks->next = streams->ended_tracks;
+    streams->ended_tracks = tracks;
+  }
+}
+
 void streams_prune(struct streams *streams, struct stream *stream) {
   if (stream->count || stream->turn) return;
+  streams_end_tracks(streams, stream);
   struct stream **link = &streams->first;
   while (*link != stream) link = &(*link)->next;
   *link = stream->next;

@@ -16,8 +16,10 @@
 #include <stdint.h>
 
 #include "api/base/text.h"
+#include "api/detector.h"
 #include "api/params/stream.h"
 #include "kernels/tensor.h"
+#include "kernels/tracks.h"
 #include "server/base/lock.h"
 #include "server/clients/clients.h"
 #include "server/config/options.h"
@@ -45,6 +47,16 @@ struct sweep {
   int64_t came_ns;
 };
 
+// The tracks of the boxes that one model has found in a stream. They begin with the stream and end with its last sweep.
+// Only the request with the stream's turn reads or replaces them.
+struct stream_tracks {
+  struct stream_tracks *next;  // of another model; later the next in the list `ended_tracks`
+  struct buffer *memory;       // of this struct and its tracks
+  size_t bytes;                // of that memory
+  char model[DETECTOR_NAME_SIZE];
+  struct vx_tracks *tracks;
+};
+
 // The columns of a sweep.
 struct sweep_shape {
   int32_t columns;
@@ -66,6 +78,7 @@ struct stream {
   struct stream_terms terms;  // of the last request that succeeded
   int64_t evicted, expired;   // sweeps, since an answer last reported them
   bool dropped;               // its client has deleted the stream since the last gather_sweeps
+  struct stream_tracks *tracks;
 };
 
 struct streams_use {
@@ -76,8 +89,9 @@ struct streams_use {
 struct streams {
   struct lock lock;
   struct stream *first;
-  struct sweep *ended;  // without users; streams_lock_release releases their memory
-  struct sweep *spare;  // for reuse
+  struct sweep *ended;                 // without users; streams_lock_release releases their memory
+  struct sweep *spare;                 // for reuse
+  struct stream_tracks *ended_tracks;  // streams_lock_release releases their memory
   struct clients *clients;
   void (*release)(struct buffer *memory);
   int64_t memory_bytes;  // limit for all sweeps together; 0: this server keeps no streams
@@ -133,11 +147,13 @@ void streams_tell(struct streams *streams, const struct stream *stream, enum eve
     HOLDS(streams->lock);
 // Drops the sweeps from number `first` on. The stream stays.
 void streams_cut(struct streams *streams, struct stream *stream, int32_t first) HOLDS(streams->lock);
+// Ends the tracks of all models.
+void streams_end_tracks(struct streams *streams, struct stream *stream) HOLDS(streams->lock);
 // Like streams_tick, without a tick of the events.
 void streams_expire(struct streams *streams, int64_t now_ns) HOLDS(streams->lock);
 // Removes a user.
 void sweep_release(struct streams *streams, struct sweep *sweep) HOLDS(streams->lock);
-// Releases the lock, and then the memory of sweeps without users.
+// Releases the lock, and then the memory of sweeps without users and of tracks that have ended.
 void streams_lock_release(struct streams *streams) RELEASES(streams->lock);
 
 #endif

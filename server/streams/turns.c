@@ -72,6 +72,6 @@ void turn_release(struct streams *streams, struct stream_turn *turn) {
     stream->waiting_count--;
   }
   streams_prune(streams, stream);
-  lock_release(&streams->lock);
+  streams_lock_release(streams);
   if (next) next->begin(next);
 }

@@ -17,6 +17,7 @@ struct stream_turn {
   bool listed;                              // the time is from `times`, not from `time`
   int64_t evicted, expired;                 // sweeps that the answer should report
   bool superseded;                          // a newer request superseded this one, which only keeps its sweep
+  struct stream_tracks *tracks;             // after the request; keep_sweeps exchanges them for those before it
   void (*begin)(struct stream_turn *turn);  // called on any thread when a turn that waited begins
 };
 

@@ -184,7 +184,11 @@ static void compare_without_map(struct side sides[2]) {
 }
 
 void test_detect(struct side sides[2], uint64_t seed, int jobs) {
-  static const vx_tensor_set all[] = {VX_DECODE_TENSORS, VX_DETECT_TENSORS, BIT(VX_BEV_FEATURES), 0,
+  static const vx_tensor_set all[] = {VX_DECODE_TENSORS,
+                                      VX_DETECT_TENSORS | VX_TRACK_TENSORS,
+                                      VX_TRACKED_TENSORS | VX_TRACK_TENSORS,
+                                      BIT(VX_BEV_FEATURES),
+                                      0,
                                       BIT(VX_BOX_COUNTS) | BIT(VX_HEAD_BOX_PREDS)};
   struct random random = {seed ^ 0xDE7EC7};
   struct vx_device_stream stream;
@@ -206,7 +210,8 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs) {
     asked.params.detect.session = &session;
     random_choice(&random, &asked.params.detect.choice);
     vx_tensor_set made = BIT(VX_BEV_FEATURES) | (sparse ? VX_SPARSE_TENSORS : 0);
-    asked.tensors &= asked.op == VX_BACKBONE ? made : made | VX_DECODE_TENSORS | vx_map_tensors(&detector, ~0u);
+    asked.tensors &=
+        asked.op == VX_BACKBONE ? made : made | VX_DECODE_TENSORS | VX_TRACK_TENSORS | vx_map_tensors(&detector, ~0u);
     asked.num_clouds = scan.num_clouds;
     struct vx_chain chain;
     if (random_one_in(&random, 2)) {

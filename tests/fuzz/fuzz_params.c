@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/ops/boxes.h"
 #include "api/ops/deskew.h"
 #include "api/ops/ops.h"
 #include "api/ops/stream.h"
@@ -217,6 +218,19 @@ static void check_stream(const struct job_request *request) {
   }
 }
 
+// There is no model, so requests for detections are refused. Their values keep their bounds all the same.
+static void check_tracks(const struct vx_track_terms *terms) {
+  struct error error = {.kind = ERROR_NONE};
+  assert(terms->num_distances >= 0 && terms->num_distances <= VX_MAX_CLASSES);
+  assert(terms->max_age >= 0 && terms->max_age <= VX_MAX_TRACK_AGE);
+  if (!track_terms_check(terms, "car,van,bus", &error)) {
+    assert(error.kind == ERROR_BAD_PARAMETER);
+    return;
+  }
+  assert(terms->num_distances == 1 || terms->num_distances == 3);
+  for (int32_t i = 0; i < terms->num_distances; i++) assert(isfinite(terms->max_distance[i]));
+}
+
 static void check_serialize(const struct vx_serialize *params) {
   struct error error;
   assert(vx_check_serialize(params, &error) == VX_OK);
@@ -288,6 +302,7 @@ static void check_query(enum vx_op op, const struct query *query, const struct p
   struct error error = {.kind = ERROR_NONE};
   if (!job_request_from_query(&request, op, query, &(const struct named){presets, NULL}, &error)) {
     check_problem(&error);
+    if (request.job.op == VX_DETECT) check_tracks(&request.job.params.detect.tracks);
     return;
   }
   check_request(&request);

@@ -272,6 +272,7 @@ DetectOutputs = Literal[
     "labels",
     "box_indices",
     "box_counts",
+    "track_ids",
     "cls_preds",
     "box_preds",
     "dir_cls_preds",
@@ -1327,17 +1328,44 @@ PARAMETERS: List[Parameter] = [
         "whether a box also suppresses boxes with other labels",
     ),
     Parameter(
+        "track",
+        ("detect",),
+        "string",
+        None,
+        "no",
+        "no or yes",
+        "yes gives each box the id of its track; needs a stream",
+    ),
+    Parameter(
+        "track_max_distance",
+        ("detect",),
+        "floats",
+        "metres",
+        None,
+        "a number above 0, or one for each class",
+        "how far a moved box may be from its track",
+    ),
+    Parameter(
+        "track_max_age",
+        ("detect",),
+        "int",
+        None,
+        None,
+        "a whole number from 0 to 100",
+        "sweeps that a track survives without a box",
+    ),
+    Parameter(
         "outputs",
         ("detect",),
         "list",
         None,
         None,
         (
-            "a list of boxes, scores, labels, box_indices, box_counts, cls_preds, box_preds, dir_cls_preds, heatmap, "
-            "center, height, dim, rot, vel, iou, sparse_coords, sparse_features, bev_features, points, point_indices, "
-            "point_rows, point_fates, point_steps"
+            "a list of boxes, scores, labels, box_indices, box_counts, track_ids, cls_preds, box_preds, dir_cls_preds,"
+            " heatmap, center, height, dim, rot, vel, iou, sparse_coords, sparse_features, bev_features, points, "
+            "point_indices, point_rows, point_fates, point_steps"
         ),
-        "tensors to return; without it boxes, scores, labels and box_counts",
+        "tensors to return; without it boxes, scores, labels, box_counts and, with track=yes, track_ids",
     ),
     Parameter(
         "outputs",
@@ -1886,6 +1914,9 @@ class DetectParameters(TypedDict, total=False):
     nms_pre_max: Optional[int]
     nms_post_max: Optional[int]
     class_agnostic: Optional[Flag]
+    track: Optional[Flag]
+    track_max_distance: Optional[Numbers]
+    track_max_age: Optional[int]
     outputs: Optional[Union[DetectOutputs, Sequence[DetectOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
     latest: Optional[str]
@@ -2412,6 +2443,11 @@ class DetectResult(Result):
     def box_counts(self) -> NDArray[np.int32]:
         """[B] int32: boxes of each cloud."""
         return self._tensor("box_counts")
+
+    @property
+    def track_ids(self) -> Optional[NDArray[np.int64]]:
+        """[K] int64: the id of each box's track, from 1. Only if track is yes, else None."""
+        return self.tensors.get("track_ids")
 
     @property
     def box_indices(self) -> Optional[NDArray[np.int32]]:
@@ -3742,6 +3778,9 @@ class Operations:
         nms_pre_max: Optional[int] = None,
         nms_post_max: Optional[int] = None,
         class_agnostic: Optional[Flag] = None,
+        track: Optional[Flag] = None,
+        track_max_distance: Optional[Numbers] = None,
+        track_max_age: Optional[int] = None,
         outputs: Optional[Union[DetectOutputs, Sequence[DetectOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
         latest: Optional[str] = None,
@@ -3827,7 +3866,11 @@ class Operations:
             nms_post_max: maximum number of boxes to keep per task, or per class with nms_groups=class; allowed: a
                 whole number from 1 to 1048576
             class_agnostic: whether a box also suppresses boxes with other labels
-            outputs: tensors to return; without it boxes, scores, labels and box_counts
+            track: yes gives each box the id of its track; needs a stream; default: no
+            track_max_distance: metres; how far a moved box may be from its track; allowed: a number above 0, or one
+                for each class
+            track_max_age: sweeps that a track survives without a box; allowed: a whole number from 0 to 100
+            outputs: tensors to return; without it boxes, scores, labels, box_counts and, with track=yes, track_ids
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
             latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
@@ -3846,6 +3889,7 @@ class Operations:
             scores: [K] float32; score of each box, from 0 to 1
             labels: [K] int32; class of each box, from 0; class_names of the metadata has the names
             box_counts: [B] int32; boxes of each cloud
+            track_ids: [K] int64; the id of each box's track, from 1; only if track is yes
             box_indices: [K] int32; for each box, the flat index of its anchor, or of its class and cell, within its
                 cloud; only if outputs names it
             cls_preds: [B, H, W, L] float32 or float16; logits of classes, channels last; of an anchor head; only if

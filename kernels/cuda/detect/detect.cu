@@ -177,7 +177,8 @@ static enum vx_status copy_shown(struct vx_lane *lane, const struct vx_detection
     if ((VX_CHAIN_TENSORS & VX_TENSOR_BIT(tensor)) != 0) from = lane->image.memory + layout->offset[tensor];
     if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) continue;
     size_t begin = layout->offset[tensor], bytes = layout->shape[tensor].bytes;
-    if (from) CUDA_TRY(clear(lane, detection->output, seen, end, begin, error));
+    bool left = (VX_TRACK_TENSORS & VX_TENSOR_BIT(tensor)) != 0;  // to the caller
+    if (from || left) CUDA_TRY(clear(lane, detection->output, seen, end, begin, error));
     if (from && bytes > 0)
       CUDA_CALL(cudaMemcpyAsync(detection->output + begin, from, bytes, cudaMemcpyDeviceToHost, lane->stream), error);
     end = begin + bytes;

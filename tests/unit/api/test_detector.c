@@ -226,6 +226,14 @@ static void what_is_wrong_with_model_json(void **state) {
       {"decode.head", "'hat'", "decode.head is 'hat'; allowed: anchor, center"},
       {"decode.head", "5", "decode.head is 'no string'; allowed: anchor, center"},
       {"decode.head", "'anchor'", NULL},
+      {"detect", "5", "detect is not an object"},
+      {"detect", "{}", NULL},
+      {"detect", "{'score_threshold':0.5}", "detect has a member 'score_threshold' that has no meaning there"},
+      {"detect", "{'track_max_age':101}", "detect: track_max_age is '101'; allowed: a whole number from 0 to 100"},
+      {"detect", "{'track_max_distance':0}", "detect: track_max_distance has 0; allowed: above 0"},
+      {"detect", "{'track_max_distance':[1,2,3]}",
+       "detect: track_max_distance has 3 numbers for 2 classes; allowed: one, or one for each"},
+      {"detect", "{'track_max_distance':[1,2.5],'track_max_age':0}", NULL},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     char expected[256];

@@ -23,6 +23,7 @@ static void names(void **state) {
                                  "labels",
                                  "box_indices",
                                  "box_counts",
+                                 "track_ids",
                                  "encoded_features",
                                  "cls_preds",
                                  "box_preds",

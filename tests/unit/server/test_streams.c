@@ -14,7 +14,7 @@ enum { CAPACITY = 100 };  // bytes of a sweep's memory, as the streams count it
 
 // Stands in for struct buffer of server/jobs/buffers.h.
 struct buffer {
-  char byte;
+  struct stream_tracks tracks;  // if it is of tracks
 };
 
 static struct clients clients;
@@ -478,6 +478,82 @@ static void dropped_meanwhile(void **state) {
   turn_release(&streams, &turn);
 }
 
+// ---- tracks ---------------------------------------------------------------------------------------------------------
+
+static struct stream_tracks *tracks_of(const char *model) {
+  struct buffer *memory = calloc(1, sizeof *memory);
+  assert_non_null(memory);
+  memory->tracks.memory = memory;
+  memory->tracks.bytes = 10 * CAPACITY;
+  strcpy(memory->tracks.model, model);
+  memories++;
+  return &memory->tracks;
+}
+
+// Sends a sweep with new tracks. Returns those of the model before it, which it gives back; NULL: there were none.
+static const struct stream_tracks *track(double time, struct stream_tracks *tracks, bool succeeds) {
+  struct stream_terms terms = terms_of("a", time, 1);
+  struct stream_turn turn = {.time = time};
+  struct sweep *own = sweep_of(time);
+  assert_int_equal(turn_acquire(&streams, ours, "a", &turn, true, &error), STREAM_TURN);
+  assert_true(gather_sweeps(&streams, &turn, &terms, &shape, own, &gathered, &error));
+  turn.tracks = tracks;
+  if (succeeds) keep_sweeps(&streams, &turn, &terms, &shape, own, 0);
+  const struct stream_tracks *left = turn.tracks;
+  if (left) release(left->memory);
+  gathered_release(&streams, &gathered);
+  sweeps_release(&streams, own);
+  turn_release(&streams, &turn);
+  return left;
+}
+
+static void tracks_replace_those_of_their_model(void **state) {
+  (void)state;
+  struct stream_tracks *first = tracks_of("cars"), *second = tracks_of("people"), *third = tracks_of("cars");
+  assert_null(track(1, first, true));
+  assert_null(track(2, second, true));
+  assert_ptr_equal(track(3, third, true), first);
+  assert_true(send("a", 4, 1));  // a request without tracks leaves them
+  assert_int_equal(streams_use(&streams).bytes, 21 * CAPACITY);
+  struct stream_tracks *failed = tracks_of("people");
+  assert_ptr_equal(track(5, failed, false), failed);
+  assert_int_equal(memories, 3);
+  assert_ptr_equal(track(6, tracks_of("people"), true), second);
+  char memory[2000];
+  struct text out = text_over(memory, sizeof memory);
+  assert_true(streams_write(&streams, ours, "a", &out, &error));
+  assert_non_null(strstr(memory, "\"memory_bytes\":2100,"));
+}
+
+// Tracks end with the last sweep, no matter how it goes, and also if a request has the turn meanwhile.
+static void tracks_end_with_the_stream(void **state) {
+  (void)state;
+  for (int way = 0; way < 4; way++) {
+    struct stream_turn turn = {.time = 2};
+    assert_null(track(1, tracks_of("cars"), true));
+    assert_int_equal(memories, 2);
+    if (way == 3) assert_int_equal(turn_acquire(&streams, ours, "a", &turn, true, &error), STREAM_TURN);
+    if (way == 0) assert_true(streams_delete(&streams, ours, "a", &error));
+    if (way == 1) assert_true(streams_evict(&streams, NULL));
+    if (way >= 2) clock_move_ms(20000);
+    streams_tick(&streams, clock_ns());
+    assert_int_equal(streams_use(&streams).streams, way == 3);
+    if (way == 3) {
+      struct stream_terms terms = terms_of("a", 2, 1);
+      struct sweep *own = sweep_of(2);
+      assert_non_null(turn.stream->tracks);
+      assert_true(gather_sweeps(&streams, &turn, &terms, &shape, own, &gathered, &error));
+      assert_true(gathered.begun);
+      assert_null(turn.stream->tracks);
+      gathered_release(&streams, &gathered);
+      sweeps_release(&streams, own);
+      turn_release(&streams, &turn);
+    }
+    assert_int_equal(memories, 0);
+    assert_int_equal(streams_use(&streams).bytes, 0);
+  }
+}
+
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
 static struct stream_turn *begun[STREAM_WAITING + 2];
@@ -585,6 +661,8 @@ int main(void) {
       TEST(in_the_frame_of_the_first),
       TEST(last_is_of_the_stream_alone),
       TEST(dropped_meanwhile),
+      TEST(tracks_replace_those_of_their_model),
+      TEST(tracks_end_with_the_stream),
       TEST(earliest_goes_next),
       TEST(waiting_is_bounded),
       TEST(those_that_wait_too_long_are_taken_out),
