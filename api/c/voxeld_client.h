@@ -186,7 +186,8 @@ enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query
 // _range_image whose query names the stream, such as "preset=kitti_second&stream=roof_lidar&sweeps=10", and has the
 // time and the pose. This function appends the time and the pose to the query: seconds of any clock that never goes
 // back, and x, y, z, qw, qx, qy, qz. `text` needs VOXELD_SWEEP_ROOM bytes in addition to the query's bytes; false if it
-// has fewer. The service joins the sweep with earlier sweeps. A call with the same time may be repeated.
+// has fewer. The service joins the sweep with earlier sweeps. A call with the same time may be repeated. With
+// "track=yes" in the query, voxeld_detect also gives the tensor `track_ids`, int64: the id of each box's track.
 #define VOXELD_SWEEP_ROOM 256
 bool voxeld_sweep_query(const char *query, double time, const double pose[7], char *text, size_t room);
 

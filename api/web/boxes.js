@@ -1,5 +1,5 @@
 // Boxes of a detection, as /v1/detect and /v1/decode answer them: `boxes` [N, 7 or more] (x, y, z, dx, dy, dz, heading,
-// and, of nine numbers, the velocity along x and y) and, if they are there, `labels` [N] and `scores` [N].
+// and, of nine numbers, the velocity along x and y) and, if they are there, `labels`, `scores` and `track_ids` [N].
 import { parseSafetensors, Refusal } from "./api.js";
 import { edges } from "./scene.js";
 
@@ -27,11 +27,13 @@ function linesOf([x, y, z, dx, dy, dz, heading, vx, vy]) {
 const refusal = (detail) => new Refusal(null, { title: "No boxes", detail });
 
 // The boxes of a detection, from its tensors; `names` are the names of the labels. Null if there are no boxes.
-export function foundOf({ boxes, labels, scores }, names = []) {
+export function foundOf({ boxes, labels, scores, track_ids: tracks }, names = []) {
   const [number, columns] = boxes?.shape ?? [];
   const isReal = boxes?.data instanceof Float32Array || boxes?.data instanceof Float64Array;
   if (!isReal || !(columns >= 7) || boxes.data.length !== number * columns) return null;
-  return { number, columns, boxes: boxes.data, labels: labels?.data, scores: scores?.data, names };
+  return {
+    number, columns, names, boxes: boxes.data, labels: labels?.data, scores: scores?.data, tracks: tracks?.data,
+  };
 }
 
 export function parseBoxes(name, buffer) {
@@ -47,7 +49,7 @@ export function parseBoxes(name, buffer) {
 }
 
 // The boxes to draw: those with finite places and at least the score `least`.
-export function drawn({ number, columns, boxes, labels, scores, names }, least) {
+export function drawn({ number, columns, boxes, labels, scores, tracks, names }, least) {
   const list = [];
   for (let i = 0; i < number; i++) {
     const numbers = columns === WITH_VELOCITY ? WITH_VELOCITY : 7;
@@ -55,7 +57,7 @@ export function drawn({ number, columns, boxes, labels, scores, names }, least) 
     if (score < least || !box.every(Number.isFinite)) continue;
     const label = Math.trunc(Number(labels?.[i])) || 0;
     const colour = COLOURS[((label % COLOURS.length) + COLOURS.length) % COLOURS.length];
-    list.push({ name: names[label] ?? `label ${label}`, label, score, colour, box });
+    list.push({ name: names[label] ?? `label ${label}`, label, score, track: tracks?.[i], colour, box });
   }
   return list;
 }
@@ -75,9 +77,10 @@ export const rowsOfLines = (list) => Float32Array.from(list.flatMap(({ box, colo
   linesOf(box).flatMap((line) => [...line, ...colour])));
 
 // What is written at a box, and where: above its middle.
-export function labelOf({ name, score, box: [x, y, z, , , height, heading, vx, vy] }) {
+export function labelOf({ name, score, track, box: [x, y, z, , , height, heading, vx, vy] }) {
   const degrees = Math.round((180 / Math.PI) * Math.atan2(Math.sin(heading), Math.cos(heading)));
-  const parts = [name, ...(score === undefined ? [] : [score.toFixed(2)]), `${degrees}°`];
+  const named = track === undefined ? name : `${name} #${track}`;
+  const parts = [named, ...(score === undefined ? [] : [score.toFixed(2)]), `${degrees}°`];
   if (vx !== undefined) parts.push(`${Math.hypot(vx, vy).toFixed(1)} m/s`);
   return { text: parts.join(" · "), place: [x, y, z + height / 2], score: score ?? 0 };
 }

@@ -137,6 +137,15 @@ class Detections(DetectionCase):
         self.browser.await_text("#state", f"{expected} boxes by random")
         self.assertEqual(self.legend()["label 1"], 1)
         self.assertEqual(sum(self.legend().values()), expected + 1)
+        self.assertNotIn("#", self.browser.find("#labels").get_attribute("textContent"))
+
+    def test_a_box_with_a_track_shows_its_id(self):
+        self.open()
+        boxes = {"boxes": np.array([[8, 0, -1, 4, 2, 1.5, 0]], "<f4"), "track_ids": np.array([1 << 40], "<i8")}
+        self.browser.drop(mine_bin=scan(500).tobytes(), mine_safetensors=save(boxes))
+        self.browser.await_text("#state", "mine.bin: ")
+        shown = lambda: self.browser.find("#labels").get_attribute("textContent")
+        browser.wait_until(lambda: f"label 0 #{1 << 40}" in shown(), "its id")
 
     def test_refusals_are_told_and_the_voxels_stay(self):
         self.open()

@@ -43,6 +43,15 @@ class Detect(CCase):
         self.assertEqual(self.detect(f"model=random&outputs={','.join(outputs)}", scan(500).tobytes())["status"], "OK")
         self.assertEqual(sorted(self.tensors), sorted(outputs))
 
+    def test_tracks_of_a_stream(self):
+        self.addCleanup(self.daemon.request, "DELETE", "/v1/streams/c")
+        asked = "model=random&stream=c&track=yes&pose=0,0,0,1,0,0,0&time="
+        for time in "12":
+            self.assertEqual(self.detect(asked + time, scan(2000).tobytes())["status"], "OK")
+            count = len(self.tensors["boxes"])
+            self.assertEqual((list(self.tensors), count > 3), ([*DEFAULT, "track_ids"], True))
+            self.assertEqual(self.tensors["track_ids"].tolist(), list(range(1, count + 1)))
+
     def test_features_of_a_backbone(self):
         body = scan(500).tobytes()
         line = self.call(url_of(self.daemon), "-K", query="model=sparse", body=body)

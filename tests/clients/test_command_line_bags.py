@@ -277,6 +277,20 @@ class Bags(unittest.TestCase):
             scores = [found.results[0].hypothesis.score for found in decoded.detections]
             self.assertEqual(scores, result["scores"].tolist())
 
+    def test_tracks_are_the_ids_of_boxes(self):
+        """The vehicle stands, and sees the same points three times."""
+        row = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])
+        points = scan(2000).astype("<f4").view(row)[:, 0]
+        stands = [("/odom", BEGIN + n * PERIOD, self.robot.odometry(BEGIN + n * PERIOD, pose(BEGIN))) for n in range(9)]
+        clouds = [("/points", stamp(n), self.robot.cloud(points, stamp(n))) for n in range(3)]
+        street, file = self.output / "street", self.output / "boxes.mcap"
+        self.robot.write(street, sorted(stands + clouds, key=lambda told: told[1]))
+        asked = ("--stream", "s", "--sweeps", 1, "--pose", "/odom", "--mount", text(MOUNT), "--track", "yes")
+        self.check_done(self.run_here("detect", street, "--model", MODEL, *asked, "-o", file), 3)
+        ids = [[found.id for found in decoded.detections] for *_, decoded in self.recorded(file)]
+        self.assertGreater(len(ids[0]), 3)
+        self.assertEqual(ids, [[str(1 + number) for number in range(len(ids[0]))]] * 3)
+
     # --- MCAP ---
 
     def test_points_as_mcap(self):

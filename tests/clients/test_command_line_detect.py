@@ -133,6 +133,16 @@ class Text(unittest.TestCase):
         (box,) = json.loads(boxes.line({"scan": "a.bin"}, self.result(9)))["boxes"]
         self.assertEqual((box["velocity"], box["heading"], box["score"]), ([1.75, 2], 1.5, 0.7))
 
+    def test_a_track_has_a_column_of_its_own(self):
+        tracked = self.result(7, (1, 0), class_names=["Car", "Bus"])
+        tracked.tensors["track_ids"] = np.array([1234567890123, 2], "<i8")
+        _, head, *rows = boxes.table("a.bin", tracked).splitlines()
+        self.assertEqual(head.split()[:3], ["class", "track", "score"])
+        self.assertEqual([row.split()[:3] for row in rows], [["Bus", "1234567890123", "0.70"], ["Car", "2", "0.70"]])
+        told = json.loads(boxes.line({"scan": "a.bin"}, tracked))["boxes"]
+        self.assertEqual([box["track"] for box in told], [1234567890123, 2])
+        self.assertNotIn("track", json.loads(boxes.line({"scan": "a.bin"}, self.result(7)))["boxes"][0])
+
     def test_a_label_without_a_name_is_its_number(self):
         for told in ({}, {"class_names": ["Car"]}):
             self.assertRegex(boxes.table("a.bin", self.result(7, **told)), r"(?m)^1 ")

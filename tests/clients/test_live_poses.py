@@ -11,7 +11,7 @@ import voxeld
 from command_line import run
 from daemon import wait_until
 from rude_server import url_of
-from test_live import LiveCase, message
+from test_live import FIELDS, LiveCase, message
 from test_live import VOXELIZE as VOXELS
 from test_python_detect import scan
 from voxeld.cli import live_poses, transforms
@@ -97,6 +97,22 @@ class Poses(LiveCase):
                 self.check_joined(1, 2, 3)
                 self.assertEqual(running.end(signal.SIGTERM).status, 0)
                 self.doCleanups()
+
+    def test_tracks_are_the_ids_of_boxes(self):
+        robot, odometer = self.robot()
+        asked = ("--model", "random", *FIELDS, "--stream", "roof", "--sweeps", 1, "--pose", "/odom", "--track", "yes")
+        self.started(robot, odometer, *asked)
+        with voxeld.Client(url_of(self.daemon)) as client:
+            stream = client.stream("hand", sweeps=1, operation="detect", model="random", track=True)
+            for number, stamp in enumerate((1, 2, 3), 1):
+                odometer(odometry(stamp - 0.25))
+                odometer(odometry(stamp + 0.25))
+                robot.publish(message(stamp, 1000))
+                _, payload, _ = robot.wait_for(number)[-1]
+                ids = [int(found.id) for found in ROS.read(payload, bags.DETECTIONS).detections]
+                result = stream.send(scan(1000, stamp), of_lidar(stamp), stamp)
+                self.assertEqual(ids, result.track_ids.tolist())
+        self.assertGreater(result.metadata["tracks"]["matched"], 0)
 
     def test_a_pose_that_comes_after_its_sweep(self):
         robot, odometer = self.robot()

@@ -14,6 +14,7 @@ from unittest import mock
 import numpy as np
 
 import files
+import voxeld
 from daemon import PATIENCE, started, wait_until
 from test_live import VOXELIZE, LiveCase, message
 from test_python_detect import scan
@@ -107,6 +108,15 @@ class Rows(unittest.TestCase):
             wrong = whole[:place] + struct.pack("<I", number) + whole[place + 4 :]
             with self.assertRaises(ValueError, msg=(place, number)):
                 live_view.rows_of(wrong)
+
+
+class Texts(unittest.TestCase):
+    def test_a_box_has_its_class_its_score_and_its_track(self):
+        tensors = {"boxes": np.zeros((2, 7), "<f4"), "labels": np.int32([0, 1]), "scores": np.float32([0.9, 0.5])}
+        told = {"class_names": ["Car", "Bus"]}
+        self.assertEqual(live_view.labels_of(voxeld.Result(tensors, told)), ["Car 0.90", "Bus 0.50"])
+        tensors["track_ids"] = np.int64([12, 3])
+        self.assertEqual(live_view.labels_of(voxeld.Result(tensors, told)), ["Car 0.90 #12", "Bus 0.50 #3"])
 
 
 class Viewers(LiveCase):

@@ -83,6 +83,20 @@ class Detect(OneDaemonCase):
         for name in ("boxes", "scores", "labels"):
             self.assertEqual(result[name].tobytes(), b"".join(one[name].tobytes() for one in each), name)
 
+    def test_tracks_of_a_stream(self):
+        points = scan(2000)
+        stream = self.client.stream("tracks", sweeps=1, operation="detect", model="random", track=True)
+        self.addCleanup(stream.delete)
+        results = [stream.send(points, (0, 0, 0, 1, 0, 0, 0), time) for time in (1, 2)]
+        count = len(results[0].boxes)
+        self.assertGreater(count, 3)
+        for result in results:
+            self.assertEqual(result.track_ids.tolist(), list(range(1, count + 1)))
+        self.assertEqual([result.metadata["tracks"]["begun"] for result in results], [True, False])
+        with self.assertRaises(voxeld.Problem) as caught:
+            self.client.detect(points, "random", track=True)
+        self.assertEqual((caught.exception.status, caught.exception.parameter), (400, "track"))
+
     def test_outputs_are_those_that_are_asked_for(self):
         names = ["box_indices", "bev_features", *models.MAPS]
         result = self.client.detect(scan(500), "random", outputs=names)

@@ -125,6 +125,13 @@ class Messages(unittest.TestCase):
                     self.assertAlmostEqual(math.remainder(heading - float(box[6]), math.tau), 0, places=12)
                     self.assertEqual(found.results[0].hypothesis.score, float(score))
                     self.assertEqual(found.results[0].pose.pose, centre)
+        self.assertEqual([found.id for found in message.detections], [""] * 4)
+        tracked = voxeld.DetectResult({**tensors, "track_ids": np.int64([7, 1 << 40, 3, 12])}, {})
+        message = self.robot.read(ros.detections(tracked, ros.Header(STAMP, "lidar")), DETECTIONS)
+        self.assertEqual([found.id for found in message.detections], ["7", str(1 << 40), "3", "12"])
+        with self.assertRaisesRegex(voxeld.BadAnswer, "not the same in number"):
+            odd = voxeld.DetectResult({**tensors, "track_ids": np.int64([7])}, {})
+            ros.detections(odd, ros.Header(STAMP, "lidar"))
         empty = voxeld.DetectResult({name: tensor[:0] for name, tensor in tensors.items()}, {})
         self.assertEqual(self.robot.read(ros.detections(empty, ros.Header(0, "a")), DETECTIONS).detections, [])
 

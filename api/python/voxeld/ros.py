@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Dict, Iterator, NamedTuple, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Tuple
 
 from .cdr import Bytes, Reader, Writer
 from .errors import BadAnswer
@@ -130,7 +130,8 @@ def _head(writer: Writer, header: Header) -> Writer:
 
 def detections(result: Result, header: Header) -> bytes:
     """The boxes of an answer of detect as a vision_msgs/msg/Detection3DArray, in the answer's order. The class's name,
-    or else its number, is the class_id. The message has no place for velocities. BadAnswer if there are no boxes."""
+    or else its number, is the class_id. The id is that of the track, if the answer has tracks. The message has no place
+    for velocities. BadAnswer if there are no boxes."""
     try:
         boxes, scores, labels = result["boxes"], result["scores"], result["labels"]
     except KeyError:
@@ -138,13 +139,22 @@ def detections(result: Result, header: Header) -> bytes:
     names = result.metadata.get("class_names")
     named = names if isinstance(names, list) else []
     writer = _head(Writer(), header).numbers("I", len(boxes))
-    for box, score, label in zip(boxes.tolist(), scores.tolist(), labels.tolist()):
+    ids = tracks_of(result) or [""] * len(boxes)
+    for box, score, label, own in zip(boxes.tolist(), scores.tolist(), labels.tolist(), ids):
         _head(writer, header).numbers("I", 1)
         writer.text(str(named[label]) if 0 <= label < len(named) else str(label)).numbers("d", score)
         pose = (*box[:3], 0.0, 0.0, math.sin(box[6] / 2), math.cos(box[6] / 2))
         writer.numbers("d", *pose, *[0.0] * 36)  # the hypothesis' pose and its covariance
-        writer.numbers("d", *pose, *box[3:6]).text("")  # the box, and an id
+        writer.numbers("d", *pose, *box[3:6]).text(own)
     return writer.message()
+
+
+def tracks_of(result: Result) -> List[str]:
+    """The id of each box's track; none if the answer has no tracks. BadAnswer if there is not one for each box."""
+    ids = result.tensors.get("track_ids")
+    if ids is not None and ids.shape != result["boxes"].shape[:1]:
+        raise BadAnswer("the answer's boxes and tracks are not the same in number")
+    return [] if ids is None else [str(own) for own in ids.tolist()]
 
 
 def clouds(file: Bytes, header: Header) -> Dict[str, bytes]:

@@ -9,7 +9,7 @@ from typing import Any, Dict, List
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import tensors
+from .. import ros, tensors
 from ..client import Client
 from ..errors import BadAnswer, RequestWarning
 from ..operations import DetectResult
@@ -64,19 +64,23 @@ def table(name: str, result: Result) -> str:
     timing = result.timing  # None with --metadata stable
     took = "" if timing is None else f" in {timing.get('total', math.nan) / 1000:.1f} ms"
     lines = [f"{name}: {len(rows)} boxes{took}"]
+    tracks = [[own.rjust(WIDTH)] for own in ros.tracks_of(result)]
     if names:
-        lines.append("  ".join(("class".ljust(first), *(name.rjust(WIDTH) for name in COLUMNS[: rows.shape[1]]))))
-    for name, row in zip(names, rows):
-        lines.append("  ".join((name.ljust(first), *(f"{value:{WIDTH}.{n}f}" for value, n in zip(row, digits)))))
+        titles = (*(["track"] if tracks else []), *COLUMNS[: rows.shape[1]])
+        lines.append("  ".join(("class".ljust(first), *(title.rjust(WIDTH) for title in titles))))
+    for name, own, row in zip(names, tracks or [[]] * len(names), rows):
+        lines.append("  ".join((name.ljust(first), *own, *(f"{value:{WIDTH}.{n}f}" for value, n in zip(row, digits)))))
     return "\n".join(map(printable, lines))
 
 
 def line(scan: Dict[str, Any], result: Result) -> str:
     boxes: List[Dict[str, Any]] = []
-    for (score, *values), label in zip(_rows(result), result["labels"]):
+    rows = _rows(result)
+    tracks = [{"track": int(own)} for own in ros.tracks_of(result)] or [{}] * len(rows)
+    for (score, *values), label, track in zip(rows, result["labels"], tracks):
         numbers = [float(str(value)) for value in values]  # the shortest text that reads back as the same float32
         box = {"class": name_of(result, int(label)), "label": int(label), "score": float(str(score))}
         box.update(center=numbers[CENTRE], size=numbers[SIZE], heading=numbers[HEADING])
-        boxes.append({**box, "velocity": numbers[VELOCITY]} if len(numbers) > HEADING + 1 else box)
+        boxes.append({**box, **track, **({"velocity": numbers[VELOCITY]} if len(numbers) > HEADING + 1 else {})})
     timing = {} if result.timing is None else {"timing_us": result.timing}
     return json.dumps({**scan, "boxes": boxes, **timing})

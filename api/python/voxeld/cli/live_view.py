@@ -173,8 +173,10 @@ class Rerun:
 
 
 def labels_of(result: Result) -> List[str]:
-    """The class and the score of each box."""
-    return [f"{name_of(result, label)} {score:.2f}" for label, score in zip(result["labels"], result["scores"])]
+    """The class and the score of each box, and the id of its track if it has one."""
+    texts = [f"{name_of(result, label)} {score:.2f}" for label, score in zip(result["labels"], result["scores"])]
+    tracks = ros.tracks_of(result) or [""] * len(texts)
+    return [f"{text} #{own}" if own else text for text, own in zip(texts, tracks)]
 
 
 VIEWERS: Dict[str, Union[Type[Foxglove], Type[Rerun]]] = {FOXGLOVE: Foxglove, RERUN: Rerun}
