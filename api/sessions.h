@@ -1,8 +1,8 @@
 // The sessions of a network on GPUs: where the network runs, or why it does not run there. The host's processors need
 // no session.
 //
-// There is one session for each lane on a GPU that should run the network. Sessions stay until all of them end; the
-// network and the lanes must end later. Any thread may read sessions or vacate them; one thread at a time adds
+// There is one session for each lane on a GPU that should run the network. Sessions stay until sessions_close;
+// the network and the lanes must outlive them. Any thread may read sessions or vacate them; one thread at a time adds
 // sessions.
 #ifndef VOXELD_SESSIONS_H
 #define VOXELD_SESSIONS_H

@@ -43,7 +43,7 @@ struct lingering {
   int64_t bytes_left;
 };
 // These connections are allowed beyond max_connections: LINGER_SLOTS that linger, REFUSED_PEERS that are refused, and
-// PAGES_CONNECTIONS of the listeners for pages. Of those listeners, PAGES_CONNECTIONS more may linger.
+// PAGES_CONNECTIONS of the listeners for pages. These listeners may have PAGES_CONNECTIONS more that linger.
 enum { WATCHER_TICK_MS = 50, LINGER_SLOTS = 256, REFUSED_PEERS = 256, PAGES_CONNECTIONS = 64 };
 
 #define LINGER_BYTES (INT64_C(64) << 20)  // maximum that a lingering close reads

@@ -50,8 +50,8 @@ static enum outcome refused_in_stop(void) {
   return OUTCOME_NO;
 }
 
-// Replaces libc's function. When a thread quiesces the library, it is about to remove the listening socket from a set.
-// First a new client wakes the thread that owns the set, and the call waits until that thread has removed the socket.
+// Replaces libc's function. The thread that quiesces the library calls it to remove the listening socket from a set.
+// Here a new client first wakes the thread that owns the set. The call waits until that thread has removed the socket.
 static const struct stage *quiesced;
 static pthread_t quiescer;
 static atomic_int taken_out;  // a set, plus 1

@@ -57,7 +57,7 @@ static void take_file(const char *path) {
   (void)unlink(taken);
 }
 
-// A thread that comes while another reads the file waits, because its own call must fail if the file says so.
+// One thread reads the file at a time. The others wait, because their own calls must fail if the file says so.
 static void look_for_file(void) {
   const char *path = getenv("VOXELD_INJECT");
   if (path != NULL) {

@@ -251,7 +251,7 @@ static void nobody_takes_more_than_there_is(void **state) {
   clients_release(&clients, a);
 }
 
-// The limit of such a part applies to all requests together. A lone request may exceed it.
+// The limit for bodies of long jobs applies to all requests together. A lone request may exceed it.
 static void a_lone_request_may_have_more_than_a_part(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");

@@ -74,7 +74,7 @@ class _Run:
             self._job.check()
         if told.output is not None and not self._recording:
             record(told, request)
-        if self._streams:  # times must rise, so the service would refuse new sweeps
+        if self._streams:  # the service would refuse sweeps older than those of an earlier run
             client.stream(parameters[STREAM], 1).delete()
         self._total = sum(topic.count for bag in bags for topic in bag.topics if topic.name == self._topic)
         self._bar = Bar(self._total if told.output is not None else 0, " messages")

@@ -68,12 +68,12 @@ class Voxels:
 
 
 class Reordered(NamedTuple):
-    channels: List[int]  # for each channel, the number of the network's channel
+    channels: List[int]  # for each channel of /v1/decode, the number of the network's channel
     factor: float = 1
     offset: float = 0  # added to the product
 
 
-# Of a box whose width comes before its length, and whose angle r is the heading -r - pi/2 here:
+# For boxes that have the width before the length, and an angle r whose heading here is -r - pi/2:
 # sin(-r - pi/2) = -cos r, cos(-r - pi/2) = -sin r.
 WIDTH_FIRST = {"dim": Reordered([1, 0, 2]), "rot": Reordered([1, 0], -1)}
 
