@@ -115,7 +115,7 @@ static void check_deskew(const struct job_request *request) {
   if (error.kind == ERROR_IMPOSSIBLE) return;  // with its mount the motion is within float32
   assert(motion.count >= 1 && motion.count <= VX_MAX_SEGMENTS && motion.first <= 0 && motion.last >= 0);
   for (int32_t i = 1; i < motion.count; i++) assert(motion.segments[i].start >= motion.segments[i - 1].start);
-  vx_deskew(&motion.segments[vx_segment_at(&motion, 0, 0)], 0, origin);
+  vx_deskew(&motion.segments[vx_segment_at(motion.segments, motion.count, 0, 0)], 0, origin);
   for (int k = 0; k < 3; k++) assert(!isnan(origin[k]));
 }
 
