@@ -1,6 +1,6 @@
 // See fibres.h.
-#include "calls.h"
 #include "fibres.h"
+#include "calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

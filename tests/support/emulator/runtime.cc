@@ -64,8 +64,8 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
 }
 cudaError_t cudaSetDevice(int) { return count(&emulated_calls.devices); }
 cudaError_t cudaDeviceSynchronize() { return count(&emulated_calls.waits); }
-cudaError_t cudaSetDeviceFlags(unsigned) DONE cudaError_t cudaGetLastError() DONE cudaError_t cudaPeekAtLastError() DONE const
-    char *cudaGetErrorName(cudaError_t) {
+cudaError_t cudaSetDeviceFlags(unsigned) DONE cudaError_t cudaGetLastError() DONE cudaError_t
+    cudaPeekAtLastError() DONE const char *cudaGetErrorName(cudaError_t) {
   return "emulated";
 }
 const char *cudaGetErrorString(cudaError_t) { return "the emulator fails at nothing but memory"; }
