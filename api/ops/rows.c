@@ -143,7 +143,7 @@ const struct param param_max_age_ms = {
     .least = 1,
     .most = 3600000,
     .unit = "milliseconds",
-    .doc = "refuses points that are older when their job would begin, by time or the stamp of a PointCloud2",
+    .doc = "refuses points that would be older than this when their job begins, by time or the stamp of a PointCloud2",
 };
 
 const struct param param_timeout_ms = {

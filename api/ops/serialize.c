@@ -94,7 +94,7 @@ static const struct param strides = {
     .doc = "one stage of pooling per number, which joins that many cells along each axis; without it, no pooling",
 };
 static const struct param outputs = PARAM_OUTPUTS(VX_SERIAL_TENSORS | VX_POOL_TENSORS | VX_CHAIN_TENSORS,
-                                                  "points, the tensors serialized and, with strides, those of pools");
+                                                  "points, serialized_* and, with strides, pool_*");
 
 static const struct param *const rows[] = {&param_preset, PARAMS_OF_POINTS, &param_steps, &voxel_size,
                                            &orders,       &depth,           &grid_origin, &strides,

@@ -38,8 +38,8 @@ const struct param param_sweeps = {
     .offset = FIELD(stream.sweeps),
     .least = 1,
     .most = STREAM_SWEEPS_MAX,
-    .doc =
-        "number of sweeps to join from each stream and to keep in that of the body; without it, the number in the body",
+    .doc = "number of sweeps to join from each stream and to keep in the body's stream; without it, the number in the "
+           "body",
 };
 
 const struct param param_pose = {

@@ -562,8 +562,8 @@ PARAMETERS: List[Parameter] = [
         None,
         "a whole number from 1 to 32",
         (
-            "number of sweeps to join from each stream and to keep in that of the body; without it, the number in the "
-            "body"
+            "number of sweeps to join from each stream and to keep in the body's stream; without it, the number in the"
+            " body"
         ),
     ),
     Parameter(
@@ -714,7 +714,7 @@ PARAMETERS: List[Parameter] = [
         "milliseconds",
         None,
         "a whole number from 1 to 3600000",
-        "refuses points that are older when their job would begin, by time or the stamp of a PointCloud2",
+        "refuses points that would be older than this when their job begins, by time or the stamp of a PointCloud2",
     ),
     Parameter(
         "steps",
@@ -1071,8 +1071,8 @@ PARAMETERS: List[Parameter] = [
         None,
         "the name of a column, up to 31 bytes, or kitti",
         (
-            "the column with the number of each point's ring, whole numbers from 0 to 1023; kitti: the rings of "
-            "KITTI's files, which follow one another without a column"
+            "the column with the number of each point's ring, whole numbers from 0 to 1023; kitti: for KITTI's files, "
+            "which have no such column but ring after ring"
         ),
     ),
     Parameter(
@@ -1435,7 +1435,7 @@ PARAMETERS: List[Parameter] = [
             "pool_indptr, pool_head_indices, pool_grid_coord, pool_serialized_code, pool_serialized_order, "
             "pool_serialized_inverse, points, point_indices, point_rows, point_fates, point_steps"
         ),
-        "tensors to return; without it points, the tensors serialized and, with strides, those of pools",
+        "tensors to return; without it points, serialized_* and, with strides, pool_*",
     ),
     Parameter(
         "height",
@@ -1632,9 +1632,9 @@ class RingOutlier(Step):
     """A step that drops points that hang in the air between two surfaces.
 
     Args:
-        ring: the column with the number of each point's ring, whole numbers from 0 to 1023; kitti: the rings of
-            KITTI's files, which follow one another without a column; allowed: the name of a column, up to 31 bytes,
-            or kitti
+        ring: the column with the number of each point's ring, whole numbers from 0 to 1023; kitti: for KITTI's
+            files, which have no such column but ring after ring; allowed: the name of a column, up to 31 bytes, or
+            kitti
         distance_ratio: neighbours belong together if the farther one's distance is below this many times the nearer
             one's; allowed: a number above 0; default: 1.03
         object_length_threshold: metres; points that belong together stay if the first and the last are at least this
@@ -2926,8 +2926,8 @@ class Operations:
                 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join, into the frame of the first; without it, only the stream of the body;
                 allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
-                in the body; allowed: a whole number from 1 to 32
+            sweeps: number of sweeps to join from each stream and to keep in the body's stream; without it, the
+                number in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
             poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
@@ -2955,8 +2955,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
-                of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
+                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3131,8 +3131,8 @@ class Operations:
                 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join, into the frame of the first; without it, only the stream of the body;
                 allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
-                in the body; allowed: a whole number from 1 to 32
+            sweeps: number of sweeps to join from each stream and to keep in the body's stream; without it, the
+                number in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
             poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
@@ -3160,8 +3160,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
-                of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
+                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3270,8 +3270,8 @@ class Operations:
                 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join, into the frame of the first; without it, only the stream of the body;
                 allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
-                in the body; allowed: a whole number from 1 to 32
+            sweeps: number of sweeps to join from each stream and to keep in the body's stream; without it, the
+                number in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
             poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
@@ -3299,8 +3299,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
-                of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
+                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3405,8 +3405,8 @@ class Operations:
                 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join, into the frame of the first; without it, only the stream of the body;
                 allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
-                in the body; allowed: a whole number from 1 to 32
+            sweeps: number of sweeps to join from each stream and to keep in the body's stream; without it, the
+                number in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
             poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
@@ -3434,8 +3434,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
-                of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
+                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             outputs: tensors to return; without it points and point_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
@@ -3815,8 +3815,8 @@ class Operations:
                 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join, into the frame of the first; without it, only the stream of the body;
                 allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
-                in the body; allowed: a whole number from 1 to 32
+            sweeps: number of sweeps to join from each stream and to keep in the body's stream; without it, the
+                number in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
             poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
@@ -3844,8 +3844,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
-                of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
+                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -4003,8 +4003,8 @@ class Operations:
                 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join, into the frame of the first; without it, only the stream of the body;
                 allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
-                in the body; allowed: a whole number from 1 to 32
+            sweeps: number of sweeps to join from each stream and to keep in the body's stream; without it, the
+                number in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
             poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
@@ -4032,8 +4032,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
-                of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
+                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -4152,8 +4152,8 @@ class Operations:
                 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join, into the frame of the first; without it, only the stream of the body;
                 allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
-                in the body; allowed: a whole number from 1 to 32
+            sweeps: number of sweeps to join from each stream and to keep in the body's stream; without it, the
+                number in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
             poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
@@ -4181,8 +4181,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
-                of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
+                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -4197,7 +4197,7 @@ class Operations:
                 cloud's least cell is 0,0,0; allowed: x,y,z, finite
             strides: one stage of pooling per number, which joins that many cells along each axis; without it, no
                 pooling; allowed: 1 to 8 powers of two, from 1 to 65536
-            outputs: tensors to return; without it points, the tensors serialized and, with strides, those of pools
+            outputs: tensors to return; without it points, serialized_* and, with strides, pool_*
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
             latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
@@ -4326,8 +4326,8 @@ class Operations:
                 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join, into the frame of the first; without it, only the stream of the body;
                 allowed: 1 to 8 names of streams, each once
-            sweeps: number of sweeps to join from each stream and to keep in that of the body; without it, the number
-                in the body; allowed: a whole number from 1 to 32
+            sweeps: number of sweeps to join from each stream and to keep in the body's stream; without it, the
+                number in the body; allowed: a whole number from 1 to 32
             pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
                 numbers, row by row, or x,y,z,qw,qx,qy,qz
             poses: for a body with several sweeps: their poses, in order; allowed: up to 32 poses, one for each sweep
@@ -4355,8 +4355,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that are older when their job would begin, by time or the stamp
-                of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
+                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are

@@ -151,7 +151,7 @@ static __device__ void tell(const struct cuda_chain_rows &r, uint32_t num_sectio
 }
 
 // A block counts by step in shared memory. The counts by section go to the device's memory, warp by warp.
-// Waits in turn, since a voxelization's first kernel reads the rows before its own wait.
+// Waits in turn: the first kernel of a voxelization reads the rows before that kernel waits itself.
 static __global__ void __launch_bounds__(BLOCK)
     count_kernel(const __grid_constant__ struct cuda_chain_rows r,
                  const __grid_constant__ struct cuda_sections sections, const __grid_constant__ struct telling to) {
@@ -352,7 +352,7 @@ enum vx_status cuda_points(struct cuda_run *run, struct error *error) {
 
 // ---- all of it ------------------------------------------------------------------------------------------------------
 
-// The steps last until all is counted, or until the operation begins, if it does not wait for that.
+// The steps last until all is counted, or until the operation begins: it may begin before the end of the count.
 static void add_times(const struct cuda_chain *chain) {
   struct vx_job *job = chain->run.job;
   const struct cuda_device_status *status = (const struct cuda_device_status *)chain->run.lane->status;
