@@ -69,16 +69,15 @@ extern const struct result_row decoded_results[];
 
 // ---- tracks: of a model, or of a request for a detection ------------------------------------------------------------
 
-#define PARAM_TRACK_MAX_DISTANCE(terms)                                                                                \
+#define PARAM_TRACK_MAX_DISTANCE(member, count)                                                                        \
   {                                                                                                                    \
-    .name = "track_max_distance", .type = &value_rows, .offset = FIELD(terms.max_distance),                            \
-    .second = FIELD(terms.num_distances), .least = 1, .most = VX_MAX_CLASSES,                                          \
-    .allowed = "a number above 0, or one for each class", .unit = "metres",                                            \
+    .name = "track_max_distance", .type = &value_rows, .offset = FIELD(member), .second = FIELD(count), .least = 1,    \
+    .most = VX_MAX_CLASSES, .allowed = "a number above 0, or one for each class", .unit = "metres",                    \
     .doc = "how far a moved box may be from its track",                                                                \
   }
-#define PARAM_TRACK_MAX_AGE(terms)                                                                                     \
+#define PARAM_TRACK_MAX_AGE(member)                                                                                    \
   {                                                                                                                    \
-    .name = "track_max_age", .type = &value_int, .offset = FIELD(terms.max_age), .most = VX_MAX_TRACK_AGE,             \
+    .name = "track_max_age", .type = &value_int, .offset = FIELD(member), .most = VX_MAX_TRACK_AGE,                    \
     .doc = "sweeps that a track survives without a box",                                                               \
   }
 // Checks that there is one distance, or one for each of the names of classes, and that each is above 0. False with an

@@ -26,8 +26,9 @@ static const struct param track = {
     .initial = "no",
     .doc = "yes gives each box the id of its track; needs a stream",
 };
-static const struct param track_max_distance = PARAM_TRACK_MAX_DISTANCE(job.params.detect.tracks);
-static const struct param track_max_age = PARAM_TRACK_MAX_AGE(job.params.detect.tracks);
+static const struct param track_max_distance =
+    PARAM_TRACK_MAX_DISTANCE(job.params.detect.tracks.max_distance, job.params.detect.tracks.num_distances);
+static const struct param track_max_age = PARAM_TRACK_MAX_AGE(job.params.detect.tracks.max_age);
 
 static const struct param *const rows[] = {&param_model,
                                            PARAMS_OF_POINTS,
