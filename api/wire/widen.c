@@ -73,7 +73,7 @@ static bool fits_int32(double number) { return fabs(number) <= INT32_MAX; }
 
 // A number whose guess, or which itself, int32 cannot hold: the number before is the guess, and the sum wraps.
 static __attribute__((cold, noinline)) double add_wrapping(double guess, double last, double difference) {
-  double sum = (fits_int32(guess) ? guess + even - even : last) + difference;
+  double whole = guess + even - even, sum = (fits_int32(whole) ? whole : last) + difference;
   return fits_int32(sum) ? sum : (double)(int32_t)(uint32_t)(int64_t)sum;
 }
 

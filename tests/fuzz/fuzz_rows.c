@@ -63,8 +63,8 @@ static uint32_t next_of(const struct job_request *request, const uint8_t *body, 
   for (int place = 0; place < 3; place++) {
     int c = order[place];
     double near = (double)rows[0][order[0]] / rows[1][order[0]], far = (double)rows[0][order[0]] / rows[2][order[0]];
-    double guess = place ? 2 * (rows[1][c] * near) - rows[2][c] * far : rows[1][c];
-    int32_t taken = fabs(guess) <= INT32_MAX ? (int32_t)rint(guess) : rows[1][c];
+    double guess = place ? rint(2 * (rows[1][c] * near) - rows[2][c] * far) : rows[1][c];
+    int32_t taken = fabs(guess) <= INT32_MAX ? (int32_t)guess : rows[1][c];
     rows[0][c] = (int32_t)((uint32_t)taken + rest_of(request, body, row, place));
   }
   return (uint32_t)rows[0][column];

@@ -44,7 +44,8 @@ def misses(rows):
         for column in (b, 2):
             whole = last[a] and older[a]
             guess = 2 * (last[column] * (now[a] / last[a])) - older[column] * (now[a] / older[a]) if whole else math.nan
-            guesses.append(round(guess) if abs(guess) <= 2**31 - 1 else last[column])
+            guess = round(guess) if abs(guess) < 2**31 else 2**31
+            guesses.append(guess if abs(guess) < 2**31 else last[column])
         found.append((now[a] - last[a], now[b] - guesses[0], now[2] - guesses[1]))
     return np.array(found, np.int64).reshape(-1, 3)
 
@@ -189,6 +190,9 @@ class Rows(OneDaemonCase):
             ((0, 0, 5), (0, 0, 7), (3, 4, 9), (0, 5, -9), (6, 8, 1)),
             ((2, 1, 1), (3, 0, 2), (2, 1, 5), (5, 3, -1), (2, 2, -7), (1, 1, 1)),
             ((1, 0, 2**31 - 1), (2, 0, -(2**31)), (9, 0, 2**30), (-(2**31), -(2**31), -1), (1, 1, 2**31 - 1)),
+            # 2^31 - 1 + 1/8, which rounds to an int32, and 2^31 - 1/2, which rounds to none
+            ((8, 91125647, -91125647), (8, 10**9, -(10**9)), (9, 5, 7)),
+            ((4, 282013082, -282013082), (4, 10**9, -(10**9)), (5, 5, 7)),
         )
         for case in cases:
             for before in (0, 62, 63, 64, 254, 255, 256):

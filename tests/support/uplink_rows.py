@@ -52,7 +52,8 @@ def turned(rests):
                 guess = 2 * (last[column] * (row[lead] / last[lead])) - older[column] * (row[lead] / older[lead])
             except ZeroDivisionError:
                 guess = math.inf
-            row[column] = wrapped((round(guess) if abs(guess) < 2**31 else last[column]) + rest)
+            guess = round(guess) if abs(guess) < 2**31 else 2**31
+            row[column] = wrapped((guess if abs(guess) < 2**31 else last[column]) + rest)
         rows.append(tuple(row))
     return list(zip(*rows[2:])) or [(), (), ()]
 
