@@ -287,6 +287,18 @@ class KeptConnections(RudeCase):
             self.assertNotIn("another", client.status()["state"])
             self.assertEqual(server.connections, 2, act)
 
+    def test_the_answer_comes_after_all_interim_answers(self):
+        """Whoever takes an interim answer for the answer gets the answer as that to the next request."""
+
+        def hint(talk):
+            for piece in (b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n" * 2, status_document('{"state":"first"}')):
+                talk.socket.sendall(piece)
+
+        server, client = self.talk(hint, WHOLE, retries=0)
+        self.assertEqual(client.status(), {"state": "first"})
+        self.assertNotEqual(client.status(), {"state": "first"})
+        self.assertEqual(server.connections, 1)
+
     def test_an_interrupt_in_mid_answer_leaves_none(self):
         def echo(talk):
             talk.socket.sendall(status_document(json.dumps({"asked": talk.target, "rest": "x" * 2000})))
@@ -447,6 +459,12 @@ class Rubbish(RudeCase):
             "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
             "an endless line": b"HTTP/1.1 200 " + b"x" * 100_000,
             "too many headers": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n",
+            "another protocol": answer(101, {"Content-Length": None, "Upgrade": "websocket"}),
+            "two lengths": status_document().replace(b"\r\n\r\n", b"\r\nContent-Length: 18\r\n\r\n"),
+            **{
+                f"length {text}": answer(200, {"Content-Type": "application/json", "Content-Length": text}, b"{}")
+                for text in ("", "+2", "2, 2", "-1", "0_2")
+            },
             "too large": answer(200, {"Content-Type": "application/json", "Content-Length": str(10**30)}),
             "other content": answer(200, {"Content-Type": "text/html"}, b"<html>"),
             "no content type": answer(200, body=b"{}"),

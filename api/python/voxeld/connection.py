@@ -36,8 +36,9 @@ PLAIN_HEAD = re.compile(rb"HTTP/1\.1 ([2-5]\d\d) ([ -~]*)\r\n((?:[A-Za-z0-9-]+:[
 PLAIN_SIZE = 1 << 12  # the longest plain head
 LENGTH = "content-length"
 ODD_HEADERS = ("transfer-encoding", "connection")  # unless the connection is kept
-WITHOUT_BODY = (204, 304)
+SWITCHING_PROTOCOLS, WITHOUT_BODY = 101, (204, 304)
 PRINTABLE, WITHOUT_BLANKS = re.compile(r"[\x20-\x7e]*"), re.compile(r"[\x21-\x7e]+")
+DIGITS = re.compile("[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -178,18 +179,13 @@ class Connection:
             answer = self._read_plain()
             if answer is not None:
                 return answer, sent and not self._has_more()
-        response = http.client.HTTPResponse(self, method=request.method)  # type: ignore[arg-type]
         try:
-            response.begin()
-            if self._ended:  # in the middle of a header, which http.client takes for the end of the headers
-                raise http.client.IncompleteRead(b"")
+            response = self._read_head(request.method)
             body = _read(response)
         except http.client.HTTPException as reason:
             if self._ended:
                 raise ConnectionAbortedError("the connection ended before the answer did") from reason
             raise BadAnswer(f"the answer is not HTTP: {type(reason).__name__}: {reason}") from reason
-        finally:
-            response.close()  # not the connection
         headers: Dict[str, str] = {}
         for name, value in response.headers.items():
             headers.setdefault(name.lower(), value)
@@ -233,6 +229,22 @@ class Connection:
                 decoding.take(room[:got])
             room = room[got:]
         return Answer(int(status), reason.decode("ascii"), headers, body, decoding)
+
+    def _read_head(self, method: str) -> http.client.HTTPResponse:
+        """The answer, with its body still to read. Skips interim answers, since the answer comes after them."""
+        while True:
+            response = http.client.HTTPResponse(self, method=method)  # type: ignore[arg-type]
+            response.begin()
+            if self._ended:  # in the middle of a header, which http.client takes for the end of the headers
+                raise http.client.IncompleteRead(b"")
+            if response.status == SWITCHING_PROTOCOLS:
+                raise BadAnswer("the answer changes the protocol")
+            if response.status >= 200:
+                break
+        lengths = {length.strip() for length in response.headers.get_all(LENGTH, [])}
+        if not response.chunked and not (len(lengths) < 2 and all(map(DIGITS.fullmatch, lengths))):
+            raise BadAnswer("the length of the answer is not one number")
+        return response
 
     def is_stale(self) -> bool:
         """True if the service has closed the connection, or has sent bytes without a request."""
