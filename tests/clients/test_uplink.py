@@ -396,6 +396,7 @@ class Answers(unittest.TestCase):
                 (b"no " + body, f"cannot be decoded as {name}"),
                 (body[:-1], f"ends before its {name} data do"),
                 (b"", f"ends before its {name} data do"),
+                (body + b"x", f"goes on after its {name} data"),
             ):
                 with self.subTest(name, size=len(coded)), self.assertRaisesRegex(voxeld.BadAnswer, reason):
                     self.ask(answer(200, kinds, coded))
@@ -406,6 +407,14 @@ class Answers(unittest.TestCase):
             with self.assertRaises(voxeld.Problem) as caught:  # a proxy's
                 self.ask(answer(500, {"Content-Type": "text/html", "Content-Encoding": name}, b"<p>no"))
             self.assertEqual(caught.exception.status, 500)
+
+    def test_an_encoding_that_nobody_asked_for(self):
+        unasked = answer(200, {"Content-Type": "application/json", "Content-Encoding": "zstd"}, b"{}")
+        with mock.patch.object(encodings, "MODULES", ()), RudeServer(unasked) as server:
+            with voxeld.Client(url_of(server), uplink="auto", retries=0) as client:
+                with self.assertRaisesRegex(voxeld.BadAnswer, "zstandard"):
+                    client.points(np.zeros((9, 4), np.float32))
+                self.assertEqual(client.status(), {})  # which decodes nothing
 
 
 class Sending(unittest.TestCase):

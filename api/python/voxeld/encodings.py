@@ -51,11 +51,14 @@ class Decoding:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._decoder = _decompressor(name)
-        self._faults = (zlib.error, EOFError) if name == GZIP else (_zstd().ZstdError, EOFError)
         self._pieces: List[bytes] = []
         self._total = 0
         self._fault: Optional[str] = None
+        try:
+            self._decoder = _decompressor(name)
+            self._faults = (zlib.error, EOFError) if name == GZIP else (_zstd().ZstdError, EOFError)
+        except ValueError as reason:  # nobody asked for zstd
+            self._fault = str(reason)
 
     def take(self, coded: memoryview) -> None:
         """Raises nothing: end() does."""
@@ -68,6 +71,8 @@ class Decoding:
                 self._fault = f"the answer cannot be decoded as {self._name}: {reason}"
                 return
             self._total += len(self._pieces[-1])
+            if self._decoder.unused_data:  # which zlib would collect
+                self._fault = f"the answer goes on after its {self._name} data"
             if self._total > LARGEST_ANSWER:
                 self._fault = f"the answer has more than {LARGEST_ANSWER} bytes"
 
