@@ -118,6 +118,59 @@ static void each_piece_is_done_once(void **state) {
   close_room();
 }
 
+// ---- many jobs at once ----------------------------------------------------------------------------------------------
+
+enum { OWNERS = 8, ROUNDS = 1000 };
+
+struct round {
+  const struct vx_lane *lane;  // of the job's worker
+  atomic_int done[MOST_TASKS], calls;
+  int32_t count, failing;  // the worker fails at this task; -1: at none
+  atomic_bool over;
+};
+
+// Helpers give up every third task, of all that they and the worker begin.
+static enum vx_status do_often_in_vain(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
+  (void)error;
+  struct round *round = ctx;
+  bool vain = worker->lane == round->lane ? task == round->failing : atomic_fetch_add(&round->calls, 1) % 3 == 0;
+  assert_false(atomic_load(&round->over));
+  assert_in_range(task, 0, round->count - 1);
+  if (vain || task % 16 == 0) sched_yield();  // others go on meanwhile
+  if (!vain) atomic_fetch_add(&round->done[task], 1);
+  return vain ? VX_STOPPED : VX_OK;
+}
+
+static void *publish_often(void *unused) {
+  struct vx_lane *own_lane;
+  struct error error;
+  assert_int_equal(vx_cpu_backend.lane_open(jobs.devices.cpu.handle, VX_LANE_QUICK, &own_lane, &error), VX_OK);
+  struct vx_stop stop = {is_stopped, NULL, 0, false};
+  const struct vx_worker own = {own_lane, &stop};
+  for (int r = 0; r < ROUNDS || atomic_load(&jobs.helpers.given_up) == 0; r++) {
+    struct round round = {.lane = own_lane, .count = 1 + r * 31 % MOST_TASKS, .failing = r % 4 == 3 ? r % 7 : -1};
+    const struct vx_tasks tasks = {round.count, do_often_in_vain, &round};
+    enum vx_status status = helpers_parallel_for(&jobs.helpers, &own, &tasks, &error);
+    atomic_store(&round.over, true);
+    for (int32_t i = 0; i < round.count; i++) assert_in_range(atomic_load(&round.done[i]), status == VX_OK ? 1 : 0, 1);
+  }
+  vx_cpu_backend.lane_close(own_lane);
+  return unused;
+}
+
+// No helper is in a slot that another job has taken, and each task is done once, however many were given up.
+static void many_jobs_share_the_helpers(void **state) {
+  (void)state;
+  pthread_t owners[OWNERS];
+  open_room(OWNERS);
+  for (int i = 0; i < OWNERS; i++) assert_int_equal(pthread_create(&owners[i], NULL, publish_often, NULL), 0);
+  for (int i = 0; i < OWNERS; i++) assert_int_equal(pthread_join(owners[i], NULL), 0);
+  assert_int_equal(jobs.helpers.open, 0);
+  assert_int_equal(jobs.helpers.at_work, 0);
+  assert_true(jobs.helpers.given_up > 0);
+  close_room();
+}
+
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
 static struct job all[JOBS];
@@ -312,6 +365,7 @@ static int forget(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(each_piece_is_done_once, forget),
+      cmocka_unit_test_setup(many_jobs_share_the_helpers, forget),
       cmocka_unit_test_setup(the_number_of_workers_does_not_show, forget),
       cmocka_unit_test_setup(a_helper_goes_back_to_its_queue, forget),
       cmocka_unit_test_setup(helpers_stop_with_the_job, forget),
