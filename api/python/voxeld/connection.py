@@ -176,7 +176,7 @@ class Connection:
         self._until = until
         sent = self._send(request)
         if request.method != "HEAD" and not self._begun:
-            answer = self._read_plain()
+            answer = self._read_plain("Accept-Encoding" in request.headers)
             if answer is not None:
                 return answer, sent and not self._has_more()
         try:
@@ -192,8 +192,9 @@ class Connection:
         answer = Answer(response.status, response.reason, headers, body)
         return answer, sent and not response.will_close and not self._peek()
 
-    def _read_plain(self) -> Optional[Answer]:
-        """The answer. None, with nothing read, if its head is not plain or has not come in one piece."""
+    def _read_plain(self, decodes: bool) -> Optional[Answer]:
+        """The answer, decoded as it arrives if the caller `decodes` answers. None, with nothing read, if its head is not
+        plain or has not come in one piece."""
         got = self.receive_into(self._room)
         self._received = memoryview(self._room)[:got]
         match = PLAIN_HEAD.match(bytes(self._received[:PLAIN_SIZE]))
@@ -213,7 +214,7 @@ class Connection:
         body = _room(int(length))
         coding = headers.get(HEADER.lower(), "")
         # An answer that refuses is read as it is.
-        decoding = Decoding(coding) if coding in (GZIP, ZSTD) and 200 <= int(status) < 300 else None
+        decoding = Decoding(coding) if decodes and coding in (GZIP, ZSTD) and 200 <= int(status) < 300 else None
         room = body.data
         begun = self._received[match.end() : match.end() + len(room)]
         self._received = self._received[match.end() + len(begun) :]
