@@ -193,8 +193,8 @@ class Connection:
         return answer, sent and not response.will_close and not self._peek()
 
     def _read_plain(self, decodes: bool) -> Optional[Answer]:
-        """The answer, decoded as it arrives if the caller `decodes` answers. None, with nothing read, if its head is not
-        plain or has not come in one piece."""
+        """The answer, decoded as it arrives if the caller `decodes` answers. None, with nothing read, if its head is
+        not plain or has not come in one piece."""
         got = self.receive_into(self._room)
         self._received = memoryview(self._room)[:got]
         match = PLAIN_HEAD.match(bytes(self._received[:PLAIN_SIZE]))
