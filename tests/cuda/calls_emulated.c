@@ -98,7 +98,7 @@ int main(void) {
          same ? "" : ": not as expected", wrong ? "; what was copied is wrong" : "");
   gpu->lane_close(lane);
   gpu->close(device);
-  presets_free(presets);
+  presets_close(presets);
   free(points);
   free(answer);
   return same && !wrong ? EXIT_SUCCESS : EXIT_FAILURE;
