@@ -240,16 +240,16 @@ void rows_widen(const struct job_request *request, const char *rows, struct vx_s
   struct direction direction = {0};
   int64_t points = points_of(request), count;
   int width = request->num_features;
+  bool guessed = request->columns.filters & FILTER_BIT(FILTER_DIRECTION);
   float values[VX_MAX_FEATURES][BLOCK];
   uint32_t bits[VX_MIN_FEATURES][BLOCK];
   for (int c = 0; c < width; c++) columns[c] = column_of(request, rows, c);
   for (int64_t first = 0; first < points && !vx_stopped(stop, BLOCK); first += count) {
     count = points - first < BLOCK ? points - first : BLOCK;
-    if (request->columns.filters & FILTER_BIT(FILTER_DIRECTION))
-      load_position(columns, &direction, first, (int)count, bits);
+    if (guessed) load_position(columns, &direction, first, (int)count, bits);
     for (int c = 0; c < width; c++) {
-      uint32_t *own = bits[columns[c].guessed ? c : 0];
-      if (!columns[c].guessed) load(&columns[c], first, (int)count, own);
+      uint32_t *own = bits[guessed && c < VX_MIN_FEATURES ? c : 0];
+      if (!guessed || c >= VX_MIN_FEATURES) load(&columns[c], first, (int)count, own);
       take_floats(&columns[c], own, (int)count, values[c], c < 3 ? loss : NULL);
     }
     if (width == 4)
