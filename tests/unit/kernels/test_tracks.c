@@ -182,7 +182,8 @@ static void tracks_that_are_not_kept_change_nothing(void **state) {
   follow_boxes(&usual, &sweep, NULL);
   struct vx_tracks *lost = malloc(vx_tracks_bytes(2));
   assert_non_null(lost);
-  for (sweep.time = 2; sweep.time < 9; sweep.time++) {
+  for (int time = 2; time < 9; time++) {
+    sweep.time = time;
     vx_follow(&usual, &sweep, tracks, NULL, lost, ids, &counts);
     IDS(1);
   }
