@@ -81,7 +81,7 @@ class Service:
 
 
 def refusal(status, **fields):
-    headers = mock.Mock(get_content_type=lambda: "application/problem+json", get=lambda *_: None)
+    headers = {"content-type": "application/problem+json"}
     text = "{" + ",".join(f'"{name}":"{value}"' for name, value in fields.items()) + "}"
     return voxeld.Problem.of(status, "", headers, text.encode())
 
