@@ -23,12 +23,14 @@ static __attribute__((target("avx2"))) void project_avx2(const struct vx_view *v
   project(view, rows, points);
 }
 
-void cpu_project(const struct vx_view *view, bool rows, struct cpu_projected *points) {
-  if (__builtin_cpu_supports("avx2"))
-    project_avx2(view, rows, points);
-  else
-    project(view, rows, points);
-}
-#else
-void cpu_project(const struct vx_view *view, bool rows, struct cpu_projected *points) { project(view, rows, points); }
 #endif
+
+void cpu_project(const struct vx_view *view, bool rows, struct cpu_projected *points) {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2")) {
+    project_avx2(view, rows, points);
+    return;
+  }
+#endif
+  cpu_project_any(view, rows, points);
+}

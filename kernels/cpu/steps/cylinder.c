@@ -23,15 +23,14 @@ static __attribute__((target("avx2"))) void to_cylinder_avx2(const float *points
                                                              float *rows) {
   to_cylinder(points, columns, count, rows);
 }
+#endif
 
 void cpu_to_cylinder(const float *points, int32_t columns, int64_t count, float *rows) {
-  if (__builtin_cpu_supports("avx2"))
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2")) {
     to_cylinder_avx2(points, columns, count, rows);
-  else
-    to_cylinder(points, columns, count, rows);
-}
-#else
-void cpu_to_cylinder(const float *points, int32_t columns, int64_t count, float *rows) {
-  to_cylinder(points, columns, count, rows);
-}
+    return;
+  }
 #endif
+  cpu_to_cylinder_any(points, columns, count, rows);
+}
