@@ -400,14 +400,15 @@ class Blocks(Changing, BlockCase):
         daemon = self.started("--gpu-streams", "2")
         statuses, count = [], 40
 
-        def keep_asking():
+        def keep_asking(place):  # of its own answers: writers to one place would race, as TSan would say of the stand-in
             try:
                 for _ in range(count):
-                    statuses.append(self.ask(daemon).status)
+                    statuses.append(self.ask(daemon, place=place).status)
             except OSError:
                 pass  # the server has stopped
 
-        askers = [threading.Thread(target=keep_asking) for _ in range(4)]
+        places = range(PLACE, PLACE + ROOM, ROOM // 4)
+        askers = [threading.Thread(target=keep_asking, args=(place,)) for place in places]
         for asker in askers:
             asker.start()
         wait_until(lambda: len(statuses) > 8, "some answers")
