@@ -13,8 +13,7 @@ const struct param param_time_field = {
     .type = &value_text,
     .offset = FIELD(time.field),
     .allowed = "a name other than x, y and z",
-    .doc = "the field of a file, or the column that fields names, with the points' times; as a column it gets seconds "
-           "from "
+    .doc = "the field of a file, or the column in fields, with the points' times; such a column becomes seconds from "
            "time_origin",
 };
 

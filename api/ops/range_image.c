@@ -154,7 +154,7 @@ static const struct param empty = {
     .offset = FIELD(job.params.image.empty),
     .initial = "-1",
     .allowed = "a finite number",
-    .doc = "value of pixels without a point; with means 0",
+    .doc = "value of pixels without a point; 0 if means are given",
 };
 static const struct param outputs =
     PARAM_OUTPUTS(VX_RANGE_IMAGE_TENSORS | VX_CHAIN_TENSORS, "range_image, range_indices, range_mask and point_pixels");

@@ -69,7 +69,7 @@ static const struct param ring = {
     .type = &value_ring,
     .allowed = "the name of a column, up to 31 bytes, or kitti",
     .doc = "the column with the number of each point's ring, whole numbers from 0 to 1023; kitti: for KITTI's files, "
-           "which have no such column but ring after ring",
+           "whose points come ring by ring, without such a column",
     .required = true,
 };
 static const struct param distance_ratio = {

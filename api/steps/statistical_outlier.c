@@ -7,7 +7,7 @@ static const struct param mean_k = {
     .offset = STEP_FIELD(step.params.statistical_outlier.mean_k),
     .least = 1,
     .most = VX_MAX_MEAN_K,
-    .doc = "the nearest other points whose mean distance counts",
+    .doc = "number of nearest other points whose distances are averaged",
     .required = true,
 };
 static const struct param std_mul = {

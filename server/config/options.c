@@ -94,7 +94,7 @@ const struct option options_table[] = {
      "process may use, by its affinity and the CPU quota of its cgroup"},
     {INT(long_workers, 0, 1024), "0",
      "long jobs (see gpu_long_streams) that run at the same time on the CPU; 0 = one for every two processors "
-     "(see workers); with GPUs, workers beyond the long streams of all GPUs sample single clouds beside the GPUs, on "
+     "(see workers); with GPUs, only as many as exceed the long streams of all GPUs, and these sample single clouds on "
      "free processors"},
     {INT(detection_workers, 1, 1024), "2", "detections that run at the same time on the CPU"},
     {INT(network_threads, 0, 1024), "0",
@@ -114,7 +114,7 @@ const struct option options_table[] = {
      "the I/O thread that receives a plain cloud of up to this many points voxelizes it, on the CPU even with a GPU, "
      "since waking a worker takes longer; 0 = none"},
     {INT(queue_depth, 1, 65536), "1024",
-     "requests that may upload or wait for a worker, and again as many long requests and as many detections; further "
+     "requests that may upload or wait for a worker, counted apart for quick jobs, long jobs and detections; further "
      "requests get 503, or 429 beyond their client's share"},
     {INT(client_requests, 0, 65536), "4",
      "requests of one client that are processed at the same time while other clients are served; the client's further "

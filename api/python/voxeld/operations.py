@@ -637,8 +637,8 @@ PARAMETERS: List[Parameter] = [
         None,
         "a name other than x, y and z",
         (
-            "the field of a file, or the column that fields names, with the points' times; as a column it gets seconds"
-            " from time_origin"
+            "the field of a file, or the column in fields, with the points' times; such a column becomes seconds from "
+            "time_origin"
         ),
     ),
     Parameter(
@@ -1072,7 +1072,7 @@ PARAMETERS: List[Parameter] = [
         "the name of a column, up to 31 bytes, or kitti",
         (
             "the column with the number of each point's ring, whole numbers from 0 to 1023; kitti: for KITTI's files, "
-            "which have no such column but ring after ring"
+            "whose points come ring by ring, without such a column"
         ),
     ),
     Parameter(
@@ -1145,7 +1145,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a whole number from 1 to 128",
-        "the nearest other points whose mean distance counts",
+        "number of nearest other points whose distances are averaged",
     ),
     Parameter(
         "statistical_outlier.std_mul",
@@ -1543,7 +1543,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "-1",
         "a finite number",
-        "value of pixels without a point; with means 0",
+        "value of pixels without a point; 0 if means are given",
     ),
     Parameter(
         "outputs",
@@ -1633,8 +1633,8 @@ class RingOutlier(Step):
 
     Args:
         ring: the column with the number of each point's ring, whole numbers from 0 to 1023; kitti: for KITTI's
-            files, which have no such column but ring after ring; allowed: the name of a column, up to 31 bytes, or
-            kitti
+            files, whose points come ring by ring, without such a column; allowed: the name of a column, up to 31
+            bytes, or kitti
         distance_ratio: neighbours belong together if the farther one's distance is below this many times the nearer
             one's; allowed: a number above 0; default: 1.03
         object_length_threshold: metres; points that belong together stay if the first and the last are at least this
@@ -1689,7 +1689,7 @@ class StatisticalOutlier(Step):
     """A step that drops points that are far from their nearest neighbours.
 
     Args:
-        mean_k: the nearest other points whose mean distance counts; allowed: a whole number from 1 to 128
+        mean_k: number of nearest other points whose distances are averaged; allowed: a whole number from 1 to 128
         std_mul: a point stays if its mean distance is at most the cloud's mean plus this many standard deviations;
             allowed: a number, 0 or more
         tag: the step's name in the request and in the metadata; without it the name of its type
@@ -2941,8 +2941,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
-                gets seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
+                seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -3146,8 +3146,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
-                gets seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
+                seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -3285,8 +3285,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
-                gets seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
+                seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -3420,8 +3420,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
-                gets seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
+                seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -3830,8 +3830,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
-                gets seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
+                seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -4018,8 +4018,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
-                gets seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
+                seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -4167,8 +4167,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
-                gets seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
+                seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -4341,8 +4341,8 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
-            time_field: the field of a file, or the column that fields names, with the points' times; as a column it
-                gets seconds from time_origin; allowed: a name other than x, y and z
+            time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
+                seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
@@ -4376,7 +4376,7 @@ class Operations:
                 16 names: range, x, y, z, intensity, or other names in fields
             means: with stds: a value becomes (value - mean) / std; allowed: a finite number for each channel
             stds: see means; allowed: a finite number above 0 for each channel
-            empty: value of pixels without a point; with means 0; allowed: a finite number; default: -1
+            empty: value of pixels without a point; 0 if means are given; allowed: a finite number; default: -1
             outputs: tensors to return; without it range_image, range_indices, range_mask and point_pixels
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
