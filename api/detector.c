@@ -161,7 +161,7 @@ static bool open_files(struct detector *detector, const struct detector_means *m
   if (!detector_fits_paths(detector->name))
     return error_set(&detector->fault, "its folder's name has characters other than letters, digits, dots, _ and -");
   if (!detector_read_json(files, &detector->fault)) return false;
-  core->backbone = files->backbone.layers;  // so a model whose weights are refused has a backbone, which fails
+  core->backbone = files->backbone.layers;  // so that the model counts as one with a backbone even if its weights fail
   if (!detector_read_weights(files, &detector->fault)) return false;
   core->engine = means->engine;
   core->voxelize = files->voxelize->job.params.voxelize;

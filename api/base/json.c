@@ -8,8 +8,8 @@
 
 // ---- the cost -------------------------------------------------------------------------------------------------------
 
-// Upper bounds of what jansson 2.14 allocates. Each ',', ':', '[' and '{' of the text counts with the bytes below, even
-// inside a string. A list doubles its table when it grows, so an item counts four times the size of an entry. The same
+// Upper bounds, in bytes, of what jansson 2.14 allocates for each ',', ':', '[' and '{' of the text, even inside a
+// string. A list doubles its table when it grows, so an item counts four times the size of an entry. The same
 // holds for the buckets of an object.
 enum {
   FIXED = 4096,

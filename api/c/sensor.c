@@ -325,8 +325,8 @@ static bool await_turn(struct sensor *sensor, const char *name, double asked) {
   return true;
 }
 
-// Deletes the sweeps of an earlier run: times must rise, so the service would refuse new sweeps. False if the program
-// should end.
+// Deletes the sweeps of an earlier run, since the service would refuse a sweep with a time before theirs. False if the
+// program should end.
 static bool begin_stream(struct sensor *sensor, struct voxeld_result *result) {
   enum voxeld_status status = voxeld_delete_stream(sensor->client, sensor->stream, result);
   bool fine = status == VOXELD_OK || result->problem.status == 404 || (sensor->interval > 0 && result->temporary);

@@ -159,13 +159,13 @@ struct voxeld_packed {
 };
 
 // Packs rows of little-endian float32. The query must have num_features, and no dtype, scale or filter. With the
-// resolution 0 nothing is lost: a column goes in whole units of 1, 0.1, ... or 0.000001 if these restore every bit,
-// else as it is. The column of times goes as it is too, since the service reads times of integers as double: if the
-// request has time_field, even from its preset or model, the query must have time_field and fields. Any other
-// resolution rounds, also times, unless a coarser of these units restores every number; -0.0 becomes 0.0. Units are
-// int32, but float32 in a column with a number that is not finite or, with the resolution 0, with -0.0. No point is
-// dropped. False if the query lacks a parameter or has one too many, if the rows are not whole, if int32 cannot hold a
-// number in units of the resolution, or if there is no memory.
+// resolution 0 nothing is lost: a column is sent in whole units of 1, 0.1, ... or 0.000001 if these restore every bit,
+// else as it is. The column of times is then always sent as it is, since the service would read integers as double. So
+// if the request has time_field, even from its preset or model, the query must have time_field and fields. With any
+// other resolution a column, also of times, is sent in a coarser one of these units that restores every number, else
+// rounded to the resolution; -0.0 becomes 0.0. The units are int32. They are float32 if a number of the column is not
+// finite or, with the resolution 0, is -0.0. No point is dropped. False if the query lacks a parameter or has one too
+// many, if the rows are not whole, if int32 cannot hold a number in units of the resolution, or if there is no memory.
 bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, double resolution,
                         struct voxeld_packed *packed);
 void voxeld_packed_free(struct voxeld_packed *packed);
@@ -686,7 +686,7 @@ static uint32_t voxeld__bits(float value) {
   return bits;
 }
 
-// Whether integers can be all numbers of the column. They have no -0.0, which counts if `signs` do.
+// Whether integers can stand for all numbers of the column. With `signs`, no integer stands for -0.0.
 static bool voxeld__are_integers(const struct voxeld__column *column, bool signs) {
   for (size_t i = 0; i < column->count; i++) {
     float value = voxeld__float(column, i);

@@ -176,7 +176,7 @@ static enum vx_status run_operation(struct vx_lane *lane, struct vx_job *job, st
                                                : cuda_run_job(lane, job, operation_of(job->op), NULL, error);
 }
 
-// Moves the points in a chain without steps, for an operation whose first kernel does not move them.
+// De-skews the points in a chain without steps, for an operation whose first kernel does not de-skew them.
 static enum vx_status run_moved(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   const struct vx_chain none = {};
   struct vx_chain_report unread = {}, *report = job->report;

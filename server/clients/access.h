@@ -30,7 +30,7 @@ void access_close(struct access *access);
 // Loads the token file again; token_file must be set. False with a reason, and nothing changes.
 VX_WARN_UNUSED bool access_reload_tokens(struct access *access, const struct options *options, struct error *error);
 
-// Whether the user (see access_check) may still come: not if the name was that of a token that was removed.
+// Whether the user (see access_check) still has access. False if the name belonged to a token that was removed.
 bool access_knows(struct access *access, const char *user);
 
 // Whether the service may listen beyond loopback: clients need credentials, or allow_anonymous is yes.

@@ -90,7 +90,7 @@ struct request {
   struct MHD_Connection *connection;  // NULL: the request has ended, and its memory waits for the next
   struct peer *peer;
   struct gate_entry entry;  // at the gate
-  struct client *joined;    // its client, if it differs from the connection's or owns what a page shows; else NULL
+  struct client *joined;    // the client of its user or address; NULL: the connection's client is used
 
   // From the headers.
   bool takes_interim;  // the request is HTTP/1.1, which has 100 Continue and chunks, and needs a Host

@@ -98,7 +98,7 @@ static bool pin_chunks(struct pins *pins, size_t first, size_t last) {
   return good;
 }
 
-// ---- in reach -------------------------------------------------------------------------------------------------------
+// ---- the pins of a region -------------------------------------------------------------------------------------------
 
 void pins_init(struct pins *pins, struct pinner *pinner, struct client *client, uint64_t offset, uint64_t bytes) {
   *pins = (struct pins){.pinner = pinner, .client = client, .offset = offset, .bytes = bytes};

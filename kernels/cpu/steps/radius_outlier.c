@@ -1,5 +1,5 @@
 // Radius outlier on the CPU (kernels/step_radius_outlier.h), cloud by cloud: sorts the points by cell, then searches
-// around each cell that has few points.
+// around each cell that has few points. A point's place is its position in this order.
 //
 // Eight cells, two along each axis, form a block. The table holds blocks, so a search looks up 27 blocks rather than
 // 125 cells, and tests all points in these.
@@ -19,8 +19,8 @@ enum {
 
 struct block {
   int32_t at[3];    // its number along x, y and z
-  int32_t begin;    // its first place
-  int32_t ends[8];  // where each of its cells ends in the places; in place_points, where the next point goes
+  int32_t begin;    // the place of its first point
+  int32_t ends[8];  // the place after each of its cells; in place_points, the place of the cell's next point
 };
 
 // The current cloud. `largest` is the number of rows of the largest cloud.
@@ -36,7 +36,7 @@ struct radius_outlier {
   int32_t num_blocks;
   int32_t *block_of;       // [largest]: of each row, or -1
   unsigned char *cell_of;  // [largest]: of each row, 0 to 7 in its block
-  // Places: the points that are left, cell by cell.
+  // By place, for the points that are left:
   float *x, *y, *z;  // [largest]; z is 0 if it does not count
   int32_t *row;      // [largest]
 };

@@ -66,7 +66,7 @@ __device__ static inline uint32_t cuda_row_of_cell(const struct cuda_clouds &clo
 __device__ static inline struct cuda_record
 cuda_record_of_row(const struct cuda_clouds &clouds, const struct cuda_record *records, int32_t cloud, uint32_t row) {
   uint64_t number = clouds.count == 1 ? row : clouds.first_cell[cloud] + (row - clouds.first_row[cloud]);
-  uint4 bits = __ldcg((const uint4 *)&records[number]);  // the gather reads this before its own wait
+  uint4 bits = __ldcg((const uint4 *)&records[number]);  // gather_kernel reads this before its own wait
   return {bits.x, bits.y, bits.z, bits.w};
 }
 

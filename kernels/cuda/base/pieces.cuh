@@ -1,4 +1,5 @@
-// Small copies between the host and a block of GPU memory, begun and awaited apart. See vx_backend. The lane's thread.
+// Small copies between the host and a block of GPU memory. One call begins a copy, another awaits it; see vx_backend.
+// The lane's thread.
 #ifndef VOXELD_CUDA_PIECES_CUH
 #define VOXELD_CUDA_PIECES_CUH
 

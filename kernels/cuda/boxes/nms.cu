@@ -154,7 +154,7 @@ static void lay_out(struct cuda_run *run, struct nms *nms, struct cuda_arena *ar
   cuda_take_suppression(&nms->suppression, arena);
 }
 
-// The counts of keys use the words that are another operation's tiles. They are zero when a job begins.
+// The counts of keys lie in control->tiles, which other operations use for scans, and which is zero when a job begins.
 static enum vx_status prepare(struct cuda_run *run, struct nms *nms, struct error *error) {
   struct cuda_suppression *s = &nms->suppression;
   struct cuda_arena measured = {}, arena = {};

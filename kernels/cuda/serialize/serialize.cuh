@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// The operation of a job with a chain, whose rows are numbered.
+// The operation of a job with a chain, which has numbered the rows that its steps left.
 VX_WARN_UNUSED enum vx_status cuda_serialize(struct cuda_run *run, struct error *error);
 
 #endif
