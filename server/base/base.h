@@ -3,6 +3,7 @@
 #ifndef VOXELD_BASE_H
 #define VOXELD_BASE_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,6 +27,19 @@ static inline int64_t clock_wall_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+// Spins until `is_over(ctx)` is true or the time has passed. For waits that are shorter than a wake-up. The caller
+// holds no lock.
+static inline void spin_until(int64_t until_ns, bool (*is_over)(const void *ctx), const void *ctx) {
+  enum { CHECKS = 64 };
+  do {
+    for (int i = 0; i < CHECKS; i++) {
+      if (is_over(ctx)) return;
+      clock_pause();
+    }
+    sched_yield();  // threads that have work go first
+  } while (clock_ns() < until_ns);
 }
 
 // ---- notify.c: messages to the supervisor, such as systemd, by the protocol of sd_notify(3) -------------------------

@@ -5,10 +5,6 @@
 #define VOXELD_LOCK_H
 
 #include <pthread.h>
-#include <sched.h>
-#include <stdbool.h>
-
-#include "server/base/base.h"
 
 #if defined(__clang__)
 #define LOCK_ATTRIBUTE(name) __attribute__((name))
@@ -40,19 +36,6 @@ static inline void lock_release(struct lock *lock) RELEASES(*lock) LOCK_UNCHECKE
 // Releases the lock, sleeps until the condition is signalled, and acquires the lock again.
 static inline void lock_wait(struct lock *lock, pthread_cond_t *condition) HOLDS(*lock) {
   pthread_cond_wait(condition, &lock->mutex);
-}
-
-// Waits, without sleeping, until `came(cls)` is true or the time has passed. For waits that are shorter than a wake-up.
-// The caller holds no lock.
-static inline void awake_until(int64_t until_ns, bool (*came)(const void *cls), const void *cls) {
-  enum { LOOKS = 64 };
-  do {
-    for (int i = 0; i < LOOKS; i++) {
-      if (came(cls)) return;
-      clock_pause();
-    }
-    sched_yield();  // threads that have work go first
-  } while (clock_ns() < until_ns);
 }
 
 #endif

@@ -212,14 +212,14 @@ static bool start_one(struct service *service, int index) {
 }
 
 // An accepted connection has a descriptor before an IO thread counts it.
-static bool may_hand_on(void *cls, int index) {
+static bool may_take(void *cls, int index) {
   enum { MOST_COMING = 16 };
   const struct service *service = cls;
   return atomic_load(&service->daemons[index].places->coming) < MOST_COMING;
 }
 
 // The library owns the descriptor from now on, and closes it if it cannot serve it.
-static void hand_on(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
+static void take_connection(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
   const struct service *service = cls;
   const struct listener_daemon *own = &service->daemons[index];
   atomic_fetch_add(&own->places->coming, 1);
@@ -269,7 +269,7 @@ bool http_start(struct service *service, struct error *error) {
     listeners_close(listeners);
     return false;
   }
-  const struct acceptor_taker taker = {may_hand_on, hand_on, service};
+  const struct acceptor_taker taker = {may_take, take_connection, service};
   if (acceptor_start(&service->acceptor, listeners, &taker, error)) return true;
   listeners_close(listeners);
   return false;

@@ -73,7 +73,7 @@ static bool has_changed(const void *ctx) {
 }
 
 static void await_change(struct shared_tasks *shared) {
-  awake_until(clock_ns() + AWAKE_NS, has_changed, shared);
+  spin_until(clock_ns() + AWAKE_NS, has_changed, shared);
   while (!has_changed(shared)) (void)sem_wait(&shared->changed);
 }
 
@@ -209,7 +209,7 @@ void helpers_help(struct helpers *helpers, struct vx_lane *lane, struct queue *q
     for (int i = 0; i < MOST_SHARED; i++) helped |= help(helpers, &helpers->shared[i], lane, queue);
     if (!helped) return;
     atomic_fetch_add(&helpers->awake, 1);
-    awake_until(clock_ns() + AWAKE_NS, has_come, &await);
+    spin_until(clock_ns() + AWAKE_NS, has_come, &await);
     atomic_fetch_sub(&helpers->awake, 1);  // then looks once more: a worker that still counted it has opened its slot
   }
 }

@@ -265,7 +265,7 @@ static bool has_job(const void *cls) {
 static void wait_awake(struct queue *queue, struct queue_waiter *waiter) HOLDS(queue->lock) {
   queue->awake = waiter;
   lock_release(&queue->lock);
-  awake_until(clock_ns() + queue->awake_ns, has_job, waiter);
+  spin_until(clock_ns() + queue->awake_ns, has_job, waiter);
   lock_acquire(&queue->lock);
   if (queue->awake == waiter) queue->awake = NULL;
 }

@@ -55,7 +55,7 @@ static void accept_some(const struct acceptor *acceptor, int index) {
 }
 
 // False if a connection waits and may not be taken yet.
-static bool look_at(struct acceptor *acceptor, int index) {
+static bool serve_listener(struct acceptor *acceptor, int index) {
   int *held_ms = &acceptor->held_ms[index];
   if (!may_take(acceptor, index) && ++*held_ms < ACCEPTOR_PATIENCE_MS) return false;
   *held_ms = 0;
@@ -71,7 +71,7 @@ static void *acceptor_main(void *argument) {
     bool all = true;
     for (int i = 0; i < count; i++) {
       if (events[i].data.u32 == stop_event) return NULL;
-      all &= look_at(acceptor, (int)events[i].data.u32);
+      all &= serve_listener(acceptor, (int)events[i].data.u32);
     }
     if (!all) pause_ms(acceptor, 1);
   }
