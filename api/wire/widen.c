@@ -55,12 +55,12 @@ static ALWAYS_INLINE void load_values(const struct column *column, size_t row, i
 }
 
 // Differences in zigzag: 0, -1, 1, -2, ... are 0, 1, 2, 3, ...
-static void undo_zigzag(uint32_t *bits, int count) {
+static ALWAYS_INLINE void undo_zigzag(uint32_t *bits, int count) {
   for (int i = 0; i < count; i++) bits[i] = bits[i] >> 1 ^ (0u - (bits[i] & 1));
 }
 
 // Adds up deltas. The bits above the width of the type are wrong.
-static void add_deltas(struct column *column, uint32_t *bits) {
+static ALWAYS_INLINE void add_deltas(struct column *column, uint32_t *bits) {
   uint32_t sum = column->sum;
   for (int i = 0; i < BLOCK; i++) bits[i] = sum += bits[i];
   column->sum = sum;
@@ -69,68 +69,48 @@ static void add_deltas(struct column *column, uint32_t *bits) {
 // Rounds a number below 2^51 to an integer if it is added and subtracted: ties to even.
 static const double even = 0x1.8p52;
 
-static bool fits_int32(double number) { return fabs(number) <= INT32_MAX; }
+typedef double pair __attribute__((vector_size(2 * sizeof(double))));  // of the column that does not lead, and of z
+typedef int64_t masks __attribute__((vector_size(2 * sizeof(int64_t))));
 
-// A number whose guess, or which itself, int32 cannot hold: the number before is the guess, and the sum wraps.
-static __attribute__((cold, noinline)) double add_wrapping(double guess, double last, double difference) {
-  double whole = guess + even - even, sum = (fits_int32(whole) ? whole : last) + difference;
-  return fits_int32(sum) ? sum : (double)(int32_t)(uint32_t)(int64_t)sum;
+static ALWAYS_INLINE masks fit_int32(pair numbers) { return (pair)((masks)numbers & INT64_MAX) <= (double)INT32_MAX; }
+
+// For numbers of which int32 cannot hold a guess or a sum: the number before is the guess, and the sum wraps.
+static __attribute__((cold, noinline)) pair add_wrapping(pair guess, pair last, pair difference) {
+  pair sum = {0};
+  for (int c = 0; c < 2; c++) {
+    double whole = guess[c] + even - even, taken = fabs(whole) <= INT32_MAX ? whole : last[c];
+    sum[c] = (double)(int32_t)(uint32_t)(int64_t)(taken + difference[c]);
+  }
+  return sum;
 }
 
-// The numbers of two columns of a run, from their differences to guesses, and from their two numbers before. A guess is
-// that the direction from the origin to the row turns evenly. `near` and `far` have the ratios of the leading column to
-// itself in the row before, and in the row before that one. Each number waits for the last one, so few operations lie
-// between them: twice the ratio, and the difference less `even`, are exact.
-static void add_guesses(const double *restrict near, const double *restrict far, double before[2][2],
-                        uint32_t bits[2][RUN]) {
-  double last[2] = {before[1][0], before[1][1]}, older[2] = {before[0][0], before[0][1]};
+// Undoes the filter direction for RUN rows. At first x has the leading column, y the other one. A guess is that the
+// direction from the origin to the row turns evenly.
+//
+// Each number waits for the last one, so few operations lie between them: twice a ratio, and the difference less
+// `even`, are exact. All else of a row is in the same loop, because a processor does it during the wait.
+static ALWAYS_INLINE void undo_run(struct direction *direction, int lead, uint32_t *x, uint32_t *y, uint32_t *z) {
+  double(*rows)[3] = direction->rows, last_lead = rows[1][lead], older_lead = rows[0][lead];
+  int other = 1 - lead;
+  pair last = {rows[1][other], rows[1][2]}, older = {rows[0][other], rows[0][2]};
+  uint32_t sum = (uint32_t)(int32_t)last_lead, *leads = lead ? y : x, *others = lead ? x : y;
   for (int i = 0; i < RUN; i++) {
-    double twice = 2 * near[i];
-    for (int c = 0; c < 2; c++) {
-      double difference = (int32_t)bits[c][i], guess = last[c] * twice - older[c] * far[i];
-      double sum = (guess + even) + (difference - even);
-      if (__builtin_expect(!fits_int32(guess) || !fits_int32(sum), 0)) sum = add_wrapping(guess, last[c], difference);
-      older[c] = last[c];
-      last[c] = sum;
-      bits[c][i] = (uint32_t)(int32_t)sum;
-    }
+    double now = (int32_t)(sum += x[i]);
+    pair ratios = (pair){now, now} / (pair){last_lead, older_lead}, difference = {(int32_t)y[i], (int32_t)z[i]};
+    pair guess = last * (2 * ratios[0]) - older * ratios[1], next = (guess + even) + (difference - even);
+    masks fit = fit_int32(guess) & fit_int32(next);
+    if (__builtin_expect(!(fit[0] & fit[1]), 0)) next = add_wrapping(guess, last, difference);
+    older_lead = last_lead, older = last;
+    last_lead = now, last = next;
+    leads[i] = sum;
+    others[i] = (uint32_t)(int32_t)last[0];
+    z[i] = (uint32_t)(int32_t)last[1];
   }
-  memcpy(before[0], older, sizeof older);
-  memcpy(before[1], last, sizeof last);
+  rows[0][lead] = older_lead, rows[0][other] = older[0], rows[0][2] = older[1];
+  rows[1][lead] = last_lead, rows[1][other] = last[0], rows[1][2] = last[1];
 }
 
-// The leading column of a run, from its differences, and its ratios. Two numbers before the run are in `leads` already.
-static void add_leads(uint32_t bits[RUN], double leads[2 + RUN], double near[RUN], double far[RUN]) {
-  uint32_t sum = (uint32_t)(int32_t)leads[1];
-  for (int i = 0; i < RUN; i++) bits[i] = sum += bits[i];
-  for (int i = 0; i < RUN; i++) leads[2 + i] = (int32_t)bits[i];
-  for (int i = 0; i < RUN; i++) near[i] = leads[2 + i] / leads[1 + i];
-  for (int i = 0; i < RUN; i++) far[i] = leads[2 + i] / leads[i];
-}
-
-// Undoes the filter direction for RUN rows: x has the leading column, y the other one.
-static void undo_run(struct direction *direction, uint32_t *x, uint32_t *y, uint32_t *z) {
-  double(*rows)[3] = direction->rows;
-  int lead = fabs(rows[1][0]) < fabs(rows[1][1]), other = 1 - lead;
-  double leads[2 + RUN] = {rows[0][lead], rows[1][lead]}, near[RUN], far[RUN];
-  double before[2][2] = {{rows[0][other], rows[0][2]}, {rows[1][other], rows[1][2]}};
-  uint32_t bits[2][RUN], first[RUN];
-  memcpy(first, x, sizeof first);
-  memcpy(bits[0], y, sizeof first);
-  memcpy(bits[1], z, sizeof first);
-  add_leads(first, leads, near, far);
-  add_guesses(near, far, before, bits);
-  memcpy(lead ? y : x, first, sizeof first);
-  memcpy(lead ? x : y, bits[0], sizeof first);
-  memcpy(z, bits[1], sizeof first);
-  for (int k = 0; k < 2; k++) {
-    rows[k][lead] = leads[RUN + k];
-    rows[k][other] = before[k][0];
-    rows[k][2] = before[k][1];
-  }
-}
-
-static void load(struct column *column, int64_t first, int count, uint32_t *bits) {
+static ALWAYS_INLINE void load(struct column *column, int64_t first, int count, uint32_t *bits) {
   if (count < BLOCK) memset(bits, 0, BLOCK * sizeof *bits);
   if (column->row == 1 && count == BLOCK)
     load_values(column, 1, first, BLOCK, bits);
@@ -141,10 +121,16 @@ static void load(struct column *column, int64_t first, int count, uint32_t *bits
 }
 
 // The first three columns, with the filter direction.
-static void load_position(struct column *columns, struct direction *direction, int64_t first, int count,
-                          uint32_t bits[][BLOCK]) {
+static ALWAYS_INLINE void load_position(struct column *columns, struct direction *direction, int64_t first, int count,
+                                        uint32_t bits[][BLOCK]) {
   for (int c = 0; c < VX_MIN_FEATURES; c++) load(&columns[c], first, count, bits[c]);
-  for (int i = 0; i < BLOCK; i += RUN) undo_run(direction, bits[0] + i, bits[1] + i, bits[2] + i);
+  for (int i = 0; i < BLOCK; i += RUN) {
+    const double *last = direction->rows[1];  // compared for a branch: a processor need not wait for them
+    if (fabs(last[0]) < fabs(last[1]))
+      undo_run(direction, 1, bits[0] + i, bits[1] + i, bits[2] + i);
+    else
+      undo_run(direction, 0, bits[0] + i, bits[1] + i, bits[2] + i);
+  }
 }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
@@ -173,13 +159,13 @@ static void numbers_of(const struct column *column, const uint32_t *restrict bit
 }
 
 // The same, rounded.
-static void floats_of(const struct column *column, const uint32_t *restrict bits, float *restrict out) {
+static ALWAYS_INLINE void floats_of(const struct column *column, const uint32_t *restrict bits, float *restrict out) {
   const double scale = column->scale;
   CONVERT_BITS(float)
 }
 
 // A float column without a scale, whose bits are not touched: even a signaling NaN stays.
-static void same_floats(const struct column *column, const uint32_t *bits, float *out) {
+static ALWAYS_INLINE void same_floats(const struct column *column, const uint32_t *bits, float *out) {
   if (column->dtype == VX_FLOAT16)
     for (int i = 0; i < BLOCK; i++) out[i] = vx_half_to_float((uint16_t)bits[i]);
   else
@@ -198,8 +184,8 @@ static void note_losses(const struct column *column, const uint32_t *bits, const
   for (int i = 0; i < count; i++) cloud_note_loss(loss, numbers[i], values[i]);
 }
 
-static void take_floats(const struct column *column, const uint32_t *bits, int count, float *out,
-                        struct cloud_loss *loss) {
+static ALWAYS_INLINE void take_floats(const struct column *column, const uint32_t *bits, int count, float *out,
+                                      struct cloud_loss *loss) {
   if (vx_is_float(column->dtype) && !column->scaled) {
     same_floats(column, bits, out);
     return;
@@ -234,8 +220,8 @@ static ALWAYS_INLINE void write_rows(float values[][BLOCK], int count, int colum
     for (int c = 0; c < columns; c++) *out++ = values[c][i];
 }
 
-void rows_widen(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
-                struct cloud_loss *loss) {
+static ALWAYS_INLINE void widen(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
+                                struct cloud_loss *loss) {
   struct column columns[VX_MAX_FEATURES];
   struct direction direction = {0};
   int64_t points = points_of(request), count;
@@ -257,6 +243,29 @@ void rows_widen(const struct job_request *request, const char *rows, struct vx_s
     else
       write_rows(values, (int)count, width, out + first * width);
   }
+}
+
+void rows_widen_any(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
+                    struct cloud_loss *loss) {
+  widen(request, rows, stop, out, loss);
+}
+
+#ifdef __x86_64__
+static __attribute__((target("avx2"))) void widen_avx2(const struct job_request *request, const char *rows,
+                                                       struct vx_stop *stop, float *out, struct cloud_loss *loss) {
+  widen(request, rows, stop, out, loss);
+}
+#endif
+
+void rows_widen(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
+                struct cloud_loss *loss) {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2")) {
+    widen_avx2(request, rows, stop, out, loss);
+    return;
+  }
+#endif
+  rows_widen_any(request, rows, stop, out, loss);
 }
 
 void rows_read_column(const struct job_request *request, const char *rows, int column, struct vx_stop *stop,

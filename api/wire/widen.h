@@ -13,6 +13,9 @@ struct cloud_loss;
 // moved coordinates.
 void rows_widen(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
                 struct cloud_loss *loss);
+// The same, with only the vectors that every processor of the architecture has.
+void rows_widen_any(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
+                    struct cloud_loss *loss);
 
 // Reads one column of these rows. `out` has an entry for each row.
 void rows_read_column(const struct job_request *request, const char *rows, int column, struct vx_stop *stop,

@@ -97,17 +97,21 @@ static void read_rows(struct job_request *request, const uint8_t *body, size_t s
   if (!job_request_split(request, (int64_t)points, &error)) return;
   size -= size % job_request_row_bytes(request);
   char *sent = malloc(size + 1);  // of the exact size, so that a sanitizer sees a read past the end
-  float *rows = malloc(points * (size_t)request->num_features * sizeof *rows + 1);
+  size_t bytes = points * (size_t)request->num_features * sizeof(float);
+  float *rows = malloc(bytes + 1), *any = malloc(bytes + 1);
   double *alone = malloc(points * sizeof *alone + 1);
-  assert(sent && rows && alone);
+  assert(sent && rows && any && alone);
   memcpy(sent, body, size);
   rows_widen(request, sent, NULL, rows, &loss);
+  rows_widen_any(request, sent, NULL, any, &loss);
+  assert(memcmp(rows, any, bytes) == 0);
   for (int c = 0; c < request->num_features; c++) {
     rows_read_column(request, sent, c, NULL, alone);
     check_column(request, (const uint8_t *)sent, c, rows, alone);
   }
   free(sent);
   free(rows);
+  free(any);
   free(alone);
 }
 
