@@ -95,10 +95,3 @@ void gate_let_in(struct gate *gate, bool all) {
   lock_release(&gate->lock);
   resume(gate, list);
 }
-
-int64_t gate_waiting(struct gate *gate) {
-  lock_acquire(&gate->lock);
-  int64_t waiting = gate->waiting;
-  lock_release(&gate->lock);
-  return waiting;
-}

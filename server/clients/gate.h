@@ -8,6 +8,7 @@
 #ifndef VOXELD_GATE_H
 #define VOXELD_GATE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,9 +27,9 @@ struct gate_entry {
 
 struct gate {
   struct lock lock;
-  int64_t each;  // requests of one client in hand; 0 = any number
-  bool open;     // no request waits any more
-  int64_t waiting;
+  int64_t each;          // requests of one client in hand; 0 = any number
+  bool open;             // no request waits any more
+  atomic_llong waiting;  // requests; changes with the lock held
   struct client *first;  // the first client with waiting requests
   struct recency served;
   void (*hold)(struct gate_entry *entry);    // called with the gate's lock; the entry may be let go next
@@ -48,6 +49,5 @@ void gate_release(struct gate *gate, struct gate_entry *entry);
 // Lets more requests in: with each tick of the watcher up to `each` of each client or, once the service is stopping,
 // `all` that wait or come later.
 void gate_let_in(struct gate *gate, bool all);
-int64_t gate_waiting(struct gate *gate);  // requests that wait
 
 #endif

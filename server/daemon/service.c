@@ -74,7 +74,7 @@ static void on_tick(void *cls, int64_t now_ns) {
   jobs_tick(&service->jobs, now_ns);
   int64_t wanted = jobs_memory_wanted(&service->jobs);
   if (wanted > 0) connections_end_slow_answers(&service->watcher, wanted, now_ns);
-  gate_let_in(&service->gate, false);
+  if (atomic_load(&service->gate.waiting) > 0) gate_let_in(&service->gate, false);
 }
 
 // Warns if the options allow more memory than the system grants. Without the warning, the operator would notice only

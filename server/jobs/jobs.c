@@ -22,8 +22,11 @@ static void refuse(struct job *list, enum error_kind kind, const char *what) {
 }
 
 static void refuse_waiting(struct jobs *jobs, struct job_choice *choice, enum error_kind kind, const char *what) {
-  refuse(sweeps_take_waiting(&jobs->streams, choice), kind, what);
-  for (int use = 0; use < VX_LANE_USES; use++) refuse(queue_take(&jobs->queues[use], choice), kind, what);
+  if (atomic_load(&jobs->streams.use.streams) > 0) refuse(sweeps_take_waiting(&jobs->streams, choice), kind, what);
+  for (int use = 0; use < VX_LANE_USES; use++) {
+    struct queue *queue = &jobs->queues[use];
+    if (atomic_load(&queue->depth) > 0) refuse(queue_take(queue, choice), kind, what);
+  }
 }
 
 static bool is_stale(struct job *job, struct job_choice *choice) { return job_is_stale(job, choice->now_ns); }
@@ -168,11 +171,15 @@ static void end_pauses(struct jobs *jobs, int64_t now_ns) {
 }
 
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
-  regions_tick(&jobs->regions, now_ns);
-  streams_tick(&jobs->streams, now_ns);
+  struct streams *streams = &jobs->streams;
+  if (atomic_load(&jobs->regions.registered) > 0) regions_tick(&jobs->regions, now_ns);
+  if (atomic_load(&streams->use.streams) > 0) streams_tick(streams, now_ns);
+  if (atomic_load(&streams->events.use.subscribers) > 0) events_tick(&streams->events, now_ns);
   refuse_waiting(jobs, &(struct job_choice){.takes = is_stale, .now_ns = now_ns}, ERROR_DEADLINE, too_late);
-  end_pauses(jobs, now_ns);
-  workers_tick(&jobs->workers, now_ns);
+  if (jobs->devices.count > 0) {
+    end_pauses(jobs, now_ns);
+    workers_tick(&jobs->workers, now_ns);
+  }
   for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++)
     queue_tick(&jobs->queues[use], workers_steady(&jobs->workers, use), now_ns);
 }

@@ -69,7 +69,6 @@ static int64_t used_by_others_ns(const struct workers *workers) HOLDS(workers->l
 }
 
 void workers_tick(struct workers *workers, int64_t now_ns) {
-  if (!workers->placement) return;
   lock_acquire(&workers->lock);
   if (!workers->stopping && now_ns > workers->since_ns) {
     int64_t used_ns = used_by_others_ns(workers);

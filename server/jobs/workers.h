@@ -62,7 +62,7 @@ void workers_end(struct workers *workers);
 int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use);
 // How many of the workers at work take every job of that use, unlike workers beside GPUs.
 int64_t workers_steady(const struct workers *workers, enum vx_lane_use use);
-// Call it regularly. Measures the use of processors, so that workers beside GPUs use only idle processors.
+// Call it regularly if there are GPUs. Measures the use of processors, so that workers beside GPUs use only idle ones.
 void workers_tick(struct workers *workers, int64_t now_ns);
 // Call it when the state of a device has changed: wakes the workers that now take jobs.
 void workers_wake(struct workers *workers);

@@ -235,7 +235,7 @@ static double received(struct service *service) { return (double)counter_value(&
 static double sent(struct service *service) { return (double)counter_value(&service->counters.sent_bytes); }
 static double samples(struct service *service) { return (double)counter_value(&service->counters.samples); }
 static double clients_present(struct service *service) { return (double)clients_use(&service->clients).present; }
-static double gate_depth(struct service *service) { return (double)gate_waiting(&service->gate); }
+static double gate_depth(struct service *service) { return (double)atomic_load(&service->gate.waiting); }
 static double queue_limit(struct service *service) { return (double)service->options.queue_depth; }
 static double active(struct service *service) { return (double)atomic_load(&service->requests.active); }
 static double connections(struct service *service) { return (double)atomic_load(&service->watcher.places.open); }

@@ -68,7 +68,7 @@ struct subscriber {
 };
 
 struct events_use {
-  int64_t subscribers;            // now
+  atomic_llong subscribers;       // now; changes with the lock held
   unsigned long long told, lost;  // events, since the start
 };
 
@@ -92,7 +92,8 @@ VX_WARN_UNUSED bool events_subscribe(struct events *events, struct client *clien
 void subscriber_release(struct events *events, struct subscriber *subscriber);
 // Sends the event to the client's subscribers.
 void events_tell(struct events *events, const struct client *client, const struct event *event);
-// Call it regularly: wakes subscribers that are due for an EVENT_BEAT, which shows whether a client is still there.
+// Call it regularly while there are subscribers: wakes those due for an EVENT_BEAT, which shows whether a client is
+// still there.
 void events_tick(struct events *events, int64_t now_ns);
 // Ends all subscriptions. `reason` must outlive them. If `closes`, nobody may subscribe any more.
 void events_end_all(struct events *events, const char *reason, bool closes);

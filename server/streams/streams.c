@@ -130,7 +130,6 @@ void streams_tick(struct streams *streams, int64_t now_ns) {
   lock_acquire(&streams->lock);
   streams_expire(streams, now_ns);
   streams_lock_release(streams);
-  events_tick(&streams->events, now_ns);
 }
 
 void streams_end(struct streams *streams) {

@@ -11,6 +11,7 @@
 #ifndef VOXELD_STREAMS_H
 #define VOXELD_STREAMS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -82,7 +83,8 @@ struct stream {
 };
 
 struct streams_use {
-  int64_t streams, sweeps, bytes;                       // now
+  atomic_llong streams;                                 // now; changes with the lock held
+  int64_t sweeps, bytes;                                // now
   unsigned long long kept, repeated, evicted, expired;  // sweeps, since the start
 };
 
@@ -105,7 +107,7 @@ void streams_init(struct streams *streams, const struct options *options, struct
 void streams_end(struct streams *streams);  // all turns and requests must have ended
 // False with an error: this server keeps no streams.
 VX_WARN_UNUSED bool streams_allow(const struct streams *streams, struct error *error);
-// Call it regularly: drops sweeps that are older than stream_ttl_s, and ticks the events.
+// Call it regularly while there are streams: drops sweeps that are older than stream_ttl_s.
 void streams_tick(struct streams *streams, int64_t now_ns);
 // Drops the oldest sweep of the client, or of all clients (NULL), to make room. Skips sweeps that have a reader. False:
 // there is no sweep to drop.
@@ -149,7 +151,7 @@ void streams_tell(struct streams *streams, const struct stream *stream, enum eve
 void streams_cut(struct streams *streams, struct stream *stream, int32_t first) HOLDS(streams->lock);
 // Ends the tracks of all models.
 void streams_end_tracks(struct streams *streams, struct stream *stream) HOLDS(streams->lock);
-// Like streams_tick, without a tick of the events.
+// Does what streams_tick does.
 void streams_expire(struct streams *streams, int64_t now_ns) HOLDS(streams->lock);
 // Removes a user.
 void sweep_release(struct streams *streams, struct sweep *sweep) HOLDS(streams->lock);

@@ -162,7 +162,7 @@ static bool is_quiet(struct service *service) {
   const struct request_counts *requests = &service->requests;
   return held_by_clients(&service->clients) == 0 && held_by_clients(&service->page_clients) == 0 &&
          atomic_load(&requests->open) == 0 && atomic_load(&requests->active) == 0 &&
-         gate_waiting(&service->gate) == 0 && atomic_load(&service->watcher.places.open) == 0 &&
+         atomic_load(&service->gate.waiting) == 0 && atomic_load(&service->watcher.places.open) == 0 &&
          atomic_load(&service->watcher.page_places.open) == 0 && service->jobs.buffers.in_use == 0;
 }
 
