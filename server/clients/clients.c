@@ -102,7 +102,7 @@ void clients_release(struct clients *clients, struct client *client) {
 void share_hold(struct clients *clients, struct client *client, enum share share, int64_t amount) {
   client->held[share] += amount;
   clients->held[share] += amount;
-  if (amount < 0) end_if_unused(clients, client);
+  if (amount < 0 && !client->references) end_if_unused(clients, client);
 }
 
 // Whether a lone request may exceed the share's limit: yes for the shares that are parts of SHARE_BYTES, since the

@@ -11,10 +11,10 @@
 
 // The gate may resume the connection before the phase moves here. The library's next call comes on this thread, so it
 // still sees the new phase.
-bool body_pass_gate(struct request *request) {
-  if (request_enter_gate(request)) return true;
-  peer_upload_hold(request->peer);
-  return false;
+void body_pass_gate(struct request *request) {
+  struct gate *gate = &request->service->gate;
+  if (!gate_enter(gate, &request->entry, request->job.client, request->has_job, clock_ns()))
+    peer_upload_hold(request->peer);
 }
 
 static int64_t received(const struct request *request) { return atomic_load(&request->peer->upload.bytes); }
@@ -24,7 +24,7 @@ static int64_t received(const struct request *request) { return atomic_load(&req
 // that has finished sending.
 static enum MHD_Result on_chunk(struct request *request) {
   bool large = request->body_bytes < 0 && received(request) > GATED_BODY;
-  if (large && !request->entry.client && peer_has_unread(request->peer)) (void)body_pass_gate(request);
+  if (large && !request->entry.client && peer_has_unread(request->peer)) body_pass_gate(request);
   return MHD_YES;
 }
 

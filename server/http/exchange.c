@@ -61,7 +61,7 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
   }
   // A large body may wait at the gate here. The rest of the body is still to come, so after a resume the library reads
   // that rest and not an end of file (see on_chunk in body.c).
-  if (request->body_bytes > GATED_BODY) (void)body_pass_gate(request);
+  if (request->body_bytes > GATED_BODY) body_pass_gate(request);
   return MHD_YES;
 }
 
@@ -110,8 +110,9 @@ static void fill_in(struct request *request) {
 // skip the gate. The library calls again once the gate has let the request go.
 static enum MHD_Result submit(struct request *request) {
   if (request->has_job && !request->job.queued_ns) fill_in(request);
-  bool goes_on = route_is_probe(request->endpoint) || request->entry.client || request_enter_gate(request);
-  return goes_on ? start(request) : MHD_YES;
+  bool passes = route_is_probe(request->endpoint) || request->entry.client ||
+                gate_enter(&request->service->gate, &request->entry, request->job.client, request->has_job, clock_ns());
+  return passes ? start(request) : MHD_YES;
 }
 
 static enum MHD_Result take_body(struct request *request, const char *data, size_t *size) {

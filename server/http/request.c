@@ -11,10 +11,6 @@ int request_status(const struct request *request) {
   return request->unchanged ? 304 : problem_status(request->error.kind, request->style);
 }
 
-bool request_enter_gate(struct request *request) {
-  return gate_enter(&request->service->gate, &request->entry, request->job.client, request->has_job, clock_ns());
-}
-
 // ---- from its begin to its end --------------------------------------------------------------------------------------
 
 struct request *request_begin(struct service *service, struct MHD_Connection *connection, struct peer *peer) {
@@ -23,11 +19,12 @@ struct request *request_begin(struct service *service, struct MHD_Connection *co
   if (!request) return NULL;
   memset(request, 0, offsetof(struct request, job));
   job_init(&request->job, &service->jobs.services);
-  upload_init(peer);
   request->job.client = peer->client;
   request->service = service;
   request->connection = connection;
   request->peer = peer;
+  atomic_store(&peer->upload.bytes, 0);
+  atomic_store(&peer->upload.expected, 0);
   request->endpoint = ENDPOINT_UNKNOWN;
   request->style = PROBLEM_STYLE_HTTP;
   memcpy(request->address, peer->address, sizeof request->address);

@@ -142,7 +142,4 @@ static inline struct request *request_of_job(struct job *job) {
 // The status of its answer.
 int request_status(const struct request *request);
 
-// Sends the request to the gate. False: it is suspended there.
-VX_WARN_UNUSED bool request_enter_gate(struct request *request);
-
 #endif

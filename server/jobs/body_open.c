@@ -352,6 +352,8 @@ bool body_open(struct job *job, const struct device *gpu) {
   if (!open_container(&body)) return false;
   if (!take_columns(&body)) return false;
   job->points = body.rows ? body.rows : no_points;
-  job->measured = stream_is_timed(asked) ? stream_time(asked) : (double)body.times.stamp_s + 1e-9 * body.times.stamp_ns;
+  if (asked->max_age_ms)
+    job->measured =
+        stream_is_timed(asked) ? stream_time(asked) : (double)body.times.stamp_s + 1e-9 * body.times.stamp_ns;
   return true;
 }

@@ -2,6 +2,7 @@
 #include "server/jobs/helpers.h"
 
 #include "server/base/base.h"
+#include "server/jobs/job.h"
 
 enum { CLOSED = -1 };  // in place of the number of a slot's helpers
 #define AWAKE_NS INT64_C(50000)
@@ -104,8 +105,10 @@ int32_t helpers_idle(const struct helpers *helpers) {
   return more > 0 ? (int32_t)more : 0;
 }
 
-enum vx_status helpers_parallel_for(struct helpers *helpers, const struct vx_worker *own, const struct vx_tasks *tasks,
+enum vx_status helpers_parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                     struct error *error) {
+  const struct job *job = ctx;
+  struct helpers *helpers = job->services->helpers;
   struct shared_tasks alone = {.helpers = CLOSED}, *shared = find_slot(helpers, &alone);
   enum vx_status status = VX_OK;
   int32_t task;

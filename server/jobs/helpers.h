@@ -60,9 +60,9 @@ void helpers_init(struct helpers *helpers, const struct devices *devices, struct
                   const atomic_llong running[VX_LANE_USES], int64_t most);
 void helpers_end(struct helpers *helpers);
 
-// Runs the tasks, as vx_caller.parallel_for says.
-VX_WARN_UNUSED enum vx_status helpers_parallel_for(struct helpers *helpers, const struct vx_worker *own,
-                                                   const struct vx_tasks *tasks, struct error *error);
+// Runs the tasks of a job, as vx_caller.parallel_for says.
+VX_WARN_UNUSED enum vx_status helpers_parallel_for(void *job, const struct vx_worker *own, const struct vx_tasks *tasks,
+                                                   struct error *error);
 
 // Helps on the lane while there are tasks and no job waits in the queue.
 void helpers_help(struct helpers *helpers, struct vx_lane *lane, struct queue *queue);

@@ -158,7 +158,7 @@ struct job {
   struct vx_stop stop;     // for passes of the worker itself
   struct cloud_loss loss;  // of points in a file or in JSON
   struct deskew_report deskewed;
-  double measured;  // when its points were measured, in seconds since 1970 if the request has max_age_ms
+  double measured;  // when its points were measured, in seconds since 1970; unset without max_age_ms
   double age_ms;    // of its points when their computation began; 0 without max_age_ms
   // Why it is not computed and only gives its sweep, if any, to its stream: ERROR_SUPERSEDED, set with the lock held
   // while it waits; or ERROR_TOO_OLD. Else ERROR_NONE.

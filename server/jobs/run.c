@@ -39,7 +39,8 @@ static void look(void *ctx) {
   struct body_sniff *sniffed = &job->result.answer.sniffed;
   if (job->looked) return;
   job->looked = true;
-  if (vx_operations[job->work.op].items == VX_POINT_ITEMS) look_through(job, source_sample_end(job), false);
+  if (vx_operations[job->work.op].items == VX_POINT_ITEMS)
+    look_through(job, job->shared ? source_sample_end(job) : NULL, false);
   sniffed->ahead_ms = -job->age_ms;
   sniffed->loss = &job->loss;
   sniffed->deskewed = job_request_deskews(&job->asked) ? &job->deskewed : NULL;
@@ -86,13 +87,7 @@ static bool allow_scratch(void *ctx, size_t bytes) {
   return job_acquire_scratch(job, bytes);  // clears the refusal of an earlier, larger request
 }
 
-static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
-                                   struct error *error) {
-  const struct job *job = ctx;
-  return helpers_parallel_for(job->services->helpers, own, tasks, error);
-}
-
-static const struct vx_caller caller = {provide_output, allow_scratch, job_is_stopped, parallel_for, look};
+static const struct vx_caller caller = {provide_output, allow_scratch, job_is_stopped, helpers_parallel_for, look};
 static const struct vx_caller caller_alone = {provide_output, allow_scratch, job_is_stopped, NULL, look};
 
 // Tracks need the boxes. Until they are counted, the answer's header has room for the largest counts.
@@ -394,7 +389,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   enum vx_status status = run_lanes(job, lanes, &error);
   job_release_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
-  if (!sweeps_track(job) || (job->shared && !sinks_commit_tensors(job))) return false;
+  if ((job->stream && !sweeps_track(job)) || (job->shared && !sinks_commit_tensors(job))) return false;
   bool written = write_answer(job);
   if (was_stopped(job) || !written) return false;
   bool whole = sinks_take_answer(job), told = !whole || (sinks_commit_answer(job) && write_file(job));

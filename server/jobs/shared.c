@@ -88,7 +88,7 @@ void source_sample_begin(struct job *job, struct look_sample *sample) {
 
 struct look_sample *source_sample_end(struct job *job) {
   struct job_shared *shared = job->shared;
-  struct look_sample *sample = shared ? shared->sample : NULL;
+  struct look_sample *sample = shared->sample;
   struct error unread;
   if (!sample) return NULL;
   shared->sample = NULL;

@@ -269,13 +269,6 @@ static bool reserve_from_others(const struct reserving *it, size_t bytes, struct
 
 // ---- an upload ------------------------------------------------------------------------------------------------------
 
-void upload_init(struct peer *peer) {
-  struct upload *upload = &peer->upload;
-  atomic_store(&upload->bytes, 0);
-  atomic_store(&upload->expected, 0);
-  forget(upload);
-}
-
 // Reserves the first part, when the headers have arrived. The client's shares must allow the whole body.
 bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error) {
   struct upload *upload = &peer->upload;

@@ -30,8 +30,6 @@ struct uploads {
 VX_WARN_UNUSED bool uploads_make_room(struct job_services *services, struct client *client,
                                       const struct shortage *shortage);
 
-// A request begins, without a reservation.
-void upload_init(struct peer *peer);
 // Reserves for a body of `bytes` (0: no body, or an unknown length), once the headers are complete. False with an
 // error: there is no room, even if other uploads were preempted.
 VX_WARN_UNUSED bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error);

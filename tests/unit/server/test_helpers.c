@@ -23,6 +23,7 @@ enum { POINTS = 700 + 1500 + 1 + 900 + 400, LONE_POINTS = 30000 };
 enum kind { BATCH, SAMPLES, LONE, KINDS };
 
 static struct options options;
+static struct job own_job = {.services = &jobs.services};
 static struct vx_lane *lane;    // used by this thread as the job's worker
 static struct vx_lane *second;  // used by this thread as a helper
 
@@ -85,7 +86,7 @@ static enum vx_status spread(int32_t count) {
   const struct vx_worker own = {lane, &stop};
   const struct vx_tasks tasks = {count, do_task, NULL};
   struct error error;
-  return helpers_parallel_for(&jobs.helpers, &own, &tasks, &error);
+  return helpers_parallel_for(&own_job, &own, &tasks, &error);
 }
 
 static void assert_each_done(int32_t count, int times) {
@@ -150,7 +151,7 @@ static void *publish_often(void *unused) {
   for (int r = 0; r < ROUNDS || atomic_load(&jobs.helpers.given_up) == 0; r++) {
     struct round round = {.lane = own_lane, .count = 1 + r * 31 % MOST_TASKS, .failing = r % 4 == 3 ? r % 7 : -1};
     const struct vx_tasks tasks = {round.count, do_often_in_vain, &round};
-    enum vx_status status = helpers_parallel_for(&jobs.helpers, &own, &tasks, &error);
+    enum vx_status status = helpers_parallel_for(&own_job, &own, &tasks, &error);
     atomic_store(&round.over, true);
     for (int32_t i = 0; i < round.count; i++) assert_in_range(atomic_load(&round.done[i]), status == VX_OK ? 1 : 0, 1);
   }

@@ -44,7 +44,6 @@ static int open_room(void **state) {
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     peers[i] = (struct peer){.fd = pair[0], .open = true};
     ends[i] = pair[1];
-    upload_init(&peers[i]);
   }
   return 0;
 }
