@@ -97,7 +97,7 @@ bool body_end(struct request *request) {
 
 bool body_check(struct request *request, int64_t bytes) {
   bool good = body_split(&request->job, bytes, &request->error);
-  request->not_rows = !body_is_whole(&request->job, bytes);
+  request->not_rows = !good && !body_is_whole(&request->job, bytes);
   return good;
 }
 
