@@ -27,7 +27,7 @@
 #include "server/jobs/devices.h"
 #include "server/jobs/placement.h"
 #include "server/jobs/regions.h"
-#include "server/streams/gather.h"
+#include "server/streams/streams.h"
 
 struct uploads;
 struct helpers;

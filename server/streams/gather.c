@@ -1,5 +1,5 @@
-// See gather.h.
-#include "server/streams/gather.h"
+// See streams.h.
+#include "server/streams/streams.h"
 
 #include <string.h>
 

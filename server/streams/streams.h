@@ -1,7 +1,8 @@
 // Streams: for each, the last sweeps of one sensor, the newest first.
 //
-// A stream belongs to its client. Other clients neither use nor see it. turns.h orders the requests of a stream.
-// gather.h chooses the sweeps to join and to keep.
+// A stream belongs to its client. Other clients neither use nor see it. One request of a stream runs at a time. The
+// stream keeps a sweep only after its request has succeeded. A reader counts as a user of its sweep, so sweeps are
+// copied without the lock.
 //
 // Each sweep owns its memory. When no stream has the sweep and no reader uses it, streams_lock_release releases the
 // memory with the function that was passed to streams_init.
@@ -118,6 +119,80 @@ struct streams_use streams_use(struct streams *streams);
 struct sweep *sweep_new(struct streams *streams);
 // Removes a user of the sweep and of all sweeps linked after it. `first` may be NULL.
 void sweeps_release(struct streams *streams, struct sweep *first);
+
+// ---- turns.c: the order of the requests of one stream ---------------------------------------------------------------
+
+// The next turn goes to the waiting request with the earliest sweep. So each request joins all sweeps before its own.
+// No call blocks.
+
+enum { STREAM_WAITING = 64 };  // requests that may wait in one stream
+
+// The owner keeps the struct from turn_acquire to turn_release.
+struct stream_turn {
+  struct stream *stream;  // NULL: it has not entered
+  struct stream_turn *next;
+  double time;                              // of the request's newest sweep
+  bool listed;                              // the time is from `times`, not from `time`
+  int64_t evicted, expired;                 // sweeps that the answer should report
+  bool superseded;                          // a newer request superseded this one, which only keeps its sweep
+  struct stream_tracks *tracks;             // after the request; keep_sweeps exchanges them for those before it
+  void (*begin)(struct stream_turn *turn);  // called on any thread when a turn that waited begins
+};
+
+enum stream_entry { STREAM_TURN, STREAM_WAITS, STREAM_REFUSED };
+
+// Takes a turn in the client's stream of that name. Begins the stream if there is none. STREAM_WAITS: another turn
+// comes first. If this turn may wait, `begin` will be called once it begins; else this turn has not entered.
+// STREAM_REFUSED: there is an error.
+VX_WARN_UNUSED enum stream_entry turn_acquire(struct streams *streams, struct client *client, const char *name,
+                                              struct stream_turn *turn, bool may_wait, struct error *error);
+// Ends the turn, and begins the next. A later answer then reports the evicted and expired sweeps that no answer has
+// reported yet. Does nothing if the turn has not entered.
+void turn_release(struct streams *streams, struct stream_turn *turn);
+
+// Removes from all streams the waiting turns for which `leaves` returns true, and returns them as a list linked by
+// `next`. The order of the others stays. `leaves` is called with the lock of the streams held.
+struct stream_turn *streams_take_waiting(struct streams *streams, bool (*leaves)(struct stream_turn *turn, void *cls),
+                                         void *cls);
+
+// ---- gather.c: the sweeps that a request joins, and the sweeps that its stream keeps --------------------------------
+
+// Sweeps to join, in this order: the newest of each stream, in the order of the given names; then the second newest of
+// each stream, and so on.
+struct gathered {
+  int32_t count;
+  struct {
+    struct sweep *sweep;
+    int32_t stream;  // its number among the given names
+    bool sent;       // by this request
+  } list[JOINED_SWEEPS_MAX];
+  int64_t wanted;              // sweeps that the request asked for
+  const struct sweep *newest;  // of the first stream: all sweeps are moved into its frame
+  int64_t evicted, expired;    // sweeps of the streams, since an answer last reported them
+  bool begun;                  // the request's stream had no sweep before
+  bool repeated;               // the request's newest sweep replaces a sweep of the same time
+  struct pose mount;           // of the request's sweeps; the identity if there is none
+};
+
+// Gathers the sweeps that the request of this turn joins: the request's own, newest first, and the streams' sweeps.
+// Leaves out a stream's sweep that has the time of a sweep of the request. Adds the mount to the poses of the request's
+// sweeps, notes the sweep before each of them, and adds a user to each gathered sweep. False with an error: the
+// request's newest sweep is older than the stream's newest, or a stream has sweeps of another shape.
+VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
+                                  const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
+                                  struct error *error);
+// Gathers the sweeps of the client's stream, with their shape and the terms of its last request. False with an error:
+// there is no such stream.
+VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *client, const char *name,
+                                struct gathered *gathered, struct stream_terms *terms, struct sweep_shape *shape,
+                                struct error *error);
+void gathered_release(struct streams *streams, struct gathered *gathered);
+
+// After the request of this turn has succeeded: the stream adds the request's own sweeps to its sweeps, keeps at most
+// as many as `terms` ask for, and keeps the turn's tracks. `lost`: the request's sweeps without room, which count as
+// evicted. A stream that its client has dropped since gather_sweeps keeps nothing.
+void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
+                 const struct sweep_shape *shape, struct sweep *own, int32_t lost);
 
 // ---- snapshot.c: what clients read and delete -----------------------------------------------------------------------
 

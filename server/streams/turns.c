@@ -1,5 +1,5 @@
-// See turns.h.
-#include "server/streams/turns.h"
+// See streams.h.
+#include "server/streams/streams.h"
 
 static bool wait_in(struct stream *stream, struct stream_turn *turn, struct error *error) {
   struct stream_turn **link = &stream->waiting;

@@ -400,7 +400,7 @@ class Blocks(Changing, BlockCase):
         daemon = self.started("--gpu-streams", "2")
         statuses, count = [], 40
 
-        def keep_asking(place):  # of its own answers: writers to one place would race, as TSan would say of the stand-in
+        def keep_asking(place):  # its own place: writers to one place would race, as TSan says of the stand-in
             try:
                 for _ in range(count):
                     statuses.append(self.ask(daemon, place=place).status)

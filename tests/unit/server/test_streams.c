@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/streams/gather.h"
+#include "server/streams/streams.h"
 #include "tests/support/moved_clock.h"
 
 enum { CAPACITY = 100 };  // bytes of a sweep's memory, as the streams count it
