@@ -12,8 +12,6 @@
 #include "kernels/ops.h"
 #include "kernels/parallel_for.h"
 
-enum { BLOCK = 256 };  // rows whose codes are made together
-
 // The rows of a level. Each array has room for the rows of level 0 (`most` of struct serialize).
 struct level {
   int32_t rows, depth;
@@ -120,23 +118,6 @@ static int32_t find_grid(const struct serialize *own) {
 
 // ---- codes ----------------------------------------------------------------------------------------------------------
 
-// The steps go over all rows of the block in turn, so that the compiler can vectorize them.
-static void keys_of_block(int32_t curve, int32_t depth, const int32_t *grid, int32_t count, uint64_t keys[BLOCK]) {
-  uint32_t x[BLOCK] = {0}, y[BLOCK] = {0}, z[BLOCK] = {0};
-  int swap = vx_is_transposed(curve);
-  for (int32_t i = 0; i < count; i++) {
-    x[i] = (uint32_t)grid[3 * i + swap];
-    y[i] = (uint32_t)grid[3 * i + 1 - swap];
-    z[i] = (uint32_t)grid[3 * i + 2];
-  }
-  for (int bit = depth - 1; bit > 0 && vx_is_hilbert(curve); bit--)
-    for (int32_t i = 0; i < BLOCK; i++) vx_hilbert_step(bit, &x[i], &y[i], &z[i]);
-  if (vx_is_hilbert(curve))
-    for (int32_t i = 0; i < BLOCK; i++) keys[i] = vx_hilbert_end(x[i], y[i], z[i]);
-  else
-    for (int32_t i = 0; i < BLOCK; i++) keys[i] = vx_z_key(x[i], y[i], z[i]);
-}
-
 // Makes the codes of `count` rows from `first` on, given their keys. Before, `*cloud` is the cloud of row `first` or an
 // earlier cloud, and `*end` is the row after the last row of `*cloud`. Both move on to the cloud of the last row.
 static void put_codes(const struct serialize *own, const uint64_t *keys, int32_t first, int32_t count, int32_t *cloud,
@@ -151,10 +132,10 @@ static enum vx_status make_codes(void *ctx, const struct vx_worker *worker, int3
   const struct serialize *own = ctx;
   const struct level *level = own->level;
   int32_t cloud = 0, end = own->job->row_counts[0];
-  uint64_t keys[BLOCK];
-  for (int32_t first = 0; first < level->rows && !vx_stopped(worker->stop, INT64_C(8) * BLOCK); first += BLOCK) {
-    int32_t count = level->rows - first < BLOCK ? level->rows - first : BLOCK;
-    keys_of_block(own->params->orders[k], level->depth, level->grid + 3 * (int64_t)first, count, keys);
+  uint64_t keys[CPU_KEYS];
+  for (int32_t first = 0; first < level->rows && !vx_stopped(worker->stop, INT64_C(8) * CPU_KEYS); first += CPU_KEYS) {
+    int32_t count = level->rows - first < CPU_KEYS ? level->rows - first : CPU_KEYS;
+    cpu_find_keys(own->params->orders[k], level->depth, level->grid + 3 * (int64_t)first, count, keys);
     put_codes(own, keys, first, count, &cloud, &end, level->codes[k]);
   }
   return vx_stop_status(worker->stop, error);

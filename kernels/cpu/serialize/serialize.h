@@ -7,4 +7,12 @@
 // The operation of a job with a chain, whose rows are the lane's points.
 VX_WARN_UNUSED enum vx_status cpu_serialize(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
+enum { CPU_KEYS = 256 };  // cells whose keys are found at once
+
+// Fills `keys` with the keys of `count` cells on the curve (enum vx_curve). `grid` is [count, 3] and `count` is at most
+// CPU_KEYS; the keys after `count` are undefined.
+void cpu_find_keys(int32_t curve, int32_t depth, const int32_t *grid, int32_t count, uint64_t keys[CPU_KEYS]);
+// The same, with only the vectors that every processor of the architecture has.
+void cpu_find_keys_any(int32_t curve, int32_t depth, const int32_t *grid, int32_t count, uint64_t keys[CPU_KEYS]);
+
 #endif
