@@ -20,23 +20,24 @@ static void sort_by_digit(struct vx_stop *stop, const struct cpu_keyed *from, st
   VX_EACH_ROW(stop, i, 0, count) to[place[digit_of(from[i].key, shift)]++] = from[i];
 }
 
-enum { WORD_DIGIT_BITS = 11, WORD_DIGITS = 1 << WORD_DIGIT_BITS, MOST_WORD_DIGITS = 6 };
+enum { MOST_WORD_BITS = 11, MOST_WORD_DIGITS = 6 };  // bits of a digit, digits of a key
 
 // Where the words of each digit begin, for all digits of a key, from one pass.
 struct word_places {
-  int32_t at[MOST_WORD_DIGITS][WORD_DIGITS];
+  int32_t at[MOST_WORD_DIGITS][1 << MOST_WORD_BITS];
 };
 
 static void count_word_digits(struct vx_stop *stop, const uint64_t *words, int32_t count, int low_bit, int digits,
-                              struct word_places *places) {
+                              int bits, struct word_places *places) {
+  uint64_t values = UINT64_C(1) << bits;
   memset(places->at, 0, (size_t)digits * sizeof *places->at);
   VX_EACH_ROW(stop, i, 0, count) {
     uint64_t key = words[i] >> low_bit;
-    for (int digit = 0; digit < digits; digit++, key >>= WORD_DIGIT_BITS) places->at[digit][key % WORD_DIGITS]++;
+    for (int digit = 0; digit < digits; digit++, key >>= bits) places->at[digit][key & (values - 1)]++;
   }
   for (int digit = 0; digit < digits; digit++) {
     int32_t before = 0;
-    for (int value = 0; value < WORD_DIGITS; value++) {
+    for (uint64_t value = 0; value < values; value++) {
       int32_t here = places->at[digit][value];
       places->at[digit][value] = before;
       before += here;
@@ -44,15 +45,17 @@ static void count_word_digits(struct vx_stop *stop, const uint64_t *words, int32
   }
 }
 
+// The digits have equal numbers of bits: with fewer values of a digit, fewer cache lines are written in turn.
 uint64_t *cpu_sort_words(struct vx_stop *stop, uint64_t *words, uint64_t *spare, int32_t count, int low_bit,
                          int key_bits) {
   struct word_places places;
-  int digits = (key_bits + WORD_DIGIT_BITS - 1) / WORD_DIGIT_BITS;
-  count_word_digits(stop, words, count, low_bit, digits, &places);
+  int digits = 1 + (key_bits - 1) / MOST_WORD_BITS, bits = (key_bits + digits - 1) / digits;
+  uint64_t mask = (UINT64_C(1) << bits) - 1;
+  count_word_digits(stop, words, count, low_bit, digits, bits, &places);
   for (int digit = 0; digit < digits; digit++) {
     int32_t *place = places.at[digit];
-    int shift = low_bit + digit * WORD_DIGIT_BITS;
-    VX_EACH_ROW(stop, i, 0, count) spare[place[words[i] >> shift & (WORD_DIGITS - 1)]++] = words[i];
+    int shift = low_bit + digit * bits;
+    VX_EACH_ROW(stop, i, 0, count) spare[place[words[i] >> shift & mask]++] = words[i];
     uint64_t *sorted = spare;
     spare = words;
     words = sorted;

@@ -1,15 +1,9 @@
-// Keys, depths and refusals of serialize (kernels/serialize.h). tests/oracle/test_serialize.py compares every bit of
-// the operation.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+// Keys, sorting, depths and refusals of serialize (kernels/serialize.h). tests/oracle/test_serialize.py compares every
+// bit of the operation.
+#include "kernels/cpu/base/base.h"
+#include "kernels/cpu/serialize/serialize.h"
 #include "kernels/ops.h"
+#include "tests/unit/kernels/kernels_reference.h"
 
 static const struct vx_chain no_steps;
 
@@ -50,6 +44,52 @@ static void test_hilbert(void **state) {
     int steps = 0;
     for (int axis = 0; axis < 3; axis++) steps += abs(at[i][axis] - at[i - 1][axis]);
     assert_int_equal(steps, 1);
+  }
+}
+
+static uint64_t key_of(int32_t curve, int32_t depth, const int32_t *cell) {
+  bool swap = vx_is_transposed(curve);
+  uint32_t x = (uint32_t)cell[swap], y = (uint32_t)cell[!swap], z = (uint32_t)cell[2];
+  return vx_is_hilbert(curve) ? vx_hilbert_key(depth, x, y, z) : vx_z_key(x, y, z);
+}
+
+// Of every curve and depth, and of whole and partial blocks.
+static void every_processor_finds_the_same_keys(void **state) {
+  (void)state;
+  int32_t grid[CPU_KEYS][3];
+  uint64_t here[CPU_KEYS], any[CPU_KEYS];
+  struct random random = {5};
+  for (int32_t depth = 1; depth <= VX_MAX_SERIAL_DEPTH; depth++)
+    for (int32_t curve = 0; curve < VX_CURVES; curve++) {
+      int32_t count = depth % 2 == 0 ? CPU_KEYS : 1 + 13 * depth;
+      for (int32_t i = 0; i < 3 * count; i++)
+        grid[i / 3][i % 3] = (int32_t)(next_random(&random) & ((1u << depth) - 1));
+      cpu_find_keys(curve, depth, grid[0], count, here);
+      cpu_find_keys_any(curve, depth, grid[0], count, any);
+      for (int32_t i = 0; i < count; i++) {
+        assert_int_equal(here[i], key_of(curve, depth, grid[i]));
+        assert_int_equal(any[i], here[i]);
+      }
+    }
+}
+
+// Keys of every length, each with its number in the lower bits. Equal keys keep their order, so the words ascend.
+static void words_are_sorted(void **state) {
+  (void)state;
+  enum { NUMBER_BITS = 6, COUNT = 1 << NUMBER_BITS };
+  uint64_t words[COUNT], spare[COUNT];
+  struct random random = {6};
+  for (int key_bits = 1; key_bits + NUMBER_BITS <= 64; key_bits++) {
+    uint64_t given = 0, seen = 0;
+    for (uint64_t i = 0; i < COUNT; i++) {
+      uint64_t key = ((uint64_t)next_random(&random) << 32 | next_random(&random)) >> (64 - key_bits);
+      words[i] = key << NUMBER_BITS | i;
+      given ^= words[i];
+    }
+    const uint64_t *sorted = cpu_sort_words(NULL, words, spare, COUNT, NUMBER_BITS, key_bits);
+    for (int i = 1; i < COUNT; i++) assert_true(sorted[i - 1] < sorted[i]);
+    for (int i = 0; i < COUNT; i++) seen ^= sorted[i];
+    assert_int_equal(seen, given);
   }
 }
 
@@ -95,6 +135,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_keys),
       cmocka_unit_test(test_hilbert),
+      cmocka_unit_test(every_processor_finds_the_same_keys),
+      cmocka_unit_test(words_are_sorted),
       cmocka_unit_test(test_depths),
       cmocka_unit_test(test_refusals),
   };
