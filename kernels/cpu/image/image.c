@@ -134,11 +134,12 @@ static enum vx_status project(void *ctx, const struct vx_worker *worker, int32_t
   const struct run *run = ctx;
   const struct slice *slice = &run->slices[task];
   struct cpu_projected at = {.x = {0}};
+  cpu_project *find = cpu_project_here();
   for (int32_t begin = slice->begin; begin < slice->end && !vx_stopped(worker->stop, CPU_PROJECTED);
        begin += CPU_PROJECTED) {
     int32_t count = slice->end - begin < CPU_PROJECTED ? slice->end - begin : CPU_PROJECTED;
     load(run, begin, count, &at);
-    cpu_project(&run->view, run->params->rows == VX_ROWS_ELEVATION, &at);
+    find(&run->view, run->params->rows == VX_ROWS_ELEVATION, &at);
     for (int32_t i = 0; i < count; i++) {
       const float *point = run->points + (int64_t)(begin + i) * run->columns;
       int32_t row = row_of(run, &at, i, begin + i);

@@ -16,8 +16,19 @@ struct cpu_projected {
 };
 
 // Fills the columns, the rows if `rows` says so, and the distances. All points must be finite.
-void cpu_project(const struct vx_view *view, bool rows, struct cpu_projected *points);
-// The same, with only the vectors that every processor of the architecture has.
-void cpu_project_any(const struct vx_view *view, bool rows, struct cpu_projected *points);
+typedef void cpu_project(const struct vx_view *view, bool rows, struct cpu_projected *points);
+
+struct cpu_project_way {
+  const char *name;
+  bool (*runs)(void);  // whether this processor can run it
+  cpu_project *project;
+};
+
+// The fastest first. The last is plain C, which runs everywhere. All compute the same bits.
+extern const struct cpu_project_way cpu_project_ways[];
+extern const int cpu_num_project_ways;
+
+// The fastest way on this processor.
+cpu_project *cpu_project_here(void);
 
 #endif

@@ -13,24 +13,42 @@ INLINE void project(const struct vx_view *shared_view, bool rows, struct cpu_pro
     points->row[i] = vx_image_row(&view, (double)points->x[i], (double)points->y[i], (double)points->z[i]);
 }
 
-void cpu_project_any(const struct vx_view *view, bool rows, struct cpu_projected *points) {
+static void project_plain(const struct vx_view *view, bool rows, struct cpu_projected *points) {
   project(view, rows, points);
 }
 
+static bool runs_anywhere(void) { return true; }
+
 #ifdef __x86_64__
+
+static __attribute__((target("avx512f"))) void project_avx512(const struct vx_view *view, bool rows,
+                                                              struct cpu_projected *points) {
+  project(view, rows, points);
+}
+
+static bool runs_avx512(void) { return __builtin_cpu_supports("avx512f"); }
+
 static __attribute__((target("avx2"))) void project_avx2(const struct vx_view *view, bool rows,
                                                          struct cpu_projected *points) {
   project(view, rows, points);
 }
 
+static bool runs_avx2(void) { return __builtin_cpu_supports("avx2"); }
+
 #endif
 
-void cpu_project(const struct vx_view *view, bool rows, struct cpu_projected *points) {
+const struct cpu_project_way cpu_project_ways[] = {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2")) {
-    project_avx2(view, rows, points);
-    return;
-  }
+    {"avx512", runs_avx512, project_avx512},
+    {"avx2", runs_avx2, project_avx2},
 #endif
-  cpu_project_any(view, rows, points);
+    {"plain", runs_anywhere, project_plain},
+};
+
+const int cpu_num_project_ways = sizeof cpu_project_ways / sizeof *cpu_project_ways;
+
+cpu_project *cpu_project_here(void) {
+  const struct cpu_project_way *way = cpu_project_ways;
+  while (!way->runs()) way++;
+  return way->project;
 }

@@ -83,21 +83,32 @@ static void sections_are_counted_apart(void **state) {
   assert_int_equal(counts[1].not_finite, 1);
 }
 
-static void every_processor_computes_the_same(void **state) {
+static void every_way_computes_the_same(void **state) {
   (void)state;
-  static struct cpu_projected here, any;
+  static struct cpu_projected plain, other;
   const struct vx_view view = {0.3, 0.9, 64, 2048};
   struct random random = {7};
   for (int i = 0; i < CPU_PROJECTED; i++) {
     float scale = i % 5 == 0 ? 1e30f : 1;
-    here.x[i] = random_in(&random, -50, 50) * scale;
-    here.y[i] = i % 7 == 0 ? 0 : random_in(&random, -50, 50);
-    here.z[i] = random_in(&random, -3, 3);
+    plain.x[i] = random_in(&random, -50, 50) * scale;
+    plain.y[i] = i % 7 == 0 ? 0 : random_in(&random, -50, 50);
+    plain.z[i] = random_in(&random, -3, 3);
   }
-  any = here;
-  cpu_project(&view, true, &here);
-  cpu_project_any(&view, true, &any);
-  assert_memory_equal(&here, &any, sizeof here);
+  other = plain;
+  const struct cpu_project_way *last = &cpu_project_ways[cpu_num_project_ways - 1];
+  assert_true(last->runs());
+  last->project(&view, true, &plain);
+  for (const struct cpu_project_way *way = cpu_project_ways; way < last; way++) {
+    if (!way->runs()) {
+      print_message("%s does not run on this processor\n", way->name);
+      continue;
+    }
+    way->project(&view, true, &other);
+    assert_memory_equal(&other, &plain, sizeof plain);
+    memset(other.column, 0, sizeof other.column);
+    memset(other.row, 0, sizeof other.row);
+    memset(other.distance, 0, sizeof other.distance);
+  }
 }
 
 int main(void) {
@@ -105,7 +116,7 @@ int main(void) {
       cmocka_unit_test(a_pixel_keeps_its_nearest_point),
       cmocka_unit_test(what_does_not_fit_is_refused),
       cmocka_unit_test(sections_are_counted_apart),
-      cmocka_unit_test(every_processor_computes_the_same),
+      cmocka_unit_test(every_way_computes_the_same),
   };
   return cmocka_run_group_tests(tests, open_backend, close_backend);
 }
