@@ -5,6 +5,7 @@ import { edges } from "./scene.js";
 
 const ENDING = ".safetensors";
 const COLOURS = [[0.9, 0.1, 0.1], [0.1, 0.45, 0.95], [0.95, 0.6, 0], [0.55, 0.2, 0.85], [0, 0.6, 0.5]];
+const GOLDEN = (Math.sqrt(5) - 1) / 2; // turns between the hues of two ids; ids near each other differ well
 const FRONT = 0.5; // of a box's length: how far the line of its heading extends in front of it
 const WITH_VELOCITY = 9; // numbers of a box
 
@@ -48,6 +49,12 @@ export function parseBoxes(name, buffer) {
   return found;
 }
 
+// The colour of a track: the same in all sweeps.
+function colourOfTrack(id) {
+  const hue = Number(id) * GOLDEN;
+  return [0, 1, 2].map((part) => 0.5 + 0.4 * Math.cos(2 * Math.PI * (hue + part / 3)));
+}
+
 // The boxes to draw: those with finite places and at least the score `least`.
 export function drawn({ number, columns, boxes, labels, scores, tracks, names }, least) {
   const list = [];
@@ -56,17 +63,19 @@ export function drawn({ number, columns, boxes, labels, scores, tracks, names },
     const box = boxes.subarray(i * columns, i * columns + numbers), score = scores?.[i];
     if (score < least || !box.every(Number.isFinite)) continue;
     const label = Math.trunc(Number(labels?.[i])) || 0;
-    const colour = COLOURS[((label % COLOURS.length) + COLOURS.length) % COLOURS.length];
-    list.push({ name: names[label] ?? `label ${label}`, label, score, track: tracks?.[i], colour, box });
+    const track = tracks?.[i], name = names[label] ?? `label ${label}`;
+    const colour = track === undefined
+      ? COLOURS[((label % COLOURS.length) + COLOURS.length) % COLOURS.length] : colourOfTrack(track);
+    list.push({ name, label, score, track, colour, box });
   }
   return list;
 }
 
-// [{ name, colour, boxes }] for each label that occurs; `boxes` is their number.
+// [{ name, colour, boxes }] for each label that occurs; `boxes` is their number. Boxes of tracks have no common colour.
 export function groupsOf(list) {
   const groups = new Map();
-  for (const { name, label, colour } of list) {
-    if (!groups.has(name)) groups.set(name, { name, label, colour, boxes: 0 });
+  for (const { name, label, colour, track } of list) {
+    if (!groups.has(name)) groups.set(name, { name, label, colour: track === undefined ? colour : null, boxes: 0 });
     groups.get(name).boxes++;
   }
   return [...groups.values()].sort((a, b) => a.label - b.label);

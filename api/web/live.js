@@ -1,16 +1,18 @@
 // A live stream: gets an event for each sweep, fetches the points that the last request joined, and lets its owner find
 // boxes in them. Points and boxes of a frame are shown together.
-import { follow, getJson, getTensors } from "./api.js";
+import { follow, getJson, getTensors, remove } from "./api.js";
 import { quantiles } from "./spread.js";
 
 const PAUSE = 2000; // milliseconds before the page asks again for events
 const SILENCE = 40000; // milliseconds; the service sends something every 15 s
+const OWN = "page-tracks-"; // begins the names of the streams of pages
 const AGAIN = [0, 429, 503]; // statuses of temporary refusals
 
 // The name may come from the address of the page, so it may be invalid.
-const pathOf = (name, what) => `/v1/streams/${encodeURIComponent(name)}/${what}`;
+const pathOf = (name, ...what) => ["/v1/streams", encodeURIComponent(name), ...what].join("/");
 
-export const listStreams = async () => (await getJson("/v1/streams")).streams.map(({ name }) => name).sort();
+export const listStreams = async () =>
+  (await getJson("/v1/streams")).streams.map(({ name }) => name).filter((name) => !name.startsWith(OWN)).sort();
 
 // The range of all points but the farthest 0.5 % on each side, as [low, high].
 export function rangeOf({ points, columns }) {
@@ -20,13 +22,35 @@ export function rangeOf({ points, columns }) {
 }
 
 // The answer as a scene without voxels. Each point has the age of its sweep; the points are grouped by sweep.
-function sceneOf({ tensors: { points: { data, shape: [number, columns] } }, metadata: { stream } }) {
+function sceneOf({ tensors: { points: { data, shape: [number, columns] } }, metadata: { stream, pose } }) {
   const ages = new Float32Array(number);
   let row = 0;
   for (const { age_s, points: { joined } } of stream.sweeps) ages.fill(age_s, row, row += joined);
   const voxels = { cells: new Int32Array(), counts: new Uint32Array() };
   const ids = new Int32Array(number).fill(-1), samples = new Float32Array();
-  return { points: data, columns, ages, ids, voxels, samples, fates: new Uint8Array(number), found: [], stream };
+  return { points: data, columns, ages, ids, voxels, samples, fates: new Uint8Array(number), found: [], stream, pose };
+}
+
+// The page's own stream, in which the service follows the boxes of the frames. It has no more than the last frame, and
+// ends with the page.
+export class Tracks {
+  constructor() {
+    window.addEventListener("pagehide", () => this.end());
+  }
+
+  // The parameters of the request for the boxes of a scene with their tracks. The tracks begin anew with a stream that
+  // began anew.
+  parameters({ stream: { time }, pose, columns }) {
+    if (time < this.time || columns !== this.columns) this.end();
+    this.name ??= OWN + Math.random().toString(36).slice(2);
+    Object.assign(this, { time, columns });
+    return { stream: this.name, sweeps: 1, time, pose, track: "yes" };
+  }
+
+  end() {
+    if (this.name) remove(pathOf(this.name)).catch(() => {}); // if this fails, the stream ends after a time
+    this.name = null;
+  }
 }
 
 export class Live {

@@ -8,7 +8,7 @@ import { Form } from "./form.js";
 import { watchCanvas } from "./gestures.js";
 import { askImage, chooseImage, image, imageParameters, listImages, showImage } from "./image.js";
 import { Labels } from "./labels.js";
-import { listStreams, Live, rangeOf } from "./live.js";
+import { listStreams, Live, rangeOf, Tracks } from "./live.js";
 import { choose, chosen, detect, listModels } from "./models.js";
 import * as panel from "./panel.js";
 import { sampleScan } from "./sample.js";
@@ -250,14 +250,15 @@ const followed = () => byId("stream").value; // the stream that the user has cho
 
 // The model's boxes for a frame. A refusal is shown with the frame.
 async function findIn(frame) {
-  const model = chosen();
+  const model = chosen(), more = byId("track").checked ? tracks.parameters(frame) : {};
   try {
-    if (model) frame.found.push(await detect(frame.points, model, { num_features: frame.columns }));
+    if (model) frame.found.push(await detect(frame.points, model, { num_features: frame.columns }, more));
   } catch (refusal) {
     Object.assign(frame, { refusal, model });
   }
 }
 
+const tracks = new Tracks();
 const live = new Live({
   find: findIn,
   show(frame) {
@@ -299,6 +300,7 @@ async function offerStreams() {
 
 function followStream(name, colour = "age") {
   stop();
+  tracks.end();
   const select = byId("stream");
   if (![...select.options].some(({ value }) => value === name)) select.append(new Option(name, name));
   select.value = name;
@@ -314,6 +316,7 @@ function followStream(name, colour = "age") {
 
 function leaveStream() {
   live.stop();
+  tracks.end();
   byId("stream").value = "";
   offer("scan");
 }
@@ -388,6 +391,7 @@ function saveState() {
   if (image()) Object.assign(view, { image: image(), channel: byId("channel").value });
   if (image() && byId("image-others").value) view.others = byId("image-others").value;
   if (followed()) view.stream = followed();
+  if (byId("track").checked) view.track = "yes";
   const scan = frames[frame]?.sample ? missing : frames[frame]?.name;
   if (scan && !followed()) view.scan = scan;
   if (byId("least").value > 0) view.score = byId("least").value;
@@ -408,6 +412,7 @@ function restoreState() {
   scene.pointSize = Number(byId("point-size").value);
   missing = view("scan");
   choose(view("model"));
+  byId("track").checked = view("track") === "yes";
   chooseImage(view("image"), view("channel"), view("others"));
   setLeast(view("score") ?? 0);
   if (view("layers") !== null)
@@ -507,6 +512,7 @@ function listen() {
   byId("frame").oninput = ({ target }) => (stop(), turnTo(Number(target.value)));
   byId("play").onclick = play;
   byId("model").onchange = () => (choose(chosen()), live.again(), refresh());
+  byId("track").onchange = () => (tracks.end(), live.again(), saveState());
   const imageChanged = () => (chooseImage(image(), byId("channel").value, byId("image-others").value), refresh());
   byId("image").onchange = byId("image-others").onchange = imageChanged;
   byId("channel").onchange = () => (showImage(), saveState());

@@ -29,8 +29,9 @@ export function choose(name) {
 export const chosen = () => byId("model").value;
 
 // The model's boxes for a scan; `used` are the parameters in the answer of voxelize, which describe the scan's bytes.
-export async function detect(bytes, model, used) {
-  const { tensors, metadata } = await post("detect", { model, ...rowsOf(used) }, bytes);
+// `more` are other parameters of the request.
+export async function detect(bytes, model, used, more = {}) {
+  const { tensors, metadata } = await post("detect", { model, ...rowsOf(used), ...more }, bytes);
   const found = foundOf(tensors, metadata.class_names);
   if (!found) throw new Refusal(null, { title: "No boxes", detail: `the answer of ${model} has none` });
   return Object.assign(found, { metadata });

@@ -16,7 +16,7 @@ function swatch(colour) {
 }
 
 const swatchOfBytes = (colour) => swatch(`rgb(${colour})`);
-const swatchOf = (colour) => swatch(`rgb(${colour.map((part) => 255 * part)})`);
+const swatchOf = (colour) => colour ? swatch(`rgb(${colour.map((part) => 255 * part)})`) : "";
 
 // How many points each step left, and what became of the others.
 function tableOfSteps(steps) {

@@ -25,13 +25,15 @@ bool streams_follow(const struct page_asked *asked, struct subscriber *subscribe
 // The file has 8 bytes for the header's length, then the header, then the rows, at a multiple of 64 bytes.
 enum { LAST_HEADER = 16384 - 8 };  // bytes: the report of JOINED_SWEEPS_MAX sweeps fits
 
-static void write_header(const struct join_report *report, const struct stream_terms *terms, int64_t rows,
-                         int32_t columns, struct text *out) {
+static void write_header(const struct join_report *report, const struct stream_terms *terms, const struct pose *pose,
+                         int64_t rows, int32_t columns, struct text *out) {
+  const double *r = pose->rotation, *t = pose->translation;
   json_printf(out, "{__metadata__:{voxeld:");
   json_begin_string(out);
   json_printf(out, "{stream:");
   join_report_write(report, terms, NULL, out);
-  json_printf(out, "}");
+  json_printf(out, "pose:[%g %g %g %g %g %g %g %g %g %g %g %g 0 0 0 1]}", r[0], r[1], r[2], t[0], r[3], r[4], r[5],
+              t[1], r[6], r[7], r[8], t[2]);
   json_end(out);
   json_printf(out, "}points:{dtype:'F32' shape:[%ld %d] data_offsets:[0 %ld]}}", rows, columns,
               rows * columns * (int64_t)sizeof(float));
@@ -57,7 +59,7 @@ static bool fill(struct job *job, const struct gathered *gathered, const struct 
   for (int32_t i = 0; i < report.count; i++) rows += report.sweeps[i].points.joined;
   for (int i = 0; i < 8; i++) data[i] = (char)((uint64_t)LAST_HEADER >> 8 * i & 0xff);
   struct text header = text_over(data + 8, LAST_HEADER);
-  write_header(&report, terms, rows, columns, &header);
+  write_header(&report, terms, &gathered->newest->place, rows, columns, &header);
   if (!text_complete(&header))
     return error_refuse(&job->result.error, ERROR_DEFECT, NULL, "the header of the file has %zu bytes", header.length);
   for (size_t i = header.length; i < LAST_HEADER; i++) data[8 + i] = ' ';

@@ -106,7 +106,7 @@ class Streams(StreamCase):
         of_scans = ("#form", "#image", "#timing", "#voxel", "#layer-faces", "#layer-edges", "#layer-samples")
         of_both = ("#stream", "#sample", "#model", "#least", "#counts", "#curl", "#layer-points", "#layer-boxes",
                    "#layer-box")  # fmt: skip
-        parts = (*of_both, *of_scans)
+        parts = (*of_both, *of_scans, "#track")
         displayed = lambda: {part for part in parts if self.browser.find(part).is_displayed()}
         send(self.daemon, 1)
         self.browser.open(self.daemon, FOLLOW)
@@ -114,7 +114,7 @@ class Streams(StreamCase):
         self.assertEqual(displayed(), set(parts) - set(of_scans))
         self.browser.find("#sample").click()
         self.browser.await_text("#state", " voxels in ")
-        self.assertEqual(displayed(), set(parts))
+        self.assertEqual(displayed(), set(parts) - {"#track"})
         self.assertTrue(self.browser.find("#save").is_displayed())
         self.browser.set("#stream", "roof")
         self.browser.await_text("#state", "of 1 sweep, live")
@@ -187,11 +187,12 @@ class Boxes(StreamCase):
         models.write(cls.folder, "moving", models.standin(batch=1, center=True), moving)
         super().setUpClass()
 
-    def send(self, time, points=3000):
-        """A sweep in the range of the models."""
+    def send(self, time, points=3000, seed=None, at=0):
+        """A sweep in the range of the models, from a place that many metres ahead."""
         low, high = (0, -8, -3, 0), (16, 8, 1, 1)
-        rows = np.random.default_rng(int(10 * time)).uniform(low, high, (points, 4)).astype("<f4")
-        path = f"/v1/voxelize?preset=kitti_second&stream=roof&time={time}&pose=0,0,0,1,0,0,0"
+        rng = np.random.default_rng(int(10 * time) if seed is None else seed)
+        rows = rng.uniform(low, high, (points, 4)).astype("<f4")
+        path = f"/v1/voxelize?preset=kitti_second&stream=roof&time={time}&pose={at},0,0,1,0,0,0"
         self.assertEqual(self.daemon.post(path, rows.tobytes()).status, 200)
         return rows
 
@@ -240,6 +241,50 @@ class Boxes(StreamCase):
         self.browser.set("#model", "")
         self.browser.await_text("#state", "of 1 sweep, live")
         wait_until(lambda: "boxes" not in self.browser.text("#state"), "no boxes")
+
+    def ids(self):
+        """The ids at the boxes; 100 boxes at most have a label."""
+        return re.findall(r"#(\d+)", self.browser.find("#labels").get_attribute("textContent"))
+
+    def check_ids(self, ids, first, boxes):
+        numbers = {int(own) for own in ids}
+        self.assertEqual((len(ids), len(numbers)), (min(boxes, 100),) * 2)
+        self.assertLessEqual(numbers, set(range(first, first + boxes)))
+
+    def streams(self):
+        return [stream["name"] for stream in self.daemon.get("/v1/streams").json()["streams"]]
+
+    def test_boxes_keep_the_id_and_the_colour_of_their_track(self):
+        self.browser.open(self.daemon, "?stream=roof&model=random&track=yes")
+        self.browser.await_text("#state", "roof: waiting for its first sweep")
+        self.browser.run("document.querySelector('#labels').style.opacity = 0")
+        seen = []
+        for time, at in ((1, 0), (2, 0), (3, 200)):  # the boxes are the same, but at last elsewhere
+            boxes = self.boxes(self.send(time, seed=7, at=at))
+            self.browser.await_text("#counts", f"time of the sweep {time} s")
+            seen.append((self.ids(), self.browser.look()["sum"]))
+        self.assertEqual(seen[0], seen[1])
+        self.check_ids(seen[0][0], 1, boxes)
+        self.check_ids(seen[2][0], 1 + boxes, boxes)
+        self.assertNotEqual(seen[2][1], seen[0][1])
+        self.assertEqual(self.shown(), boxes)
+        self.assertEqual(len(self.streams()), 2)
+        self.browser.run("document.querySelector('#stream').focus()")
+        self.assertEqual(self.choices(), ["", "roof"])
+        self.daemon.request("DELETE", "/v1/streams/roof")
+        self.browser.await_text("#state", "roof: the stream has ended: deleted")
+        boxes = self.boxes(self.send(0.5))  # an earlier time
+        self.browser.await_text("#counts", "time of the sweep 0.5 s")
+        self.check_ids(self.ids(), 1, boxes)
+        self.assertIn("view.track=yes", self.browser.run("return location.hash"))
+        self.browser.find("#track").click()
+        wait_until(lambda: not self.ids(), "boxes without ids")
+        wait_until(lambda: self.streams() == ["roof"], lambda: f"no other stream: {self.streams()}")
+        self.browser.find("#track").click()
+        wait_until(self.ids, "boxes with ids")
+        self.browser.open(self.daemon)
+        wait_until(lambda: self.streams() == ["roof"], lambda: f"no other stream: {self.streams()}")
+        self.assertEqual(self.browser.messages(), [])
 
     def test_a_refusal_is_told_and_the_points_stay(self):
         self.browser.open(self.daemon, "?stream=roof&model=random")

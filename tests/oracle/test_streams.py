@@ -12,7 +12,7 @@ import check
 import infer
 import oracle
 from daemon import OneDaemonCase
-from streams import Mirror, motion, pose_of
+from streams import Mirror, composed, motion, pose_of
 
 SEED = int(os.environ.get("VOXELD_TEST_SEED", "9000"))
 CASES = int(os.environ.get("VOXELD_TEST_STREAMS", "60"))
@@ -303,6 +303,11 @@ class Streams(OneDaemonCase):
             self.assertEqual(tensors["points"].shape, joined.shape)
             self.assertEqual(tensors["points"].tobytes(), joined.tobytes())
             self.assertEqual(metadata["stream"]["time"], step)
+            self.check_pose(metadata, pose_of(query["pose"].split(",")))
+
+    def check_pose(self, metadata, expected):
+        matrix = np.vstack([np.column_stack(expected), [0, 0, 0, 1]])
+        np.testing.assert_array_equal(metadata["pose"], matrix.ravel())
 
     def test_far_from_the_origin(self):
         """In UTM coordinates, where float32 has steps of half a metre, a sweep is moved to a micrometre."""
@@ -316,8 +321,18 @@ class Streams(OneDaemonCase):
             matrix = np.vstack([np.column_stack(pose), [0, 0, 0, 1]])
             query = {"stream": "u", "sweeps": "2", "pose": numbers(matrix), "time": str(time)}
             self.check("transform", query, np.ones((1, 4), np.float32), mirror)
-        points = check.parse_by_hand(self.daemon.get("/v1/streams/u/last").body)[0]["points"]
+        tensors, metadata = check.parse_by_hand(self.daemon.get("/v1/streams/u/last").body)
+        points = tensors["points"]
         self.assertTrue(np.allclose(points, [[1, 1, 1, 1], [-1.5, 2.25, 1, 1]], atol=1e-5), points)
+        self.check_pose(metadata, now)
+
+    def test_the_pose_of_the_last_points_is_that_of_the_sensor(self):
+        rng, mount = np.random.default_rng(SEED), random_pose(np.random.default_rng(SEED + 1))
+        self.addCleanup(self.delete, "m")
+        query = {**GRID, "stream": "m", "pose": random_pose(rng), "mount": mount, "time": "1"}
+        self.assertEqual(self.post("voxelize", query, np.ones((1, 4), np.float32).tobytes()).status, 200)
+        _, metadata = check.parse_by_hand(self.daemon.get("/v1/streams/m/last").body)
+        self.check_pose(metadata, composed(*(pose_of(query[name].split(",")) for name in ("pose", "mount"))))
 
     def test_metadata_alone(self):
         """A sweep is kept even if its answer is only metadata."""
