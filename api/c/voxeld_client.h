@@ -271,6 +271,7 @@ extern "C" {
 
 #define VOXELD__ALIGNMENT 64
 #define VOXELD__MAX_ENTRIES 64         // tensors and the padding between them
+#define VOXELD__MAX_HEAD 65536         // bytes of headers, those of interim answers included
 #define VOXELD__MAX_HEADER (1u << 24)  // bytes; the header of the largest batch has a hundredth of it
 #define VOXELD__MAX_BACKOFF_S 10.0
 #define VOXELD__DELETE "DELETE"
@@ -300,8 +301,11 @@ struct voxeld_client {
   bool registered;               // as far as the client knows
   char *query;                   // with the parts of the region
   size_t query_room;
-  bool no_memory;                  // there was no memory for its answer
-  char retry_after[64], date[64];  // headers of its answer
+  bool no_memory;                              // there was no memory for its answer
+  bool in_head;                                // its answer has begun, and more headers follow
+  size_t head_bytes;                           // of its answer
+  const char *wrong;                           // what is wrong with the head of its answer; or NULL
+  char retry_after[64], date[64], length[24];  // headers of its answer
 };
 
 static double voxeld__now(void) {
@@ -926,7 +930,14 @@ void voxeld_packed_free(struct voxeld_packed *packed) {
 
 // ---- the problem ----------------------------------------------------------------------------------------------------
 
-static void voxeld__copy(char *to, size_t room, const char *text) { snprintf(to, room, "%s", text ? text : ""); }
+// Cuts a text that is too long for the room, but not within a character of UTF-8.
+static void voxeld__copy(char *to, size_t room, const char *text) {
+  size_t end = text ? strlen(text) : 0;
+  if (end >= room)
+    for (end = room - 1; end && ((unsigned char)text[end] & 0xc0) == 0x80;) end--;
+  if (end) memcpy(to, text, end);
+  to[end] = 0;
+}
 
 // Retry-After as seconds from now. If it is a date, it is compared with the answer's Date, not with the local clock. -1
 // if it is neither a number nor a date.
@@ -987,24 +998,52 @@ static size_t voxeld__receive(char *data, size_t one, size_t size, void *context
   return size;
 }
 
-// If the line is the header of this name, copies its value, cut to the room.
-static void voxeld__take_header(const char *line, size_t size, const char *name, char *value, size_t room) {
+// If the line is the header of this name, copies its value, cut to the room. False if it is another line.
+static bool voxeld__take_header(const char *line, size_t size, const char *name, char *value, size_t room) {
   size_t at = strlen(name), used = 0;
-  if (size < at || strncasecmp(line, name, at) != 0) return;
+  if (size < at || strncasecmp(line, name, at) != 0) return false;
   while (at < size && line[at] == ' ') at++;
   while (size > at && (unsigned char)line[size - 1] <= ' ') size--;
   for (; at < size && line[at] >= ' ' && used < room - 1; at++) value[used++] = line[at];
   value[used] = 0;
+  return true;
+}
+
+// Forgets what an earlier answer said, such as a 103, and checks the status line. libcurl would wait for the end of a 101
+// and of an answer of HTTP/2.
+static void voxeld__begin_head(struct voxeld_client *client, const char *line, size_t size) {
+  const char *status = (const char *)memchr(line, ' ', size);
+  client->in_head = true;
+  client->result->request_id[0] = client->retry_after[0] = client->date[0] = client->length[0] = 0;
+  if (status && line + size - status > 4 && strncmp(status, " 101", 4) == 0)
+    client->wrong = "the answer changes the protocol";
+  if (size < 7 || strncmp(line, "HTTP/1.", 7) != 0) client->wrong = "the answer is not one of HTTP/1";
+}
+
+// Takes Content-Length, of which libcurl reads only the digits at the beginning of the last one.
+static void voxeld__take_length(struct voxeld_client *client, const char *line, size_t size) {
+  char length[sizeof client->length];
+  if (!voxeld__take_header(line, size, "Content-Length:", length, sizeof length)) return;
+  bool number = *length && !length[strspn(length, "0123456789")];
+  if (!number || (*client->length && strcmp(client->length, length) != 0))
+    client->wrong = "the length of the answer is not one number";
+  memcpy(client->length, length, sizeof length);
 }
 
 static size_t voxeld__header(char *line, size_t one, size_t size, void *context) {
   struct voxeld_client *client = (struct voxeld_client *)context;
   char *id = client->result->request_id;
   (void)one;
+  if (!client->in_head && size > 5 && strncmp(line, "HTTP/", 5) == 0) voxeld__begin_head(client, line, size);
+  if (!client->in_head) return size;  // a trailer
   voxeld__take_header(line, size, "X-Request-Id:", id, sizeof client->result->request_id);
   voxeld__take_header(line, size, "Retry-After:", client->retry_after, sizeof client->retry_after);
   voxeld__take_header(line, size, "Date:", client->date, sizeof client->date);
-  return size;
+  voxeld__take_length(client, line, size);
+  client->in_head = size && *line != '\r' && *line != '\n';
+  client->head_bytes += size;
+  if (client->head_bytes > VOXELD__MAX_HEAD) client->wrong = "the answer has too many headers";
+  return client->wrong ? 0 : size;
 }
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
@@ -1032,11 +1071,14 @@ static CURLcode voxeld__transfer(struct voxeld_client *client) {
 static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct voxeld_result *result, double until) {
   double left = until - voxeld__now();
   voxeld__forget(result);
-  client->no_memory = false;
-  client->curl_error[0] = client->retry_after[0] = client->date[0] = 0;
+  client->no_memory = client->in_head = false;
+  client->head_bytes = 0;
+  client->wrong = NULL;
+  client->curl_error[0] = client->retry_after[0] = client->date[0] = client->length[0] = 0;
   curl_easy_setopt(client->curl, CURLOPT_TIMEOUT_MS, left > 0.001 ? (long)(left * 1000) : 1L);
   CURLcode code = voxeld__transfer(client);
   long status = 0;
+  if (code == CURLE_OK && client->in_head) code = CURLE_GOT_NOTHING;  // the connection ended within the headers
   if (client->transfer) curl_easy_getinfo(client->transfer, CURLINFO_RESPONSE_CODE, &status);
   const char *reason = *client->curl_error ? client->curl_error : curl_easy_strerror(code);
   // A refusal that came during the upload counts even if the connection broke after it.
@@ -1054,6 +1096,7 @@ static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct v
     case CURLE_PEER_FAILED_VERIFICATION: return voxeld__fail(result, VOXELD_FAILED, "%s", reason);
     case CURLE_WRITE_ERROR:
     case CURLE_FILESIZE_EXCEEDED:
+      if (client->wrong) return voxeld__fail(result, VOXELD_BAD_ANSWER, "%s", client->wrong);
       if (client->no_memory) return voxeld__fail(result, VOXELD_FAILED, "out of memory");
       return voxeld__fail(result, VOXELD_BAD_ANSWER, "the answer has more than %zu bytes", client->max_answer_bytes);
     case CURLE_UNSUPPORTED_PROTOCOL:  // an answer without a status line, as in HTTP/0.9

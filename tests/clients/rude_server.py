@@ -55,6 +55,77 @@ LASTING = [problem(status) for status in (400, 401, 403, 404, 405, 408, 411, 413
 LASTING.append(answer(502, {"Retry-After": "soon"}))
 
 
+def last(data):
+    """An act: sends these bytes, then closes the connection."""
+
+    def act(talk):
+        talk.read_body()
+        talk.socket.sendall(data)
+        return True
+
+    return act
+
+
+def chunked(kind, *parts, end=b"0\r\n\r\n"):
+    """An answer in chunks. A part that is a pair has the text of its size."""
+    headers = {"Content-Type": kind, "Content-Length": None, "Transfer-Encoding": "chunked"}
+    pairs = [part if isinstance(part, tuple) else (f"{len(part):x}", part) for part in parts]
+    return answer(200, headers) + b"".join(b"%s\r\n%s\r\n" % (size.encode(), part) for size, part in pairs) + end
+
+
+# The media type and the body of a sound answer become answers that break one rule of HTTP.
+
+
+def no_answers(kind, body):
+    """By name: acts after which no client has a result or asks again."""
+    sound, size = answer(200, {"Content-Type": kind}, body), len(body)
+    lengths = ("", f"+{size}", f"{size}, {size}", f"{size} x", "-1", "0_2", hex(size), str(10**30), str(2**64 + size))
+    return {
+        "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+        "another version": sound.replace(b"HTTP/1.1", b"HTTP/2"),
+        "no status": sound.replace(b" 200 ", b" 2000 "),
+        "too many headers": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20_000 + b"\r\n" + body,
+        "another protocol": answer(101, {"Content-Length": None, "Upgrade": "websocket"}) + sound,
+        "two lengths": sound.replace(b"\r\n\r\n", b"\r\nContent-Length: %d\r\n\r\n" % (size + 1), 1),
+        "two lengths, the first too short": sound.replace(b"\r\n", b"\r\nContent-Length: 1\r\n", 1),
+        **{f"length {text}": answer(200, {"Content-Type": kind, "Content-Length": text}, body) for text in lengths},
+    }
+
+
+def torn(kind, body):
+    """By name: acts that end the connection before the answer has ended. Clients ask again."""
+    sound, size = answer(200, {"Content-Type": kind}, body), len(body)
+    longer = answer(200, {"Content-Type": kind, "Content-Length": str(size + 9)}, body)
+    acts = {f"after {at} bytes": sound[:at] for at in (0, 9, 17, 40, len(sound) - size - 2, len(sound) - 1)}
+    acts |= {
+        "a length that is too long": longer,
+        "no last chunk": chunked(kind, body, end=b""),
+        "in a chunk": chunked(kind, body, end=b"")[: -2 - size // 2],
+        "in an interim answer": b"HTTP/1.1 103 Early Hints\r\nLink:",
+        "after an interim answer": b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n",
+    }
+    return {name: last(data) for name, data in acts.items()}
+
+
+def bad_chunks(kind, body):
+    """By name: acts after which no client has a result."""
+    sizes = ("zz", "-1", "", "f" * 16 + "1", f"{len(body) - 1:x}")
+    return {f"size {size}": last(chunked(kind, (size, body))) for size in sizes}
+
+
+def of_nobody(kind, body):
+    """By name: a sound answer with bytes behind it, which are no answer to a later request."""
+    other = answer(200, {"Content-Type": kind, "X-Request-Id": "of-nobody"}, body)
+    return {
+        "another answer": answer(200, {"Content-Type": kind}, body) + other,
+        "another answer after chunks": chunked(kind, body) + other,
+    }
+
+
+# In front of an answer. What they say is not said of it.
+INTERIM = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 9\r\nX-Request-Id: early\r\n\r\n" * 2
+
+
 class Talk:
     """One request, as the server sees it."""
 

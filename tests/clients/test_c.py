@@ -36,22 +36,30 @@ from daemon import PATIENCE, ROOT, Daemon, wait_until
 from rude_server import (
     DATE,
     GRID,
+    INTERIM,
     LASTING,
     PASSING,
     RETRY_AFTER,
     RudeServer,
     Talk,
     answer,
+    bad_chunks,
+    chunked,
+    last,
+    no_answers,
+    of_nobody,
     problem,
     status_document,
     token_file,
+    torn,
     url_of,
 )
 from tables import describe, operation_of
 from test_python_rude import DAMAGED
 
 QUERY = "&".join(f"{name}={','.join(map(str, value))}" for name, value in GRID.items())
-SOUND = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["none"])
+SAFETENSORS = "application/vnd.safetensors", DAMAGED["none"]
+SOUND = answer(200, {"Content-Type": SAFETENSORS[0]}, SAFETENSORS[1])
 
 
 def program(variable):
@@ -526,24 +534,15 @@ class Rude(CCase):
             self.assertEqual((line["problem"]["retry_after"], line["request_id"]), (9, "r-1"))
 
     def test_truncated_answers(self):
-        def cut(talk):
-            talk.read_body()
-            talk.socket.sendall(SOUND[:-5])
-            return True
-
-        server, url = self.talk(cut, SOUND)
+        server, url = self.talk(last(SOUND[:-5]), SOUND)
         line = self.call(url, "-b", "0.01", body=rows(100_000))
         self.assertEqual((line["status"], line["attempts"]), ("OK", 2))
-        server, url = self.talk(cut)
+        server, url = self.talk(last(SOUND[:-5]))
         line = self.call(url, "-r", "0")
         self.assertEqual((line["status"], line["tensors"]), ("NO_ANSWER", []))
 
     def test_a_kept_connection_that_was_closed_is_replaced(self):
-        def last(talk):
-            talk.socket.sendall(SOUND)
-            return True
-
-        server, url = self.talk(last)
+        server, url = self.talk(last(SOUND))
         lines = self.calls(url, "-n", "5", "-r", "0")
         self.assertEqual([line["status"] for line in lines], ["OK"] * 5)
         self.assertEqual(server.connections, 5)
@@ -556,9 +555,45 @@ class Rude(CCase):
         self.assertEqual((line["status"], line["attempts"]), ("NO_ANSWER", 1))
 
     def test_rubbish(self):
-        for body in (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", answer(200, body=b"{}"), answer(204)):
-            server, url = self.talk(body)
-            self.assertEqual((self.call(url)["status"], len(server.heads)), ("BAD_ANSWER", 1), body)
+        rubbish = {**no_answers(*SAFETENSORS), "no tensors": answer(200, body=b"{}"), "nothing": answer(204)}
+        for name, act in rubbish.items():
+            with self.subTest(name):
+                server, url = self.talk(act)
+                self.assertEqual((self.call(url)["status"], len(server.heads)), ("BAD_ANSWER", 1))
+        _, url = self.talk(last(b"HTTP/1.1 200 " + b"x" * 1_000_000))
+        self.assertIn(self.call(url, "-r", "0")["status"], ("BAD_ANSWER", "FAILED"))  # libcurl says: out of memory
+
+    def test_answers_that_are_torn(self):
+        for name, act in torn(*SAFETENSORS).items():
+            with self.subTest(name):
+                _, url = self.talk(act, SOUND)
+                line = self.call(url, "-b", "0.01")
+                self.assertEqual((line["status"], line["attempts"]), ("OK", 2), line)
+
+    def test_chunks_that_are_none(self):
+        for name, act in bad_chunks(*SAFETENSORS).items():
+            with self.subTest(name):
+                _, url = self.talk(act)
+                line = self.call(url, "-r", "0")
+                self.assertIn((line["status"], line["tensors"]), (("NO_ANSWER", []), ("BAD_ANSWER", [])))
+
+    def test_what_comes_behind_an_answer_answers_nothing(self):
+        own = answer(200, {"Content-Type": SAFETENSORS[0], "X-Request-Id": "own"}, SAFETENSORS[1])
+        for name, act in of_nobody(*SAFETENSORS).items():
+            with self.subTest(name):
+                _, url = self.talk(act, own)
+                lines = self.calls(url, "-n", "3", "-r", "0")
+                self.assertEqual([(line["status"], line["request_id"]) for line in lines],
+                                 [("OK", ""), ("OK", "own"), ("OK", "own")])  # fmt: skip
+
+    def test_what_is_said_before_and_after_an_answer_is_not_said_of_it(self):
+        _, url = self.talk(INTERIM + SOUND, INTERIM + problem(503))
+        lines = self.calls(url, "-n", "2", "-r", "0")
+        told = [(line["status"], line["request_id"], line["problem"]["retry_after"]) for line in lines]
+        self.assertEqual(told, [("OK", "", 0), ("REFUSED", "", 0)])
+        _, url = self.talk(chunked(*SAFETENSORS, end=b"0\r\nX-Request-Id: trailer\r\n\r\n"))
+        line = self.call(url)
+        self.assertEqual((line["status"], line["request_id"]), ("OK", ""))
 
     def test_folded_headers_after_another_answer(self):
         folded = SOUND.replace(b"\r\n", b"\r\n folded: by a blank\r\n", 1)
@@ -570,8 +605,7 @@ class Rude(CCase):
         self.assertEqual(sound, [True] + [False] * 4 if refuses else [True] * 5)
 
     def test_an_answer_that_is_too_large(self):
-        chunked = {"Content-Length": None, "Transfer-Encoding": "chunked"}
-        for act in (answer(200, body=bytes(2_000_000)), answer(200, chunked, b"100000\r\n" + bytes(1 << 20))):
+        for act in (answer(200, body=bytes(2_000_000)), chunked(SAFETENSORS[0], bytes(1 << 20))):
             _, url = self.talk(act)
             line = self.call(url, "-m", "1000000")
             self.assertEqual(line["status"], "BAD_ANSWER")
@@ -580,19 +614,15 @@ class Rude(CCase):
         self.assertEqual(self.call(url)["status"], "BAD_ANSWER")
 
     def test_an_answer_of_just_the_largest_size(self):
-        size, body = len(DAMAGED["none"]), DAMAGED["none"]
-        chunked = {"Content-Length": None, "Transfer-Encoding": "chunked"}
-        for act in (SOUND, answer(200, chunked, b"%x\r\n%s\r\n0\r\n\r\n" % (size, body))):
+        size = len(DAMAGED["none"])
+        for act in (SOUND, chunked(*SAFETENSORS)):
             _, url = self.talk(act)
             self.assertEqual(self.call(url, "-m", size)["status"], "OK")
             self.assertEqual(self.call(url, "-m", size - 1)["status"], "BAD_ANSWER")
 
     def test_answers_in_chunks(self):
-        chunked = {"Content-Length": None, "Transfer-Encoding": "chunked"}
         sound = DAMAGED["none"]
-        parts = (sound[:1], sound[1:40], sound[40:])
-        body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
-        _, url = self.talk(answer(200, chunked, body))
+        _, url = self.talk(chunked(SAFETENSORS[0], sound[:1], sound[1:40], sound[40:]))
         self.assertEqual(self.call(url)["status"], "OK")
         self.assertEqual(set(self.tensors), {"a", "b"})
 
@@ -616,6 +646,11 @@ class Rude(CCase):
             self.assertEqual((line["status"], line["problem"]["status"], line["problem"]["kind"]), ("REFUSED", 500, ""))
         _, url = self.talk(problem(500, detail="x" * 5000, title="y" * 5000, parameter="z" * 5000))
         self.assertEqual(self.call(url)["problem"]["detail"], "x" * 511)
+        for letters in ("é", "€", "𝄞"):  # of 2, 3 and 4 bytes
+            for before in range(4):
+                _, url = self.talk(problem(500, detail="x" * before + letters * 500))
+                whole = (511 - before) // len(letters.encode())
+                self.assertEqual(self.call(url)["problem"]["detail"], "x" * before + letters * whole)
 
 
 class Sensor(CCase):

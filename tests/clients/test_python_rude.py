@@ -19,14 +19,21 @@ from older_python import TIMEOUTS
 from rude_server import (
     DATE,
     GRID,
+    INTERIM,
     LASTING,
     PASSING,
     RETRY_AFTER,
     RudeServer,
     Talk,
     answer,
+    bad_chunks,
+    chunked,
+    last,
+    no_answers,
+    of_nobody,
     problem,
     status_document,
+    torn,
     url_of,
 )
 from voxeld import connection as connections
@@ -37,12 +44,7 @@ WHOLE = status_document('{"state":"' + "x" * 1000 + '"}')
 
 def cut(number):
     """An act: sends an answer without its last `number` bytes, then closes."""
-
-    def act(talk):
-        talk.socket.sendall(WHOLE[:-number])
-        return True
-
-    return act
+    return last(WHOLE[:-number])
 
 
 def vanish(talk):
@@ -254,11 +256,7 @@ class Retries(RudeCase):
 
 class KeptConnections(RudeCase):
     def test_one_that_was_closed_meanwhile_is_replaced_at_once(self):
-        def last(talk):
-            talk.socket.sendall(WHOLE)
-            return True
-
-        server, client = self.talk(last, retries=0)
+        server, client = self.talk(last(WHOLE), retries=0)
         for _ in range(5):
             client.status()
         self.assertEqual((server.connections, self.pauses), (5, []))
@@ -291,13 +289,22 @@ class KeptConnections(RudeCase):
         """Whoever takes an interim answer for the answer gets the answer as that to the next request."""
 
         def hint(talk):
-            for piece in (b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n" * 2, status_document('{"state":"first"}')):
+            for piece in (INTERIM, status_document('{"state":"first"}')):
                 talk.socket.sendall(piece)
 
         server, client = self.talk(hint, WHOLE, retries=0)
         self.assertEqual(client.status(), {"state": "first"})
         self.assertNotEqual(client.status(), {"state": "first"})
         self.assertEqual(server.connections, 1)
+        _, client = self.talk(INTERIM + problem(503), retries=0)
+        self.assertIsNone(self.refused(client).retry_after)
+
+    def test_what_comes_behind_an_answer_answers_nothing(self):
+        own = answer(200, {"Content-Type": "application/json"}, b'{"own":1}')
+        for name, act in of_nobody("application/json", b"{}").items():
+            with self.subTest(name):
+                _, client = self.talk(act, own, retries=0)
+                self.assertEqual([client.status() for _ in range(3)], [{}, {"own": 1}, {"own": 1}])
 
     def test_an_interrupt_in_mid_answer_leaves_none(self):
         def echo(talk):
@@ -456,16 +463,8 @@ class Probes(RudeCase):
 class Rubbish(RudeCase):
     def test_what_is_no_answer(self):
         answers = {
-            "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+            **no_answers("application/json", b"{}"),
             "an endless line": b"HTTP/1.1 200 " + b"x" * 100_000,
-            "too many headers": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n",
-            "another protocol": answer(101, {"Content-Length": None, "Upgrade": "websocket"}),
-            "two lengths": status_document().replace(b"\r\n\r\n", b"\r\nContent-Length: 18\r\n\r\n"),
-            **{
-                f"length {text}": answer(200, {"Content-Type": "application/json", "Content-Length": text}, b"{}")
-                for text in ("", "+2", "2, 2", "-1", "0_2")
-            },
-            "too large": answer(200, {"Content-Type": "application/json", "Content-Length": str(10**30)}),
             "other content": answer(200, {"Content-Type": "text/html"}, b"<html>"),
             "no content type": answer(200, body=b"{}"),
             "no JSON": status_document("{"),
@@ -479,6 +478,19 @@ class Rubbish(RudeCase):
                 server, client = self.talk(act, retries=5)
                 self.refused(client, voxeld.BadAnswer)
                 self.assertEqual(len(server.heads), 1)
+
+    def test_answers_that_are_torn(self):
+        for name, act in torn("application/json", b'{"a":1}').items():
+            with self.subTest(name):
+                server, client = self.talk(act, WHOLE)
+                client.status()
+                self.assertEqual(len(server.heads), 2)
+
+    def test_chunks_that_are_none(self):
+        for name, act in bad_chunks("application/json", b'{"a":1}').items():
+            with self.subTest(name):
+                _, client = self.talk(act, retries=0)
+                self.refused(client, voxeld.Error)
 
     def test_documents_of_another_shape(self):
         texts = ["{}", '{"presets":null}', '{"presets":{"a":1}}', '{"presets":"abc"}', '{"presets":[{},1]}']
@@ -552,16 +564,10 @@ class Rubbish(RudeCase):
 
     def test_an_answer_in_chunks(self):
         body = b'{"state":"%s"}' % (b"x" * 70_000)
-        chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:1], body[1:60_000], body[60_000:]))
-        head = answer(200, {"Content-Type": "application/json", "Content-Length": None, "Transfer-Encoding": "chunked"})
-        _, client = self.talk(head + chunks + b"0\r\n\r\n", retries=0)
+        parts = body[:1], body[1:60_000], body[60_000:]
+        _, client = self.talk(chunked("application/json", *parts), retries=0)
         self.assertEqual(len(client.status()["state"]), 70_000)
-
-        def cut_short(talk):
-            talk.socket.sendall(head + chunks)
-            return True
-
-        _, client = self.talk(cut_short, retries=0)
+        _, client = self.talk(last(chunked("application/json", *parts, end=b"")), retries=0)
         self.refused(client, voxeld.TransportError)
 
     def test_damaged_tensors(self):
