@@ -1009,8 +1009,8 @@ static bool voxeld__take_header(const char *line, size_t size, const char *name,
   return true;
 }
 
-// Forgets what an earlier answer said, such as a 103, and checks the status line. libcurl would wait for the end of a 101
-// and of an answer of HTTP/2.
+// Forgets what an earlier answer said, such as a 103, and checks the status line. libcurl would wait for the end of a
+// 101 and of an answer of HTTP/2.
 static void voxeld__begin_head(struct voxeld_client *client, const char *line, size_t size) {
   const char *status = (const char *)memchr(line, ' ', size);
   client->in_head = true;
