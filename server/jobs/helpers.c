@@ -155,9 +155,11 @@ static bool count_in(atomic_int *count, int64_t most) {
   return false;
 }
 
-// Whether there is room for the tasks that the helpers in the slot may give up.
+// Whether there is room for the tasks that the helpers in the slot may give up. In this order no helper is missed: one
+// that leaves has counted its task before.
 static bool has_room_to_repeat(const struct shared_tasks *shared) {
-  return atomic_load(&shared->helpers) + atomic_load(&shared->given_up) <= MOST_HELPERS;
+  int inside = atomic_load(&shared->helpers);
+  return inside + atomic_load(&shared->given_up) <= MOST_HELPERS;
 }
 
 // The job may end, and another have the slot, before the worker is woken. That worker then looks once in vain.

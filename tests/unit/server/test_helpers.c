@@ -279,6 +279,36 @@ static void a_helper_goes_back_to_its_queue(void **state) {
   close_room();
 }
 
+// The helper gives up the task once as many helpers have begun one as a slot has room for.
+static enum vx_status do_in_vain(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
+  if (worker->lane == lane) return do_task(ctx, worker, task, error);
+  atomic_fetch_add(&test.begun, 1);
+  while (atomic_load(&test.begun) < MOST_HELPERS) sched_yield();
+  return VX_STOPPED;
+}
+
+static void offer_one_more(void) {
+  while (atomic_load(&jobs.helpers.given_up) < MOST_HELPERS) sched_yield();
+  helpers_help(&jobs.helpers, second, &jobs.queues[VX_LANE_QUICK]);
+}
+
+// The slot of a job has room for a limited number of tasks that were given up. With more workers, no more help.
+static void no_more_give_up_than_have_room(void **state) {
+  (void)state;
+  struct vx_stop stop = {is_stopped, NULL, 0, false};
+  const struct vx_tasks tasks = {MOST_TASKS, do_in_vain, NULL};
+  struct error error;
+  open_room(MOST_HELPERS + 20);
+  await_sleepers();
+  test.await_help = true;
+  test.then = offer_one_more;
+  assert_int_equal(helpers_parallel_for(&jobs.helpers, &(struct vx_worker){lane, &stop}, &tasks, &error), VX_OK);
+  assert_each_done(MOST_TASKS, 1);
+  assert_int_equal(jobs.helpers.given_up, MOST_HELPERS);
+  assert_int_equal(jobs.helpers.helped, 0);
+  close_room();
+}
+
 static void stop_job(void) { atomic_store(&test.stop, true); }
 
 // When the own worker stops the job, helpers stop too, and no further task begins.
@@ -369,6 +399,7 @@ int main(void) {
       cmocka_unit_test_setup(many_jobs_share_the_helpers, forget),
       cmocka_unit_test_setup(the_number_of_workers_does_not_show, forget),
       cmocka_unit_test_setup(a_helper_goes_back_to_its_queue, forget),
+      cmocka_unit_test_setup(no_more_give_up_than_have_room, forget),
       cmocka_unit_test_setup(helpers_stop_with_the_job, forget),
       cmocka_unit_test_setup(workers_are_bounded, forget),
       cmocka_unit_test_setup(nobody_helps_while_a_gpu_works, forget),
