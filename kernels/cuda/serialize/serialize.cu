@@ -340,6 +340,11 @@ static __global__ void __launch_bounds__(BLOCK)
     to.grid[(uint64_t)new_row * AXES + axis] = from.grid[row * AXES + axis] >> bits;
 }
 
+// The number of a row is an integer everywhere: 32 bits in a thread and in the pairs that cub sorts, vx_bits_for bits in
+// a key, 31 in the state of a scan. So no number of rows below VX_MAX_POINTS is an edge, such as 2^24 of float32.
+static_assert(VX_MAX_POINTS + BLOCK <= UINT32_MAX, "the last block has numbers for all of its threads");
+static_assert(VX_MAX_POINTS < TILE_SUM, "a scan can sum all rows");
+
 // One thread per row, and one for the end of indptr. Writes the stage's tensors that have no curve.
 static __global__ void __launch_bounds__(BLOCK)
     clusters_kernel(const __grid_constant__ struct serial s, uint32_t rows, uint32_t new_rows,

@@ -2,6 +2,7 @@
 // bit of the operation.
 #include "kernels/cpu/base/base.h"
 #include "kernels/cpu/serialize/serialize.h"
+#include "kernels/grid.h"
 #include "kernels/ops.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
@@ -93,6 +94,15 @@ static void words_are_sorted(void **state) {
   }
 }
 
+// Sorts go by so many bits of the numbers of rows.
+static void test_bits_of_rows(void **state) {
+  (void)state;
+  static const int32_t rows[][2] = {
+      {0, 0},         {1, 0}, {2, 1}, {3, 2}, {1 << 24, 24}, {(1 << 24) + 1, 25}, {1 << 30, 30}, {(1 << 30) + 1, 31},
+      {INT32_MAX, 31}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) assert_int_equal(vx_bits_for(rows[i][0]), rows[i][1]);
+}
+
 static void test_depths(void **state) {
   (void)state;
   struct error error;
@@ -137,6 +147,7 @@ int main(void) {
       cmocka_unit_test(test_hilbert),
       cmocka_unit_test(every_processor_finds_the_same_keys),
       cmocka_unit_test(words_are_sorted),
+      cmocka_unit_test(test_bits_of_rows),
       cmocka_unit_test(test_depths),
       cmocka_unit_test(test_refusals),
   };
