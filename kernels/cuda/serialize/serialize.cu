@@ -340,8 +340,9 @@ static __global__ void __launch_bounds__(BLOCK)
     to.grid[(uint64_t)new_row * AXES + axis] = from.grid[row * AXES + axis] >> bits;
 }
 
-// The number of a row is an integer everywhere: 32 bits in a thread and in the pairs that cub sorts, vx_bits_for bits in
-// a key, 31 in the state of a scan. So no number of rows below VX_MAX_POINTS is an edge, such as 2^24 of float32.
+// The number of a row is an integer everywhere: it has 32 bits in a thread and in the pairs that cub sorts, vx_bits_for
+// bits in a key, and 31 in the state of a scan. So no number of rows up to VX_MAX_POINTS is an edge, as 2^24 would be
+// with float32.
 static_assert(VX_MAX_POINTS + BLOCK <= UINT32_MAX, "the last block has numbers for all of its threads");
 static_assert(VX_MAX_POINTS < TILE_SUM, "a scan can sum all rows");
 
