@@ -302,7 +302,7 @@ static void no_more_give_up_than_have_room(void **state) {
   await_sleepers();
   test.await_help = true;
   test.then = offer_one_more;
-  assert_int_equal(helpers_parallel_for(&jobs.helpers, &(struct vx_worker){lane, &stop}, &tasks, &error), VX_OK);
+  assert_int_equal(helpers_parallel_for(&own_job, &(struct vx_worker){lane, &stop}, &tasks, &error), VX_OK);
   assert_each_done(MOST_TASKS, 1);
   assert_int_equal(jobs.helpers.given_up, MOST_HELPERS);
   assert_int_equal(jobs.helpers.helped, 0);
