@@ -22,7 +22,6 @@ struct run {
   struct vx_job *job;
   struct vx_lane *lane;
   const struct vx_range_image *params;
-  struct vx_view view;
   int32_t columns;      // of a point
   int64_t plane;        // pixels of one image
   const float *points;  // [N, columns]
@@ -110,23 +109,17 @@ static void count_turns(struct run *run) {
   }
 }
 
-// The image's row of a projected point; -1 if the point is outside.
-static int32_t row_of(const struct run *run, const struct cpu_projected *at, int32_t i, int64_t point) {
-  const struct vx_range_image *params = run->params;
-  if (params->rows == VX_ROWS_ELEVATION) return (int32_t)vx_row_in_image(&run->view, params->outside, at->row[i]);
-  bool counted = params->ring == VX_KITTI_RINGS;
-  return vx_row_of_ring(params,
-                        counted ? run->pixels[point] : vx_ring_of(run->points[point * run->columns + params->ring]));
-}
-
-// Copies the coordinates; points that are not finite become 0.
+// Copies the coordinates and, of an image with rows by ring, the rows.
 static void load(const struct run *run, int64_t begin, int32_t count, struct cpu_projected *at) {
-  for (int32_t i = 0; i < count; i++) {
-    const float *point = run->points + (begin + i) * run->columns;
-    bool finite = vx_are_finite(point[0], point[1], point[2]);
-    at->x[i] = finite ? point[0] : 0;
-    at->y[i] = finite ? point[1] : 0;
-    at->z[i] = finite ? point[2] : 0;
+  const struct vx_range_image *params = run->params;
+  bool by_ring = params->rows != VX_ROWS_ELEVATION, counted = params->ring == VX_KITTI_RINGS;
+  const float *point = run->points + begin * run->columns;
+  for (int32_t i = 0; i < count; i++, point += run->columns) {
+    at->x[i] = point[0];
+    at->y[i] = point[1];
+    at->z[i] = point[2];
+    if (by_ring)
+      at->row[i] = vx_row_of_ring(params, counted ? run->pixels[begin + i] : vx_ring_of(point[params->ring]));
   }
 }
 
@@ -139,14 +132,9 @@ static enum vx_status project(void *ctx, const struct vx_worker *worker, int32_t
        begin += CPU_PROJECTED) {
     int32_t count = slice->end - begin < CPU_PROJECTED ? slice->end - begin : CPU_PROJECTED;
     load(run, begin, count, &at);
-    find(&run->view, run->params->rows == VX_ROWS_ELEVATION, &at);
-    for (int32_t i = 0; i < count; i++) {
-      const float *point = run->points + (int64_t)(begin + i) * run->columns;
-      int32_t row = row_of(run, &at, i, begin + i);
-      int32_t pixel = row < 0 ? VX_NO_PIXEL : row * run->params->width + (int32_t)at.column[i];
-      run->pixels[begin + i] = vx_are_finite(point[0], point[1], point[2]) ? pixel : VX_NOT_FINITE_PIXEL;
-      run->distances[begin + i] = at.distance[i];
-    }
+    find(run->params, &at);
+    memcpy(run->pixels + begin, at.pixel, (size_t)count * sizeof *at.pixel);
+    memcpy(run->distances + begin, at.distance, (size_t)count * sizeof *at.distance);
   }
   return vx_stop_status(worker->stop, error);
 }
@@ -321,7 +309,6 @@ enum vx_status cpu_range_image(struct vx_lane *lane, struct vx_job *job, struct 
   struct run run = {.job = job,
                     .lane = lane,
                     .params = params,
-                    .view = vx_view_of(params),
                     .columns = (int32_t)lane->points.dims[1],
                     .plane = (int64_t)params->height * params->width};
   int64_t began = clock_ns();

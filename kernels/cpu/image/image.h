@@ -8,15 +8,16 @@ VX_WARN_UNUSED enum vx_status cpu_range_image(struct vx_lane *lane, struct vx_jo
 
 enum { CPU_PROJECTED = 256 };  // points that are projected at once
 
-// Points, and what is found of each: its column and its row by elevation (kernels/range_image.h).
+// Points, and what is found of each (kernels/range_image.h).
 struct cpu_projected {
   float x[CPU_PROJECTED], y[CPU_PROJECTED], z[CPU_PROJECTED];
-  double column[CPU_PROJECTED], row[CPU_PROJECTED];
-  float distance[CPU_PROJECTED];
+  double column[CPU_PROJECTED], row[CPU_PROJECTED];  // a row outside the image is -1
+  int32_t pixel[CPU_PROJECTED];                      // in the image, or VX_NO_PIXEL or VX_NOT_FINITE_PIXEL
+  float distance[CPU_PROJECTED];                     // undefined for points that are not finite
 };
 
-// Fills the columns, the rows if `rows` says so, and the distances. All points must be finite.
-typedef void cpu_project(const struct vx_view *view, bool rows, struct cpu_projected *points);
+// Fills the columns, the rows by elevation, the pixels and the distances. Rows by ring are given.
+typedef void cpu_project(const struct vx_range_image *params, struct cpu_projected *points);
 
 struct cpu_project_way {
   const char *name;

@@ -83,31 +83,45 @@ static void sections_are_counted_apart(void **state) {
   assert_int_equal(counts[1].not_finite, 1);
 }
 
+// Points near and far, on the axes and not finite. By ring the rows are given, and some are outside.
+static void fill_points(struct cpu_projected *points) {
+  struct random random = {7};
+  for (int i = 0; i < CPU_PROJECTED; i++) {
+    points->x[i] = random_in(&random, -50, 50) * (i % 5 == 0 ? 1e30f : 1);
+    points->y[i] = i % 7 == 0 ? 0 : random_in(&random, -50, 50);
+    points->z[i] = i % 11 == 0 ? NAN : i % 13 == 0 ? -INFINITY : random_in(&random, -3, 3);
+    points->row[i] = i % 65 - 1;
+  }
+}
+
+static void assert_same(const struct cpu_projected *got, const struct cpu_projected *expected) {
+  assert_memory_equal(got->pixel, expected->pixel, sizeof got->pixel);
+  for (int i = 0; i < CPU_PROJECTED; i++)
+    if (got->pixel[i] != VX_NOT_FINITE_PIXEL)
+      assert_memory_equal(&got->distance[i], &expected->distance[i], sizeof(float));
+}
+
 static void every_way_computes_the_same(void **state) {
   (void)state;
   static struct cpu_projected plain, other;
-  const struct vx_view view = {0.3, 0.9, 64, 2048};
-  struct random random = {7};
-  for (int i = 0; i < CPU_PROJECTED; i++) {
-    float scale = i % 5 == 0 ? 1e30f : 1;
-    plain.x[i] = random_in(&random, -50, 50) * scale;
-    plain.y[i] = i % 7 == 0 ? 0 : random_in(&random, -50, 50);
-    plain.z[i] = random_in(&random, -3, 3);
-  }
-  other = plain;
   const struct cpu_project_way *last = &cpu_project_ways[cpu_num_project_ways - 1];
   assert_true(last->runs());
-  last->project(&view, true, &plain);
-  for (const struct cpu_project_way *way = cpu_project_ways; way < last; way++) {
-    if (!way->runs()) {
-      print_message("%s does not run on this processor\n", way->name);
-      continue;
+  for (int how = 0; how < 3; how++) {
+    struct vx_range_image params = {.height = 64, .width = 2048, .fov_up = 3, .fov_down = -25};
+    params.rows = how == 2 ? VX_ROWS_RING : VX_ROWS_ELEVATION;
+    params.outside = how == 1 ? VX_OUTSIDE_DROP : VX_OUTSIDE_CLAMP;
+    fill_points(&plain);
+    last->project(&params, &plain);
+    for (const struct cpu_project_way *way = cpu_project_ways; way < last; way++) {
+      if (!way->runs()) {
+        print_message("%s does not run on this processor\n", way->name);
+        continue;
+      }
+      memset(&other, 0xA5, sizeof other);
+      fill_points(&other);
+      way->project(&params, &other);
+      assert_same(&other, &plain);
     }
-    way->project(&view, true, &other);
-    assert_memory_equal(&other, &plain, sizeof plain);
-    memset(other.column, 0, sizeof other.column);
-    memset(other.row, 0, sizeof other.row);
-    memset(other.distance, 0, sizeof other.distance);
   }
 }
 
