@@ -248,6 +248,7 @@ const char *voxeld_warning(const struct voxeld_result *result, size_t number, co
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <float.h>
 #include <jansson.h>
 #include <math.h>
 #include <poll.h>
@@ -764,21 +765,102 @@ static uint32_t voxeld__sent(const struct voxeld__column *column, float value) {
   return column->integers ? (uint32_t)(int32_t)whole : voxeld__bits((float)whole);
 }
 
-// Writes the four planes of a column: byte k of row i stands at k * count + i.
-static void voxeld__shuffle(const struct voxeld__column *column, bool deltas, unsigned char *planes) {
+static uint32_t voxeld__zigzag(uint32_t difference) { return (difference << 1) ^ (0U - (difference >> 31)); }
+
+// Writes a number into the four planes of a column: byte k of row i stands at k * count + i.
+static void voxeld__shuffle(uint32_t bits, size_t i, size_t count, unsigned char *planes) {
+  for (size_t k = 0; k < 4; k++) planes[k * count + i] = (unsigned char)(bits >> 8 * k);
+}
+
+static void voxeld__write_column(const struct voxeld__column *column, bool deltas, unsigned char *planes) {
   uint32_t before = 0;
   for (size_t i = 0; i < column->count; i++) {
     uint32_t bits = voxeld__sent(column, voxeld__float(column, i));
-    if (deltas) {
-      uint32_t difference = bits - before;
-      before = bits;
-      bits = (difference << 1) ^ (0u - (difference >> 31));  // zigzag
-    }
-    for (size_t k = 0; k < 4; k++) planes[k * column->count + i] = (unsigned char)(bits >> 8 * k);
+    voxeld__shuffle(deltas ? voxeld__zigzag(bits - before) : bits, i, column->count, planes);
+    before = bits;
   }
 }
 
-static void voxeld__describe(const char *query, const struct voxeld__column *columns, size_t count, bool deltas,
+// With the filter direction: x, y and z of the last three rows, the newest first, and which of x and y leads.
+struct voxeld__direction {
+  int32_t rows[3][3];
+  int lead;
+};
+
+// The service's guess of a number of the newest row, to the bit. The variables are volatile so that each operation is
+// rounded once: a compiler may otherwise fuse a product and a difference, or multiply by a reciprocal.
+static int32_t voxeld__guess(const struct voxeld__direction *direction, int column) {
+  const int32_t(*rows)[3] = direction->rows;
+  const double even = 6755399441055744.0;  // rounds a number to an integer if it is added and subtracted: ties to even
+  volatile double now = rows[0][direction->lead], last = rows[1][direction->lead], older = rows[2][direction->lead];
+  if (rows[1][direction->lead] == 0 || rows[2][direction->lead] == 0) return rows[1][column];
+  volatile double near = now / last, far = now / older;
+  volatile double near_guess = rows[1][column] * near, far_guess = rows[2][column] * far;
+  volatile double guess = 2 * near_guess - far_guess;
+  if (!(guess > -2147483648.0 && guess < 2147483648.0)) return rows[1][column];
+  volatile double above = guess + even;
+  double whole = above - even;
+  return whole > -2147483648.0 && whole < 2147483648.0 ? (int32_t)whole : rows[1][column];
+}
+
+// Moves on to row `i` of the columns x, y and z. `first` is the first row. Writes what the filter makes of the row.
+static void voxeld__turn(struct voxeld__direction *direction, const struct voxeld__column *columns, size_t first,
+                         size_t i, uint32_t rest[3]) {
+  int32_t(*rows)[3] = direction->rows;
+  if ((i - first) % 64 == 0) direction->lead = fabs((double)rows[0][0]) < fabs((double)rows[0][1]);
+  memmove(rows[1], rows[0], sizeof rows[0] * 2);
+  for (int c = 0; c < 3; c++) rows[0][c] = (int32_t)voxeld__sent(&columns[c], voxeld__float(&columns[c], i));
+  int order[3] = {direction->lead, 1 - direction->lead, 2};
+  for (int k = 0; k < 3; k++) {
+    int32_t guess = k ? voxeld__guess(direction, order[k]) : rows[1][order[k]];
+    rest[k] = voxeld__zigzag((uint32_t)rows[0][order[k]] - (uint32_t)guess);
+  }
+}
+
+static int voxeld__length(uint32_t bits) {
+  int length = 0;
+  for (; bits; bits >>= 1) length++;
+  return length;
+}
+
+// Whether the filter makes smaller numbers of a sample than deltas are.
+static bool voxeld__turns(const struct voxeld__column *columns) {
+  size_t rows = columns->count < 1024 ? columns->count : 1024, first = (columns->count - rows) / 2;
+  struct voxeld__direction direction = {{{0}}, 0};
+  int turned = 0, deltas = 0;
+  for (size_t i = first; i < first + rows; i++) {
+    uint32_t rest[3];
+    voxeld__turn(&direction, columns, first, i, rest);
+    for (int c = 0; c < 3; c++) {
+      turned += voxeld__length(rest[c]);
+      deltas += voxeld__length(voxeld__zigzag((uint32_t)direction.rows[0][c] - (uint32_t)direction.rows[1][c]));
+    }
+  }
+  return turned < deltas;
+}
+
+static void voxeld__write_turned(const struct voxeld__column *columns, unsigned char *planes) {
+  size_t count = columns->count;
+  struct voxeld__direction direction = {{{0}}, 0};
+  for (size_t i = 0; i < count; i++) {
+    uint32_t rest[3];
+    voxeld__turn(&direction, columns, 0, i, rest);
+    for (size_t c = 0; c < 3; c++) voxeld__shuffle(rest[c], i, count, planes + 4 * c * count);
+  }
+}
+
+// Writes the planes of all columns. Returns the filter.
+static const char *voxeld__write_planes(const struct voxeld__column *columns, size_t number, bool deltas,
+                                        unsigned char *planes) {
+  bool doubles = FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 1;  // else the guesses may not be those of the service
+  bool turns = deltas && doubles && number >= 3 && voxeld__turns(columns);
+  if (turns) voxeld__write_turned(columns, planes);
+  for (size_t i = turns ? 3 : 0; i < number; i++)
+    voxeld__write_column(&columns[i], deltas, planes + 4 * i * columns[i].count);
+  return turns ? "direction,shuffle" : deltas ? "delta,shuffle" : "shuffle";
+}
+
+static void voxeld__describe(const char *query, const struct voxeld__column *columns, size_t count, const char *filter,
                              bool scaled, char *text) {
   size_t types = 1;
   while (*query) *text++ = *query++;
@@ -789,7 +871,8 @@ static void voxeld__describe(const char *query, const struct voxeld__column *col
     for (const char *c = i ? "," : "&dtype="; *c;) *text++ = *c++;
     while (*type) *text++ = *type++;
   }
-  for (const char *c = deltas ? "&filter=delta,shuffle" : "&filter=shuffle"; *c;) *text++ = *c++;
+  for (const char *c = "&filter="; *c;) *text++ = *c++;
+  while (*filter) *text++ = *filter++;
   *text = 0;
   for (size_t i = 0; scaled && i < count; i++)
     text = voxeld__number(text, i ? "," : "&scale=", columns[i].unit > 0 ? columns[i].unit : 1.0);
@@ -917,9 +1000,9 @@ bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, doubl
     scaled = scaled || column.unit > 0;
     columns[i] = column;
   }
-  // The service takes deltas of integers only.
-  for (size_t i = 0; i < count; i++) voxeld__shuffle(&columns[i], deltas, planes + 4 * i * columns[i].count);
-  voxeld__describe(query, columns, count, deltas, scaled, packed->query);
+  // The service takes differences of integers only.
+  const char *filter = voxeld__write_planes(columns, count, deltas, planes);
+  voxeld__describe(query, columns, count, filter, scaled, packed->query);
   return voxeld__deflate(packed, planes, bytes) || voxeld__cannot_pack(packed, "out of memory");
 }
 

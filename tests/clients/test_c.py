@@ -17,6 +17,7 @@ import time
 import unittest
 import urllib.parse
 import zlib
+from unittest import mock
 
 import numpy as np
 
@@ -915,6 +916,43 @@ class Packing(CCase):
                 other = voxeld.pack(points, resolution or "auto")
                 self.assertEqual(packed.body[0], uplink_rows.decoded(other))
                 self.assertEqual((packed.query["scale"], packed.query["filter"]), (other.query["scale"], filters))
+
+    def turning(self):
+        """A turning sensor in the middle, where the clients take their sample; before and behind it odd rows."""
+        rng = np.random.default_rng(6)
+        odd = [rng.choice(np.float32(values), (600, 4)) for values in ([0, 1, 2, 3], [0, 1e-3, 2e6, -2e6], [2e6, 1, 0])]
+        near = np.float32(rng.integers(-9, 9, (1000, 4)) / 1000 + 0.0)  # many guesses between two integers
+        return np.concatenate([odd[0], odd[1], near, uplink_rows.turns(rng, 4, 500), near, odd[2], odd[1]])
+
+    def test_directions_are_guessed_as_by_the_python_client(self):
+        points = self.turning()
+        for number in (len(points), len(points) - 1, 64, 1):
+            middle = points[(len(points) - number) // 2 :][:number]
+            with self.subTest(number):
+                rows, _ = self.restored(middle, 0.001)
+                self.assertLessEqual(np.abs(rows.astype(float) - middle).max(), 0)
+                _, packed = self.pack(middle.tobytes(), 0.001)
+                filters = "direction,shuffle" if number > 1 else "delta,shuffle"
+                other = voxeld.pack(middle, 0.001)
+                self.assertEqual((packed.query["filter"], other.query["filter"]), (filters, filters))
+                self.assertTrue(packed.body[0] == uplink_rows.decoded(other))
+
+    @unittest.skipUnless(shutil.which("gcc") and shutil.which("clang"), "there is no gcc or no clang here")
+    def test_no_option_of_a_compiler_changes_the_bytes(self):
+        points = self.turning().tobytes()
+        expected = self.pack(points, 0.001)[1]
+        flags = subprocess.run(
+            ["pkg-config", "--cflags", "--libs", "libcurl", "jansson", "zlib"], capture_output=True, text=True
+        ).stdout.split()
+        program, source = self.folder / "program", ROOT / "tests" / "clients" / "c_client.c"
+        fast = ["-O3", "-march=native", "-ffast-math", "-ffp-contract=fast"]
+        for compiler in (["gcc", "-O0"], ["gcc", *fast], ["clang", *fast]):
+            with self.subTest(compiler), mock.patch(f"{__name__}.CLIENT", program):
+                command = [*compiler, "-D_GNU_SOURCE", "-I", ROOT, "-I", ROOT / "api/c", source, "-o", program]
+                subprocess.run([*command, *flags], check=True)
+                found = self.pack(points, 0.001)[1]
+                self.assertEqual((found.query["filter"], found.query["dtype"]), ("direction,shuffle", ("int32",) * 4))
+                self.assertTrue(found.body == expected.body)
 
     def test_resolutions(self):
         rng = np.random.default_rng(2)

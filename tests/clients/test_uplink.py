@@ -18,7 +18,7 @@ from command_line import run
 from daemon import PATIENCE, ROOT, Daemon
 from rude_server import GRID, RudeServer, answer, problem, status_document, url_of
 from test_python_rude import DAMAGED
-from uplink_rows import decoded, restored
+from uplink_rows import decoded, restored, turns
 from voxeld import connection, encodings, reading, tensors, uplink
 
 CASES = int(os.environ.get("VOXELD_TEST_CASES", 60))
@@ -29,15 +29,6 @@ def decimals(rng, count, digits, largest=80):
     """Numbers with so many digits behind the point, none of them -0.0."""
     units = rng.integers(-largest * 10**digits, largest * 10**digits, count)
     return (units / 10.0**digits).astype(np.float32)
-
-
-def turns(rng, lasers, count):
-    """Whole millimetres of a sensor that turns, a turn of one laser after the other, at walls that are not smooth."""
-    azimuths = np.tile(np.linspace(-np.pi, np.pi, count), lasers)
-    elevations = np.repeat(np.linspace(-0.4, 0.05, lasers), count)
-    distances = rng.uniform(4, 40, azimuths.size).round(-1) + rng.normal(9, 0.03, azimuths.size)
-    rows = [distances * np.cos(azimuths), distances * np.sin(azimuths), distances * np.tan(elevations)]
-    return (np.rint(1000 * np.column_stack([*rows, rng.integers(0, 9, azimuths.size)])) / 1000 + 0.0).astype(np.float32)
 
 
 def table(*columns):

@@ -1,4 +1,4 @@
-"""What the service makes of small bodies, written only from the rules of the filters. Not fast."""
+"""What the service makes of small bodies, written only from the rules of the filters. Not fast. And points to pack."""
 
 import gzip
 import itertools
@@ -9,6 +9,15 @@ import numpy as np
 from voxeld import Packed, encodings
 
 WIDTHS = {"int32": 4, "float32": 4, "float16": 2}
+
+
+def turns(rng, lasers, count):
+    """Whole millimetres of a sensor that turns, a turn of one laser after the other, at walls that are not smooth."""
+    azimuths = np.tile(np.linspace(-np.pi, np.pi, count), lasers)
+    elevations = np.repeat(np.linspace(-0.4, 0.05, lasers), count)
+    distances = rng.uniform(4, 40, azimuths.size).round(-1) + rng.normal(9, 0.03, azimuths.size)
+    rows = [distances * np.cos(azimuths), distances * np.sin(azimuths), distances * np.tan(elevations)]
+    return (np.rint(1000 * np.column_stack([*rows, rng.integers(0, 9, azimuths.size)])) / 1000 + 0.0).astype(np.float32)
 
 
 def request(body, query):
