@@ -237,9 +237,10 @@ static bool check_rows(struct request *request) {
   return request->body_bytes < 0 || request->job.spec.coding || body_check(request, request->body_bytes);
 }
 
-static bool join(struct request *request) {
-  if (!request->joined) request->joined = clients_acquire(&request->service->clients, request->user, request->address);
-  return request->joined ||
+static bool acquire_client(struct request *request) {
+  if (!request->own_client)
+    request->own_client = clients_acquire(&request->service->clients, request->user, request->address);
+  return request->own_client ||
          error_refuse(&request->error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
 }
 
@@ -247,8 +248,8 @@ static bool join(struct request *request) {
 // the connection's client.
 static bool count_for_client(struct request *request) {
   if (!request->user[0] && strcmp(request->address, request->peer->address) == 0) return true;
-  if (!join(request)) return false;
-  request->job.client = request->joined;
+  if (!acquire_client(request)) return false;
+  request->job.client = request->own_client;
   return true;
 }
 
@@ -405,7 +406,7 @@ static bool decide(struct request *request, const struct heads *heads, const cha
   if (!check_listener(request, path)) return false;
   if (!route_takes(request->endpoint, method, &request->error)) return false;
   if (!route_computes(request->endpoint))
-    return check_state(request, heads) && (!route_has_state(request->endpoint) || join(request)) &&
+    return check_state(request, heads) && (!route_has_state(request->endpoint) || acquire_client(request)) &&
            check_page_body(request) && admit_page(request);
   if (!takes_jobs(request)) return false;
   request->job.spec.kind = answer_kind_of(heads->value[HEAD_ACCEPT]);

@@ -171,7 +171,7 @@ void exchange_end(struct request *request, enum MHD_RequestTerminationCode code)
   gate_release(&service->gate, &request->entry);
   release_job(request);
   job_release_buffer(&job->held.output);
-  if (request->joined) clients_release(&service->clients, request->joined);
+  if (request->own_client) clients_release(&service->clients, request->own_client);
   request_account(request, aborted);
   request_end(request);
 }

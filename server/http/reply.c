@@ -44,7 +44,7 @@ static struct page_asked asked_of(const struct request *request, const struct pa
                              .version = request->names.version,
                              .user = request->user,
                              .address = request->address,
-                             .client = request->joined,
+                             .client = request->own_client,
                              .local = request->job.spec.local,
                              .body = body ? body->bytes : "",
                              .body_size = body ? body->size : 0};

@@ -89,8 +89,8 @@ struct request {
   struct service *service;
   struct MHD_Connection *connection;  // NULL: the request has ended, and its memory waits for the next
   struct peer *peer;
-  struct gate_entry entry;  // at the gate
-  struct client *joined;    // the client of its user or address; NULL: the connection's client is used
+  struct gate_entry entry;    // at the gate
+  struct client *own_client;  // of its user or address; NULL: the connection's client counts it
 
   // From the headers.
   bool takes_interim;  // the request is HTTP/1.1, which has 100 Continue and chunks, and needs a Host
