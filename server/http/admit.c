@@ -207,9 +207,9 @@ static bool read_inference(struct request *request, const struct heads *heads) {
 
 // ---- body -----------------------------------------------------------------------------------------------------------
 
-static bool check_length(struct request *request, bool declared, bool *early) {
+static bool check_length(struct request *request, bool declared) {
   int64_t limit = request->service->options.max_body_bytes;
-  *early = !declared || request->body_bytes > limit;  // a body may still follow, or is too long to discard
+  request->answer_early = !declared;  // a body may still follow
   if (!declared)
     return error_refuse(&request->error, ERROR_LENGTH_REQUIRED, NULL,
                         "send Content-Length (0 for an empty scan) or Transfer-Encoding: chunked");
@@ -386,15 +386,12 @@ static bool admit_page(struct request *request) {
   return takes_jobs(request) && reserve(request);
 }
 
-static bool decide(struct request *request, const struct heads *heads, const char *method, const char *path,
-                   bool *early) {
-  if (!read_framing(request, heads)) {
-    *early = true;  // it is not clear where this request ends
-    return false;
-  }
+static bool decide(struct request *request, const struct heads *heads, const char *method, const char *path) {
+  request->answer_early = !read_framing(request, heads);  // if so, it is not clear where this request ends
+  if (request->answer_early) return false;
   const struct line_fault *fault = request->line_fault;
   if (fault->kind) {
-    *early = fault->kind == ERROR_HEAD_TOO_LARGE;
+    request->answer_early = fault->kind == ERROR_HEAD_TOO_LARGE;
     return error_refuse(&request->error, fault->kind, NULL, "%s", fault->detail);
   }
   if (heads->too_long)
@@ -412,13 +409,13 @@ static bool decide(struct request *request, const struct heads *heads, const cha
   request->job.spec.kind = answer_kind_of(heads->value[HEAD_ACCEPT]);
   bool inference = request->endpoint == ENDPOINT_INFER;
   bool declared = heads->count[HEAD_LENGTH] || heads->count[HEAD_TRANSFER];
-  return check_length(request, declared, early) && read_codings(request, heads) &&
+  return check_length(request, declared) && read_codings(request, heads) &&
          (inference ? read_inference(request, heads) : read_query(request) && take_media(request, heads)) &&
          check_state(request, heads) && check_regions(request) && check_rows(request) &&
          (inference || job_may_fit(&request->job, &request->error)) && reserve(request);
 }
 
-bool request_admit(struct request *request, const char *method, const char *path, bool *early) {
+bool request_admit(struct request *request, const char *method, const char *path) {
   struct heads heads;
   if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
   heads_collect(&heads, request->connection, &request->head_trace);
@@ -429,13 +426,13 @@ bool request_admit(struct request *request, const char *method, const char *path
   path = path_of_target(path);
   request->style = route_style(path);
   if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
-  if (decide(request, &heads, method, path, early)) return true;
+  if (decide(request, &heads, method, path)) return true;
   // The body of a refused request is discarded and the connection kept. Three kinds are answered early instead: a body
   // over the limit, a body that the client holds back until it gets 100 Continue, and any body at a listener for pages.
   const char *expect = heads.value[HEAD_EXPECT];
   bool held_back = expect && strcasecmp(expect, "100-continue") == 0;
   if (held_back) body_guess(request);
-  if (held_back || request->body_bytes > request->service->options.max_body_bytes || request->peer->places->pages)
-    *early = true;
+  request->answer_early |=
+      held_back || request->body_bytes > request->service->options.max_body_bytes || request->peer->places->pages;
   return false;
 }

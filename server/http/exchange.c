@@ -47,15 +47,14 @@ static void release_job(struct request *request) {
 
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
   struct service *service = request->service;
-  bool early = false;
   // The request was counted before request_admit looks at the phase. So either the drain sees the count and waits, or
   // the request sees the drain and is refused.
-  bool admitted = request_admit(request, method, path, &early);
+  bool admitted = request_admit(request, method, path);
   if (!admitted || !request->has_job) request_uncount_active(request);
   if (!peer_upload_begin(request->peer, request->id, request->style, &request->trace, request->takes_interim,
                          clock_ns()))
     return MHD_NO;  // this connection, idle for long, was just ended to make room for another
-  if (!admitted && early) {
+  if (request->answer_early) {
     connection_linger(&service->watcher, request->peer);
     return peer_upload_end(request->peer) ? request_reply(request) : MHD_NO;
   }

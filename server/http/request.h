@@ -114,6 +114,7 @@ struct request {
 
   // The outcome.
   int64_t sent_bytes;   // of the body
+  bool answer_early;    // it is refused before its body is read, and the connection ends
   bool unchanged;       // its answer is 304: the client has the page
   bool lasting;         // its answer lasts until the client leaves or the server ends it
   bool counted_active;  // in the counts of the service
