@@ -253,13 +253,12 @@ static bool count_for_client(struct request *request) {
   return true;
 }
 
-static bool reserve(struct request *request) {
-  struct job *job = &request->job;
+static bool reserve(struct request *request, enum job_kind kind) {
   if (!count_for_client(request)) return false;
-  // The body of a page is not kept in the job's memory.
-  size_t bytes = route_computes(request->endpoint) && request->body_bytes > 0 ? (size_t)request->body_bytes : 0;
-  request->has_job = upload_begin(request->peer, job, bytes, &request->error);
-  return request->has_job;
+  size_t bytes = kind == POINTS_JOB && request->body_bytes > 0 ? (size_t)request->body_bytes : 0;
+  bool reserved = upload_begin(request->peer, &request->job, bytes, &request->error);
+  if (reserved) request->job_kind = kind;
+  return reserved;
 }
 
 // ---- the client and its access --------------------------------------------------------------------------------------
@@ -383,7 +382,7 @@ static bool admit_page(struct request *request) {
   if (!request->service->pages[request->endpoint].fill || strcmp(request->method, "HEAD") == 0) return true;
   job_request_init(&job->asked, VX_VOXELIZE);  // for a quick lane
   job->spec.make = request_make_page;
-  return takes_jobs(request) && reserve(request);
+  return takes_jobs(request) && reserve(request, PAGE_JOB);
 }
 
 static bool decide(struct request *request, const struct heads *heads, const char *method, const char *path) {
@@ -412,10 +411,10 @@ static bool decide(struct request *request, const struct heads *heads, const cha
   return check_length(request, declared) && read_codings(request, heads) &&
          (inference ? read_inference(request, heads) : read_query(request) && take_media(request, heads)) &&
          check_state(request, heads) && check_regions(request) && check_rows(request) &&
-         (inference || job_may_fit(&request->job, &request->error)) && reserve(request);
+         (inference || job_may_fit(&request->job, &request->error)) && reserve(request, POINTS_JOB);
 }
 
-bool request_admit(struct request *request, const char *method, const char *path) {
+void request_admit(struct request *request, const char *method, const char *path) {
   struct heads heads;
   if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
   heads_collect(&heads, request->connection, &request->head_trace);
@@ -426,7 +425,7 @@ bool request_admit(struct request *request, const char *method, const char *path
   path = path_of_target(path);
   request->style = route_style(path);
   if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
-  if (decide(request, &heads, method, path)) return true;
+  if (decide(request, &heads, method, path)) return;
   // The body of a refused request is discarded and the connection kept. Three kinds are answered early instead: a body
   // over the limit, a body that the client holds back until it gets 100 Continue, and any body at a listener for pages.
   const char *expect = heads.value[HEAD_EXPECT];
@@ -434,5 +433,4 @@ bool request_admit(struct request *request, const char *method, const char *path
   if (held_back) body_guess(request);
   request->answer_early |=
       held_back || request->body_bytes > request->service->options.max_body_bytes || request->peer->places->pages;
-  return false;
 }

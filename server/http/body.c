@@ -13,7 +13,7 @@
 // still sees the new phase.
 void body_pass_gate(struct request *request) {
   struct gate *gate = &request->service->gate;
-  if (!gate_enter(gate, &request->entry, request->job.client, request->has_job, clock_ns()))
+  if (!gate_enter(gate, &request->entry, request->job.client, request->job_kind != NO_JOB, clock_ns()))
     peer_upload_hold(request->peer);
 }
 

@@ -49,8 +49,8 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
   struct service *service = request->service;
   // The request was counted before request_admit looks at the phase. So either the drain sees the count and waits, or
   // the request sees the drain and is refused.
-  bool admitted = request_admit(request, method, path);
-  if (!admitted || !request->has_job) request_uncount_active(request);
+  request_admit(request, method, path);
+  if (!request->job_kind) request_uncount_active(request);
   if (!peer_upload_begin(request->peer, request->id, request->style, &request->trace, request->takes_interim,
                          clock_ns()))
     return MHD_NO;  // this connection, idle for long, was just ended to make room for another
@@ -70,9 +70,9 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 // suspend the connection (submit). If this call suspended the connection, the library would first read from the socket
 // after the resume. From a client that has finished sending, it would read the end of file, and drop the answer.
 static enum MHD_Result complete(struct request *request) {
-  bool job = request->has_job && !request->error.kind;
+  bool job = request->job_kind && !request->error.kind;
   if (job && !(upload_commit(request->peer, &request->job, &request->error) &&
-               (!route_computes(request->endpoint) || body_end(request))))
+               (request->job_kind == PAGE_JOB || body_end(request))))
     release_job(request);
   return peer_upload_end(request->peer) ? MHD_YES : MHD_NO;
 }
@@ -80,7 +80,7 @@ static enum MHD_Result complete(struct request *request) {
 // Answers a refusal or a page without a job at once, and runs a small job.
 static enum MHD_Result start(struct request *request) {
   struct job *job = &request->job;
-  if (!request->has_job || request->error.kind) return request_reply(request);
+  if (!request->job_kind || request->error.kind) return request_reply(request);
   peer_job_begin(request->peer);
   if (small_run(&request->service->jobs.small, job)) {
     take_result(request);
@@ -108,9 +108,10 @@ static void fill_in(struct request *request) {
 // A request with a small body enters the gate here, and so does a refused request, since refusing costs time. Probes
 // skip the gate. The library calls again once the gate has let the request go.
 static enum MHD_Result submit(struct request *request) {
-  if (request->has_job && !request->job.queued_ns) fill_in(request);
+  if (request->job_kind && !request->job.queued_ns) fill_in(request);
   bool passes = route_is_probe(request->endpoint) || request->entry.client ||
-                gate_enter(&request->service->gate, &request->entry, request->job.client, request->has_job, clock_ns());
+                gate_enter(&request->service->gate, &request->entry, request->job.client, request->job_kind != NO_JOB,
+                           clock_ns());
   return passes ? start(request) : MHD_YES;
 }
 
@@ -122,7 +123,7 @@ static enum MHD_Result take_body(struct request *request, const char *data, size
   }
   if (*size == 0) return complete(request);
   if (request->error.kind) return body_discard(request, data, size);
-  return route_computes(request->endpoint) ? body_receive(request, data, size) : body_keep(request, data, size);
+  return request->job_kind == POINTS_JOB ? body_receive(request, data, size) : body_keep(request, data, size);
 }
 
 // Continues with the body after the gate. If the call for the head suspended the connection, the library repeats that

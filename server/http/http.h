@@ -45,9 +45,9 @@ void exchange_hold(struct gate_entry *entry);
 void exchange_resume(struct gate_entry *entry);
 
 // Decides from the headers: framing, path, access, method, length, media type, parameters. If the endpoint computes,
-// also reserves a slot in the queue and, if the length is known, memory for the body. Sets answer_early if
-// the problem must be answered before the body is read.
-VX_WARN_UNUSED bool request_admit(struct request *request, const char *method, const char *path);
+// also reserves a slot in the queue and, if the length is known, memory for the body. A refusal sets request->error
+// and, if the problem must be answered before the body is read, answer_early.
+void request_admit(struct request *request, const char *method, const char *path);
 
 // Take the `*size` bytes of the body that have arrived, and set `*size` to 0. If body_receive or body_keep must refuse
 // the body, it sets request->error, and the rest is discarded, so that the connection stays.

@@ -85,6 +85,8 @@ struct page_body {
   char bytes[PAGE_BODY_MAX + 1];  // with a NUL after its end
 };
 
+enum job_kind { NO_JOB, PAGE_JOB, POINTS_JOB };  // PAGE_JOB: its job writes a page, and its body is not the input
+
 struct request {
   struct service *service;
   struct MHD_Connection *connection;  // NULL: the request has ended, and its memory waits for the next
@@ -110,7 +112,7 @@ struct request {
   bool relayed;                // a header says that a proxy has passed it on
   bool chunk_broken;           // the line before a chunk has a control byte, or does not end in CR LF
   bool not_rows;               // a raw body is refused because its length is not a multiple of a row
-  bool has_job;                // a worker makes its answer; false: its IO thread writes a page
+  enum job_kind job_kind;      // NO_JOB: its IO thread writes a page or the problem
 
   // The outcome.
   int64_t sent_bytes;   // of the body
