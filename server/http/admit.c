@@ -356,7 +356,7 @@ static const char *path_of_target(const char *target) {
 // A listener for pages refuses jobs, bodies and changes. It also refuses requests whose answer lasts or is made by a
 // worker. So no client holds one of its few connections for long.
 static bool check_listener(struct request *request, const char *path) {
-  if (!request->peer->places->pages) return true;
+  if (!request->peer->group->pages) return true;
   const struct page *page = &request->service->pages[request->endpoint];
   if (route_computes(request->endpoint) || page->follow || page->fill || page->act)
     return error_refuse(&request->error, ERROR_NOT_FOUND, NULL,
@@ -432,5 +432,5 @@ void request_admit(struct request *request, const char *method, const char *path
   bool held_back = expect && strcasecmp(expect, "100-continue") == 0;
   if (held_back) body_guess(request);
   request->answer_early |=
-      held_back || request->body_bytes > request->service->options.max_body_bytes || request->peer->places->pages;
+      held_back || request->body_bytes > request->service->options.max_body_bytes || request->peer->group->pages;
 }

@@ -113,7 +113,8 @@ static void *gnutls_session_of(struct MHD_Connection *connection) {
 }
 
 // NULL if the connection cannot be watched or has no credentials. No request on such a connection is answered.
-static struct peer *open_peer(struct service *service, struct places *places, struct MHD_Connection *connection) {
+static struct peer *open_peer(struct service *service, struct listener_group *group,
+                              struct MHD_Connection *connection) {
   int fd = descriptor_of(connection);
   void *secure = gnutls_session_of(connection);
   struct tls_session *tls = secure ? tls_session_open(&service->access.tls, secure) : NULL;
@@ -124,7 +125,7 @@ static struct peer *open_peer(struct service *service, struct places *places, st
   }
   listener_peer(fd, address);
   bool proxy = proxies_have(&service->proxies, address);
-  struct peer *peer = connection_opened(&service->watcher, places, fd, address, proxy, tls);
+  struct peer *peer = connection_opened(&service->watcher, group, fd, address, proxy, tls);
   if (!peer) tls_session_refuse(tls);
   return peer;
 }
@@ -145,8 +146,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **p
                           enum MHD_ConnectionNotificationCode code) {
   const struct listener_daemon *own = cls;
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-    *peer = open_peer(own->service, own->places, connection);
-    atomic_fetch_sub(&own->places->coming, 1);
+    *peer = open_peer(own->service, own->group, connection);
+    atomic_fetch_sub(&own->group->coming, 1);
   } else if (*peer) {
     close_peer(own->service, *peer);
     *peer = NULL;
@@ -194,7 +195,7 @@ static bool start_one(struct service *service, int index) {
   struct watcher *watcher = &service->watcher;
   struct listener_daemon *own = &service->daemons[index];
   own->service = service;
-  own->places = listener->pages ? &watcher->page_places : &watcher->places;
+  own->group = listener->pages ? &watcher->page_group : &watcher->group;
   own->daemon = MHD_start_daemon(
       flags | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, service, MHD_OPTION_EXTERNAL_LOGGER,
       on_library_message, service,  // first, so that messages about the other options reach it
@@ -215,15 +216,15 @@ static bool start_one(struct service *service, int index) {
 static bool may_take(void *cls, int index) {
   enum { MOST_COMING = 16 };
   const struct service *service = cls;
-  return atomic_load(&service->daemons[index].places->coming) < MOST_COMING;
+  return atomic_load(&service->daemons[index].group->coming) < MOST_COMING;
 }
 
 // The library owns the descriptor from now on, and closes it if it cannot serve it.
 static void take_connection(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
   const struct service *service = cls;
   const struct listener_daemon *own = &service->daemons[index];
-  atomic_fetch_add(&own->places->coming, 1);
-  if (MHD_add_connection(own->daemon, fd, address, length) != MHD_YES) atomic_fetch_sub(&own->places->coming, 1);
+  atomic_fetch_add(&own->group->coming, 1);
+  if (MHD_add_connection(own->daemon, fd, address, length) != MHD_YES) atomic_fetch_sub(&own->group->coming, 1);
 }
 
 static struct listen_rules rules_of(const struct service *service) {
@@ -276,7 +277,7 @@ bool http_start(struct service *service, struct error *error) {
 }
 
 static bool has_connections(const struct watcher *watcher) {
-  const struct places *all = &watcher->places, *pages = &watcher->page_places;
+  const struct listener_group *all = &watcher->group, *pages = &watcher->page_group;
   return atomic_load(&all->coming) + atomic_load(&all->open) + atomic_load(&pages->coming) + atomic_load(&pages->open);
 }
 

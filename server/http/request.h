@@ -42,7 +42,7 @@ struct request_counts {
 struct listener_daemon {
   struct MHD_Daemon *daemon;
   struct service *service;
-  struct places *places;  // of the listener's connections
+  struct listener_group *group;  // of the listener
 };
 
 // The service: the rooms that requests use, the library's version, the gate, the listeners, and counts. It owns what

@@ -21,14 +21,14 @@ static const int64_t shut_linger_ns = 1 * NS_PER_S;    // the same, if the serve
 
 // ---- the slowest ----------------------------------------------------------------------------------------------------
 
-static struct peer *slowest_of(struct watcher *watcher, const struct places *places, const struct client *client,
+static struct peer *slowest_of(struct watcher *watcher, const struct listener_group *group, const struct client *client,
                                int64_t now_ns) {
   struct peer *slowest = NULL;
   double least = PACE_SLOW;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
     struct peer *peer = &watcher->peers[fd];
     if (!peer_rate_is_known(peer, now_ns) || !peer->counted) continue;
-    if (peer->places != places || (client && peer->client != client)) continue;
+    if (peer->group != group || (client && peer->client != client)) continue;
     double rate = peer_rate(peer, now_ns);
     if (rate >= least) continue;
     slowest = peer;
@@ -42,9 +42,9 @@ static void end_answer(struct peer *peer) {
   peer->cut = PEER_END_PREEMPTED;       // so that it is not found again
 }
 
-struct peer *connections_end_slowest(struct watcher *watcher, const struct places *places, const struct client *client,
-                                     int64_t now_ns) {
-  struct peer *peer = slowest_of(watcher, places, client, now_ns);
+struct peer *connections_end_slowest(struct watcher *watcher, const struct listener_group *group,
+                                     const struct client *client, int64_t now_ns) {
+  struct peer *peer = slowest_of(watcher, group, client, now_ns);
   if (!peer) return NULL;
   if (peer_move(peer, PEER_UPLOAD, PEER_FAILED)) {
     peer_write_failure(peer, ERROR_CONNECTIONS_FULL,
@@ -94,17 +94,17 @@ void connections_end_slow_answers(struct watcher *watcher, int64_t bytes, int64_
 // ---- in -------------------------------------------------------------------------------------------------------------
 
 static void uncount(struct peer *peer) {
-  if (peer->counted) share_release(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1);
+  if (peer->counted) share_release(peer->group->clients, peer->client, SHARE_CONNECTIONS, 1);
   peer->counted = false;
 }
 
 // How many connections the peer's client has.
 static int64_t held_with(const struct peer *peer) {
-  return client_held(peer->places->clients, peer->client, SHARE_CONNECTIONS);
+  return client_held(peer->group->clients, peer->client, SHARE_CONNECTIONS);
 }
 
 // The idle connection that makes room for `newcomer`. With `own` it belongs to the same client, else to the client with
-// the most connections in these places. Among a client's connections it is the one idle for longest. NULL if there is
+// the most connections in the group. Among a client's connections it is the one idle for longest. NULL if there is
 // none.
 static struct peer *longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own) {
   // A connection idle for a shorter time may have a request on its way.
@@ -112,7 +112,7 @@ static struct peer *longest_idle(struct watcher *watcher, const struct peer *new
   struct peer *longest = NULL;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
     struct peer *peer = &watcher->peers[fd];
-    if (!peer->open || !peer->counted || peer->places != newcomer->places) continue;
+    if (!peer->open || !peer->counted || peer->group != newcomer->group) continue;
     if ((own && peer->client != newcomer->client) || atomic_load(&peer->phase) != PEER_IDLE) continue;
     int64_t since_ns = atomic_load(&peer->since_ns), held = held_with(peer);
     if (since_ns > youngest_ns) continue;
@@ -141,17 +141,17 @@ static struct peer *end_longest_idle(struct watcher *watcher, const struct peer 
 }
 
 // Ends a connection to make room for `newcomer`: an idle connection or, if there is none, a slow one. With `own` it
-// belongs to the same client, else to any client in these places. False if no connection can end, or if the server
+// belongs to the same client, else to any client of the group. False if no connection can end, or if the server
 // reads requests so late that rates mean nothing. A search walks all connections, so a search that found none is not
 // repeated for look_again_ns.
 static bool make_room(struct watcher *watcher, const struct peer *newcomer, bool own) HOLDS(watcher->lock) {
   struct client *client = own ? newcomer->client : NULL;
-  int64_t *none_until_ns = own ? &client->none_until_ns : &newcomer->places->none_until_ns;
+  int64_t *none_until_ns = own ? &client->none_until_ns : &newcomer->group->none_until_ns;
   int64_t now_ns = clock_ns();
   bool late = false;
   if (now_ns < *none_until_ns) return false;
   struct peer *peer = end_longest_idle(watcher, newcomer, own, &late);
-  if (!peer && !late) peer = connections_end_slowest(watcher, newcomer->places, client, now_ns);
+  if (!peer && !late) peer = connections_end_slowest(watcher, newcomer->group, client, now_ns);
   if (peer)
     uncount(peer);
   else
@@ -161,8 +161,8 @@ static bool make_room(struct watcher *watcher, const struct peer *newcomer, bool
 
 // The connections of a trusted proxy stand for many clients.
 static enum grant count_in(const struct peer *peer) {
-  return peer->proxy ? share_acquire_for_many(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1)
-                     : share_acquire(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
+  return peer->proxy ? share_acquire_for_many(peer->group->clients, peer->client, SHARE_CONNECTIONS, 1)
+                     : share_acquire(peer->group->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
 }
 
 // Counts the new peer among its client's connections, and ends another connection if there is no room. False with the
@@ -214,10 +214,10 @@ static struct peer *turn_away(struct watcher *watcher) {
   return NULL;
 }
 
-struct peer *connection_opened(struct watcher *watcher, struct places *places, int fd, const char *address, bool proxy,
-                               struct tls_session *tls) {
+struct peer *connection_opened(struct watcher *watcher, struct listener_group *group, int fd, const char *address,
+                               bool proxy, struct tls_session *tls) {
   if (fd < 0 || (size_t)fd >= watcher->peer_count) return turn_away(watcher);
-  struct client *client = clients_acquire(places->clients, "", address);
+  struct client *client = clients_acquire(group->clients, "", address);
   if (!client) return turn_away(watcher);
   struct peer *peer = &watcher->peers[fd];
   enum error_kind refusal;
@@ -225,7 +225,7 @@ struct peer *connection_opened(struct watcher *watcher, struct places *places, i
   *peer = (struct peer){.fd = fd,
                         .generation = peer->generation + 1,
                         .since_ns = clock_ns(),
-                        .places = places,
+                        .group = group,
                         .client = client,
                         .proxy = proxy,
                         .tls = tls};
@@ -237,9 +237,9 @@ struct peer *connection_opened(struct watcher *watcher, struct places *places, i
   else if (peer->open && !let_in(watcher, peer, &refusal))
     refuse_connection(watcher, peer, refusal);
   lock_release(&watcher->lock);
-  if (!peer->open) clients_release(places->clients, client);
+  if (!peer->open) clients_release(group->clients, client);
   if (!peer->open) return turn_away(watcher);
-  atomic_fetch_add(&places->open, 1);
+  atomic_fetch_add(&group->open, 1);
   return peer;
 }
 
@@ -258,7 +258,7 @@ static bool may_lose_answers(const struct peer *peer) {
 
 // Keeps a second descriptor of the socket, so that the connection outlives the library's close.
 static void start_lingering(struct watcher *watcher, const struct peer *peer) {
-  struct clients *clients = peer->places->clients;
+  struct clients *clients = peer->group->clients;
   if (share_acquire(clients, peer->client, SHARE_LINGERING, 1, 0) != GRANTED) return;
   int fd = dup(peer->fd);
   if (fd < 0) share_release(clients, peer->client, SHARE_LINGERING, 1);
@@ -268,7 +268,7 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
   bool shut = peer->cut || peer->failure == ERROR_BODY_STALLED || peer->failure == ERROR_DRAINING;
   int64_t until_ns = clock_ns() + (shut ? shut_linger_ns : linger_ns);
   watcher->lingering[watcher->lingering_count++] =
-      (struct lingering){fd, peer->places, peer->client, shut, until_ns, LINGER_BYTES};
+      (struct lingering){fd, peer->group, peer->client, shut, until_ns, LINGER_BYTES};
 }
 
 // Why the connection ended. The library may end an idle connection a little before the watcher, so two ticks are added
@@ -287,7 +287,7 @@ static enum peer_end end_of(const struct watcher *watcher, const struct peer *pe
 }
 
 void connection_closed(struct watcher *watcher, struct peer *peer) {
-  struct places *places = peer->places;
+  struct listener_group *group = peer->group;
   struct client *client = peer->client;
   lock_acquire(&watcher->lock);
   atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
@@ -298,8 +298,8 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   watcher->refused_count -= peer->refused;
   uncount(peer);
   lock_release(&watcher->lock);
-  clients_release(places->clients, client);
-  atomic_fetch_sub(&places->open, 1);
+  clients_release(group->clients, client);
+  atomic_fetch_sub(&group->open, 1);
 }
 
 // ---- ended by the server --------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@
 
 #include "server/net/watcher.h"
 
-// A connection was accepted. Returns its peer, or NULL if it cannot be watched. `places`: the places of its listener.
+// A connection was accepted. Returns its peer, or NULL if it cannot be watched. `group`: the group of its listener.
 // `address` is copied. `proxy`: a trusted proxy has connected. `tls`: NULL without TLS. If the connection was refused
 // or the server stops, the peer is in phase FAILED.
-struct peer *connection_opened(struct watcher *watcher, struct places *places, int fd, const char *address, bool proxy,
-                               struct tls_session *tls);
+struct peer *connection_opened(struct watcher *watcher, struct listener_group *group, int fd, const char *address,
+                               bool proxy, struct tls_session *tls);
 // Ends all connections, and every later one.
 void connections_end_all(struct watcher *watcher);
 // The connection is about to be closed. Call it before the library closes the descriptor. Frees the peer's slot.
@@ -32,9 +32,9 @@ void connection_linger(struct watcher *watcher, struct peer *peer);
 // Connections refused so far with that problem, before any request. Each counts once it has ended.
 unsigned long long connections_refused(const struct watcher *watcher, enum error_kind kind);
 
-// Ends the connection in `places` whose body or answer moves most slowly, of `client` or (NULL) of any client. NULL if
+// Ends the connection in `group` whose body or answer moves most slowly, of `client` or (NULL) of any client. NULL if
 // none is slow. With the lock held.
-VX_WARN_UNUSED struct peer *connections_end_slowest(struct watcher *watcher, const struct places *places,
+VX_WARN_UNUSED struct peer *connections_end_slowest(struct watcher *watcher, const struct listener_group *group,
                                                     const struct client *client, int64_t now_ns);
 // Ends the slowest answers until `bytes` of memory are about to be freed, or no answer is slow any more.
 void connections_end_slow_answers(struct watcher *watcher, int64_t bytes, int64_t now_ns);

@@ -4,6 +4,7 @@
 #ifndef VOXELD_LISTENER_H
 #define VOXELD_LISTENER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -11,6 +12,18 @@
 #include "server/base/base.h"
 
 enum { LISTENERS_MAX = 8, LISTENER_LISTS = 2 };  // of each list: --listen, --pages-listen
+
+struct clients;
+
+// The listeners that serve everything, or those that serve only pages, and their connections. The connections of one
+// group use up no room of the other group.
+struct listener_group {
+  bool pages;               // they serve only pages
+  struct clients *clients;  // who share the connections
+  atomic_llong coming;      // accepted connections that no IO thread has yet
+  atomic_llong open;        // connections
+  int64_t none_until_ns;    // until then connections.c does not search again for a connection that makes room
+};
 
 struct listener {
   int fd;  // does not block; -1 if the list was only checked

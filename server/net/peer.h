@@ -86,7 +86,6 @@ static inline void pace_note(struct pace *pace, int64_t bytes, int64_t now_ns) {
 }
 
 struct buffer;
-struct places;
 struct request;
 struct tls_session;
 
@@ -106,18 +105,18 @@ struct upload {
 
 struct peer {
   int fd;
-  char address[ADDRESS_SIZE];  // an IP address, or unix:UID
-  bool proxy;                  // a trusted proxy: its X-Forwarded-For is believed
-  struct tls_session *tls;     // NULL without TLS
-  uint32_t generation;         // of the slot: tells events of an earlier connection apart
-  atomic_int phase;            // enum peer_phase
-  atomic_bool gone;            // the client cannot read an answer any more
-  atomic_bool half_closed;     // the client has sent its end of file
-  struct places *places;       // of its listener's connections
-  struct client *client;       // the client of this address
-  bool counted;                // in the client's connections; under the watcher's lock
-  atomic_llong since_ns;       // when the upload, the answer or the idle time began, or the upload went on
-  atomic_llong since_bytes;    // of the body, at that time
+  char address[ADDRESS_SIZE];    // an IP address, or unix:UID
+  bool proxy;                    // a trusted proxy: its X-Forwarded-For is believed
+  struct tls_session *tls;       // NULL without TLS
+  uint32_t generation;           // of the slot: tells events of an earlier connection apart
+  atomic_int phase;              // enum peer_phase
+  atomic_bool gone;              // the client cannot read an answer any more
+  atomic_bool half_closed;       // the client has sent its end of file
+  struct listener_group *group;  // of its listener
+  struct client *client;         // the client of this address
+  bool counted;                  // in the client's connections; under the watcher's lock
+  atomic_llong since_ns;         // when the upload, the answer or the idle time began, or the upload went on
+  atomic_llong since_bytes;      // of the body, at that time
   struct upload upload;
   char request_id[129];      // of the upload
   enum problem_style style;  // of the upload: how problems are written for its client

@@ -62,7 +62,7 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
 static void end_lingering(struct watcher *watcher, int index) {
   const struct lingering *lingering = &watcher->lingering[index];
   close(lingering->fd);
-  share_release(lingering->places->clients, lingering->client, SHARE_LINGERING, 1);
+  share_release(lingering->group->clients, lingering->client, SHARE_LINGERING, 1);
   watcher->lingering[index] = watcher->lingering[--watcher->lingering_count];
 }
 
@@ -133,8 +133,8 @@ bool watcher_start(struct watcher *watcher, const struct options *options, struc
                    struct error *error) {
   enum { MOST_PEERS = 1 << 20 };
   *watcher = (struct watcher){.options = options,
-                              .places = {.clients = clients},
-                              .page_places = {.pages = true, .clients = page_clients},
+                              .group = {.clients = clients},
+                              .page_group = {.pages = true, .clients = page_clients},
                               .tick = tick,
                               .tick_cls = tick_cls,
                               .epoll_fd = -1,

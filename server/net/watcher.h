@@ -24,19 +24,9 @@
 #include "server/config/options.h"
 #include "server/net/peer.h"
 
-// The connections of one kind of listeners: those that serve everything, or only pages. The connections of
-// one kind use up no room of the other kind.
-struct places {
-  bool pages;               // of the listeners that serve only pages
-  struct clients *clients;  // who share these connections
-  atomic_llong coming;      // accepted connections that no IO thread has yet
-  atomic_llong open;        // connections
-  int64_t none_until_ns;    // until then connections.c does not search again for a connection that makes room
-};
-
 struct lingering {
   int fd;
-  struct places *places;
+  struct listener_group *group;
   struct client *client;
   bool shut;  // the server has shut its reading side
   int64_t until_ns;
@@ -57,9 +47,9 @@ struct watcher {
   size_t peer_count, peers_used;  // slots ever used are below peers_used
   struct lingering lingering[LINGER_SLOTS + PAGES_CONNECTIONS];
   int lingering_count, refused_count;
-  atomic_bool ending;    // each new connection is ended at once
-  struct places places;  // of the listeners that serve everything
-  struct places page_places;
+  atomic_bool ending;           // each new connection is ended at once
+  struct listener_group group;  // of the listeners that serve everything
+  struct listener_group page_group;
   atomic_llong ended[PEER_ENDS];            // connections that have ended since the start
   void (*tick)(void *cls, int64_t now_ns);  // called about every 50 ms, on the watcher's thread, without its lock
   void *tick_cls;
@@ -70,8 +60,8 @@ static inline uint64_t watcher_event_key(uint32_t generation, int fd) {
   return (uint64_t)generation << 32 | (uint32_t)fd;
 }
 
-// Sets up the watcher and starts its thread. `options` must stay. `page_clients` share the places of pages. False with
-// a reason; nothing is left open then.
+// Sets up the watcher and starts its thread. `options` must stay. `page_clients` share the connections for pages. False
+// with a reason; nothing is left open then.
 VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct options *options, struct clients *clients,
                                   struct clients *page_clients, void (*tick)(void *cls, int64_t now_ns), void *tick_cls,
                                   struct error *error);

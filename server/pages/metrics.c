@@ -238,10 +238,10 @@ static double clients_present(struct service *service) { return (double)clients_
 static double gate_depth(struct service *service) { return (double)atomic_load(&service->gate.waiting); }
 static double queue_limit(struct service *service) { return (double)service->options.queue_depth; }
 static double active(struct service *service) { return (double)atomic_load(&service->requests.active); }
-static double connections(struct service *service) { return (double)atomic_load(&service->watcher.places.open); }
+static double connections(struct service *service) { return (double)atomic_load(&service->watcher.group.open); }
 static double connection_limit(struct service *service) { return (double)service->options.max_connections; }
 static double page_connections(struct service *service) {
-  return (double)atomic_load(&service->watcher.page_places.open);
+  return (double)atomic_load(&service->watcher.page_group.open);
 }
 static double page_connection_limit(struct service *service) {
   return service->options.pages_listen[0] ? PAGES_CONNECTIONS : 0;

@@ -196,7 +196,7 @@ static bool write_status(const struct page_asked *asked, struct text *out, struc
   write_memory(service, out);
   write_regions(asked, out);
   write_streams(service, out);
-  json_printf(out, "connections:{open:%lld limit:%ld}", atomic_load(&service->watcher.places.open),
+  json_printf(out, "connections:{open:%lld limit:%ld}", atomic_load(&service->watcher.group.open),
               options->max_connections);
   shares_write(service, asked->local, out);
   json_printf(out, "limits:{max_body_bytes:%ld max_response_bytes:%ld max_clouds:%d", options->max_body_bytes,

@@ -162,8 +162,8 @@ static bool is_quiet(struct service *service) {
   const struct request_counts *requests = &service->requests;
   return held_by_clients(&service->clients) == 0 && held_by_clients(&service->page_clients) == 0 &&
          atomic_load(&requests->open) == 0 && atomic_load(&requests->active) == 0 &&
-         atomic_load(&service->gate.waiting) == 0 && atomic_load(&service->watcher.places.open) == 0 &&
-         atomic_load(&service->watcher.page_places.open) == 0 && service->jobs.buffers.in_use == 0;
+         atomic_load(&service->gate.waiting) == 0 && atomic_load(&service->watcher.group.open) == 0 &&
+         atomic_load(&service->watcher.page_group.open) == 0 && service->jobs.buffers.in_use == 0;
 }
 
 void daemons_await_quiet(void) {

@@ -78,15 +78,15 @@ struct end {
   struct peer *peer;
 };
 
-static struct end connect_at(struct places *places, const char *address, bool proxy) {
+static struct end connect_at(struct listener_group *group, const char *address, bool proxy) {
   int pair[2];
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-  struct end end = {pair[0], connection_opened(&watcher, places, pair[1], address, proxy, NULL)};
+  struct end end = {pair[0], connection_opened(&watcher, group, pair[1], address, proxy, NULL)};
   assert_non_null(end.peer);
   return end;
 }
 
-static struct end connect_as(const char *address, bool proxy) { return connect_at(&watcher.places, address, proxy); }
+static struct end connect_as(const char *address, bool proxy) { return connect_at(&watcher.group, address, proxy); }
 
 // Closes the server's end as the HTTP library does.
 static void close_here(struct end *end) {
@@ -375,12 +375,12 @@ static struct end connect_idle(const char *address, int64_t idle_ms) {
   return end;
 }
 
-static void connections_for_pages_have_places_of_their_own(void **state) {
+static void connections_for_pages_have_a_group_of_their_own(void **state) {
   (void)state;
   struct end end[SHARE + 1], page[SHARE + 1];
   for (int i = 0; i <= SHARE; i++) end[i] = connect_as("192.0.2.1", false);
   for (int i = 0; i <= SHARE; i++) {  // the first, idle for long enough by then, makes room for the last
-    page[i] = connect_at(&watcher.page_places, "192.0.2.1", false);
+    page[i] = connect_at(&watcher.page_group, "192.0.2.1", false);
     assert_false(peer_is_failed(page[i].peer));
     atomic_store(&page[i].peer->since_ns, clock_ns() - (i == 0 ? 2 * NS_PER_S : 0));
   }
@@ -508,13 +508,13 @@ static void a_connection_without_a_slot_is_turned_away(void **state) {
   (void)state;
   struct client *client[5 * MOST];
   int pair[2], count = 0;
-  assert_null(connection_opened(&watcher, &watcher.places, -1, "192.0.2.1", false, NULL));
-  assert_null(connection_opened(&watcher, &watcher.places, (int)watcher.peer_count, "192.0.2.1", false, NULL));
+  assert_null(connection_opened(&watcher, &watcher.group, -1, "192.0.2.1", false, NULL));
+  assert_null(connection_opened(&watcher, &watcher.group, (int)watcher.peer_count, "192.0.2.1", false, NULL));
   assert_int_equal(ended(PEER_END_NO_ROOM), 2);
   while (count < 5 * MOST && (client[count] = clients_acquire(&clients, "", other_address(count)))) count++;
   assert_true(count < 5 * MOST);  // the client table is full
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-  assert_null(connection_opened(&watcher, &watcher.places, pair[1], "192.0.2.1", false, NULL));
+  assert_null(connection_opened(&watcher, &watcher.group, pair[1], "192.0.2.1", false, NULL));
   assert_int_equal(ended(PEER_END_NO_ROOM), 3);
   assert_int_equal(close(pair[0]) | close(pair[1]), 0);
   while (count > 0) clients_release(&clients, client[--count]);
@@ -641,7 +641,7 @@ static void a_slow_answer_makes_room_for_a_connection(void **state) {
   struct end slow = answer_slowly("192.0.2.1");
   pass_ms(3000);
   lock_acquire(&watcher.lock);
-  struct peer *ended = connections_end_slowest(&watcher, slow.peer->places, NULL, clock_ns());
+  struct peer *ended = connections_end_slowest(&watcher, slow.peer->group, NULL, clock_ns());
   lock_release(&watcher.lock);
   assert_ptr_equal(ended, slow.peer);
   assert_int_equal(slow.peer->cut, PEER_END_PREEMPTED);
@@ -701,7 +701,7 @@ int main(void) {
       WATCHED(a_close_lingers_if_bytes_are_unread),
       WATCHED(a_close_does_not_linger_if_no_answer_can_be_lost),
       WATCHED(a_close_that_cannot_linger_holds_nothing),
-      WATCHED(connections_for_pages_have_places_of_their_own),
+      WATCHED(connections_for_pages_have_a_group_of_their_own),
       WATCHED(the_longest_idle_makes_room),
       WATCHED(the_client_with_the_most_makes_room_for_others),
       WATCHED(an_unread_request_makes_no_room),
