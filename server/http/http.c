@@ -189,13 +189,12 @@ static bool start_one(struct service *service, int index) {
   const struct options *options = &service->options;
   const struct listener *listener = &service->listeners.at[index];
   bool tls = listener->tcp && options->tls_cert[0];
-  int64_t threads = listener->pages ? PAGES_THREADS : options->io_threads;
+  int64_t threads = listener->group->pages ? PAGES_THREADS : options->io_threads;
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME |
                    MHD_USE_ERROR_LOG;
-  struct watcher *watcher = &service->watcher;
   struct listener_daemon *own = &service->daemons[index];
   own->service = service;
-  own->group = listener->pages ? &watcher->page_group : &watcher->group;
+  own->group = listener->group;
   own->daemon = MHD_start_daemon(
       flags | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, service, MHD_OPTION_EXTERNAL_LOGGER,
       on_library_message, service,  // first, so that messages about the other options reach it
@@ -203,7 +202,7 @@ static bool start_one(struct service *service, int index) {
       // The watcher limits connections. The library must never reach a limit of its own: version 0.9.75 takes a lock
       // there and never releases it. The library divides its limit among its threads. Each connection has a descriptor.
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
-      (unsigned)(threads * (int64_t)watcher->peer_count), MHD_OPTION_CONNECTION_TIMEOUT,
+      (unsigned)(threads * (int64_t)service->watcher.peer_count), MHD_OPTION_CONNECTION_TIMEOUT,
       (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, service, MHD_OPTION_NOTIFY_COMPLETED,
       on_completed, service, MHD_OPTION_NOTIFY_CONNECTION, on_connection, own, MHD_OPTION_STRICT_FOR_CLIENT,
       (int)service->library.strict,
@@ -212,23 +211,14 @@ static bool start_one(struct service *service, int index) {
   return own->daemon;
 }
 
-// An accepted connection has a descriptor before an IO thread counts it.
-static bool may_take(void *cls, int index) {
-  enum { MOST_COMING = 16 };
-  const struct service *service = cls;
-  return atomic_load(&service->daemons[index].group->coming) < MOST_COMING;
-}
-
 // The library owns the descriptor from now on, and closes it if it cannot serve it.
-static void take_connection(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
+static bool take_connection(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
   const struct service *service = cls;
-  const struct listener_daemon *own = &service->daemons[index];
-  atomic_fetch_add(&own->group->coming, 1);
-  if (MHD_add_connection(own->daemon, fd, address, length) != MHD_YES) atomic_fetch_sub(&own->group->coming, 1);
+  return MHD_add_connection(service->daemons[index].daemon, fd, address, length) == MHD_YES;
 }
 
-static struct listen_rules rules_of(const struct service *service) {
-  struct listen_rules rules = {.may_expose = access_may_expose(&service->access)};
+static struct listen_rules rules_of(struct service *service) {
+  struct listen_rules rules = {.may_expose = access_may_expose(&service->access), .group = &service->watcher.group};
   (void)!mode_read(service->options.unix_mode, &rules.unix_mode);  // checked with the options
   return rules;
 }
@@ -250,12 +240,12 @@ static bool open_listeners(struct service *service, struct error *error) {
   struct listen_rules rules = rules_of(service);
   struct listeners *listeners = &service->listeners;
   if (!listeners_open(listeners, options->listen, &rules, error)) return false;
-  rules.pages = true;
+  rules.group = &service->watcher.page_group;
   if (options->pages_listen[0] && !listeners_open(listeners, options->pages_listen, &rules, error)) return false;
   struct text all = text_over(service->address, sizeof service->address);
   struct text pages = text_over(service->pages_address, sizeof service->pages_address);
   for (int i = 0; i < listeners->count; i++) {
-    struct text *text = listeners->at[i].pages ? &pages : &all;
+    struct text *text = listeners->at[i].group->pages ? &pages : &all;
     text_printf(text, "%s%s", text->length ? "," : "", listeners->at[i].address);
   }
   return true;
@@ -270,8 +260,7 @@ bool http_start(struct service *service, struct error *error) {
     listeners_close(listeners);
     return false;
   }
-  const struct acceptor_taker taker = {may_take, take_connection, service};
-  if (acceptor_start(&service->acceptor, listeners, &taker, error)) return true;
+  if (acceptor_start(&service->acceptor, listeners, take_connection, service, error)) return true;
   listeners_close(listeners);
   return false;
 }

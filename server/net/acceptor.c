@@ -29,17 +29,19 @@ static void pause_ms(const struct acceptor *acceptor, int ms) {
 
 // Returns 0, or the errno of the failure.
 static int accept_one(const struct acceptor *acceptor, int index) {
+  const struct listener *listener = &acceptor->listeners->at[index];
   struct sockaddr_storage address;
   struct sockaddr *any = (struct sockaddr *)&address;
   socklen_t length = sizeof address;
-  int fd = accept4(acceptor->listeners->at[index].fd, any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  int fd = accept4(listener->fd, any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) return errno;
-  acceptor->taker.take(acceptor->taker.cls, index, fd, any, length);
+  atomic_fetch_add(&listener->group->coming, 1);
+  if (!acceptor->take(acceptor->cls, index, fd, any, length)) atomic_fetch_sub(&listener->group->coming, 1);
   return 0;
 }
 
-static bool may_take(const struct acceptor *acceptor, int index) {
-  return acceptor->taker.may_take(acceptor->taker.cls, index);
+static bool may_accept(const struct acceptor *acceptor, int index) {
+  return atomic_load(&acceptor->listeners->at[index].group->coming) < ACCEPTOR_MOST_COMING;
 }
 
 // Accepts some of the connections that wait at a listener. Continues after a connection that failed, since good
@@ -48,7 +50,7 @@ static void accept_some(const struct acceptor *acceptor, int index) {
   int taken = 0, reason = 0;
   do {
     reason = accept_one(acceptor, index);
-  } while (++taken < AT_A_TIME && reason != EAGAIN && !lacks_resources(reason) && may_take(acceptor, index));
+  } while (++taken < AT_A_TIME && reason != EAGAIN && !lacks_resources(reason) && may_accept(acceptor, index));
   if (!lacks_resources(reason)) return;
   log_event(LOG_WARNING, "no connection can be accepted", "reason", strerror(reason));
   pause_ms(acceptor, LACK_MS);
@@ -57,7 +59,7 @@ static void accept_some(const struct acceptor *acceptor, int index) {
 // False if a connection waits and may not be taken yet.
 static bool serve_listener(struct acceptor *acceptor, int index) {
   int *held_ms = &acceptor->held_ms[index];
-  if (!may_take(acceptor, index) && ++*held_ms < ACCEPTOR_PATIENCE_MS) return false;
+  if (!may_accept(acceptor, index) && ++*held_ms < ACCEPTOR_PATIENCE_MS) return false;
   *held_ms = 0;
   accept_some(acceptor, index);
   return true;
@@ -93,12 +95,13 @@ static void close_both(const struct acceptor *acceptor) {
   if (acceptor->stop_fd >= 0) close(acceptor->stop_fd);
 }
 
-bool acceptor_start(struct acceptor *acceptor, const struct listeners *listeners, const struct acceptor_taker *taker,
+bool acceptor_start(struct acceptor *acceptor, const struct listeners *listeners, acceptor_take *take, void *cls,
                     struct error *error) {
   *acceptor = (struct acceptor){.epoll_fd = epoll_create1(EPOLL_CLOEXEC),
                                 .stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                 .listeners = listeners,
-                                .taker = *taker};
+                                .take = take,
+                                .cls = cls};
   bool good = acceptor->epoll_fd >= 0 && acceptor->stop_fd >= 0 && watch_all(acceptor);
   int reason = good ? pthread_create(&acceptor->thread, NULL, acceptor_main, acceptor) : errno;
   if (!reason) return true;

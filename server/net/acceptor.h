@@ -15,28 +15,26 @@
 #include "kernels/kernels.h"
 #include "server/net/listener.h"
 
-// The functions that get the connections of listeners->at[index]. Called on the acceptor's thread.
-struct acceptor_taker {
-  // False while earlier connections are not served yet. Clients then wait in the listener's socket, where they hold no
-  // descriptor. Even so, one connection is taken every ACCEPTOR_PATIENCE_MS.
-  bool (*may_take)(void *cls, int index);
-  void (*take)(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length);  // `fd` is the taker's
-  void *cls;
-};
+// While ACCEPTOR_MOST_COMING connections of a group have no IO thread yet, its clients wait in the listener's socket,
+// where they hold no descriptor. Even so, one connection is accepted every ACCEPTOR_PATIENCE_MS.
+enum { ACCEPTOR_MOST_COMING = 16, ACCEPTOR_PATIENCE_MS = 100 };
 
-enum { ACCEPTOR_PATIENCE_MS = 100 };
+// Gets a connection of listeners->at[index], on the acceptor's thread. Owns `fd` from then on. False: no IO thread will
+// get the connection.
+typedef bool acceptor_take(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length);
 
 struct acceptor {
   pthread_t thread;
   int epoll_fd, stop_fd;
   const struct listeners *listeners;
-  struct acceptor_taker taker;
+  acceptor_take *take;
+  void *cls;
   int held_ms[LISTENERS_MAX * LISTENER_LISTS];  // how long connections have waited at each listener, untaken
 };
 
-// Starts the thread. False with a reason; nothing is left open then.
-VX_WARN_UNUSED bool acceptor_start(struct acceptor *acceptor, const struct listeners *listeners,
-                                   const struct acceptor_taker *taker, struct error *error);
+// Starts the thread. The listeners have their groups. False with a reason; nothing is left open then.
+VX_WARN_UNUSED bool acceptor_start(struct acceptor *acceptor, const struct listeners *listeners, acceptor_take *take,
+                                   void *cls, struct error *error);
 // Ends the thread. Later connections wait in the listener's socket.
 void acceptor_stop(struct acceptor *acceptor);
 

@@ -124,7 +124,7 @@ static bool add(const struct opening *opening, const struct listener *listener) 
     return fail(opening, "allowed: up to %d listeners", LISTENERS_MAX);
   }
   listeners->at[listeners->count] = *listener;
-  listeners->at[listeners->count++].pages = opening->rules->pages;
+  listeners->at[listeners->count++].group = opening->rules->group;
   return true;
 }
 

@@ -28,7 +28,7 @@ struct listener_group {
 struct listener {
   int fd;  // does not block; -1 if the list was only checked
   bool tcp;
-  bool pages;         // serves only pages
+  struct listener_group *group;
   char address[128];  // ADDRESS:PORT as bound, or unix:PATH
   char path[108];     // of a Unix socket that this process made, else ""
   dev_t device;       // of that file, like `inode`
@@ -41,9 +41,9 @@ struct listeners {
 };
 
 struct listen_rules {
-  unsigned unix_mode;  // permissions of Unix sockets
-  bool may_expose;     // TCP beyond loopback is allowed
-  bool pages;          // the listeners serve only pages
+  unsigned unix_mode;            // permissions of Unix sockets
+  bool may_expose;               // TCP beyond loopback is allowed
+  struct listener_group *group;  // of the listeners
 };
 
 // Opens the items of `list`, separated by commas: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. Adds them to

@@ -18,6 +18,7 @@
 enum { MOST = 64 };
 
 static struct error error;
+static struct listener_group groups[2];
 static struct listeners listeners;
 static struct acceptor acceptor;
 
@@ -27,7 +28,8 @@ static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static struct { int index, fd, family; } taken[MOST];
 static int count;
 
-static void take(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
+// Gives the connections of the first listener to an IO thread, which counts them, and fails for those of the second.
+static bool take(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
   assert_ptr_equal(cls, &acceptor);
   assert_true(length >= sizeof address->sa_family);
   pthread_mutex_lock(&lock);
@@ -37,16 +39,9 @@ static void take(void *cls, int index, int fd, const struct sockaddr *address, s
   taken[count++].family = address->sa_family;
   pthread_cond_signal(&came);
   pthread_mutex_unlock(&lock);
+  if (index == 0) atomic_fetch_sub(&groups[0].coming, 1);
+  return index == 0;
 }
-
-static atomic_bool full;  // may_take refuses connections of the first listener
-
-static bool may_take(void *cls, int index) {
-  assert_ptr_equal(cls, &acceptor);
-  return index > 0 || !atomic_load(&full);
-}
-
-static const struct acceptor_taker taker = {may_take, take, &acceptor};
 
 static void wait_for(int number) {
   pthread_mutex_lock(&lock);
@@ -67,9 +62,9 @@ static int open_both(void **state) {
   char list[128];
   snprintf(list, sizeof list, "127.0.0.1:0,unix:/tmp/voxeld-test-acceptor-%d", (int)getpid());
   count = 0;
-  atomic_store(&full, false);
   assert_true(listeners_open(&listeners, list, &rules, &error));
-  assert_true(acceptor_start(&acceptor, &listeners, &taker, &error));
+  for (int i = 0; i < 2; i++) listeners.at[i].group = &groups[i];
+  assert_true(acceptor_start(&acceptor, &listeners, take, &acceptor, &error));
   return 0;
 }
 
@@ -101,6 +96,7 @@ static void each_comes_with_its_listener(void **state) {
     close(fd[i]);
   }
   assert_int_equal(local, 20);
+  for (int i = 0; i < 2; i++) assert_int_equal(atomic_load(&groups[i].coming), 0);
 }
 
 static void what_comes_after_the_stop_waits(void **state) {
@@ -109,7 +105,7 @@ static void what_comes_after_the_stop_waits(void **state) {
   acceptor_stop(&acceptor);
   int fd = connect_to(0);
   assert_int_equal(count, 0);
-  assert_true(acceptor_start(&acceptor, &listeners, &taker, &error));
+  assert_true(acceptor_start(&acceptor, &listeners, take, &acceptor, &error));
   wait_for(1);
   assert_int_equal(send(fd, &byte, 1, 0), 1);
   acceptor_stop(&acceptor);
@@ -120,7 +116,7 @@ static void what_comes_after_the_stop_waits(void **state) {
 static void clients_wait_while_nobody_takes_them(void **state) {
   (void)state;
   int fd[3];
-  atomic_store(&full, true);
+  atomic_store(&groups[0].coming, ACCEPTOR_MOST_COMING);
   int64_t began_ns = clock_ns();
   for (int i = 0; i < 2; i++) fd[i] = connect_to(0);
   fd[2] = connect_to(1);
@@ -128,8 +124,8 @@ static void clients_wait_while_nobody_takes_them(void **state) {
   assert_int_equal(taken[0].index, 1);
   wait_for(3);
   assert_true(clock_ns() - began_ns >= ACCEPTOR_PATIENCE_MS * NS_PER_MS);
-  atomic_store(&full, false);
   acceptor_stop(&acceptor);
+  atomic_store(&groups[0].coming, 0);
   for (int i = 0; i < 3; i++) close(fd[i]);
 }
 
@@ -183,7 +179,7 @@ static void it_does_not_start_without_descriptors(void **state) {
   (void)state;
   acceptor_stop(&acceptor);
   const struct rlimit files = take_descriptors();
-  bool started = acceptor_start(&acceptor, &listeners, &taker, &error);
+  bool started = acceptor_start(&acceptor, &listeners, take, &acceptor, &error);
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
   assert_false(started);
   assert_non_null(strstr(error.text, "acceptor: "));

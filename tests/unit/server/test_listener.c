@@ -77,6 +77,7 @@ static void lists_are_checked(void **state) {
 // ---- what is bound --------------------------------------------------------------------------------------------------
 
 static char folder[] = "/tmp/voxeld-listener-XXXXXX", socket_path[64], unix_item[80];
+static struct listener_group group;
 static struct listeners listeners;
 
 static int make_folder(void **state) {
@@ -102,7 +103,7 @@ static int open_descriptors(void) {
 }
 
 static bool open_list(const char *list, bool may_expose) {
-  const struct listen_rules rules = {.unix_mode = 0640, .may_expose = may_expose, .pages = true};
+  const struct listen_rules rules = {.unix_mode = 0640, .may_expose = may_expose, .group = &group};
   error.text[0] = '\0';
   return listeners_open(&listeners, list, &rules, &error);
 }
@@ -131,8 +132,8 @@ static void sockets_are_bound_and_let_go(void **state) {
   assert_true(open_list(list, false));
   assert_int_equal(listeners.count, 2);
   const struct listener *tcp = &listeners.at[0], *local = &listeners.at[1];
-  assert_true(tcp->tcp && tcp->pages && !tcp->path[0]);
-  assert_true(!local->tcp && local->pages);
+  assert_true(tcp->tcp && tcp->group == &group && !tcp->path[0]);
+  assert_true(!local->tcp && local->group == &group);
   assert_int_equal(strncmp(tcp->address, "127.0.0.1:", 10), 0);
   assert_string_not_equal(tcp->address, "127.0.0.1:0");
   assert_string_equal(local->address, unix_item);
@@ -272,7 +273,7 @@ static void listening_streams_are_taken(void **state) {
   assert_int_equal(listeners.count, 2);
   for (int i = 0; i < 2; i++) {
     const struct listener *listener = &listeners.at[i];
-    assert_true(listener->pages && !listener->path[0]);
+    assert_true(listener->group == &group && !listener->path[0]);
     assert_int_equal(listener->fd, FIRST + i);
     assert_int_equal(fcntl(FIRST + i, F_GETFD), FD_CLOEXEC);
     assert_true(fcntl(FIRST + i, F_GETFL) & O_NONBLOCK);
