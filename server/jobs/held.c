@@ -116,7 +116,7 @@ bool job_acquire_queue_slot(struct job *job) {
   if (job->held.queue_slot == share_of_queue_slot(use)) return true;
   if (!try_queue_slot(job, 0, &shortage)) {  // the job that this one supersedes may have the slot
     if (!job->asked.latest[0]) return false;
-    (void)job->services->supersede(job->services->owner, job);
+    (void)job->services->supersede(job->services->jobs, job);
     if (!acquire(job, 0, try_queue_slot)) return false;
   }
   job_release_queue_slot(job);

@@ -29,6 +29,7 @@
 #include "server/jobs/regions.h"
 #include "server/streams/streams.h"
 
+struct jobs;
 struct uploads;
 struct helpers;
 struct job;
@@ -46,15 +47,13 @@ struct job_services {
   struct counters *counters;
   size_t max_body_bytes, max_response_bytes;
   atomic_bool hurry;  // true: running jobs stop
-  // Called with `owner`. A worker calls gpu_lost when its GPU is lost, and gpu_changed when its GPU is paused or works
-  // again. Any thread calls requeue when a job that waited in its stream may run, or when a job needs other lanes, and
-  // supersede when a job with a whole body, submitted or not, needs the queue slot of an older job. False: no such job
-  // waits.
-  void *owner;
-  void (*gpu_lost)(void *owner);
-  void (*gpu_changed)(void *owner);
-  void (*requeue)(void *owner, struct job *job);
-  bool (*supersede)(void *owner, const struct job *job);
+  // Functions of jobs.c. A worker calls gpu_changed when its GPU is lost or paused, or works again. Any thread calls
+  // requeue when a job that waited in its stream may run, or when a job needs other lanes, and supersede when a job
+  // with a whole body, submitted or not, needs the queue slot of an older job. False: no such job waits.
+  struct jobs *jobs;
+  void (*gpu_changed)(struct jobs *jobs, bool lost);
+  void (*requeue)(struct jobs *jobs, struct job *job);
+  bool (*supersede)(struct jobs *jobs, const struct job *job);
 };
 
 // Facts about a job that its maker sets in addition to the request. They do not change. `local` and `cross_origin` are

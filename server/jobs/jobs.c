@@ -53,7 +53,7 @@ static struct job_choice choice_of(const struct job *job, int64_t before_ns) {
 
 // Of the waiting jobs of that name, refuses all but the newest. Each thread calls this after its own job has begun to
 // wait, so of two jobs that come at once, the second call sees both. A job that a worker has taken is not superseded.
-static bool supersede(struct jobs *jobs, struct job_choice *choice) {
+static bool supersede_older(struct jobs *jobs, struct job_choice *choice) {
   bool missed = choice->latest[0];
   while (missed) {
     refuse_waiting(jobs, choice, ERROR_SUPERSEDED, "a newer request with the same latest came");
@@ -64,33 +64,26 @@ static bool supersede(struct jobs *jobs, struct job_choice *choice) {
 }
 
 // A job that is not submitted yet is newer than all that wait.
-static bool on_supersede(void *owner, const struct job *job) {
+static bool supersede(struct jobs *jobs, const struct job *job) {
   struct job_choice choice = choice_of(job, job->queued_ns ? job->queued_ns : clock_ns());
-  return supersede(owner, &choice);
+  return supersede_older(jobs, &choice);
 }
 
 // The job may end as soon as it is in the queue.
-static void on_requeue(void *owner, struct job *job) {
-  struct jobs *jobs = owner;
+static void requeue(struct jobs *jobs, struct job *job) {
   struct job_choice choice = choice_of(job, job->queued_ns);
   job->next = NULL;
   if (queue_push(&jobs->queues[job_lane_use(job)], job))
-    (void)supersede(jobs, &choice);
+    (void)supersede_older(jobs, &choice);
   else
     refuse(job, ERROR_DRAINING, DRAIN_IS_OVER);
 }
 
 // ---- the start ------------------------------------------------------------------------------------------------------
 
-// Tells the daemon, and wakes the workers that stand by for the lost GPU.
-static void on_gpu_lost(void *owner) {
-  struct jobs *jobs = owner;
-  jobs->gpu_lost(jobs->gpu_lost_cls);
-  workers_wake(&jobs->workers);
-}
-
-static void on_gpu_changed(void *owner) {
-  struct jobs *jobs = owner;
+// Tells the daemon of a lost GPU, and wakes the workers that stand by for a GPU.
+static void gpu_changed(struct jobs *jobs, bool lost) {
+  if (lost) jobs->gpu_lost(jobs->gpu_lost_cls);
   workers_wake(&jobs->workers);
 }
 
@@ -110,11 +103,10 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                          .counters = counters,
                                          .max_body_bytes = (size_t)options->max_body_bytes,
                                          .max_response_bytes = (size_t)options->max_response_bytes,
-                                         .owner = jobs,
-                                         .gpu_lost = on_gpu_lost,
-                                         .gpu_changed = on_gpu_changed,
-                                         .requeue = on_requeue,
-                                         .supersede = on_supersede};
+                                         .jobs = jobs,
+                                         .gpu_changed = gpu_changed,
+                                         .requeue = requeue,
+                                         .supersede = supersede};
   lock_init(&jobs->latest);
   jobs->uploads.watcher = watcher;
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
@@ -137,7 +129,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
 // Whether a job with `latest` may wait. If a newer one waits, it needs no slot: it will be superseded at once.
 static bool acquire_slot(struct jobs *jobs, struct job *job, struct job_choice choice) {
   if (job_acquire_queue_slot(job)) return true;
-  (void)supersede(jobs, &choice);
+  (void)supersede_older(jobs, &choice);
   return choice.newest_ns > job->queued_ns;
 }
 
@@ -157,7 +149,7 @@ bool jobs_submit(struct jobs *jobs, struct job *job) {
   struct job_choice choice = choice_of(job, job->queued_ns);
   lock_acquire(&jobs->latest);
   bool submitted = acquire_slot(jobs, job, choice) && submit(jobs, job);
-  if (submitted) (void)supersede(jobs, &choice);
+  if (submitted) (void)supersede_older(jobs, &choice);
   lock_release(&jobs->latest);
   return submitted;
 }

@@ -171,7 +171,8 @@ static enum vx_status run_on_gpu(struct job *job, const struct lanes *lanes, str
 
 static void tell(struct job *job, struct device *gpu, bool trial, enum device_outcome outcome, const char *reason) {
   struct job_services *services = job->services;
-  if (device_tell(services->devices, gpu, trial, outcome, reason, clock_ns())) services->gpu_changed(services->owner);
+  if (device_tell(services->devices, gpu, trial, outcome, reason, clock_ns()))
+    services->gpu_changed(services->jobs, false);
 }
 
 // A network that fails on a GPU runs on the CPU from then on. Other networks stay on the GPU.
@@ -193,7 +194,7 @@ static bool is_to_blame(const struct job *job, enum vx_status status) {
   return !job->result.error.kind && !of_network;  // the server's budget is not the GPU's fault
 }
 
-// Logs and counts a job that a GPU failed. The first report of a lost GPU calls gpu_lost.
+// Logs and counts a job that a GPU failed. The first report of a lost GPU tells the daemon.
 static void report(struct job *job, struct device *gpu, bool trial, enum vx_status status, const char *reason) {
   struct job_services *services = job->services;
   struct log_line line;
@@ -205,7 +206,8 @@ static void report(struct job *job, struct device *gpu, bool trial, enum vx_stat
   log_string(&line, "error", reason);
   log_end(&line);
   counters_rerun(services->counters, status);
-  if (status == VX_DEVICE_LOST && device_mark_lost(services->devices, gpu, reason)) services->gpu_lost(services->owner);
+  if (status == VX_DEVICE_LOST && device_mark_lost(services->devices, gpu, reason))
+    services->gpu_changed(services->jobs, true);
   tell(job, gpu, trial, is_to_blame(job, status) ? DEVICE_FAILED : DEVICE_UNDECIDED, reason);
 }
 

@@ -27,7 +27,7 @@ static struct job *job_of(struct stream_turn *turn) {
 
 static void on_begin(struct stream_turn *turn) {
   struct job *job = job_of(turn);
-  job->services->requeue(job->services->owner, job);
+  job->services->requeue(job->services->jobs, job);
 }
 
 static bool leaves(struct stream_turn *turn, void *cls) {

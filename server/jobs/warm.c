@@ -79,9 +79,8 @@ static void report(const struct warming *warming, const struct device *device, i
   log_end(&line);
 }
 
-static void mark_lost(const struct jobs *jobs, struct device *gpu, const char *reason) {
-  const struct job_services *services = &jobs->services;
-  if (device_mark_lost(services->devices, gpu, reason)) services->gpu_lost(services->owner);
+static void mark_lost(struct jobs *jobs, struct device *gpu, const char *reason) {
+  if (device_mark_lost(&jobs->devices, gpu, reason)) jobs->services.gpu_changed(jobs, true);
 }
 
 // False: the network does not run on the worker's GPU, or the worker has none.

@@ -99,7 +99,7 @@ static bool do_job(struct worker *worker, struct job *job) {
   atomic_fetch_sub(&workers->running[worker->use], 1);
   queue_done(queue, &worker->waiter, job);
   if (step == JOB_WAITS) step = await_turn(job);
-  if (step == JOB_ELSEWHERE) job->services->requeue(job->services->owner, job);
+  if (step == JOB_ELSEWHERE) job->services->requeue(job->services->jobs, job);
   if (step != JOB_RAN) return false;
   job->spec.done(job);  // from here on the maker owns the job
   return true;

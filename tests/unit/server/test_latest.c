@@ -187,7 +187,7 @@ static void the_slot_of_an_older_one_is_had_in_other_lanes(void **state) {
 
 static struct job *taken_meanwhile;
 
-static bool find_none(void *owner, const struct job *job) {
+static bool find_none(struct jobs *owner, const struct job *job) {
   (void)owner, (void)job;
   job_release_queue_slot(taken_meanwhile);
   return false;
