@@ -8,7 +8,7 @@
 
 #include "api/base/json_write.h"
 #include "api/detector_files.h"
-#include "api/ops/of_model.h"
+#include "api/ops/model_params.h"
 #include "api/params/values.h"
 
 struct detector {
@@ -216,7 +216,7 @@ void detector_refuse(struct detector *detector, const char *reason) {
 
 bool detector_choose(const struct detector *detector, struct job_request *request) {
   snprintf(request->model, sizeof request->model, "%s", detector->name);
-  of_model_choose(request, &detector->core);
+  model_params_choose(request, &detector->core);
   request->expected = detector->files.voxelize->expected;
   return chain_copy(&request->chain, &detector->files.voxelize->chain, &request->pool);
 }

@@ -1,6 +1,6 @@
 // The parameters of POST /v1/backbone; kernels/detect.h says what it computes. The model has all other parameters.
 #include "api/ops/deskew.h"
-#include "api/ops/of_model.h"
+#include "api/ops/model_params.h"
 #include "api/ops/stream.h"
 
 static const struct param outputs =
@@ -29,7 +29,7 @@ const struct operation operation_backbone = {
     .rows = rows,
     .results = results,
     .tensors = tensors,
-    .finish = of_model_finish,
-    .split = of_model_split,
-    .write = of_model_write,
+    .finish = model_params_finish,
+    .split = model_params_split,
+    .write = model_params_write,
 };

@@ -4,7 +4,7 @@
 #include "api/base/json_write.h"
 #include "api/ops/boxes.h"
 #include "api/ops/deskew.h"
-#include "api/ops/of_model.h"
+#include "api/ops/model_params.h"
 #include "api/ops/stream.h"
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ static bool check_tracks(const struct job_request *request, struct error *error)
 }
 
 static bool finish(struct job_request *request, struct error *error) {
-  return of_model_finish(request, error) && check_tracks(request, error);
+  return model_params_finish(request, error) && check_tracks(request, error);
 }
 
 // ---- metadata -------------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ static void write_detection(const struct vx_job *job, struct text *out) {
   const struct vx_operation *head = &vx_operations[detector->head];
   long long kept = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) kept += job->row_counts[cloud];
-  of_model_write(job, out);
+  model_params_write(job, out);
   json_printf(out, "class_names:");
   value_write_names(detector->class_names, out);
   json_printf(out, "%s:{received:%ld kept:%lld", vx_item_names[head->items], detector->items * job->num_clouds, kept);
@@ -136,6 +136,6 @@ const struct operation operation_detect = {
     .results = results,
     .tensors = tensors,
     .finish = finish,
-    .split = of_model_split,
+    .split = model_params_split,
     .write = write_detection,
 };

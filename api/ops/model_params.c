@@ -1,5 +1,5 @@
-// See of_model.h.
-#include "api/ops/of_model.h"
+// See model_params.h.
+#include "api/ops/model_params.h"
 
 #include "api/base/json_write.h"
 #include "api/ops/stream.h"
@@ -45,7 +45,7 @@ static bool is_used(const struct vx_detector *detector, const struct param *para
   return true;
 }
 
-void of_model_choose(struct job_request *request, const struct vx_detector *detector) {
+void model_params_choose(struct job_request *request, const struct vx_detector *detector) {
   param_rows rows = operations[request->job.op]->rows;
   request->job.params.detect = vx_detect_of(detector);
   for (int i = 0; rows[i]; i++)
@@ -85,7 +85,7 @@ static bool check_columns(const struct job_request *request, struct error *error
                       "the points have %d columns; the model %s takes %d", (int)given, request->model, (int)columns);
 }
 
-bool of_model_finish(struct job_request *request, struct error *error) {
+bool model_params_finish(struct job_request *request, struct error *error) {
   const struct vx_detector *detector = request->job.params.detect.detector;
   if (!detector)
     return error_refuse(error, ERROR_BAD_PARAMETER, "model", "model is missing; give a name from GET /v1/models");
@@ -99,7 +99,7 @@ bool of_model_finish(struct job_request *request, struct error *error) {
 }
 
 // Checks the columns again, since the body itself may have set their number.
-bool of_model_split(struct job_request *request, struct error *error) {
+bool model_params_split(struct job_request *request, struct error *error) {
   const struct vx_detector *detector = request->job.params.detect.detector;
   const struct vx_sparse_rows rows = {.num_clouds = request->num_clouds, .max_rows = detector->max_rows};
   struct vx_grid grid;
@@ -110,7 +110,7 @@ bool of_model_split(struct job_request *request, struct error *error) {
 
 // ---- metadata -------------------------------------------------------------------------------------------------------
 
-void of_model_write(const struct vx_job *job, struct text *out) {
+void model_params_write(const struct vx_job *job, struct text *out) {
   const struct vx_detector *detector = job->params.detect.detector;
   json_printf(out, "model_version:%s", detector->version);
   if (!vx_has_backbone(detector)) return;

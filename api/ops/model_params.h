@@ -1,8 +1,8 @@
 // What operations that need a model have in common: parameter rows, checks, and their part of the metadata.
 //
 // A row that sets a member of struct vx_detect overrides the model's value. The rows are constant. Any thread.
-#ifndef VOXELD_API_OF_MODEL_H
-#define VOXELD_API_OF_MODEL_H
+#ifndef VOXELD_API_MODEL_PARAMS_H
+#define VOXELD_API_MODEL_PARAMS_H
 
 #include "api/ops/rows.h"
 
@@ -11,13 +11,13 @@ extern const struct param param_model, param_model_voxels_by, param_model_points
 
 // Chooses the detector of a request before its query is read. Sets the parameters for which the detector's model has
 // values: these parameters count as given, and the query may change them.
-void of_model_choose(struct job_request *request, const struct vx_detector *detector);
+void model_params_choose(struct job_request *request, const struct vx_detector *detector);
 
 // `finish` and `split` of struct operation.
-VX_WARN_UNUSED bool of_model_finish(struct job_request *request, struct error *error);
-VX_WARN_UNUSED bool of_model_split(struct job_request *request, struct error *error);
+VX_WARN_UNUSED bool model_params_finish(struct job_request *request, struct error *error);
+VX_WARN_UNUSED bool model_params_split(struct job_request *request, struct error *error);
 
 // Writes the model's version, and the rows of its backbone if it has one.
-void of_model_write(const struct vx_job *job, struct text *out);
+void model_params_write(const struct vx_job *job, struct text *out);
 
 #endif
