@@ -1,11 +1,13 @@
-// The small modules of this room: the clocks, the phase of the daemon, messages to its supervisor, and what the
-// operating system grants the process and says of it. Any thread.
+// The small modules of this room: the clocks, lists of words, the phase of the daemon, messages to its supervisor, and
+// what the operating system grants the process and says of it. Any thread.
 #ifndef VOXELD_BASE_H
 #define VOXELD_BASE_H
 
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
+#include <strings.h>
 
 #include "kernels/clock.h"
 
@@ -42,6 +44,15 @@ static inline void spin_until(int64_t until_ns, bool (*is_over)(const void *ctx)
   } while (clock_ns() < until_ns);
 }
 
+// Whether the list, separated by commas, has the item, in upper or lower case.
+static inline bool list_has(const char *list, const char *item) {
+  for (size_t length;; list += length + 1) {
+    length = strcspn(list, ",");
+    if (length == strlen(item) && strncasecmp(list, item, length) == 0) return true;
+    if (!list[length]) return false;
+  }
+}
+
 // ---- notify.c: messages to the supervisor, such as systemd, by the protocol of sd_notify(3) -------------------------
 
 // Sends lines of NAME=VALUE to the socket that $NOTIFY_SOCKET names. Does nothing without such a socket, or after
@@ -58,9 +69,6 @@ __attribute__((format(printf, 1, 2))) void notify_supervisor(const char *format,
 int64_t limits_processors(const char *root);
 // Bytes of memory that the process may have; INT64_MAX if there is no limit.
 int64_t limits_memory_bytes(const char *root);
-
-// Whether the list, separated by commas, has the item, in upper or lower case.
-bool list_has(const char *list, const char *item);
 
 // ---- process.c: the process_... metrics of Prometheus, 0 if unknown -------------------------------------------------
 

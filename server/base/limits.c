@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 // Reads the number at the beginning of a file into `first`, and the next number (0 if there is none) into `second`,
@@ -49,14 +48,6 @@ static double limit_of(const struct source *source, const char *directory) {
 }
 
 // ---- this process's group and those above ---------------------------------------------------------------------------
-
-bool list_has(const char *list, const char *item) {
-  for (size_t length;; list += length + 1) {
-    length = strcspn(list, ",");
-    if (length == strlen(item) && strncasecmp(list, item, length) == 0) return true;
-    if (!list[length]) return false;
-  }
-}
 
 // The path of this process's group for `controller`, from a line NUMBER:CONTROLLERS:PATH; "" if there is no such line.
 static void find_group(const char *root, const char *controller, char group[PATH_MAX]) {
