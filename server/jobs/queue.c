@@ -19,7 +19,7 @@ void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *lo
 
 void queue_waiter_end(struct queue_waiter *waiter) { (void)sem_destroy(&waiter->wake); }
 
-// ---- turns ----------------------------------------------------------------------------------------------------------
+// ---- the list of clients --------------------------------------------------------------------------------------------
 
 static void append_client(struct queue *queue, struct client *client) HOLDS(queue->lock) {
   client->jobs[queue->use].next = NULL;
@@ -42,7 +42,7 @@ static struct queue_waiter *less_loaded(struct queue_waiter *a, struct queue_wai
   return !a || (b && atomic_load(b->load) < atomic_load(a->load)) ? b : a;
 }
 
-// The fraction of the waiting work that is done before the client's last job. In each round, every client has one turn.
+// The fraction of the waiting work that is done before the client's last job. Each round does one job of every client.
 static double part_ahead(const struct queue *queue, const struct client *client) HOLDS(queue->lock) {
   int64_t ahead = client->jobs[queue->use].waiting * queue->clients, all = atomic_load(&queue->depth);
   return ahead < all ? (double)ahead / (double)all : 1;
@@ -101,7 +101,7 @@ static struct job *find_job(const struct queue *queue, const struct client *clie
   return before;
 }
 
-// Removes the first client that may run a job from the list of turns. NULL: there is none. If `*waiter` is NULL, sets
+// Removes the first client that may run a job from the list. NULL: there is none. If `*waiter` is NULL, sets
 // it to the waiter that should get the job.
 static struct client *take_client(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter,
                                   struct job **job_before, struct job **job) HOLDS(queue->lock) {
@@ -152,8 +152,7 @@ static void end_wait(struct queue *queue, const struct job *job) HOLDS(queue->lo
   if (queue->placement) placement_wait_end(queue->placement, &job->cost);
 }
 
-// Takes the next job, or NULL. The client's next turn comes after the turns of all others. `*waiter` is as for
-// take_client.
+// Takes the next job, or NULL. The client goes to the end of the list. `*waiter` is as for take_client.
 static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter) HOLDS(queue->lock) {
   struct job *before, *job;
   struct client *client = take_client(queue, now_ns, waiter, &before, &job);
@@ -332,7 +331,7 @@ static struct job **take_of(struct queue *queue, struct client_jobs *jobs, struc
   return end;
 }
 
-// Clients with jobs left keep their turns.
+// Clients with jobs left stay where they are in the list.
 struct job *queue_take(struct queue *queue, struct job_choice *choice) {
   struct job *taken = NULL, **end = &taken;
   lock_acquire(&queue->lock);

@@ -1,6 +1,6 @@
-// The queue between the I/O threads and the workers. Clients take turns; the jobs of one client are first in, first
-// out. So a client that floods the queue waits behind its own jobs. While other clients are served, one client gets at
-// most all workers but one. So even long jobs do not block other clients.
+// The queue between the I/O threads and the workers. It serves clients round-robin; the jobs of one client are first
+// in, first out. So a client that floods the queue waits behind its own jobs. While other clients are served, one
+// client gets at most all workers but one. So even long jobs do not block other clients.
 //
 // The next job goes to a waiting worker of the device with the fewest jobs. Of these workers, the one that began to
 // wait last gets it, because it wakes fastest. One worker at a time may spin before it sleeps: a GPU may finish a job
@@ -47,7 +47,7 @@ enum { QUEUE_CALLED_MOST = 64 };
 struct queue {
   struct lock lock;
   enum vx_lane_use use;                      // of its jobs
-  struct client *first, *last;               // clients with waiting jobs, in the order of their turns
+  struct client *first, *last;               // clients with waiting jobs; the first is next
   int64_t clients;                           // the number of clients with waiting jobs
   struct queue_waiter *idle[QUEUE_DEVICES];  // a stack for each device: waiters that sleep
   int devices;                               // stacks from this number on were never used
