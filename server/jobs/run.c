@@ -1,4 +1,11 @@
-// See run.h.
+// See run.h. job_run, at the end of this file, shows all of it. Its steps run in this order:
+//
+//   open_body       The body becomes rows of points, or the job goes to other lanes.
+//   join_stream     A job of a stream waits for its turn, and joins its sweep with earlier ones.
+//   prepare         Makes the job of the kernels, and chooses the kind of the answer.
+//   run_lanes       A GPU or the CPU computes. The backend calls look and provide_output.
+//   write_answer    Puts the header in front of the tensors, or writes a file; encode_answer compresses it.
+//   job_release     Releases everything but the answer.
 #include "server/jobs/run.h"
 
 #include "api/wire/infer_answer.h"
