@@ -203,7 +203,8 @@ struct voxeld_sent_sweep {
 bool voxeld_sweeps_query(const char *query, const struct voxeld_sent_sweep *sweeps, size_t count, char *text,
                          size_t room);
 
-// GET /v1/streams/NAME/last: the points that the stream's last request joined, as the tensor `points`.
+// GET /v1/streams/NAME/last: the points that the stream's last request joined, as the tensor `points`. The metadata
+// have the `pose` of their frame.
 enum voxeld_status voxeld_last(struct voxeld_client *client, const char *stream, struct voxeld_result *result);
 
 // DELETE /v1/streams/NAME: the next sweep begins the stream anew. VOXELD_REFUSED with 404 if there is no such stream.
