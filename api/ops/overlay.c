@@ -139,10 +139,40 @@ static bool set_step(struct job_request *request, json_t *step, const char *plac
   return true;
 }
 
+// Checks that each entry of a list of steps is a string, or an object that names its step and may have a tag.
+static bool check_steps(json_t *steps, struct error *error) {
+  size_t i;
+  json_t *step;
+  json_array_foreach(steps, i, step) {
+    const json_t *tag = json_object_get(step, "tag");
+    if (json_is_string(step) || (json_is_string(json_object_get(step, "op")) && (!tag || json_is_string(tag))))
+      continue;
+    return error_refuse(
+        error, ERROR_BAD_PARAMETER, NULL,
+        "entry %zu of steps is not a string, or an object with the string op and perhaps the string tag", i + 1);
+  }
+  return true;
+}
+
+// Whether an object of the list has the parameter, which is named with its tag.
+static bool is_in_a_step(json_t *steps, const char *name) {
+  size_t i;
+  json_t *step;
+  json_array_foreach(steps, i, step) {
+    size_t length = json_is_object(step) ? strlen(tag_of(step)) : 0;
+    if (length && strncmp(name, tag_of(step), length) == 0 && name[length] == '.' &&
+        json_object_get(step, name + length + 1))
+      return true;
+  }
+  return false;
+}
+
 // Sets the list of steps in the form of a query, then the parameters of each step.
 static bool set_steps(struct job_request *request, json_t *steps, const char *place, struct error *error) {
   size_t i;
-  json_t *step, *names = json_array();
+  json_t *step, *names;
+  if (!check_steps(steps, error)) return false;
+  names = json_array();
   bool good = names != NULL;
   json_array_foreach(steps, i, step) {
     const char *op = json_string_value(json_object_get(step, "op"));
@@ -160,7 +190,11 @@ bool settings_read(struct job_request *request, json_t *parameters, const char *
   if (steps &&
       !(json_is_array(steps) ? set_steps(request, steps, place, error) : set(request, "steps", steps, place, error)))
     return false;
-  json_object_foreach(parameters, name,
-                      value) if (value != steps && !set(request, name, value, place, error)) return false;
+  json_object_foreach(parameters, name, value) {
+    if (value == steps) continue;
+    if (is_in_a_step(steps, name))
+      return error_refuse(error, ERROR_BAD_PARAMETER, NULL, "%.80s is given twice, also in its step", name);
+    if (!set(request, name, value, place, error)) return false;
+  }
   return check_columns(request, error);
 }

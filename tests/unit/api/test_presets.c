@@ -79,6 +79,15 @@ static void refused_files_say_why(void **state) {
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"start\":1}}", "without fps"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"num_samples\":1}}", "there is no parameter"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"feature\":[[\"mean\"]]}}", "feature is not allowed"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"steps\":[\"downsample\",{\"tag\":\"a\"}]}}",
+       "entry 2 of steps"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"steps\":[{\"op\":1}]}}", "entry 1 of steps"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"steps\":[null]}}", "entry 1 of steps"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"steps\":[{\"op\":\"downsample\",\"tag\":1,\"every\":2}]}}",
+       "entry 1 of steps is not a string, or an object with the string op and perhaps the string tag"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"steps\":[{\"op\":\"downsample\",\"every\":2}],"
+       "\"downsample.every\":3}}",
+       "downsample.every is given twice, also in its step"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct error error;
