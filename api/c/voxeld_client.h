@@ -1086,7 +1086,7 @@ static size_t voxeld__receive(char *data, size_t one, size_t size, void *context
 static bool voxeld__take_header(const char *line, size_t size, const char *name, char *value, size_t room) {
   size_t at = strlen(name), used = 0;
   if (size < at || strncasecmp(line, name, at) != 0) return false;
-  while (at < size && line[at] == ' ') at++;
+  while (at < size && (line[at] == ' ' || line[at] == '\t')) at++;
   while (size > at && (unsigned char)line[size - 1] <= ' ') size--;
   for (; at < size && line[at] >= ' ' && used < room - 1; at++) value[used++] = line[at];
   value[used] = 0;

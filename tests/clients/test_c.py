@@ -534,6 +534,13 @@ class Rude(CCase):
             line = self.call(url, "-r", "0")
             self.assertEqual((line["problem"]["retry_after"], line["request_id"]), (9, "r-1"))
 
+    def test_spaces_around_the_values_of_headers(self):
+        head, empty, body = answer(200, {"X-Request-Id": "r-1"}, SAFETENSORS[1]).partition(b"\r\n\r\n")
+        for usual, other in ((b": ", b":"), (b": ", b":\t \t"), (b"\r\n", b" \t\r\n")):
+            _, url = self.talk(head.replace(usual, other) + empty + body)
+            line = self.call(url)
+            self.assertEqual((line["status"], line["request_id"]), ("OK", "r-1"), line)
+
     def test_truncated_answers(self):
         server, url = self.talk(last(SOUND[:-5]), SOUND)
         line = self.call(url, "-b", "0.01", body=rows(100_000))
