@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -96,6 +97,24 @@ def body_of(tensors):
 
 def text_of(query):
     return "&".join(f"{name}={value}" for name, value in query.items())
+
+
+def damaged(rng, file):
+    """The file after one to three changes of its bytes, most of them of its header."""
+    file, header = bytearray(file), 8 + int.from_bytes(file[:8], "little")
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(min(len(file), header) if rng.random() < 0.9 else len(file))
+        new = bytes(rng.choice(b'0123456789[]{}",:-.eE') for _ in range(rng.randint(0, 3)))
+        file[at : at + rng.choice((0, len(new), rng.randint(0, 9)))] = new
+    return bytes(file)
+
+
+def shapes_of(client):
+    """The shapes of the tensors that a call answers, or the C client's word for a bad answer."""
+    try:
+        return {name: tensor.shape for name, tensor in client.voxelize(b"").items()}
+    except voxeld.BadAnswer:
+        return "BAD_ANSWER"
 
 
 class CCase(unittest.TestCase):
@@ -641,6 +660,18 @@ class Rude(CCase):
                 line = self.call(url)
                 self.assertEqual(line["status"], "OK" if name == "none" else "BAD_ANSWER", line)
                 self.assertEqual(len(line["tensors"]), 2 if name == "none" else 0)
+
+    def test_random_damage_is_judged_as_by_the_python_client(self):
+        rng = random.Random(1)
+        bodies = [damaged(rng, DAMAGED["none"]) for _ in range(500)]
+        acts = [answer(200, {"Content-Type": SAFETENSORS[0]}, body) for body in bodies]
+        with RudeServer(*acts) as server, voxeld.Client(url_of(server), retries=0) as client:
+            expected = [shapes_of(client) for _ in bodies]
+        _, url = self.talk(*acts)
+        lines = self.calls(url, "-n", len(bodies), "-r", "0")
+        shapes = [{one["name"]: tuple(one["shape"]) for one in line["tensors"]} or line["status"] for line in lines]
+        self.assertEqual(shapes, expected)
+        self.assertGreater(len([one for one in expected if one != "BAD_ANSWER"]), 10)
 
     def test_problems_without_a_sound_document(self):
         kind = {"Content-Type": "application/problem+json"}
