@@ -13,6 +13,7 @@ from daemon import OneDaemonCase
 from rude_server import url_of
 from tables import describe, operation_of
 
+STILL = (0, 0, 0, 1, 0, 0, 0)
 DEFAULT = ["boxes", "scores", "labels", "box_counts"]
 
 
@@ -83,11 +84,28 @@ class Detect(OneDaemonCase):
         for name in ("boxes", "scores", "labels"):
             self.assertEqual(result[name].tobytes(), b"".join(one[name].tobytes() for one in each), name)
 
+    def test_tracks_begin_anew_with_sweeps_that_are_sent_again(self):
+        """Then no id is that of a box before."""
+        stream = self.client.stream("lost", sweeps=3, operation="detect", model="random", track=True, keep=True)
+        self.addCleanup(stream.delete)
+        for time in (1, 2, 3):
+            before = stream.send(scan(3000, time), STILL, time)
+        self.assertFalse(before.metadata["tracks"]["begun"])
+        self.assertEqual(self.daemon.request("DELETE", "/v1/streams/lost").status, 200)
+        with self.assertWarns(voxeld.StreamWarning):
+            result = stream.send(scan(3000, 3), STILL, 4)
+        self.assertEqual((result.lost, result.stream.times()), ((3.0, 2.0), (4.0, 3.0, 2.0)))
+        tracks = result.metadata["tracks"]
+        self.assertEqual((tracks["begun"], tracks["matched"], tracks["missed"]), (True, 0, 0))
+        self.assertEqual(sorted(result.track_ids), list(range(1, len(result.track_ids) + 1)))
+        result = stream.send(scan(3000, 3), STILL, 5)
+        self.assertEqual((result.lost, result.metadata["tracks"]["begun"]), ((), False))
+
     def test_tracks_of_a_stream(self):
         points = scan(2000)
         stream = self.client.stream("tracks", sweeps=1, operation="detect", model="random", track=True)
         self.addCleanup(stream.delete)
-        results = [stream.send(points, (0, 0, 0, 1, 0, 0, 0), time) for time in (1, 2)]
+        results = [stream.send(points, STILL, time) for time in (1, 2)]
         count = len(results[0].boxes)
         self.assertGreater(count, 3)
         for result in results:

@@ -110,6 +110,8 @@ class Stream(Generic[R]):
         kept = any(sweep.time in lost for sweep in older)
         if kept and not told.evicted and not told.expired:  # otherwise the service has no room for them
             try:
+                if _has_begun_tracks(result):  # otherwise the ids would seem to go on from those before
+                    self._drop()
                 result = self._send(newest, older, terms)
             except Error:
                 gap = True  # the sweep itself is answered
@@ -132,6 +134,10 @@ class Stream(Generic[R]):
     def delete(self) -> bool:
         """Drops the sweeps, so that the next sweep begins the stream anew. False if there were none."""
         self._kept, self._joined, self._gap = [], (), False
+        return self._drop()
+
+    def _drop(self) -> bool:
+        """Drops the sweeps of the service. False if there were none."""
         try:
             self._look(reading.document, method="DELETE")
         except Problem as problem:
@@ -180,6 +186,11 @@ def _may_join_later(failure: Error) -> bool:
     """Whether a later sweep may succeed: the error is temporary, a later sweep came first, or a sensor has no sweep."""
     told = (failure.kind, failure.parameter) if isinstance(failure, Problem) else None
     return failure.temporary or told in (("stream-time", "time"), ("stream-time", "times"), ("impossible", "streams"))
+
+
+def _has_begun_tracks(result: Result) -> bool:
+    tracks = result.metadata.get("tracks")
+    return isinstance(tracks, dict) and tracks.get("begun") is True
 
 
 def _told(result: Result) -> Joined:
