@@ -104,14 +104,21 @@ class Poses(LiveCase):
         self.started(robot, odometer, *asked)
         with voxeld.Client(url_of(self.daemon)) as client:
             stream = client.stream("hand", sweeps=1, operation="detect", model="random", track=True)
-            for number, stamp in enumerate((1, 2, 3), 1):
+            added, highest = 0, 0
+            for stamp in range(1, 6):
+                if stamp == 4:  # the tracks begin anew, as with another service; the ids go on
+                    added = highest
+                    for name in ("roof", "hand"):
+                        self.assertEqual(self.daemon.request("DELETE", f"/v1/streams/{name}").status, 200)
                 odometer(odometry(stamp - 0.25))
                 odometer(odometry(stamp + 0.25))
                 robot.publish(message(stamp, 1000))
-                _, payload, _ = robot.wait_for(number)[-1]
+                _, payload, _ = robot.wait_for(stamp)[-1]
                 ids = [int(found.id) for found in ROS.read(payload, bags.DETECTIONS).detections]
                 result = stream.send(scan(1000, stamp), of_lidar(stamp), stamp)
-                self.assertEqual(ids, result.track_ids.tolist())
+                self.assertEqual(ids, (result.track_ids + added).tolist())
+                self.assertEqual(result.metadata["tracks"]["begun"], stamp in (1, 4))
+                highest = max([highest, *ids])
         self.assertGreater(result.metadata["tracks"]["matched"], 0)
 
     def test_a_pose_that_comes_after_its_sweep(self):
