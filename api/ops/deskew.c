@@ -61,7 +61,9 @@ const struct param param_deskew_twists = {
     .least = 1,
     .most = MOTION_TWISTS_MAX,
     .allowed = "1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons",
-    .doc = "velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to its t",
+    .doc = "velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from the previous row's "
+           "t to "
+           "its own",
 };
 
 const struct param param_deskew_reference = {

@@ -102,7 +102,7 @@ static bool check_tracks(const struct job_request *request, struct error *error)
   const struct vx_detect *detect = &request->job.params.detect;
   if (detect->track && !request->stream.name[0])
     return error_refuse(error, ERROR_BAD_PARAMETER, "track",
-                        "track is yes, but there is no stream, whose sweeps have the tracks");
+                        "track is yes, but no stream is given; tracks belong to a stream");
   return check_track_outputs(request, error) &&
          track_terms_check(&detect->tracks, detect->detector->class_names, error);
 }

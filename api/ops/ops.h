@@ -114,7 +114,7 @@ struct result_row {
   "the row in points of each row of the body; a merged point has the row of the point that represents it; -1 if "      \
   "dropped"
 #define POINT_FATES_DOC                                                                                                \
-  "what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if they left the row"
+  "what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if they kept the row"
 #define POINT_STEPS_DOC "the number, from 1, of the step that dropped the row; 0 if no step did"
 #define CHAIN_RESULTS                                                                                                  \
   {VX_LEFT_POINTS, "the points that the steps left, of all clouds, in the order of the body", WHEN_NAMED},             \

@@ -165,8 +165,8 @@ static const struct param *const rows[] = {
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {
-    {VX_RANGE_IMAGE, "the channels of the point that each pixel keeps; empty without one", NULL},
-    {VX_RANGE_INDICES, "row of that point in the body, counted over all clouds; -1 without one", NULL},
+    {VX_RANGE_IMAGE, "the channels of the point that each pixel keeps; the value of empty if it has no point", NULL},
+    {VX_RANGE_INDICES, "row of that point in the body, counted over all clouds; -1 if the pixel has no point", NULL},
     {VX_RANGE_MASK, "1 if the pixel has a point", NULL},
     {VX_POINT_PIXELS, "row and column of each point's pixel, whether the pixel keeps the point or not; -1 if dropped",
      NULL},

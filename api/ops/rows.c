@@ -133,7 +133,7 @@ const struct param param_latest = {
     .type = &value_stream,
     .offset = FIELD(latest),
     .allowed = STREAM_ALLOWED,
-    .doc = "of the client's requests with this name, only the newest waits",
+    .doc = "of the client's requests with this name, at most one waits: the newest",
 };
 
 const struct param param_max_age_ms = {

@@ -94,8 +94,8 @@ const struct option options_table[] = {
      "process may use, by its affinity and the CPU quota of its cgroup"},
     {INT(long_workers, 0, 1024), "0",
      "long jobs (see gpu_long_streams) that run at the same time on the CPU; 0 = one for every two processors "
-     "(see workers); with GPUs, only as many as exceed the long streams of all GPUs, and these sample single clouds on "
-     "free processors"},
+     "(see workers); with GPUs, the long streams of all GPUs are subtracted, and the remaining workers sample single "
+     "clouds on free processors"},
     {INT(detection_workers, 1, 1024), "2", "detections that run at the same time on the CPU"},
     {INT(network_threads, 0, 1024), "0",
      "threads that together compute the network of a model; 0 = one for each processor (see workers)"},

@@ -687,7 +687,10 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons",
-        "velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to its t",
+        (
+            "velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from the previous "
+            "row's t to its own"
+        ),
     ),
     Parameter(
         "deskew_reference",
@@ -941,7 +944,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'",
-        "of the client's requests with this name, only the newest waits",
+        "of the client's requests with this name, at most one waits: the newest",
     ),
     Parameter(
         "timeout_ms",
@@ -2198,7 +2201,7 @@ class VoxelizeResult(Result):
     @property
     def point_fates(self) -> Optional[NDArray[np.uint8]]:
         """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
-        they left the row. Only if outputs names it, else None.
+        they kept the row. Only if outputs names it, else None.
         """
         return self.tensors.get("point_fates")
 
@@ -2258,7 +2261,7 @@ class FpsResult(Result):
     @property
     def point_fates(self) -> Optional[NDArray[np.uint8]]:
         """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
-        they left the row. Only if outputs names it, else None.
+        they kept the row. Only if outputs names it, else None.
         """
         return self.tensors.get("point_fates")
 
@@ -2298,7 +2301,7 @@ class PointsResult(Result):
     @property
     def point_fates(self) -> Optional[NDArray[np.uint8]]:
         """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
-        they left the row. Only if outputs names it, else None.
+        they kept the row. Only if outputs names it, else None.
         """
         return self.tensors.get("point_fates")
 
@@ -2338,7 +2341,7 @@ class TransformResult(Result):
     @property
     def point_fates(self) -> Optional[NDArray[np.uint8]]:
         """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
-        they left the row. Only if outputs names it, else None.
+        they kept the row. Only if outputs names it, else None.
         """
         return self.tensors.get("point_fates")
 
@@ -2567,7 +2570,7 @@ class DetectResult(Result):
     @property
     def point_fates(self) -> Optional[NDArray[np.uint8]]:
         """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
-        they left the row. Only if outputs names it, else None.
+        they kept the row. Only if outputs names it, else None.
         """
         return self.tensors.get("point_fates")
 
@@ -2628,7 +2631,7 @@ class BackboneResult(Result):
     @property
     def point_fates(self) -> Optional[NDArray[np.uint8]]:
         """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
-        they left the row. Only if outputs names it, else None.
+        they kept the row. Only if outputs names it, else None.
         """
         return self.tensors.get("point_fates")
 
@@ -2740,7 +2743,7 @@ class SerializeResult(Result):
     @property
     def point_fates(self) -> Optional[NDArray[np.uint8]]:
         """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
-        they left the row. Only if outputs names it, else None.
+        they kept the row. Only if outputs names it, else None.
         """
         return self.tensors.get("point_fates")
 
@@ -2762,12 +2765,14 @@ class RangeImageResult(Result):
 
     @property
     def range_image(self) -> NDArray[np.float32]:
-        """[B, Ch, H, W] float32: the channels of the point that each pixel keeps; empty without one."""
+        """[B, Ch, H, W] float32: the channels of the point that each pixel keeps; the value of empty if it has no
+        point.
+        """
         return self._tensor("range_image")
 
     @property
     def range_indices(self) -> NDArray[np.int32]:
-        """[B, H, W] int32: row of that point in the body, counted over all clouds; -1 without one."""
+        """[B, H, W] int32: row of that point in the body, counted over all clouds; -1 if the pixel has no point."""
         return self._tensor("range_indices")
 
     @property
@@ -2823,7 +2828,7 @@ class RangeImageResult(Result):
     @property
     def point_fates(self) -> Optional[NDArray[np.uint8]]:
         """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
-        they left the row. Only if outputs names it, else None.
+        they kept the row. Only if outputs names it, else None.
         """
         return self.tensors.get("point_fates")
 
@@ -2950,8 +2955,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
-                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
+                the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -3000,8 +3005,8 @@ class Operations:
                 computes; with fps also sampled_indices and sampled_points
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
-            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
-                '.', '_' or '-', but not '.' or '..'
+            latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
+                digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
@@ -3050,7 +3055,7 @@ class Operations:
             point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
                 that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
-                metadata; 0 if they left the row; only if outputs names it
+                metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
                 outputs names it
 
@@ -3155,8 +3160,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
-                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
+                the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -3171,8 +3176,8 @@ class Operations:
             outputs: tensors to return; without it sampled_indices and sampled_points
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
-            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
-                '.', '_' or '-', but not '.' or '..'
+            latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
+                digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
@@ -3193,7 +3198,7 @@ class Operations:
             point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
                 that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
-                metadata; 0 if they left the row; only if outputs names it
+                metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
                 outputs names it
 
@@ -3294,8 +3299,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
-                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
+                the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -3308,8 +3313,8 @@ class Operations:
             outputs: tensors to return; without it points and point_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
-            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
-                '.', '_' or '-', but not '.' or '..'
+            latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
+                digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
@@ -3325,7 +3330,7 @@ class Operations:
             point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
                 that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
-                metadata; 0 if they left the row; only if outputs names it
+                metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
                 outputs names it
 
@@ -3429,8 +3434,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
-                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
+                the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -3439,8 +3444,8 @@ class Operations:
             outputs: tensors to return; without it points and point_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
-            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
-                '.', '_' or '-', but not '.' or '..'
+            latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
+                digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             matrix: moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; allowed: 16 numbers, row by row,
@@ -3464,7 +3469,7 @@ class Operations:
             point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
                 that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
-                metadata; 0 if they left the row; only if outputs names it
+                metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
                 outputs names it
 
@@ -3514,8 +3519,8 @@ class Operations:
             outputs: tensors to return; without it kept_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
-            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
-                '.', '_' or '-', but not '.' or '..'
+            latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
+                digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             out: "cuda" leaves the tensors on the GPU of the arrays, else on GPU 0; "cuda:1" names the GPU; arrays
@@ -3641,8 +3646,8 @@ class Operations:
             outputs: tensors to return; without it all
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
-            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
-                '.', '_' or '-', but not '.' or '..'
+            latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
+                digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             voxel_size: metres; the size of the points' voxels; z is not used; allowed: x,y,z, finite, each above 0
@@ -3715,8 +3720,8 @@ class Operations:
             outputs: tensors to return; without it bev_features
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
-            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
-                '.', '_' or '-', but not '.' or '..'
+            latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
+                digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             out: "cuda" leaves the tensors on the GPU of the arrays, else on GPU 0; "cuda:1" names the GPU; arrays
@@ -3839,8 +3844,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
-                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
+                the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -3873,8 +3878,8 @@ class Operations:
             outputs: tensors to return; without it boxes, scores, labels, box_counts and, with track=yes, track_ids
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
-            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
-                '.', '_' or '-', but not '.' or '..'
+            latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
+                digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
@@ -3922,7 +3927,7 @@ class Operations:
             point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
                 that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
-                metadata; 0 if they left the row; only if outputs names it
+                metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
                 outputs names it
 
@@ -4027,8 +4032,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
-                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
+                the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -4047,8 +4052,8 @@ class Operations:
             outputs: tensors to return; without it sparse_coords and sparse_features
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
-            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
-                '.', '_' or '-', but not '.' or '..'
+            latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
+                digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
@@ -4070,7 +4075,7 @@ class Operations:
             point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
                 that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
-                metadata; 0 if they left the row; only if outputs names it
+                metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
                 outputs names it
 
@@ -4176,8 +4181,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
-                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
+                the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -4200,8 +4205,8 @@ class Operations:
             outputs: tensors to return; without it points, serialized_* and, with strides, pool_*
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
-            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
-                '.', '_' or '-', but not '.' or '..'
+            latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
+                digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
@@ -4237,7 +4242,7 @@ class Operations:
             point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
                 that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
-                metadata; 0 if they left the row; only if outputs names it
+                metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
                 outputs names it
 
@@ -4350,8 +4355,8 @@ class Operations:
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
-            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; each holds up to
-                its t; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
+                the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
@@ -4380,8 +4385,8 @@ class Operations:
             outputs: tensors to return; without it range_image, range_indices, range_mask and point_pixels
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
-            latest: of the client's requests with this name, only the newest waits; allowed: 1 to 63 letters, digits,
-                '.', '_' or '-', but not '.' or '..'
+            latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
+                digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
                 allowed: a whole number from 0 to 3600000; default: 0
             out: "cuda" leaves the tensors on the GPU of the points, else on GPU 0; "cuda:1" names the GPU; points
@@ -4391,8 +4396,10 @@ class Operations:
             traceparent: W3C trace context of the request, for the service's log
 
         Returns the tensors, as attributes and as a mapping:
-            range_image: [B, Ch, H, W] float32; the channels of the point that each pixel keeps; empty without one
-            range_indices: [B, H, W] int32; row of that point in the body, counted over all clouds; -1 without one
+            range_image: [B, Ch, H, W] float32; the channels of the point that each pixel keeps; the value of empty
+                if it has no point
+            range_indices: [B, H, W] int32; row of that point in the body, counted over all clouds; -1 if the pixel
+                has no point
             range_mask: [B, H, W] uint8; 1 if the pixel has a point
             point_pixels: [N, 2] int32; row and column of each point's pixel, whether the pixel keeps the point or
                 not; -1 if dropped
@@ -4408,7 +4415,7 @@ class Operations:
             point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
                 that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
-                metadata; 0 if they left the row; only if outputs names it
+                metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
                 outputs names it
 
