@@ -22,7 +22,7 @@ struct vx_key_format {
 
 struct vx_cell_map {
   float min[3], size[3];
-  float least[3], most[3];  // to which the place of a point is clamped; infinite: it is not
+  float least[3], most[3];  // a point's place is clamped to these bounds; infinite: no bound
   float limit[3];           // number of cells; a whole number in float32, so t < limit is exact
   struct vx_key_format key;
 };

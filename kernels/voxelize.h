@@ -3,7 +3,7 @@
 // The range is cut into a grid of cells (vx_grid_of). A point is in the cell c[a] = floor((p[a] - min[a]) / size[a]).
 // Points outside the grid, and points whose x, y or z is not finite, are dropped and counted.
 //
-// With VX_CYLINDER the rows are those of cylinder.h: rho, phi, z, x, y, then the other columns. The range is one of
+// With VX_CYLINDER the rows are those of cylinder.h: rho, phi, z, x, y, then the other columns. The range bounds
 // rho, phi and z. Axis a has grid_shape[a] cells of the size (max[a] - min[a]) / (grid_shape[a] - 1), as in
 // mmdetection3d. (p[a] - min[a]) / size[a] is clamped from 0 to (max[a] - min[a]) / size[a] before it is rounded down.
 // The job has a chain. It is neither sampled nor encoded, and has no dense maps.
@@ -15,8 +15,7 @@
 // numbers or, with VX_ORDER_KEY, of their cells. The kept points of a voxel stay in input order.
 //
 // All arithmetic is float32, each operation rounded to nearest, in the order written here and in grid.h. The mean is
-// the sum of the kept points in input order, then one division. Without a cap, the sum is taken in groups
-// (cpu/base/sums.h).
+// the sum of the kept points in input order, divided once. Without a cap, the sum is taken in groups (cpu/base/sums.h).
 #ifndef VOXELD_VOXELIZE_H
 #define VOXELD_VOXELIZE_H
 

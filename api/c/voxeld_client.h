@@ -43,12 +43,12 @@ enum voxeld_status {
 
 // Memory of a GPU that a service on this machine reads and writes in place: one block of cudaMalloc. This header needs
 // no CUDA. Rows that begin in the block stay there; complete them before the call (cudaStreamSynchronize). Other rows
-// are sent. Answers go into the block too: they begin `answers` bytes after its beginning, a multiple of 64, and may go
-// on to its end. So the `data` of tensors are then addresses of the GPU, which the next call overwrites. The client
-// registers the block at its first call, and voxeld_close unregisters it; free the block after that. If the service
-// does not take the block, calls are VOXELD_REFUSED, and the problem says why. After VOXELD_NO_ANSWER or VOXELD_STOPPED
-// the service may still write to the block. The next call first waits for the end of that writing; if that takes too
-// long, the call is VOXELD_REFUSED as region-busy.
+// are sent. Answers go into the block too, from byte `answers` of the block, a multiple of 64, up to its end. The
+// `data` of their tensors are addresses of the GPU; the next call overwrites that memory. The client registers the
+// block at its first call, and voxeld_close unregisters it; free the block after that. If the service does not take the
+// block, calls are VOXELD_REFUSED, and the problem says why. After VOXELD_NO_ANSWER or VOXELD_STOPPED the service may
+// still write to the block. The next call first waits for the end of that writing; if that takes too long, the call is
+// VOXELD_REFUSED as region-busy.
 struct voxeld_cuda {
   unsigned char handle[64];  // of cudaIpcGetMemHandle
   int device;                // number of the GPU
@@ -66,7 +66,7 @@ struct voxeld_options {
   double timeout_s;   // limit for connecting, and for a pause in the transfer; whole seconds, up to a million
   double deadline_s;  // limit for a call with all its attempts and pauses; up to a million
   int retries;        // limit of further attempts after 429, 503, 502 or 504 with Retry-After, or a broken connection
-  double backoff_s;   // pause before the second attempt; doubles each time, up to 10; at random up to half less
+  double backoff_s;   // pause before the second attempt; doubles each time, up to 10; less a random part, up to half
   size_t max_answer_bytes;  // a larger answer is VOXELD_BAD_ANSWER
   const char *encoding;     // gzip, deflate or zstd: the encoding that the caller has applied to the rows; NULL = none
   const volatile sig_atomic_t *stop;  // a call ends within 0.1 s once *stop is not 0; or NULL
@@ -160,12 +160,13 @@ struct voxeld_packed {
 
 // Packs rows of little-endian float32. The query must have num_features, and no dtype, scale or filter. With the
 // resolution 0 nothing is lost: a column is sent in whole units of 1, 0.1, ... or 0.000001 if these restore every bit,
-// else as it is. The column of times is then always sent as it is, since the service would read integers as double. So
-// if the request has time_field, even from its preset or model, the query must have time_field and fields. With any
-// other resolution a column, also of times, is sent in a coarser one of these units that restores every number, else
-// rounded to the resolution; -0.0 becomes 0.0. The units are int32. They are float32 if a number of the column is not
-// finite or, with the resolution 0, is -0.0. No point is dropped. False if the query lacks a parameter or has one too
-// many, if the rows are not whole, if int32 cannot hold a number in units of the resolution, or if there is no memory.
+// else as it is; times are always sent as they are, since the service reads integer times in double precision. So if
+// the request has time_field, even from its preset or model, the query must have time_field and fields. With any other
+// resolution, also for times, a column is sent in a coarser one of these units if that unit restores every number;
+// otherwise it is rounded to the resolution. -0.0 becomes 0.0. The units are int32. They are float32 if a number of the
+// column is not finite or, with the resolution 0, is -0.0. No point is dropped. False if the query lacks a parameter or
+// has one too many, if the rows are not whole, if int32 cannot hold a number in units of the resolution, or if there is
+// no memory.
 bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, double resolution,
                         struct voxeld_packed *packed);
 void voxeld_packed_free(struct voxeld_packed *packed);
@@ -1104,7 +1105,7 @@ static void voxeld__begin_head(struct voxeld_client *client, const char *line, s
   if (size < 7 || strncmp(line, "HTTP/1.", 7) != 0) client->wrong = "the answer is not one of HTTP/1";
 }
 
-// Takes Content-Length, of which libcurl reads only the digits at the beginning of the last one.
+// Checks Content-Length. libcurl reads only the last such header, and only the digits at its beginning.
 static void voxeld__take_length(struct voxeld_client *client, const char *line, size_t size) {
   char length[sizeof client->length];
   if (!voxeld__take_header(line, size, "Content-Length:", length, sizeof length)) return;

@@ -224,7 +224,7 @@ static bool check_filter(const struct job_request *request, struct error *error)
   return true;
 }
 
-// A body of tensors says itself how many columns its rows have.
+// Called once the body is read: only then is the number of columns of a body of tensors known.
 static bool check_scale(const struct job_request *request, struct error *error) {
   const struct column_terms *terms = &request->columns;
   return terms->num_scales <= request->num_features ||

@@ -211,7 +211,7 @@ static bool check_numbers(const char *name, int32_t count, int32_t channels_aske
                       (int)count, (int)channels_asked);
 }
 
-// Means and stds come together, one of each for each channel.
+// Both or neither of means and stds are given, with one number for each channel.
 static bool finish_channels(struct job_request *request, struct error *error) {
   struct vx_range_image *params = &request->job.params.image;
   if (!request->image.channels) request->image.channels = default_channels;

@@ -3,8 +3,8 @@
 // Clients name POSIX shared memory (shm_open) by keys. A key begins with one of the operator's prefixes. A second rule
 // depends on how the server knows the client:
 //   - On a Unix socket, by its user id: the object must belong to that user. So the daemon opens nothing that the
-//     client could not open itself. A client that is root gets nothing more, because it may have given up the right to
-//     open files.
+//     client could not open itself. This rule holds for root too, because a client that is root may have given up the
+//     right to open all files.
 //   - Over TCP, with tokens or client certificates, by the name of its user: the key must begin with PREFIX:NAME: where
 //     NAME is written as in a URL (RFC 3986). Prefixes and written names have no colon, so each key belongs to one
 //     user. A client without a name may have no key.
@@ -48,7 +48,7 @@ VX_WARN_UNUSED bool object_open(const struct options *options, const struct devi
                                 struct object *object, struct error *error);
 // May take long, because the last to close an object frees its memory.
 void object_close(struct object *object);
-// Whether nobody but the daemon can still have it: it was unlinked. A block does not show that.
+// Whether the object was unlinked, so that no other process can open it. Always false for a block of GPU memory.
 bool object_is_unlinked(const struct object *object);
 bool object_is_same(const struct object *one, const struct object *other);
 

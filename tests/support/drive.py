@@ -32,7 +32,7 @@ def street(seed):
 
 
 def owners(points, things):
-    """The number of the thing that each point is on; -1: of none."""
+    """The number of the thing that each point is on; -1 if it is on none."""
     owner = np.full(len(points), -1)
     for number, thing in enumerate(things):
         moved, box = points[:, :3] - thing.box[:3], thing.box
@@ -48,7 +48,7 @@ def drive(seed, sweeps, step=0.1):
     """Yields the time, the pose as 7 numbers, the points, and the centre of each thing in the frame of the sensor."""
     points, things = street(seed)
     owner = owners(points, things)
-    velocities = np.array([thing.velocity for thing in things] + [[0, 0]])  # the last: of no thing
+    velocities = np.array([thing.velocity for thing in things] + [[0, 0]])  # the last: on no thing
     centres = np.array([thing.box[:2] for thing in things])
     for number in range(sweeps):
         time = number * step

@@ -15,7 +15,7 @@ from daemon import voxeld_binary
 ON_POINTS = ["voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"]
 HEADS = {"decode_center": "decode"}  # operations that the parameter `head` chooses, and the one that has the endpoint
 ONE_HEAD = {"decode": "decode, anchor head", "decode_center": "decode, centre head"}
-AFTER_DRAIN = 9  # seconds that the end takes at most after drain_delay_s and drain_timeout_s; see server/daemon/drain.c
+AFTER_DRAIN = 9  # the most seconds from the end of drain_timeout_s to the exit; see server/daemon/drain.c
 
 
 def voxeld(*arguments):
@@ -54,7 +54,7 @@ def path_of(endpoint):
 
 
 def takers(names, operations):
-    """Which operations take a parameter, as the page says it: whose table has the row, and what the row adds."""
+    """The operations that the head of a parameter's table names, and what the parameter's row adds."""
     for title, group in (("all", list(operations)), (", ".join(ON_POINTS), ON_POINTS)):
         missing = [name for name in group if name not in names]
         if set(names) <= set(group) and len(missing) <= 2:
@@ -79,8 +79,8 @@ def parameters(tables):
     return [{**entry, **dict(zip(("of", "added"), takers(names, operations)))} for entry, names in found.values()]
 
 
-# Table name: header cells, and the cells of one row. The page may have more cells, which people write, and split the
-# table.
+# Table name: header cells, and the cells of one row. A page may add cells written by hand, and may
+# split the table.
 PAGE_TABLES = {
     "endpoints": (("endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
     "kserve_endpoints": (("KServe v2 endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),

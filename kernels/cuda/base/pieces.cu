@@ -1,8 +1,8 @@
 // See pieces.cuh: the copies are kernels of one block.
 //
-// The kernels read and write memory that the host sees too, and write a word there once they are done. So the host
-// needs no copy engine, no synchronization of a stream and no call of the driver to learn it. They run in a stream of
-// the calling thread, beside the lane's job.
+// The kernels read and write memory that the host sees too, and write a word there once they are done. The host polls
+// this word. So it needs no copy engine, no synchronization of a stream and no call of the driver. They run in a stream
+// of the calling thread, beside the lane's job.
 #include "kernels/cuda/base/pieces.cuh"
 
 #include <string.h>

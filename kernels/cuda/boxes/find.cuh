@@ -1,8 +1,8 @@
 // Finds the candidates in a head's map of logits, in one pass. Both decoders instantiate it.
 //
-// Each thread reads parts of 16 bytes and compares their logits with the least logit of a candidate. Usually few reach
-// it. A warp handles these hits one per thread at a time. It adds the candidates that get a rank to the lists of their
-// segments, with one atomic addition per segment. So the lists are in no order; the ranks do not depend on that.
+// Each thread reads parts of 16 bytes and compares their logits with the least logit of a candidate. Usually few logits
+// reach it. A warp handles these hits one per thread at a time. It adds the candidates that get a rank to the lists of
+// their segments, with one atomic addition per segment. So the lists are in no order; the ranks do not depend on that.
 #ifndef VOXELD_CUDA_FIND_CUH
 #define VOXELD_CUDA_FIND_CUH
 
@@ -19,7 +19,7 @@ enum { FIND_BLOCK = 256, FIND_AHEAD = 4, FIND_PART = 16 };
 // What a decoder says about a logit that reaches the least logit.
 struct cuda_finding {
   bool listed, invalid;
-  bool waits;               // its anchor may get a rank, and then the candidate too; until then it is over_pre_max
+  bool waits;               // the candidate gets a rank only if its anchor does; until then it counts as over_pre_max
   uint32_t segment, first;  // first: where the segment's keys begin among all keys
   uint32_t number;          // in the cloud or in the segment
   float logit;

@@ -1,5 +1,5 @@
-// The weights of an encoder on the device. A copy to the device delays the kernels after it by more than comparing the
-// weights takes, and the jobs of a lane usually have the same encoder. So the lane also keeps its last weights on the
+// The weights of an encoder on the device. The jobs of a lane usually have the same encoder, and comparing its weights
+// takes less time than a copy to the device would delay the kernels. So the lane also keeps its last weights on the
 // host, to compare.
 #include "kernels/cuda/encode/encode.cuh"
 

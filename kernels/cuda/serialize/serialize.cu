@@ -6,11 +6,11 @@
 //   sort     cub sorts the keys of all curves together. The sort is stable, so rows with the same code ascend.
 //   count    Counts the rows of each stage of pooling in the sorted codes of the first curve. The host awaits them.
 //   write    Writes the tensors of the rows into the image of the output.
-//   pool     For each stage: numbers the new rows on each curve, by a scan. On the first curve this is their number.
+//   pool     For each stage: counts the new rows along each curve, by a scan. The first curve's counts number them.
 //            Then the new rows get their codes and orders, and are written. cub sorts the rows by their new rows.
 //
-// The cells of a new row are one larger cell, so its rows are neighbours on every curve. So the order of the new rows
-// on a curve is the order of their rows, and only the first level is sorted by code.
+// A new row joins the rows in one larger cell, which are neighbours on every curve. So the new rows have the order of
+// the rows that they join, and only the first level is sorted by code.
 #include "kernels/cuda/serialize/serialize.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -43,8 +43,8 @@ struct serial {
   int32_t *cells;                // [rows, 3]: of each row that is left
   uint16_t *cloud_of;            // [rows]
   uint64_t *keys, *sorted_keys;  // [orders, rows]
-  uint32_t *ids, *sorted_ids;    // [orders, rows]: the rows of the keys, unless these have them
-  int row_bits;                  // the lowest bits of a key, which have the row; 0: it has none
+  uint32_t *ids, *sorted_ids;    // [orders, rows]: the row of each key, if row_bits is 0
+  int row_bits;                  // how many of a key's lowest bits have its row; 0: none
   uint32_t *order, *inverse;     // [orders, rows]
   unsigned long long *counts;    // [VX_MAX_POOLS]: rows of each stage
   // Of a stage of pooling:
@@ -290,7 +290,8 @@ static enum vx_status write_level(const struct cuda_run *run, const struct seria
 
 static __host__ __device__ inline uint32_t tiles_of(uint32_t rows) { return (rows - 1) / CUDA_TILE + 1; }
 
-// Numbers the new rows along each curve: on the first, by their number. The scans of the curves do not meet.
+// Counts the new rows along each curve; the count on the first curve is the number of a new row. Each curve has its own
+// scan.
 static __global__ void __launch_bounds__(SCAN_BLOCK)
     pool_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level, uint32_t new_rows,
                 int shift) {

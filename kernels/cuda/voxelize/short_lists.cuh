@@ -38,7 +38,8 @@ static __device__ void order_long_list(const uint32_t *list, uint32_t count, uin
   __syncthreads();
 }
 
-// Called by a whole warp. Sorts the points of each row's list, one per thread, if the row has at most that many.
+// Called by a whole warp, with `width` threads per row. Sorts the points of each row that has at most so many, one per
+// thread.
 template <int width> static __device__ uint32_t tiny_list(const uint32_t *list, const struct cuda_record &record) {
   uint32_t lane = threadIdx.x % width, hits = record.hits, value = CUDA_NO_POINT;
   if (lane < hits && hits <= width) value = hits == 1 ? record.first_point : list[lane];

@@ -37,7 +37,7 @@ def convert(told: argparse.Namespace) -> Tuple[List[str], Model]:
 def _from_checkpoint(told: argparse.Namespace) -> Tuple[List[str], Model]:
     for name, values in (("checkpoint", told.checkpoint), ("--config", told.config)):
         if len(values) != 1:
-            raise ConvertError(f"{name} is given {len(values)} times; a checkpoint has one")
+            raise ConvertError(f"{name} is given {len(values)} times; allowed: once")
     if told.map:
         raise ConvertError("--map names outputs of an ONNX file; a checkpoint has none")
     (path,), project = told.config, PROJECTS[told.source]
