@@ -22,7 +22,7 @@ static void refuse(struct job *list, enum error_kind kind, const char *what) {
 }
 
 static void refuse_waiting(struct jobs *jobs, struct job_choice *choice, enum error_kind kind, const char *what) {
-  if (atomic_load(&jobs->streams.use.streams) > 0) refuse(sweeps_take_waiting(&jobs->streams, choice), kind, what);
+  if (atomic_load(&jobs->streams.count) > 0) refuse(sweeps_take_waiting(&jobs->streams, choice), kind, what);
   for (int use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];
     if (atomic_load(&queue->depth) > 0) refuse(queue_take(queue, choice), kind, what);
@@ -165,8 +165,8 @@ static void end_pauses(struct jobs *jobs, int64_t now_ns) {
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   struct streams *streams = &jobs->streams;
   if (atomic_load(&jobs->regions.registered) > 0) regions_tick(&jobs->regions, now_ns);
-  if (atomic_load(&streams->use.streams) > 0) streams_tick(streams, now_ns);
-  if (atomic_load(&streams->events.use.subscribers) > 0) events_tick(&streams->events, now_ns);
+  if (atomic_load(&streams->count) > 0) streams_tick(streams, now_ns);
+  if (atomic_load(&streams->events.count) > 0) events_tick(&streams->events, now_ns);
   refuse_waiting(jobs, &(struct job_choice){.takes = is_stale, .now_ns = now_ns}, ERROR_DEADLINE, too_late);
   if (jobs->devices.count > 0) {
     end_pauses(jobs, now_ns);

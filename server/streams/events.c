@@ -101,7 +101,7 @@ bool events_subscribe(struct events *events, struct client *client, const struct
     subscriber->asleep = subscriber->over = false;
     subscriber->next = events->first;
     events->first = subscriber;
-    events->use.subscribers++;
+    events->count++;
     keep(events, subscriber, open);
   }
   lock_release(&events->lock);
@@ -113,7 +113,7 @@ void subscriber_release(struct events *events, struct subscriber *subscriber) {
   struct subscriber **link = &events->first;
   while (*link != subscriber) link = &(*link)->next;
   *link = subscriber->next;
-  events->use.subscribers--;
+  events->count--;
   share_release(events->clients, subscriber->client, SHARE_SUBSCRIBERS, 1);
   lock_release(&events->lock);
 }
@@ -147,6 +147,7 @@ void events_end_all(struct events *events, const char *reason, bool closes) {
 struct events_use events_use(struct events *events) {
   lock_acquire(&events->lock);
   struct events_use use = events->use;
+  use.subscribers = events->count;
   lock_release(&events->lock);
   return use;
 }

@@ -75,11 +75,12 @@ struct events_use {
 struct events {
   struct lock lock;
   struct clients *clients;
+  atomic_llong count;  // subscribers; changes with the lock held
   struct subscriber *first;
   bool closed;
   const char *ending;  // of subscribers whose request began at `ended_ns` or before
   int64_t ended_ns;
-  struct events_use use;
+  struct events_use use;  // without the count of subscribers
 };
 
 void events_init(struct events *events, struct clients *clients);

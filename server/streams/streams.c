@@ -76,7 +76,7 @@ void streams_prune(struct streams *streams, struct stream *stream) {
   struct stream **link = &streams->first;
   while (*link != stream) link = &(*link)->next;
   *link = stream->next;
-  streams->use.streams--;
+  streams->count--;
   share_release(streams->clients, stream->client, SHARE_STREAMS, 1);
   free(stream);
 }
@@ -195,7 +195,7 @@ struct stream *streams_add(struct streams *streams, struct client *client, const
   memcpy(stream->name, name, strlen(name) + 1);
   stream->next = streams->first;
   streams->first = stream;
-  streams->use.streams++;
+  streams->count++;
   return stream;
 }
 
@@ -223,6 +223,7 @@ void sweeps_release(struct streams *streams, struct sweep *first) {
 struct streams_use streams_use(struct streams *streams) {
   lock_acquire(&streams->lock);
   struct streams_use use = streams->use;
+  use.streams = streams->count;
   lock_release(&streams->lock);
   return use;
 }

@@ -91,6 +91,7 @@ struct streams_use {
 
 struct streams {
   struct lock lock;
+  atomic_llong count;  // streams; changes with the lock held
   struct stream *first;
   struct sweep *ended;                 // without users; streams_lock_release releases their memory
   struct sweep *spare;                 // for reuse
@@ -99,7 +100,7 @@ struct streams {
   void (*release)(struct buffer *memory);
   int64_t memory_bytes;  // limit for all sweeps together; 0: this server keeps no streams
   int64_t ttl_ns;
-  struct streams_use use;
+  struct streams_use use;  // without the count of streams
   struct events events;
 };
 

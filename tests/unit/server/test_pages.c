@@ -90,7 +90,7 @@ static void counts_and_limits(void **state) {
   atomic_store(&service.jobs.regions.pinner.refusals, 52);
   atomic_store(&service.jobs.regions.reached, 53);
   atomic_store(&service.jobs.regions.copied, 54);
-  service.jobs.streams.events.use.subscribers = 57;
+  service.jobs.streams.events.count = 57;
   atomic_store(&service.watcher.group.open, 61);
   assert_int_equal(share_acquire(&service.clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
   assert_int_equal(share_acquire(&service.clients, client, SHARE_BYTES, 4, 0), GRANTED);
