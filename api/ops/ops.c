@@ -255,11 +255,9 @@ static bool finish_columns(struct job_request *request, struct error *error) {
   return request->intensity_scale == 0 || check_intensity(request, error);
 }
 
-// Whether the job has a chain even without steps.
-static bool is_chained(const struct job_request *request) { return vx_is_chained(&request->job); }
-
 static bool check_chain(const struct job_request *request, struct error *error) {
-  vx_tensor_set without = is_chained(request) || request->chain.count > 0 ? 0 : request->job.tensors & VX_CHAIN_TENSORS;
+  vx_tensor_set without =
+      vx_is_chained(&request->job) || request->chain.count > 0 ? 0 : request->job.tensors & VX_CHAIN_TENSORS;
   return !without || error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which needs steps",
                                   vx_tensors[__builtin_ctzll(without)].name);
 }
@@ -386,7 +384,7 @@ struct vx_job job_request_job(const struct job_request *request, const void *poi
   if (request->num_sample_counts > 0) job.sample_counts = request->sample_counts;
   if (request->chain.count > 0)
     job.chain = request->chain.bound;
-  else if (is_chained(request))
+  else if (vx_is_chained(&request->job))
     job.chain = &no_steps;
   if (operations[job.op]->bind) operations[job.op]->bind(request, &job);
   return job;

@@ -148,7 +148,7 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
   job->result.answer.device = device->description.name;
   if (job->shared) job->shared->lane = lane;
   atomic_fetch_add(&device->running, 1);
-  sample_block(job, &sample);
+  if (job->shared) sample_block(job, &sample);
   enum vx_status status = device->backend->run(lane, &job->work, error);
   look(job);  // unless the run has looked: the sample ends here
   atomic_fetch_sub(&device->running, 1);
