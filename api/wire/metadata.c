@@ -163,12 +163,12 @@ static void write_origin(const struct answer *answer, struct text *out) {
   json_printf(out, "backend:%s device:%s", answer->backend, answer->device);
 }
 
-void answer_metadata(const struct answer *answer, bool widest, struct text *out) {
+// Writes all members but the times, and leaves the object open.
+static void write_facts(const struct answer *answer, struct text *out) {
   const struct vx_job *job = answer->job;
   const struct operation *operation = operations[job->op];
-  bool stable = answer_is_stable(answer);
   json_printf(out, "{");
-  if (!stable) write_origin(answer, out);
+  if (!answer_is_stable(answer)) write_origin(answer, out);
   json_printf(out, "parameters:");
   job_request_write(answer->request, out);
   if (operation->write) operation->write(job, out);
@@ -182,6 +182,25 @@ void answer_metadata(const struct answer *answer, bool widest, struct text *out)
   }
   json_printf(out, "warnings:");
   warnings_write(job, &answer->sniffed, out);
-  if (!stable) write_timing(answer, widest, out);
+}
+
+void answer_keep_facts(struct answer *answer, struct pool *pool) {
+  enum { USUAL_SIZE = 4096 };
+  struct text *facts = &answer->facts;
+  *facts = text_over(NULL, 0);
+  for (size_t size = USUAL_SIZE; size > facts->capacity; size = facts->length + 1) {
+    char *memory = pool_take(pool, size);
+    *facts = text_over(memory, memory ? size : 0);
+    if (!memory) return;
+    write_facts(answer, facts);
+  }
+}
+
+void answer_metadata(const struct answer *answer, bool widest, struct text *out) {
+  if (answer->facts.length)
+    json_put_part(out, &answer->facts);
+  else
+    write_facts(answer, out);
+  if (!answer_is_stable(answer)) write_timing(answer, widest, out);
   json_printf(out, "}");
 }

@@ -1,6 +1,6 @@
 // The metadata of an answer as JSON, and its times as the Server-Timing header.
 //
-// The job's operation decides which members there are. Any thread; nothing here allocates.
+// The job's operation decides which members there are. Any thread; only answer_keep_facts takes memory.
 #ifndef VOXELD_METADATA_H
 #define VOXELD_METADATA_H
 
@@ -35,6 +35,7 @@ struct answer {
   size_t region_bytes;        // bytes written to the request's output_region
   size_t region_head;         // bytes before the tensors in that file; 0 if it is not a safetensors file
   struct infer *infer;        // for a request by KServe's protocol, else NULL
+  struct text facts;          // the metadata up to its times, if they are kept; empty: they are written each time
   struct vx_stop *stop;       // the writer of a file checks it; if stopped, the file is incomplete
 };
 
@@ -45,6 +46,11 @@ static inline bool answer_is_stable(const struct answer *answer) {
 
 const char *answer_timing_name(int timing);                         // receive, queue, the stages, total
 int64_t answer_timing_ns(const struct answer *answer, int timing);  // -1: a stage that the operation does not have
+
+// An answer may have its metadata twice, and each text is measured before it is written. Writes the facts, which are
+// the same in all of them, once, into memory of the pool. Call it when all facts are known. Without memory nothing is
+// kept.
+void answer_keep_facts(struct answer *answer, struct pool *pool);
 
 // Writes the metadata as one JSON object. `widest` writes the longest possible times, to measure the text.
 void answer_metadata(const struct answer *answer, bool widest, struct text *out);

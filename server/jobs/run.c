@@ -71,6 +71,8 @@ static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, 
   const struct answer_kind *kind = job->result.kind;
   look(job);
   job->tensor_layout = *layout;
+  bool counted = job->work.op == VX_VOXELIZE;  // some other operations count until their end
+  if (kind->reserve && counted) answer_keep_facts(&job->result.answer, &job->asked.pool);
   job->head_bytes = kind->reserve ? kind->reserve(&job->result.answer, layout) : 0;
   job->output_refused = true;
   size_t most = job->services->max_response_bytes;
@@ -277,6 +279,7 @@ static bool refuse_cut(struct job *job) {
 static bool write_file(struct job *job) {
   const struct answer_kind *kind = job->result.kind;
   struct text text = text_over(NULL, 0);
+  if (!job->result.answer.facts.length) answer_keep_facts(&job->result.answer, &job->asked.pool);
   if (!kind->write(&job->result.answer, &job->tensor_layout, NULL, &text, &job->result.error)) return false;
   size_t size = text.length + 1;  // the builder's NUL
   if (job->work.tensors && text.length > job->services->max_response_bytes)

@@ -37,6 +37,20 @@ static void check_behind(const struct vx_layout *layout, const char *tensors) {
   }
 }
 
+// An answer that keeps its facts has the same bytes.
+static void check_kept(struct answer *answer, const struct vx_layout *layout, const char *block, size_t reserve) {
+  struct pool pool = {NULL};
+  char *kept = malloc(reserve);
+  assert_non_null(kept);
+  answer_keep_facts(answer, &pool);
+  assert_true(answer->facts.length > 0 && text_complete(&answer->facts));
+  assert_int_equal(answer_header_reserve(answer, layout), reserve);
+  assert_true(answer_frame_write(answer, layout, kept, reserve, NULL));
+  assert_memory_equal(kept, block, reserve);
+  free(kept);
+  pool_release(&pool);
+}
+
 // Returns the parsed header of an answer to this request with these sizes. Checks the frame around the header.
 static json_t *header_of_request(const struct job_request *request, const char *id, const struct vx_sizes *sizes,
                                  int64_t ns) {
@@ -69,6 +83,7 @@ static json_t *header_of_request(const struct job_request *request, const char *
   assert_false(answer_frame_write(&answer, &layout, block, VX_TENSOR_ALIGNMENT, NULL));
   assert_true(answer_frame_write(&answer, &layout, block, reserve, block + reserve));
   check_behind(&layout, block + reserve);
+  check_kept(&answer, &layout, block, reserve);
   uint64_t length = 0;
   for (int i = 7; i >= 0; i--) length = length << 8 | (unsigned char)block[i];
   assert_int_equal(length + 8, reserve);

@@ -160,6 +160,41 @@ static void strings_hold_documents(void **state) {
   json_decref(inner);
 }
 
+// Writes a document in a part and a rest, `level` strings deep. NULL: in one piece.
+static void write_in_strings(int level, const struct text *part, struct text *out) {
+  json_printf(out, "[0");
+  for (int i = 0; i < level; i++) json_begin_string(out);
+  if (part) json_put_part(out, part);
+  if (!part) json_printf(out, "{name:%s list:[1 'a\\b'", "a \"b\"\n\xc3\xa4");
+  json_printf(out, "2]}");
+  for (int i = 0; i < level; i++) json_end(out);
+  json_printf(out, "3]");
+}
+
+static void a_document_may_begin_with_a_part(void **state) {
+  (void)state;
+  char begun[256], whole[512], cut[512];
+  struct text part = text_over(begun, sizeof begun);
+  json_printf(&part, "{name:%s list:[1 'a\\b'", "a \"b\"\n\xc3\xa4");
+  for (int level = 0; level <= 2; level++) {
+    struct text expected = text_over(whole, sizeof whole);
+    write_in_strings(level, NULL, &expected);
+    write_in_strings(level, &part, fresh());
+    is(whole);
+    for (size_t capacity = 0; capacity <= text.length + 1; capacity++) {
+      struct text some = text_over(cut, capacity);
+      write_in_strings(level, &part, &some);
+      assert_int_equal(some.length, expected.length);
+      assert_int_equal(text_complete(&some), capacity == text.length + 1);
+      if (capacity) assert_memory_equal(cut, whole, capacity - 1);
+      if (capacity) assert_int_equal(strlen(cut), capacity - 1);
+    }
+  }
+  part.cut = true;
+  write_in_strings(0, &part, fresh());
+  assert_false(text_complete(&text));
+}
+
 // ---- lengths --------------------------------------------------------------------------------------------------------
 
 static void write_sample(struct text *out) {
@@ -228,6 +263,7 @@ int main(void) {
       cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
       cmocka_unit_test(a_string_holds_all_that_is_appended),
       cmocka_unit_test(strings_hold_documents),
+      cmocka_unit_test(a_document_may_begin_with_a_part),
       cmocka_unit_test(measuring_and_writing_agree),
       cmocka_unit_test(a_text_that_lacks_a_piece_is_not_complete),
       cmocka_unit_test(lines_are_for_readers),
