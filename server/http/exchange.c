@@ -25,16 +25,12 @@ static bool is_suspended(const struct request *request) {
   return info && info->suspended;
 }
 
-static void take_result(struct request *request) {
-  if (!request->job.result.answered) request->error = request->job.result.error;
-}
-
-// The job's last act, on any thread: hands the connection back to its IO thread.
+// The job's last act, on any thread: returns the request to its IO thread, which waits or has suspended the connection.
 static void on_done(struct job *job) {
   struct request *request = request_of_job(job);
   struct MHD_Connection *connection = request->connection;
-  take_result(request);
-  MHD_resume_connection(connection);
+  if (!job->result.answered) request->error = job->result.error;
+  if (atomic_exchange(&request->job_state, JOB_ENDED) == JOB_SUSPENDED) MHD_resume_connection(connection);
 }
 
 // Releases what the job of a finished or refused request holds.
@@ -77,19 +73,26 @@ static enum MHD_Result complete(struct request *request) {
   return peer_upload_end(request->peer) ? MHD_YES : MHD_NO;
 }
 
-// Answers a refusal or a page without a job at once, and runs a small job.
+// Whether the IO thread need not wait for the job: it has ended, or other requests are served.
+static bool need_not_wait(const void *ctx) {
+  const struct request *request = ctx;
+  return atomic_load(&request->job_state) == JOB_ENDED || atomic_load(&request->service->requests.active) > 1;
+}
+
+// Answers a refusal or a page without a job at once, and runs a small job. While a request is the only one, this thread
+// waits for its quick job on a GPU without sleeping, since waking this thread may take longer than the job.
 static enum MHD_Result start(struct request *request) {
+  enum { AWAKE_NS = 200 * NS_PER_US };
+  struct jobs *jobs = &request->service->jobs;
   struct job *job = &request->job;
   if (!request->job_kind || request->error.kind) return request_reply(request);
+  bool polls = jobs->queues[job_lane_use(job)].awake_ns > 0;
   peer_job_begin(request->peer);
-  if (small_run(&request->service->jobs.small, job)) {
-    take_result(request);
-    return request_reply(request);
-  }
-  // Suspended first: once the job is submitted, the request no longer belongs to this thread.
+  if (small_run(&jobs->small, job) || !jobs_submit(jobs, job)) on_done(job);
+  if (polls) spin_until(clock_ns() + AWAKE_NS, need_not_wait, request);
+  if (atomic_load(&request->job_state) == JOB_ENDED) return request_reply(request);
   MHD_suspend_connection(request->connection);
-  if (jobs_submit(&request->service->jobs, job)) return MHD_YES;
-  job->spec.done(job);
+  if (atomic_exchange(&request->job_state, JOB_SUSPENDED) == JOB_ENDED) MHD_resume_connection(request->connection);
   return MHD_YES;
 }
 

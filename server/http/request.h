@@ -114,6 +114,9 @@ struct request {
   bool not_rows;               // a raw body is refused because its length is not a multiple of a row
   enum job_kind job_kind;      // NO_JOB: its IO thread writes a page or the problem
 
+  // Whether its job has ended, and whether the connection was suspended first.
+  _Atomic(enum {JOB_RUNS, JOB_ENDED, JOB_SUSPENDED}) job_state;
+
   // The outcome.
   int64_t sent_bytes;   // of the body
   bool answer_early;    // it is refused before its body is read, and the connection ends
