@@ -32,13 +32,13 @@ struct vx_operation {
   enum vx_items items;
   struct vx_input_row inputs[VX_MAX_INPUTS];  // the input with the items first
   vx_tensor_set tensors;                      // tensors that the operation can have
-  enum vx_tensor map;                         // of a decoder: where detect shows its first input; the others follow
-  uint32_t stages, fates;                     // bits of the stages and fates that the operation can have
+  enum vx_tensor map;      // of a decoder: detect's tensor for its first input; the next are for its other inputs
+  uint32_t stages, fates;  // bits of the stages and fates that the operation can have
   bool makes_voxels;
   bool chained;                 // its jobs always have a chain, perhaps of 0 steps
   bool sectioned;               // it counts the points of sections itself; else the job's chain, if there is one, does
   bool needs_detector;          // its parameters are struct vx_detect
-  bool rows_carry_cloud_index;  // so a cloud has no stretch of rows of its own
+  bool rows_carry_cloud_index;  // so the rows of a cloud need not be consecutive
   const char *rows;             // what vx_job.row_counts counts; NULL if unused
   // Adds the sizes that only this operation has. May be NULL.
   void (*add_sizes)(const struct vx_job *job, struct vx_sizes *sizes);

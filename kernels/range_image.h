@@ -118,12 +118,12 @@ VX_SHARED float vx_image_value(const struct vx_range_image *params, int32_t chan
   return vx_canonical(value);
 }
 
-// Whether the rings are KITTI's, which are counted in the body.
+// Whether the rings are KITTI's, whose numbers follow from the turns in the body.
 static inline bool vx_counts_turns(const struct vx_range_image *params) {
   return params->rows != VX_ROWS_ELEVATION && params->ring == VX_KITTI_RINGS;
 }
 
-// Refuses parameters that do not fit points with so many columns, in so many clouds.
+// Refuses parameters that do not fit points with `columns` columns in `num_clouds` clouds.
 VX_WARN_UNUSED enum vx_status vx_check_range_image(const struct vx_range_image *params, int64_t columns,
                                                    int32_t num_clouds, struct error *error);
 

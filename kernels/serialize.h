@@ -75,7 +75,7 @@ VX_WARN_UNUSED enum vx_status vx_check_serialize(const struct vx_serialize *para
 // The depth, given the largest value in grid_coord. VX_REFUSED if it is too large.
 VX_WARN_UNUSED enum vx_status vx_serial_depth(const struct vx_serialize *params, int32_t most, int32_t *depth,
                                               struct error *error);
-// How many bits the stage takes off rows of this depth.
+// How many bits per axis the stage removes from codes of this depth.
 int32_t vx_pool_bits(const struct vx_serialize *params, int32_t stage, int32_t depth);
 
 #ifdef __cplusplus

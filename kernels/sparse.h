@@ -23,9 +23,9 @@
 // gets the same bits from binary64.
 //
 // With float16, the features of the first layer, all weights, and the outputs of all layers but the last are rounded to
-// float16; beyond +-65504 they become that. Sums, biases and additions stay binary32. A sum has another order, which
-// the kind of the GPU decides: a GPU gives the same bits in every run and in every batch, but not the bits of another
-// kind.
+// float16; numbers beyond +-65504 become +-65504. Sums, biases and additions stay binary32. The kind of the GPU decides
+// the order of a sum: a GPU gives the same bits in every run and in every batch, but not the bits of
+// another kind.
 #ifndef VOXELD_KERNELS_SPARSE_H
 #define VOXELD_KERNELS_SPARSE_H
 

@@ -19,7 +19,7 @@
 #include "kernels/step.h"
 
 struct vx_ring_outlier {
-  int32_t column;  // of the rings; VX_KITTI_RINGS: they are counted
+  int32_t column;  // of the rings; VX_KITTI_RINGS: the turns give the rings
   float ratio;
   float length;   // metres
   float degrees;  // the largest angle between neighbours

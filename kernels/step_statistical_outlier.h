@@ -1,14 +1,15 @@
 // Statistical outlier, a step: drops points whose nearest neighbours are unusually far away.
 //
 // The distance of a point is the mean distance of its k nearest other points in its cloud, where k is mean_k, or one
-// less than the cloud's points if that is fewer. It is computed from squared distances (near.h) in float32: their
-// square roots in double, added from the nearest on, divided by k, rounded to float32. Points at equal distances are
-// interchangeable, so the result does not depend on the search.
+// less than the number of the cloud's points if that is less. It is computed from squared distances (near.h) in
+// float32: their square roots in double, added from the nearest on, divided by k, rounded to float32. Points at equal
+// distances are interchangeable, so the result does not depend on the search.
 //
 // The mean and the deviation of a cloud are taken over the distances of its points, in double: sums in the order of
 // rows, in groups of 64, then the groups' sums in groups of 64, and so on. The variance is the sum of (distance - mean)
-// squared divided by one less than the points. A point whose distance is above mean + std_mul * deviation has the fate
-// statistical_outlier. If distances overflow, this bound is not a number, and all points stay. A lone point stays.
+// squared, divided by one less than the number of points. A point whose distance is above mean + std_mul * deviation
+// has the fate statistical_outlier. If distances overflow, this bound is not a number, and all points stay. A lone
+// point stays.
 #ifndef VOXELD_STEP_STATISTICAL_OUTLIER_H
 #define VOXELD_STEP_STATISTICAL_OUTLIER_H
 

@@ -2,7 +2,7 @@
 //
 // A chain is an ordered list of up to VX_MAX_STEPS steps. Each step sees the points that the steps before it left, in
 // the order of the input. A step may move points, change their other columns, and drop points. Steps never reorder
-// points, and clouds of a batch never meet.
+// points, and treat each cloud of a batch alone.
 //
 // One rule serves all operations: the chain works on a float32 copy of the rows, and the x of a dropped row becomes NaN
 // there. The operation then runs on the copy as on a body of float32. All operations skip rows that are not finite, so

@@ -55,7 +55,7 @@ struct vx_sweep_boxes {
 // The boxes of a detection with this layout, without time and frame.
 struct vx_sweep_boxes vx_sweep_boxes_of(const struct vx_layout *layout, const void *block);
 
-// How many tracks there are, at most, after a sweep with so many boxes.
+// The maximum number of tracks after a sweep with `boxes` boxes.
 static inline int64_t vx_tracks_most(const struct vx_tracks *tracks, int64_t boxes) {
   return tracks->count < VX_MAX_TRACKS - boxes ? tracks->count + boxes : VX_MAX_TRACKS;
 }

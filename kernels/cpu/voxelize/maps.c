@@ -57,7 +57,7 @@ static void add_point(struct cpu_pillar *pillar, float height, float intensity) 
 static void add_points(struct cpu_run *run) {
   struct cpu_pillar *pillars = run->pillars + run->num_pillars;
   bool bright = (run->job->tensors & VX_INTENSITY_MAPS) != 0;
-  int32_t intensity = bright ? run->params->intensity : 0;  // 0, or any other column, if no map needs intensities
+  int32_t intensity = bright ? run->params->intensity : 0;  // any column if no map needs intensities
   VX_EACH_ROW(run->stop, i, 0, run->num_inside) {
     const float *point = run->points + (int64_t)run->inside[i] * run->columns;
     add_point(&pillars[run->pillar_of[run->voxel_of[i]]], point[2], point[intensity]);

@@ -28,7 +28,7 @@ struct scatter {
   uint32_t limits[COORDS];
   struct cuda_planes planes;
   unsigned char *map;
-  uint32_t count_blocks;  // of the blocks that write, the first ones, which count
+  uint32_t count_blocks;  // the first blocks of write_kernel, which count
 };
 
 // ---- place ----------------------------------------------------------------------------------------------------------

@@ -58,8 +58,8 @@ static __device__ uint32_t first_row(const struct sparse_level &from, uint64_t w
 
 // The class of a row. For a kernel of 3 x 3 x 3 it has 12 bits, and a bit is set if the row has an input at its place.
 // Eight bits are for the lines other than the row's own. Two are for the left and the right side of the two outer
-// planes, and two for the left and the right side of the row's own plane. A class only makes tiles alike, so any number
-// below SPARSE_CLASSES is right for other kernels.
+// planes, and two for the left and the right side of the row's own plane. A class only groups similar rows into tiles.
+// So for a kernel of another size, any number below SPARSE_CLASSES will do.
 static __device__ uint32_t class_of(uint32_t mask, const struct sparse_window &window) {
   const uint32_t left = 01111111111 & 0x7FFFFFF, outer = 0x7FC01FF;
   if (window.kernel[0] * window.kernel[1] * window.kernel[2] != 27) return mask % SPARSE_CLASSES;

@@ -44,7 +44,7 @@ static __device__ inline bool cuda_is_owned(const struct cuda_owners &table, uin
 }
 
 // Returns the owner of the row's cell. If the cell has none, the row becomes its owner. `is_same`: whether another row
-// is in the same cell. What a row has stored for its cell, other rows see: a fence comes before the claim.
+// is in the same cell. A fence precedes the claim, so other rows see what a row has stored for its cell.
 template <typename function>
 static __device__ inline uint32_t cuda_claim(const struct cuda_owners &table, const struct cuda_part &part,
                                              uint64_t key, uint32_t row, const function &is_same) {
@@ -62,13 +62,13 @@ static __device__ inline uint32_t cuda_claim(const struct cuda_owners &table, co
   }
 }
 
-// Of two rows of a cell, the later, and the row before it. CUDA_NO_POINT: there is no other row yet.
+// The later of two rows of a cell, and the earlier of them. CUDA_NO_POINT: the cell has no other row yet.
 struct cuda_later {
   uint32_t row, before;
 };
 
 // Claims the row's cell for its first row: returns which row is not the first, if the cell has two. Every row but the
-// first is returned once. `is_same`, and what a row has stored: as for cuda_claim.
+// first is returned once. `is_same` and the fence are as for cuda_claim.
 template <typename function>
 static __device__ inline struct cuda_later cuda_claim_first(const struct cuda_owners &table,
                                                             const struct cuda_part &part, uint64_t key, uint32_t row,

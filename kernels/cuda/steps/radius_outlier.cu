@@ -132,7 +132,7 @@ static __device__ uint32_t find_list(const struct radius_outlier &own, const str
   return CUDA_NO_POINT;
 }
 
-// Called by a whole warp, with a list for each thread. How many rows of these lists are neighbours. Stops at `most`.
+// Called by a whole warp, with a list for each thread. Counts the neighbours in these lists. Stops at `most`.
 static __device__ uint32_t neighbors_in(const struct radius_outlier &own, const struct search &search, uint32_t list,
                                         uint32_t most) {
   uint32_t found = 0;

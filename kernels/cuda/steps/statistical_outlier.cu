@@ -7,7 +7,7 @@
 //   place   Lines up the sorted rows.
 //   node    Finds the boxes of LEAF rows, of FAN such boxes, and so on. One launch for each level.
 //   search  Each row searches the boxes for its nearest neighbours.
-//   bound   Each cloud's mean and deviation, by one block.
+//   bound   One block per cloud computes the cloud's mean and deviation.
 //   drop    Drops the rows whose distance is above the bound of their cloud.
 //
 // A leaf or node at the border of two clouds may have rows of both. A search skips rows of other clouds by their place.
@@ -156,7 +156,7 @@ static __device__ void widen(struct box *box, const float low[3], const float hi
   }
 }
 
-// A box of rows that are not left is inside out, so it is infinitely far from every point.
+// A box without rows that are left goes from +inf to -inf, so it is infinitely far from every point.
 static __global__ void __launch_bounds__(BLOCK) node_kernel(const __grid_constant__ struct statistical_outlier own,
                                                             uint32_t level, uint32_t nodes, uint32_t under) {
   cuda_wait();

@@ -91,7 +91,7 @@ static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned ch
 
 // The row of a thread in one part of the rows; a row without points if there is none. Neighbouring rows have lists of
 // similar length. A warp has neighbouring rows, so its threads have equal work. The warps of a block have distant rows,
-// so long lists do not meet in one block.
+// so one block rarely has several long lists.
 template <int width>
 static __device__ struct gathered_row row_of_part(const struct voxel_view &v, uint32_t part, uint32_t parts,
                                                   uint32_t num_rows) {

@@ -70,8 +70,8 @@ static __device__ void insert(const struct voxel_view &v, bool is_ready, const m
   if (is_ready) cuda_wait_alone();
 }
 
-// The kernel ahead of a lone cloud in place only counts what a chain did, and waits in turn. So that kernel is not
-// awaited before the end.
+// If the rows of a lone cloud are in place, the kernel ahead only counts what a chain did, and waits in turn. So this
+// kernel waits for it only at the end.
 static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct voxel_view v) {
   insert(
       v, are_in_place(v) && v.clouds.count == 1, cuda_staying(), [](bool) {});
