@@ -59,9 +59,9 @@ struct client_jobs {
   atomic_llong running;  // running jobs, except those on the CPU beside GPUs
 };
 
-// The requests of one client, in hand or waiting at the gate. The gate owns them.
+// The requests of one client, in progress or waiting at the gate. The gate owns them.
 struct client_requests {
-  int64_t count;                   // in hand: let in, and not ended yet
+  int64_t count;                   // in progress: let in, and not ended yet
   struct gate_entry *head, *tail;  // waiting requests
   struct client *next;             // the next with waiting requests
 };

@@ -1,4 +1,4 @@
-// The gate limits how many requests of one client are in hand at the same time while other clients are served.
+// The gate limits how many requests of one client are in progress at a time while other clients are served.
 //
 // The IO threads serve their connections in turn, so a client with hundreds of requests would leave little of their
 // time to other clients. docs/operate/overload.md#gate says who waits, and for how long.
@@ -27,7 +27,7 @@ struct gate_entry {
 
 struct gate {
   struct lock lock;
-  int64_t each;          // requests of one client in hand; 0 = any number
+  int64_t each;          // requests of one client in progress; 0 = any number
   bool open;             // no request waits any more
   atomic_llong waiting;  // requests; changes with the lock held
   struct client *first;  // the first client with waiting requests

@@ -27,8 +27,7 @@ struct jobs {
   struct helpers helpers;
   struct small small;
   struct workers workers;
-  struct lock
-      latest;  // held from when a job with `latest` gets its slot until it waits: others find the job or the slot
+  struct lock latest;  // held while a job with `latest` gets its slot and joins a queue, so that others find it there
   void (*gpu_lost)(void *cls);
   void *gpu_lost_cls;
 };

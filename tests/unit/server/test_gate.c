@@ -156,7 +156,7 @@ static void a_tick_lets_as_many_more_in(void **state) {
   fill(0);
   gate_let_in(&gate, false);
   assert_int_equal(gone(), 3u << EACH);
-  for (int i = 0; i < EACH; i++) gate_release(&gate, &request[i]);  // the EACH that the tick let in are still in hand
+  for (int i = 0; i < EACH; i++) gate_release(&gate, &request[i]);  // those that the tick let in are in progress
   assert_int_equal(gone(), 3u << EACH);
   gate_release(&gate, &request[EACH]);
   assert_int_equal(gone(), 7u << EACH);
