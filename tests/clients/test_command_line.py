@@ -268,7 +268,7 @@ class Commands(OneDaemonCase):
             wait_until((self.output / "a.safetensors").exists, "the first answer")
             running.signal(number)
             if number != signal.SIGKILL:
-                self.assertIn("waiting for the scans in hand", running.process.stderr.readline())
+                self.assertIn("waiting for the scans in progress", running.process.stderr.readline())
                 told = pipe.stat()
                 with pipe.open("wb") as file:
                     file.write(bytes(16))  # the current scan has one point, and is answered

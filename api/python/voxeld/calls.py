@@ -103,8 +103,8 @@ class Calls:
         return self._on_gpu(hand_over, compute, device)
 
     def _on_gpu(self, hand_over: Callable[[], R], compute: Callable[[], R], device: int) -> R:
-        """The result that the service leaves on the GPU; or, if the service cannot take its memory, a copy of one on
-        the host."""
+        """The result that the service leaves on the GPU. If the service cannot take memory of that GPU, a copy of a
+        result on the host."""
         if self._hands_over:
             try:
                 return hand_over()

@@ -112,7 +112,7 @@ class _Run:
         workers.finish(signals)
 
     def _has_room(self, workers: Workers, signals: Signals, jobs: int) -> bool:
-        """Waits until few scans are in hand, so that the memory has room for them. False if the run is to end."""
+        """Waits until few scans are in progress, so that the memory has room for them. False if the run is to end."""
         while not (workers.is_over() or signals.came):
             behind = self._recording.behind() if self._recording else 0
             if workers.waiting() < jobs and behind < MOST_BEHIND * jobs:

@@ -205,7 +205,7 @@ class Workers:
                 thread.join(TICK)
         if signals.came:
             self._over.set()
-            say(f"waiting for the scans in hand, for {PATIENCE:g} s at most")
+            say(f"waiting for the scans in progress, for {PATIENCE:g} s at most")
         self.end()
 
     def end(self) -> None:

@@ -313,8 +313,8 @@ def _add_live(commands: Any) -> None:
         type=_jobs,
         default=1,
         metavar="N",
-        help="messages in hand at a time; default: 1, which gives the youngest answers; more give more answers, but "
-        "older ones, if sending takes long",
+        help="messages in progress at a time; default: 1, which gives the youngest answers; more give more answers, "
+        "but older ones, if sending takes long",
     )
     option(
         "--every", type=_seconds, default=10.0, metavar="S", help="print rates, ages and drops every S s; default: 10"
@@ -393,7 +393,7 @@ def _add_answers(command: argparse.ArgumentParser, may_print: bool = False) -> N
     if may_print:
         either.add_argument("--json", action="store_true", help="print the boxes as JSON")
     option("--to", choices=list(KINDS), default="safetensors", help="kind of the answers; default: %(default)s")
-    option("--jobs", "-j", type=_jobs, default=8, metavar="N", help="scans in hand at a time; default: 8")
+    option("--jobs", "-j", type=_jobs, default=8, metavar="N", help="scans in progress at a time; default: 8")
 
 
 def _add_parameters(command: argparse.ArgumentParser, rows: List[Parameter]) -> None:
