@@ -247,8 +247,8 @@ class Memory:
         return self._remember(number, (base, region))[1]
 
     def _remember(self, number: int, guest: Tuple[int, Optional[str]]) -> Tuple[int, Optional[str]]:
-        """The guest, or the one that another thread has registered meanwhile. Drops regions of allocations that are
-        gone: another has their address. And the oldest, if there are many."""
+        """The guest, or the one that another thread has registered meanwhile. Drops the regions of allocations
+        that are gone, since another has their address, or the oldest region if there are many."""
         with self._lock:
             first = self._guests.get(number)
             gone = [] if first else [other for other, known in self._guests.items() if known[0] == guest[0]]
@@ -375,7 +375,7 @@ def current_stream(device: int) -> int:
 
 
 def _room_of(problem: Problem) -> Optional[int]:
-    """The bytes that an answer needs that was larger than its part of a region."""
+    """The bytes that an answer needs, if it was larger than its part of a region."""
     words = problem.detail.split()
     if problem.parameter != ANSWER or "part" not in words or "bytes;" not in words:
         return None

@@ -75,9 +75,9 @@ _destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_on_drop)
 class CudaTensor:
     """A tensor in the memory of a GPU. `torch.from_dlpack(tensor)` and `cupy.from_dlpack(tensor)` share its memory.
 
-    The memory goes back to the client once nothing holds the tensor, nor an array that was made of it, and all work is
-    done that was then in the current stream of torch, or else in the default stream. While other streams read the
-    tensor, hold it.
+    The memory goes back to the client once nothing holds the tensor or an array that was made of it, and once all work
+    is done that was then in torch's current stream or, without torch, in the default stream. While other streams read
+    the tensor, hold it.
     """
 
     def __init__(self, address: int, shape: Tuple[int, ...], dtype: np.dtype[Any], device: int, owner: Any) -> None:

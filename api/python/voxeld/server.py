@@ -99,7 +99,7 @@ class Server:
 
     def close(self, timeout: float = 60.0) -> None:
         """Stops the daemon, which first answers the requests that it has accepted. Kills the daemon if it has not ended
-        after so many seconds. Does nothing in a process made by fork."""
+        after `timeout` seconds. Does nothing in a process made by fork."""
         if self._owner != os.getpid():
             return
         self._client.close()

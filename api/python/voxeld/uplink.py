@@ -1,7 +1,7 @@
 """Makes the points of a request small, for slow links. A column of numbers that are whole multiples of a scale goes as
 these multiples, another column as float32. The bytes are shuffled, and compressed with zstd or gzip.
 
-The multiples are integers. Only a column with a number that no integer can be, such as NaN, has them as float32.
+The multiples are integers. If no integer can stand for a number of the column, such as NaN, they are float32.
 
 "auto" loses nothing: it sends a column as multiples only if they restore every number bit for bit. A resolution rounds,
 and the report has the largest error. No point is dropped.
@@ -294,7 +294,7 @@ def _dtype_of(given: Mapping[str, Any]) -> Optional[str]:
 
 
 def _columns_of(given: Mapping[str, Any]) -> int:
-    """The number of columns; 0 if it is none, which the service says better."""
+    """The number of columns; 0 if the parameter is no number: the service refuses it with a better error."""
     count = text_of(given.get("num_features", COLUMNS))
     return len(_names(given)) or (int(count) if re.fullmatch("[0-9]{1,4}", count) else 0)
 
@@ -324,7 +324,7 @@ def _column(number: int, values: Floats, resolution: Optional[float], room: Inte
 
 
 def _kind(values: Floats, signs: bool) -> np.dtype[Any]:
-    """The type of multiples. Integers cannot be NaN or infinite, and have no -0.0, which counts if `signs` do."""
+    """The type of multiples. Integers cannot be NaN or infinite. With `signs` they must not lose a -0.0 either."""
     negative_zeros = signs and (values.view(np.int32) == NEGATIVE_ZERO).any()
     return INTEGER if np.isfinite(values).all() and not negative_zeros else FLOAT
 
@@ -453,8 +453,9 @@ def _delta(columns: Sequence[Integers], number: int, start: int, end: int) -> In
 
 
 def _direction(columns: Sequence[Integers], number: int, start: int, end: int) -> Integers:
-    """Of x or y, whichever leads a run of rows, the difference to the row above; of the other, and of z, the difference
-    to a guess: the direction from the origin to the row turns evenly. The service computes the same bits."""
+    """The leading column of a run of rows, x or y, as differences to the rows above; the other one and z as differences
+    to guesses. A guess is that the direction from the origin to the row turns evenly. The service computes the same
+    bits."""
     if number >= XYZ:
         return _delta(columns, number, start, end)
     x, y = columns[:2]
