@@ -21,12 +21,11 @@ static void refuse(struct job *list, enum error_kind kind, const char *what) {
   }
 }
 
+// Takes the lock of a queue even if no job waits there: a thread that is about to take the job may hold the lock, and
+// releases the job's slot before the lock.
 static void refuse_waiting(struct jobs *jobs, struct job_choice *choice, enum error_kind kind, const char *what) {
-  if (atomic_load(&jobs->streams.count) > 0) refuse(sweeps_take_waiting(&jobs->streams, choice), kind, what);
-  for (int use = 0; use < VX_LANE_USES; use++) {
-    struct queue *queue = &jobs->queues[use];
-    if (atomic_load(&queue->depth) > 0) refuse(queue_take(queue, choice), kind, what);
-  }
+  refuse(sweeps_take_waiting(&jobs->streams, choice), kind, what);
+  for (int use = 0; use < VX_LANE_USES; use++) refuse(queue_take(&jobs->queues[use], choice), kind, what);
 }
 
 static bool is_stale(struct job *job, struct job_choice *choice) { return job_is_stale(job, choice->now_ns); }
@@ -162,12 +161,20 @@ static void end_pauses(struct jobs *jobs, int64_t now_ns) {
       workers_wake(&jobs->workers);
 }
 
+// Whether a job waits in a queue, or may wait in a stream.
+static bool may_wait(const struct jobs *jobs) {
+  bool may = atomic_load(&jobs->streams.count) > 0;
+  for (int use = 0; use < VX_LANE_USES; use++) may = may || atomic_load(&jobs->queues[use].depth) > 0;
+  return may;
+}
+
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   struct streams *streams = &jobs->streams;
   if (atomic_load(&jobs->regions.registered) > 0) regions_tick(&jobs->regions, now_ns);
   if (atomic_load(&streams->count) > 0) streams_tick(streams, now_ns);
   if (atomic_load(&streams->events.count) > 0) events_tick(&streams->events, now_ns);
-  refuse_waiting(jobs, &(struct job_choice){.takes = is_stale, .now_ns = now_ns}, ERROR_DEADLINE, too_late);
+  if (may_wait(jobs))
+    refuse_waiting(jobs, &(struct job_choice){.takes = is_stale, .now_ns = now_ns}, ERROR_DEADLINE, too_late);
   if (jobs->devices.count > 0) {
     end_pauses(jobs, now_ns);
     workers_tick(&jobs->workers, now_ns);
