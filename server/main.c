@@ -105,6 +105,7 @@ static int begin(int argc, char **argv) {
   struct error error;
   service.started_ns = clock_ns();
   service.started_unix_s = time(NULL);
+  service.id = (uint64_t)service.started_ns ^ (uint64_t)getpid() << 48;
   if (!options_read(argc, argv, environ, &service.options, &action, &error))
     return action == ACTION_PROBE ? unwell(error.text) : fail(error.text);
   if (action == ACTION_SERVE || action == ACTION_DEMO) {

@@ -7,8 +7,10 @@
 #include "api/base/suggest.h"
 
 int params_find(param_rows rows, const char *name, size_t length) {
-  for (int i = 0; rows[i]; i++)
-    if (strlen(rows[i]->name) == length && memcmp(rows[i]->name, name, length) == 0) return i;
+  for (int i = 0; rows[i]; i++) {
+    const char *own = rows[i]->name;
+    if (length && *own == *name && strlen(own) == length && memcmp(own, name, length) == 0) return i;
+  }
   return -1;
 }
 

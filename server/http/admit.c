@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "api/models.h"
 #include "api/query.h"
@@ -67,8 +66,7 @@ static void take_id(struct request *request, const struct heads *heads) {
     snprintf(request->id, sizeof request->id, "%s", own);
     return;
   }
-  uint64_t start = (uint64_t)request->service->started_ns ^ (uint64_t)getpid() << 48;
-  snprintf(request->id, sizeof request->id, "%016llx-%llx", (unsigned long long)start,
+  snprintf(request->id, sizeof request->id, "%016llx-%llx", (unsigned long long)request->service->id,
            (unsigned long long)atomic_fetch_add(&counter, 1));
 }
 

@@ -51,6 +51,7 @@ struct listener_daemon {
 struct service {
   struct options options;
   int64_t started_ns, started_unix_s;  // by clock_ns, and in seconds since 1970
+  uint64_t id;                         // unique among processes, for the ids of requests
   atomic_int phase;                    // enum phase
   struct counters counters;
   struct catalog catalog;

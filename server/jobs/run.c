@@ -65,14 +65,13 @@ static void sample_block(struct job *job, struct look_sample *sample) {
 
 // The backend calls it once the sizes of the tensors are known. If the tensors are a part of the answer, they lie after
 // its header in the output or in the sink. The size of the header is a multiple of their alignment. The header has the
-// warnings, so the job has looked at its points before.
+// warnings, so the job has looked at its points before. A voxelization counts nothing after this.
 static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
   struct job *job = ctx;
   const struct answer_kind *kind = job->result.kind;
   look(job);
   job->tensor_layout = *layout;
-  bool counted = job->work.op == VX_VOXELIZE;  // some other operations count until their end
-  if (kind->reserve && counted) answer_keep_facts(&job->result.answer, &job->asked.pool);
+  if (kind->reserve && job->work.op == VX_VOXELIZE) answer_keep_facts(&job->result.answer, &job->asked.pool);
   job->head_bytes = kind->reserve ? kind->reserve(&job->result.answer, layout) : 0;
   job->output_refused = true;
   size_t most = job->services->max_response_bytes;
