@@ -82,14 +82,13 @@ static bool need_not_wait(const void *ctx) {
 // Answers a refusal or a page without a job at once, and runs a small job. While a request is the only one, this thread
 // waits for its quick job on a GPU without sleeping, since waking this thread may take longer than the job.
 static enum MHD_Result start(struct request *request) {
-  enum { AWAKE_NS = 200 * NS_PER_US };
   struct jobs *jobs = &request->service->jobs;
   struct job *job = &request->job;
   if (!request->job_kind || request->error.kind) return request_reply(request);
   bool polls = jobs->queues[job_lane_use(job)].awake_ns > 0;
   peer_job_begin(request->peer);
   if (small_run(&jobs->small, job) || !jobs_submit(jobs, job)) on_done(job);
-  if (polls) spin_until(clock_ns() + AWAKE_NS, need_not_wait, request);
+  if (polls) spin_until(clock_ns() + 200 * NS_PER_US, need_not_wait, request);
   if (atomic_load(&request->job_state) == JOB_ENDED) return request_reply(request);
   MHD_suspend_connection(request->connection);
   if (atomic_exchange(&request->job_state, JOB_SUSPENDED) == JOB_ENDED) MHD_resume_connection(request->connection);

@@ -115,11 +115,9 @@ struct request {
   bool not_rows;               // a raw body is refused because its length is not a multiple of a row
   enum job_kind job_kind;      // NO_JOB: its IO thread writes a page or the problem
 
-  // Whether its job has ended, and whether the connection was suspended first.
-  _Atomic(enum {JOB_RUNS, JOB_ENDED, JOB_SUSPENDED}) job_state;
-
   // The outcome.
-  int64_t sent_bytes;   // of the body
+  _Atomic(enum {JOB_RUNS, JOB_ENDED, JOB_SUSPENDED}) job_state;  // suspended: the connection, before the job's end
+  int64_t sent_bytes;                                            // of the body
   bool answer_early;    // it is refused before its body is read, and the connection ends
   bool unchanged;       // its answer is 304: the client has the page
   bool lasting;         // its answer lasts until the client leaves or the server ends it
