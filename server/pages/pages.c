@@ -174,9 +174,9 @@ static void write_regions(const struct page_asked *asked, struct text *out) {
 
 static void write_streams(struct service *service, struct text *out) {
   struct streams_use use = streams_use(&service->jobs.streams);
-  json_printf(out, "streams:{count:%lld sweeps:%ld memory_bytes:%ld limit_bytes:%ld", use.streams, use.sweeps,
-              use.bytes, service->options.stream_memory_bytes);
-  json_printf(out, "kept:%llu repeated:%llu evicted:%llu expired:%llu subscribers:%lld}", use.kept, use.repeated,
+  json_printf(out, "streams:{count:%ld sweeps:%ld memory_bytes:%ld limit_bytes:%ld", use.streams, use.sweeps, use.bytes,
+              service->options.stream_memory_bytes);
+  json_printf(out, "kept:%llu repeated:%llu evicted:%llu expired:%llu subscribers:%ld}", use.kept, use.repeated,
               use.evicted, use.expired, events_use(&service->jobs.streams.events).subscribers);
 }
 

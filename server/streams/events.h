@@ -68,7 +68,7 @@ struct subscriber {
 };
 
 struct events_use {
-  atomic_llong subscribers;       // now; changes with the lock held
+  int64_t subscribers;            // now
   unsigned long long told, lost;  // events, since the start
 };
 

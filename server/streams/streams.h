@@ -84,8 +84,7 @@ struct stream {
 };
 
 struct streams_use {
-  atomic_llong streams;                                 // now; changes with the lock held
-  int64_t sweeps, bytes;                                // now
+  int64_t streams, sweeps, bytes;                       // now
   unsigned long long kept, repeated, evicted, expired;  // sweeps, since the start
 };
 
