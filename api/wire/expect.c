@@ -163,7 +163,7 @@ static bool are_rings(const struct sample *sample) {
   return n >= EXPECT_LEAST && deviations > 0 && both * both >= least * least * deviations;
 }
 
-static void look_at_intensity(const struct sample *sample, struct points_seen *seen) {
+static void judge_intensity(const struct sample *sample, struct points_seen *seen) {
   const float *range = sample->expected->intensity_range;
   float values[EXPECT_SAMPLE];
   int32_t count = take_column(sample, INTENSITY, values);
@@ -210,7 +210,7 @@ static float select_value(float *values, int32_t count, int32_t place) {
 // Only points `near` to `far` metres from the origin count. The ground is the height above a fifth of these points. In
 // scans of KITTI and nuScenes, this is within 0.15 m of the true ground. Indoors fewer points may be of the ground, so
 // the ground is too high only if nine of ten points are too high. The ground is then the height above the other tenth.
-static void look_at_ground(const struct sample *sample, struct points_seen *seen) {
+static void judge_ground(const struct sample *sample, struct points_seen *seen) {
   static const float near = 3, far = 20, most_off = 1;
   float heights[EXPECT_SAMPLE], ground = (float)sample->expected->ground_z;
   int32_t count = 0, below = 0, above = 0;  // all heights; those more than most_off below, above the ground
@@ -233,7 +233,7 @@ static void look_at_ground(const struct sample *sample, struct points_seen *seen
 
 // Whole numbers that are not all 0 are a sensor's rings: times of sweeps are fractions of a second. A minute or more is
 // in another unit, or does not count from the newest sweep.
-static void look_at_time(const struct sample *sample, struct points_seen *seen) {
+static void judge_time(const struct sample *sample, struct points_seen *seen) {
   static const float most_ring = 1, most_seconds = 60;
   float values[EXPECT_SAMPLE], most = 0;
   int32_t count = take_column(sample, TIME, values);
@@ -250,24 +250,24 @@ static void look_at_time(const struct sample *sample, struct points_seen *seen) 
 
 // ---- all clouds -----------------------------------------------------------------------------------------------------
 
-// If there are too many clouds for samples of EXPECT_LEAST rows each, looks only at some clouds, spread evenly.
-struct points_seen points_look(const struct points_view *view, const struct points_expected *expected) {
+// If there are too many clouds for samples of EXPECT_LEAST rows each, inspects only some clouds, spread evenly.
+struct points_seen points_inspect(const struct points_view *view, const struct points_expected *expected) {
   enum { CLOUDS = EXPECT_ROWS / EXPECT_LEAST };
   struct points_seen seen = {.expected = expected, .num_clouds = view->num_clouds};
   struct sample sample = {.view = view, .expected = expected};
-  int32_t clouds = view->num_clouds, looks = clouds < CLOUDS ? clouds : CLOUDS;
-  int32_t most = EXPECT_ROWS / looks < EXPECT_SAMPLE ? EXPECT_ROWS / looks : EXPECT_SAMPLE;
+  int32_t clouds = view->num_clouds, inspected = clouds < CLOUDS ? clouds : CLOUDS;
+  int32_t most = EXPECT_ROWS / inspected < EXPECT_SAMPLE ? EXPECT_ROWS / inspected : EXPECT_SAMPLE;
   int64_t first = 0;
   choose_columns(&sample);
   if (!is_judged(&sample)) return seen;
-  for (int32_t look = 0; look < looks; look++) {
-    for (int32_t next = (int32_t)((int64_t)clouds * look / looks); sample.cloud < next; sample.cloud++)
+  for (int32_t i = 0; i < inspected; i++) {
+    for (int32_t next = (int32_t)((int64_t)clouds * i / inspected); sample.cloud < next; sample.cloud++)
       first += view->point_counts[sample.cloud];
     if (!take_rows(&sample, first, view->point_counts[sample.cloud], most, &seen)) break;
     if (view->only_reads) continue;
-    look_at_intensity(&sample, &seen);
-    look_at_ground(&sample, &seen);
-    look_at_time(&sample, &seen);
+    judge_intensity(&sample, &seen);
+    judge_ground(&sample, &seen);
+    judge_time(&sample, &seen);
   }
   return seen;
 }

@@ -10,7 +10,7 @@
 #define VOXELD_EXPECT_H
 
 #include "api/ops/ops.h"
-#include "api/wire/look.h"
+#include "api/wire/points_view.h"
 
 enum {
   EXPECT_SAMPLE = 256,  // maximum rows of a cloud
@@ -29,7 +29,7 @@ enum intensity_fault {
 
 // How the points differ from what the model expects. Each rule names the first cloud that breaks it.
 struct points_seen {
-  const struct points_expected *expected;  // NULL: the points were not looked at
+  const struct points_expected *expected;  // NULL: the points were not inspected
   int32_t num_clouds;
   struct {
     enum intensity_fault fault;
@@ -55,6 +55,6 @@ struct points_seen {
 };
 
 // If the rows of the view cannot be read, nothing is wrong with them.
-struct points_seen points_look(const struct points_view *view, const struct points_expected *expected);
+struct points_seen points_inspect(const struct points_view *view, const struct points_expected *expected);
 
 #endif

@@ -174,14 +174,14 @@ static void write_facts(const struct answer *answer, struct text *out) {
   if (operation->write) operation->write(job, out);
   write_batch(job, out);
   write_counts(job, out);
-  if (answer->sniffed.deskewed) json_printf(out, "time_clamped:%ld", answer->sniffed.deskewed->points.clamped);
+  if (answer->inspected.deskewed) json_printf(out, "time_clamped:%ld", answer->inspected.deskewed->points.clamped);
   if (job->chain) write_steps(answer, out);
-  if (answer->sniffed.joined) {
+  if (answer->inspected.joined) {
     json_printf(out, "stream:");
-    join_report_write(answer->sniffed.joined, &answer->request->stream, job, out);
+    join_report_write(answer->inspected.joined, &answer->request->stream, job, out);
   }
   json_printf(out, "warnings:");
-  warnings_write(job, &answer->sniffed, out);
+  warnings_write(job, &answer->inspected, out);
 }
 
 void answer_keep_facts(struct answer *answer, struct pool *pool) {

@@ -28,15 +28,15 @@ struct answer {
   const struct job_request *request;
   const struct vx_job *job;  // counts, row_counts and stage times, once run
   int64_t receive_ns, queue_ns, total_ns;
-  int64_t encode_ns;          // time to make a file from the tensors and to encode the answer; 0 = no such stage
-  int64_t began_ns;           // when the request began, since 1970; set only for files; 0 for stable metadata
-  const char *trace_id;       // NULL if the client sent none
-  struct body_sniff sniffed;  // what the body looked like
-  size_t region_bytes;        // bytes written to the request's output_region
-  size_t region_head;         // bytes before the tensors in that file; 0 if it is not a safetensors file
-  struct infer *infer;        // for a request by KServe's protocol, else NULL
-  struct text facts;          // the metadata up to its times, if they are kept; empty: they are written each time
-  struct vx_stop *stop;       // the writer of a file checks it; if stopped, the file is incomplete
+  int64_t encode_ns;            // time to make a file from the tensors and to encode the answer; 0 = no such stage
+  int64_t began_ns;             // when the request began, since 1970; set only for files; 0 for stable metadata
+  const char *trace_id;         // NULL if the client sent none
+  struct inspection inspected;  // of the body and the points
+  size_t region_bytes;          // bytes written to the request's output_region
+  size_t region_head;           // bytes before the tensors in that file; 0 if it is not a safetensors file
+  struct infer *infer;          // for a request by KServe's protocol, else NULL
+  struct text facts;            // the metadata up to its times, if they are kept; empty: they are written each time
+  struct vx_stop *stop;         // the writer of a file checks it; if stopped, the file is incomplete
 };
 
 // Whether the answer has no ids, times, devices and regions.

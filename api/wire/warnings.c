@@ -15,8 +15,8 @@
 static bool nearly_all(int64_t part, int64_t all) { return all > 0 && part >= all - all / 20; }
 
 // Whether the body has no points, even if points of a stream were joined.
-static bool is_empty(const struct vx_job *job, const struct body_sniff *sniffed) {
-  const struct join_report *joined = sniffed->joined;
+static bool is_empty(const struct vx_job *job, const struct inspection *inspected) {
+  const struct join_report *joined = inspected->joined;
   int64_t sent = 0;
   if (!joined) return vx_operations[job->op].items == VX_POINT_ITEMS && job->counts.received == 0;
   for (int32_t i = 0; i < joined->count; i++)
@@ -54,26 +54,26 @@ static bool other_columns(const struct vx_job *job, const struct points_expected
 // Whether rounding moved a value by more than a thousandth of the column's range.
 static bool lost_column(const struct cloud_loss *loss) { return loss->column && loss->moved > loss->range / 1000; }
 
-uint32_t warnings_of(const struct vx_job *job, const struct body_sniff *sniffed) {
+uint32_t warnings_of(const struct vx_job *job, const struct inspection *inspected) {
   const double lost_metres = 0.005, most_ahead_ms = 100;
   const struct vx_counts *counts = &job->counts;
-  const struct points_seen *seen = &sniffed->seen;
-  const struct cloud_loss *loss = sniffed->loss;
-  const struct deskew_report *deskewed = sniffed->deskewed;
-  const struct join_report *joined = sniffed->joined;
+  const struct points_seen *seen = &inspected->seen;
+  const struct cloud_loss *loss = inspected->loss;
+  const struct deskew_report *deskewed = inspected->deskewed;
+  const struct join_report *joined = inspected->joined;
   bool of_points = vx_operations[job->op].items == VX_POINT_ITEMS;
   int64_t finite = job->chain ? job->report->left : counts->received - counts->not_finite;
   const bool holds[WARNING_KINDS] = {
-      [WARNING_EMPTY] = is_empty(job, sniffed),
+      [WARNING_EMPTY] = is_empty(job, inspected),
       [WARNING_MAX_VOXELS] = counts->voxels_dropped > 0,
       [WARNING_OUT_OF_RANGE] = of_points && nearly_all(counts->out_of_range, finite),
       [WARNING_STEP_EMPTY] = job->chain && empty_step(job) > 0,
       [WARNING_RINGS_MOVED] = job->chain && rings_moved(job),
       [WARNING_NOT_FINITE] = nearly_all(counts->not_finite, counts->received),
-      [WARNING_NUM_FEATURES] = sniffed->columns > 0,
+      [WARNING_NUM_FEATURES] = inspected->columns > 0,
       [WARNING_OTHER_COLUMNS] = other_columns(job, seen->expected),
-      [WARNING_STRIPPED_BODY] = sniffed->stripped,
-      [WARNING_FORMAT] = sniffed->hint,
+      [WARNING_STRIPPED_BODY] = inspected->stripped,
+      [WARNING_FORMAT] = inspected->hint,
       [WARNING_ROUNDED] = loss && (loss->most > lost_metres || lost_column(loss)),
       [WARNING_INTENSITY] = seen->intensity.fault != INTENSITY_GOOD,
       [WARNING_GROUND_Z] = seen->ground.off,
@@ -84,7 +84,7 @@ uint32_t warnings_of(const struct vx_job *job, const struct body_sniff *sniffed)
       [WARNING_TIMES_CLAMPED] = deskewed && deskewed->points.clamped > deskewed->points.moved / 20,
       [WARNING_NO_MOTION] = deskewed && deskewed->still,
       [WARNING_FEWER_SWEEPS] = joined && joined->count < joined->wanted,
-      [WARNING_CLOCK_AHEAD] = most_ahead_ms < sniffed->ahead_ms,
+      [WARNING_CLOCK_AHEAD] = most_ahead_ms < inspected->ahead_ms,
   };
   uint32_t set = 0;
   for (enum warning warning = 0; warning < WARNING_KINDS; warning++) set |= (uint32_t)holds[warning] << warning;
@@ -93,35 +93,35 @@ uint32_t warnings_of(const struct vx_job *job, const struct body_sniff *sniffed)
 
 // ---- texts ----------------------------------------------------------------------------------------------------------
 
-static void say_empty(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+static void say_empty(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
   (void)job;
   text_put(out, "the body has no points");
-  if (sniffed->joined) text_put(out, ", so the stream does not keep the sweep");
+  if (inspected->joined) text_put(out, ", so the stream does not keep the sweep");
 }
 
-static void say_max_voxels(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+static void say_max_voxels(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
   bool detects = job->op == VX_DETECT;
   const struct vx_voxelize *params = detects ? &job->params.detect.detector->voxelize : &job->params.voxelize;
   const struct vx_choice *choice = detects ? &job->params.detect.choice : &params->choice;
-  (void)sniffed;
+  (void)inspected;
   text_printf(out, "max_voxels=%d was reached: %lld voxels and their %lld points were dropped", params->max_voxels,
               (long long)job->counts.voxels_dropped, (long long)job->counts.over_max_voxels);
   if (choice->voxels_by == VX_VOXELS_FIRST)
     text_put(out, "; max_voxels_by=near keeps the nearest voxels instead of the first");
 }
 
-static void say_out_of_range(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  (void)sniffed;
+static void say_out_of_range(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  (void)inspected;
   text_printf(out,
               "%lld of %lld points are out of range; check point_cloud_range, the points' unit (metres), num_features "
               "and dtype",
               (long long)job->counts.out_of_range, (long long)job->counts.received);
 }
 
-static void say_step_empty(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+static void say_step_empty(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
   int32_t step = empty_step(job);
   const struct vx_step_row *row = vx_step_row_of(job->chain->steps[step - 1].type);
-  (void)sniffed;
+  (void)inspected;
   text_printf(out, "step %d, %s, dropped nearly all of its points:", (int)step, row->name);
   for (enum vx_fate fate = VX_FATE_NOT_FINITE + 1; fate < VX_FATE_COUNT; fate++)
     if (job->report->fates[step][fate])
@@ -129,36 +129,36 @@ static void say_step_empty(const struct vx_job *job, const struct body_sniff *sn
   text_put(out, " check its parameters, the points' unit (metres), num_features and dtype");
 }
 
-static void say_not_finite(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  (void)sniffed;
+static void say_not_finite(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  (void)inspected;
   text_printf(out, "%lld of %lld points have an x, y or z that is not finite; check num_features and dtype",
               (long long)job->counts.not_finite, (long long)job->counts.received);
 }
 
-static void say_num_features(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  text_printf(out, "the rows look like %d columns, but num_features is %lld", sniffed->columns,
+static void say_num_features(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  text_printf(out, "the rows look like %d columns, but num_features is %lld", inspected->columns,
               (long long)job->inputs[VX_POINTS].dims[1]);
 }
 
-static void say_other_columns(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  const struct points_expected *expected = sniffed->seen.expected;
+static void say_other_columns(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  const struct points_expected *expected = inspected->seen.expected;
   text_printf(out,
               "the rows have %lld columns, but the model expects %d: %s; send these columns, or take another preset",
               (long long)job->inputs[VX_POINTS].dims[1], (int)expected->num_columns, expected->columns);
 }
 
-static void say_stripped(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  (void)job, (void)sniffed;
+static void say_stripped(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  (void)job, (void)inspected;
   text_put(out, "the body came as a form and has no NUL, CR or LF byte: curl -d strips them; use curl --data-binary");
 }
 
-static void say_other_format(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+static void say_other_format(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
   (void)job;
-  text_put(out, sniffed->hint);
+  text_put(out, inspected->hint);
 }
 
-static void say_rounded(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  const struct cloud_loss *loss = sniffed->loss;
+static void say_rounded(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  const struct cloud_loss *loss = inspected->loss;
   float at = fabsf((float)loss->at);
   (void)job;
   if (lost_column(loss)) {
@@ -180,9 +180,9 @@ static void say_cloud(const struct points_seen *seen, int32_t cloud, struct text
   if (seen->num_clouds > 1) text_printf(out, "cloud %d: ", (int)cloud);
 }
 
-static void say_intensity(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+static void say_intensity(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
   static const char order[] = "; is another column in its place? See fields";
-  const struct points_seen *seen = &sniffed->seen;
+  const struct points_seen *seen = &inspected->seen;
   double least = (double)seen->intensity.least, most = (double)seen->intensity.most;
   (void)job;
   say_cloud(seen, seen->intensity.cloud, out);
@@ -203,8 +203,8 @@ static void say_intensity(const struct vx_job *job, const struct body_sniff *sni
   }
 }
 
-static void say_ground(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  const struct points_seen *seen = &sniffed->seen;
+static void say_ground(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  const struct points_seen *seen = &inspected->seen;
   (void)job;
   say_cloud(seen, seen->ground.cloud, out);
   text_printf(out,
@@ -213,8 +213,8 @@ static void say_ground(const struct vx_job *job, const struct body_sniff *sniffe
               (double)seen->ground.z, seen->expected->ground_z);
 }
 
-static void say_time(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  const struct points_seen *seen = &sniffed->seen;
+static void say_time(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  const struct points_seen *seen = &inspected->seen;
   (void)job;
   say_cloud(seen, seen->time.cloud, out);
   text_printf(out,
@@ -223,8 +223,8 @@ static void say_time(const struct vx_job *job, const struct body_sniff *sniffed,
               (double)seen->time.most);
 }
 
-static void say_features(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  const struct points_seen *seen = &sniffed->seen;
+static void say_features(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  const struct points_seen *seen = &inspected->seen;
   (void)job;
   say_cloud(seen, seen->features.cloud, out);
   text_printf(out,
@@ -233,15 +233,15 @@ static void say_features(const struct vx_job *job, const struct body_sniff *snif
               (int)seen->features.bad, (int)seen->features.rows, (int)seen->features.column);
 }
 
-static void say_not_scattered(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  (void)sniffed;
+static void say_not_scattered(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  (void)inspected;
   text_printf(
       out, "of %lld voxels, %lld are outside of grid_size and batch_size, and %lld are in the cell of an earlier row",
       (long long)job->counts.received, (long long)job->counts.out_of_range, (long long)job->counts.duplicate);
 }
 
-static void say_fewer_sweeps(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  const struct join_report *joined = sniffed->joined;
+static void say_fewer_sweeps(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  const struct join_report *joined = inspected->joined;
   (void)job;
   text_printf(out, "%d of %lld sweeps were there", (int)joined->count, (long long)joined->wanted);
   if (joined->evicted) text_printf(out, "; %lld were evicted to make room", (long long)joined->evicted);
@@ -249,34 +249,34 @@ static void say_fewer_sweeps(const struct vx_job *job, const struct body_sniff *
   if (joined->begun) text_put(out, "; the stream begins with this request: the server has no earlier sweeps");
 }
 
-static void say_clock_ahead(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+static void say_clock_ahead(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
   (void)job;
   text_printf(out, "the time of the points is %.0f ms ahead of the server's clock, so max_age_ms took their age as 0",
-              sniffed->ahead_ms);
+              inspected->ahead_ms);
 }
 
-static void say_times_equal(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  (void)job, (void)sniffed;
+static void say_times_equal(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  (void)job, (void)inspected;
   text_put(out,
            "all points of a cloud or sweep have the same time, so deskew moved all of them alike; check time_field "
            "and time_origin");
 }
 
-static void say_times_clamped(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+static void say_times_clamped(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
   (void)job;
   text_printf(out,
               "the times of %lld of %lld points lie more than 0.1 s outside of the motion; check time_unit and "
               "time_origin",
-              (long long)sniffed->deskewed->points.clamped, (long long)sniffed->deskewed->points.moved);
+              (long long)inspected->deskewed->points.clamped, (long long)inspected->deskewed->points.moved);
 }
 
-static void say_no_motion(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  (void)job, (void)sniffed;
+static void say_no_motion(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  (void)job, (void)inspected;
   text_put(out, "deskew=stream moved no points, because the stream has no earlier sweep");
 }
 
-static void say_rings_moved(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  (void)job, (void)sniffed;
+static void say_rings_moved(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  (void)job, (void)inspected;
   text_put(out, "ring_outlier compares distances from the sensor, but a transform before it moved the points; put "
                 "ring_outlier first");
 }
@@ -285,7 +285,7 @@ static void say_rings_moved(const struct vx_job *job, const struct body_sniff *s
 
 static const struct row {
   const char *kind, *doc;
-  void (*say)(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out);
+  void (*say)(const struct vx_job *job, const struct inspection *inspected, struct text *out);
 } rows[WARNING_KINDS] = {
     [WARNING_EMPTY] = {"empty", "the body has no points", say_empty},
     [WARNING_MAX_VOXELS] = {"max_voxels", "voxels were dropped because there were more than max_voxels",
@@ -337,14 +337,14 @@ static const struct row {
 
 const char *warning_kind(enum warning warning) { return rows[warning].kind; }
 
-void warnings_write(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  uint32_t set = warnings_of(job, sniffed);
+void warnings_write(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  uint32_t set = warnings_of(job, inspected);
   json_printf(out, "[");
   for (enum warning warning = 0; warning < WARNING_KINDS; warning++) {
     if (!(set >> warning & 1)) continue;
     json_printf(out, "{kind:%s detail:", rows[warning].kind);
     json_begin_string(out);
-    rows[warning].say(job, sniffed, out);
+    rows[warning].say(job, inspected, out);
     json_end(out);
     json_printf(out, "}");
   }

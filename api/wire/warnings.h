@@ -5,7 +5,7 @@
 #define VOXELD_WARNINGS_H
 
 #include "api/base/text.h"
-#include "api/wire/sniff.h"
+#include "api/wire/inspect.h"
 #include "kernels/kernels.h"
 
 enum warning {
@@ -36,10 +36,10 @@ enum warning {
 const char *warning_kind(enum warning warning);
 
 // The warnings of a finished job over a body that looks like this; bit i stands for warning i.
-uint32_t warnings_of(const struct vx_job *job, const struct body_sniff *sniffed);
+uint32_t warnings_of(const struct vx_job *job, const struct inspection *inspected);
 
 // Writes all warnings that hold, as a JSON array of objects.
-void warnings_write(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out);
+void warnings_write(const struct vx_job *job, const struct inspection *inspected, struct text *out);
 
 // Writes all kinds with their meaning as a JSON array, for --describe.
 void warnings_describe(struct text *out);

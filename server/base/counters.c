@@ -89,7 +89,7 @@ void counters_job(struct counters *counters, const struct vx_counts *counts, con
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) add(&counters->fates[items][fate], counts->fates[fate]);
   count_steps(counters, answer->job);
   for (int i = 0; i < VX_VOXEL_FATES; i++) add(&counters->voxels[i], counts->voxels[i]);
-  uint32_t warnings = warnings_of(answer->job, &answer->sniffed);
+  uint32_t warnings = warnings_of(answer->job, &answer->inspected);
   for (enum warning i = 0; i < WARNING_KINDS; i++) add(&counters->warnings[i], warnings >> i & 1);
   for (int i = 0; i < TIMING_COUNT; i++) {
     int64_t ns = answer_timing_ns(answer, i);

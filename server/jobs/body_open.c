@@ -10,7 +10,7 @@
 #include "api/wire/gather.h"
 #include "api/wire/infer_inputs.h"
 #include "api/wire/inputs.h"
-#include "api/wire/sniff.h"
+#include "api/wire/inspect.h"
 #include "api/wire/times.h"
 #include "api/wire/widen.h"
 #include "api/wire/wire.h"
@@ -75,7 +75,7 @@ bool body_split(struct job *job, int64_t bytes, struct error *error) {
   if (body_is_whole(job, bytes)) return job_request_split(asked, bytes / row, error);
   return error_refuse(error, ERROR_BAD_BODY, NULL,
                       "the body has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
-                      (long long)bytes, (long long)row, asked->num_features, job->spec.form ? SNIFFED_FORM : "");
+                      (long long)bytes, (long long)row, asked->num_features, job->spec.form ? STRIPPED_FORM : "");
 }
 
 // A worker decodes the body, because a body may decode to a thousand times its bytes. A full room doubles. Between two
@@ -149,9 +149,9 @@ static bool decode(const struct body *body) {
 // Refuses a source that is not whole rows; the error suggests the format that its beginning shows.
 static bool refuse_source(const struct body *body) {
   struct job *job = body->job;
-  char head[SNIFF_HEAD];
+  char head[INSPECTED_HEAD];
   int64_t bytes = job->held.body_bytes;
-  size_t seen = bytes < SNIFF_HEAD ? (size_t)bytes : SNIFF_HEAD;
+  size_t seen = bytes < INSPECTED_HEAD ? (size_t)bytes : INSPECTED_HEAD;
   if (!body_split(job, bytes, body->error) && source_peek(job, 0, seen, head))
     format_suggest(FORMAT_RAW, head, seen, body->error);
   return false;
@@ -293,7 +293,7 @@ static bool open_container(struct body *body) {
   bool stripped = job->spec.form && job->held.input && body_may_be_stripped(job_body(job), job->held.body_bytes);
   if (format == FORMAT_RAW) return open_raw(body);
   if (format == FORMAT_SAFETENSORS ? open_tensors(body) : open_file(body)) return true;
-  return stripped && body->error->kind == ERROR_BAD_BODY ? error_suffix(body->error, SNIFFED_FORM) : false;
+  return stripped && body->error->kind == ERROR_BAD_BODY ? error_suffix(body->error, STRIPPED_FORM) : false;
 }
 
 // ---- its columns ----------------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ struct job_shared {
   struct region_part source;   // of the points, until they are copied
   int sinks, in_place;         // how many sinks there are; how many a GPU writes (every sink that gets bytes, or none)
   int copied;                  // parts copied from or to regions
-  struct look_sample *sample;  // of the points, while the GPU reads it; NULL: there is none
+  struct view_sample *sample;  // of the points, while the GPU reads it; NULL: there is none
   struct sink sink[VX_TENSOR_COUNT];
   void *output_ptrs[VX_TENSOR_COUNT];  // where a GPU writes the tensors of sinks
 };
@@ -162,7 +162,7 @@ struct job {
   // Why it is not computed and only gives its sweep, if any, to its stream: ERROR_SUPERSEDED, set with the lock held
   // while it waits; or ERROR_TOO_OLD. Else ERROR_NONE.
   enum error_kind spared;
-  bool looked;          // at the values of the points, for warnings
+  bool inspected;       // the points, for warnings
   bool output_refused;  // the answer is too large or there is no memory: another lane would fail too
   size_t head_bytes;    // of the output, in front of tensors that stay where they are
 

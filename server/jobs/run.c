@@ -3,7 +3,7 @@
 //   open_body       The body becomes rows of points, or the job goes to other lanes.
 //   join_stream     A job of a stream waits for its turn, and joins its sweep with earlier ones.
 //   prepare         Makes the job of the kernels, and chooses the kind of the answer.
-//   run_lanes       A GPU or the CPU computes. The backend calls look and provide_output.
+//   run_lanes       A GPU or the CPU computes. The backend calls inspect and provide_output.
 //   write_answer    Puts the header in front of the tensors, or writes a file; encode_answer compresses it.
 //   job_release     Releases everything but the answer.
 #include "server/jobs/run.h"
@@ -21,9 +21,9 @@
 
 static const char too_large[] = "the answer would have %zu bytes; allowed: up to %zu";
 
-// Looks at the points as they were sent; job->work has what steps made of them. With a sample it reads only the
+// Inspects the points as they were sent; job->work has what steps made of them. With a sample it reads only the
 // sample's bytes, or notes which bytes to read.
-static void look_through(struct job *job, struct look_sample *sample, bool note) {
+static void inspect_points(struct job *job, struct view_sample *sample, bool note) {
   struct vx_input points = job->asked.job.inputs[VX_POINTS];
   points.data = job->points;
   struct points_view view = {.points = &points,
@@ -33,43 +33,43 @@ static void look_through(struct job *job, struct look_sample *sample, bool note)
                              .read = source_rows(job) ? source_peek : NULL,
                              .ctx = job,
                              .only_reads = note};
-  if (sample) view.read = note ? look_note : look_read;
+  if (sample) view.read = note ? view_note : view_read;
   if (sample) view.ctx = sample;
-  struct body_sniff *sniffed = &job->result.answer.sniffed;
-  if (job->asked.format == FORMAT_RAW) *sniffed = body_sniff(&view, job->spec.form);
-  sniffed->seen = points_look(&view, &job->asked.expected);
+  struct inspection *inspected = &job->result.answer.inspected;
+  if (job->asked.format == FORMAT_RAW) *inspected = body_inspect(&view, job->spec.form);
+  inspected->seen = points_inspect(&view, &job->asked.expected);
 }
 
-// Looks at the points once, for warnings. A job on a GPU looks while the GPU works.
-static void look(void *ctx) {
+// Inspects the points once, for warnings: beside a GPU while the GPU works.
+static void inspect(void *ctx) {
   struct job *job = ctx;
-  struct body_sniff *sniffed = &job->result.answer.sniffed;
-  if (job->looked) return;
-  job->looked = true;
+  struct inspection *inspected = &job->result.answer.inspected;
+  if (job->inspected) return;
+  job->inspected = true;
   if (vx_operations[job->work.op].items == VX_POINT_ITEMS)
-    look_through(job, job->shared ? source_sample_end(job) : NULL, false);
-  sniffed->ahead_ms = -job->age_ms;
-  sniffed->loss = &job->loss;
-  sniffed->deskewed = job_request_deskews(&job->asked) ? &job->deskewed : NULL;
-  sniffed->joined = sweeps_are_joined(job) ? &job->stream->joined : NULL;
+    inspect_points(job, job->shared ? source_sample_end(job) : NULL, false);
+  inspected->ahead_ms = -job->age_ms;
+  inspected->loss = &job->loss;
+  inspected->deskewed = job_request_deskews(&job->asked) ? &job->deskewed : NULL;
+  inspected->joined = sweeps_are_joined(job) ? &job->stream->joined : NULL;
 }
 
-// A GPU copies the points of its memory to look at before it begins, so that nobody waits for them.
-static void sample_block(struct job *job, struct look_sample *sample) {
+// A GPU copies the points of its memory that will be inspected before it begins, so that nobody waits for them.
+static void sample_block(struct job *job, struct view_sample *sample) {
   bool in_block = source_rows(job) && region_gpu(&job->shared->source);
-  if (job->looked || !in_block || vx_operations[job->work.op].items != VX_POINT_ITEMS) return;
+  if (job->inspected || !in_block || vx_operations[job->work.op].items != VX_POINT_ITEMS) return;
   sample->count = sample->next = 0;
-  look_through(job, sample, true);
+  inspect_points(job, sample, true);
   source_sample_begin(job, sample);
 }
 
 // The backend calls it once the sizes of the tensors are known. If the tensors are a part of the answer, they lie after
 // its header in the output or in the sink. The size of the header is a multiple of their alignment. The header has the
-// warnings, so the job has looked at its points before. A voxelization counts nothing after this.
+// warnings, so the job inspects its points before. A voxelization counts nothing after this.
 static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
   struct job *job = ctx;
   const struct answer_kind *kind = job->result.kind;
-  look(job);
+  inspect(job);
   job->tensor_layout = *layout;
   if (kind->reserve && job->work.op == VX_VOXELIZE) answer_keep_facts(&job->result.answer, &job->asked.pool);
   job->head_bytes = kind->reserve ? kind->reserve(&job->result.answer, layout) : 0;
@@ -95,8 +95,8 @@ static bool allow_scratch(void *ctx, size_t bytes) {
   return job_acquire_scratch(job, bytes);  // clears the refusal of an earlier, larger request
 }
 
-static const struct vx_caller caller = {provide_output, allow_scratch, job_is_stopped, helpers_parallel_for, look};
-static const struct vx_caller caller_alone = {provide_output, allow_scratch, job_is_stopped, NULL, look};
+static const struct vx_caller caller = {provide_output, allow_scratch, job_is_stopped, helpers_parallel_for, inspect};
+static const struct vx_caller caller_alone = {provide_output, allow_scratch, job_is_stopped, NULL, inspect};
 
 // Tracks need the boxes. Until they are counted, the answer's header has room for the largest counts.
 static bool prepare_tracks(struct job *job) {
@@ -133,7 +133,7 @@ static bool prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
       .stop = &job->stop,
   };
   job->work.pinned = source_rows(job) != NULL;
-  job->looked = false;
+  job->inspected = false;
   if (sweeps_are_joined(job)) sweeps_count(job);
   job->result.begun = true;
   job->output_refused = false;
@@ -143,7 +143,7 @@ static bool prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
 // ---- the lanes ------------------------------------------------------------------------------------------------------
 
 static enum vx_status run_on(struct job *job, struct device *device, struct vx_lane *lane, struct error *error) {
-  struct look_sample sample;
+  struct view_sample sample;
   job->result.device = device;
   job->result.answer.backend = device->backend->name;
   job->result.answer.device = device->description.name;
@@ -151,7 +151,7 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
   atomic_fetch_add(&device->running, 1);
   if (job->shared) sample_block(job, &sample);
   enum vx_status status = device->backend->run(lane, &job->work, error);
-  look(job);  // unless the run has looked: the sample ends here
+  inspect(job);  // unless the run has done so: the sample ends here
   atomic_fetch_sub(&device->running, 1);
   return status;
 }

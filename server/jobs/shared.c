@@ -77,7 +77,7 @@ bool source_peek(void *cls, uint64_t at, size_t bytes, char *out) {
   return region_peek(&job->shared->source, at, bytes, out);
 }
 
-void source_sample_begin(struct job *job, struct look_sample *sample) {
+void source_sample_begin(struct job *job, struct view_sample *sample) {
   struct job_shared *shared = job->shared;
   struct error unread;
   shared->sample = sample;
@@ -86,9 +86,9 @@ void source_sample_begin(struct job *job, struct look_sample *sample) {
     sample->count = 0;
 }
 
-struct look_sample *source_sample_end(struct job *job) {
+struct view_sample *source_sample_end(struct job *job) {
   struct job_shared *shared = job->shared;
-  struct look_sample *sample = shared->sample;
+  struct view_sample *sample = shared->sample;
   struct error unread;
   if (!sample) return NULL;
   shared->sample = NULL;

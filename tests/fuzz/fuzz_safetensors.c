@@ -146,7 +146,7 @@ static void check_answer(const struct figures *figures, const char *id, const st
                           .device = device,
                           .request = request,
                           .job = &job,
-                          .sniffed = {true, 5, "a hint"}};
+                          .inspected = {true, 5, "a hint"}};
   struct vx_layout layout;
   struct error error;
   if (vx_layout_of(job.tensors, &sizes, &layout, &error) != VX_OK || layout.bytes > MOST_BYTES) return;

@@ -66,7 +66,7 @@ static json_t *header_of_request(const struct job_request *request, const char *
                           .device = "a \"device\"",
                           .request = request,
                           .job = &job,
-                          .sniffed = {.stripped = true, .columns = 5}};
+                          .inspected = {.stripped = true, .columns = 5}};
   struct vx_layout layout;
   struct error error;
   struct vx_sizes all = vx_sizes_of(&job);
@@ -269,7 +269,7 @@ static json_t *metadata_of_sweeps(enum vx_op op) {
                           .device = "d",
                           .request = &request,
                           .job = &job,
-                          .sniffed = {.joined = &joined}};
+                          .inspected = {.joined = &joined}};
   char memory[8192];
   struct text text = text_over(memory, sizeof memory);
   answer_metadata(&answer, false, &text);

@@ -51,19 +51,19 @@ static int bits_of(const struct points_seen *seen) {
          (seen->features.bad > 0) * FEATURES;
 }
 
-static struct points_seen look(int count, int32_t body_columns) {
+static struct points_seen inspect(int count, int32_t body_columns) {
   struct vx_input points = vx_points_of(VX_FLOAT32, count, COLUMNS, rows);
-  return points_look(
+  return points_inspect(
       &(struct points_view){.points = &points, .num_clouds = 1, .point_counts = &count, .body_columns = body_columns},
       &expected);
 }
 
 static int seen_of(int count) {
-  struct points_seen seen = look(count, COLUMNS);
+  struct points_seen seen = inspect(count, COLUMNS);
   return bits_of(&seen);
 }
 
-static enum intensity_fault intensity_of(int count) { return look(count, COLUMNS).intensity.fault; }
+static enum intensity_fault intensity_of(int count) { return inspect(count, COLUMNS).intensity.fault; }
 
 static void points_as_expected(void **state) {
   (void)state;
@@ -106,7 +106,7 @@ static void ground_elsewhere(void **state) {
     assert_int_equal(seen_of(ROWS), seen[i]);
   }
   expected.ground_z = 0.6;
-  struct points_seen low = look(ROWS, COLUMNS);
+  struct points_seen low = inspect(ROWS, COLUMNS);
   assert_true(low.ground.off && fabsf(low.ground.z + 2.63f) < 0.01f);
 }
 
@@ -117,7 +117,7 @@ static void ground_below_walls(void **state) {
   assert_int_equal(seen_of(ROWS), 0);
   scale(2, 1, 1.2f);
   assert_int_equal(seen_of(ROWS), GROUND);
-  assert_true(fabsf(look(ROWS, COLUMNS).ground.z + 0.3f) < 0.01f);
+  assert_true(fabsf(inspect(ROWS, COLUMNS).ground.z + 0.3f) < 0.01f);
   scale(2, 1, -4);
   assert_int_equal(seen_of(ROWS), GROUND);
 }
@@ -128,7 +128,7 @@ static void time_of_another_unit(void **state) {
   assert_int_equal(seen_of(ROWS), TIME);
   for (int i = 0; i < ROWS; i++) rows[i][4] = (float)(i % 32);
   assert_int_equal(seen_of(ROWS), TIME);
-  struct points_seen seen = look(ROWS, COLUMNS - 1);
+  struct points_seen seen = inspect(ROWS, COLUMNS - 1);
   assert_int_equal(bits_of(&seen), 0);  // a stream's own seconds
   scale(4, 0, 0);
   assert_int_equal(seen_of(ROWS), 0);  // one sweep
@@ -186,7 +186,7 @@ static void rings_in_the_place_of_intensity(void **state) {
 static void features_that_are_not_finite(void **state) {
   (void)state;
   for (int i = 0; i < ROWS; i += 3) rows[i][4] = i % 2 ? NAN : -INFINITY;
-  struct points_seen seen = look(ROWS, COLUMNS);
+  struct points_seen seen = inspect(ROWS, COLUMNS);
   assert_int_equal(bits_of(&seen), FEATURES);
   assert_int_equal(seen.features.column, 4);
   assert_int_equal(seen.features.rows, EXPECT_SAMPLE);
@@ -210,11 +210,11 @@ static void each_cloud_is_judged(void **state) {
     struct vx_input points = vx_points_of(VX_FLOAT32, ROWS, COLUMNS, rows);
     const struct points_view view = {
         .points = &points, .num_clouds = clouds, .point_counts = counts, .body_columns = COLUMNS};
-    struct points_seen seen = points_look(&view, &expected);
+    struct points_seen seen = points_inspect(&view, &expected);
     assert_int_equal(bits_of(&seen), INTENSITY);
     assert_int_equal(seen.intensity.cloud, odd);
     for (int i = odd * each; i < ROWS; i++) rows[i][3] = NAN;
-    seen = points_look(&view, &expected);
+    seen = points_inspect(&view, &expected);
     assert_int_equal(bits_of(&seen), FEATURES);
     assert_int_equal(seen.features.cloud, odd);
     assert_int_equal(seen.features.bad, seen.features.rows);
@@ -232,7 +232,7 @@ static bool read_bytes(void *ctx, uint64_t at, size_t bytes, char *out) {
   return reads->count++ < reads->most;
 }
 
-// However many clouds there are, the number of rows that are looked at is bounded.
+// However many clouds there are, the number of rows that are inspected is bounded.
 static void the_cost_is_bounded(void **state) {
   (void)state;
   static int32_t counts[VX_MAX_CLOUDS];
@@ -241,38 +241,38 @@ static void the_cost_is_bounded(void **state) {
     struct reads reads = {.most = ROWS};
     for (int c = 0; c < clouds; c++) counts[c] = ROWS / clouds;
     const struct points_view view = {&points, clouds, counts, COLUMNS, read_bytes, &reads, false};
-    struct points_seen seen = points_look(&view, &expected);
+    struct points_seen seen = points_inspect(&view, &expected);
     assert_int_equal(bits_of(&seen), 0);
     assert_int_equal(reads.count, clouds * EXPECT_SAMPLE < EXPECT_ROWS ? clouds * EXPECT_SAMPLE : EXPECT_ROWS);
   }
 }
 
-// A first look notes what it reads, so that the second look can get all of it at once.
+// A first pass notes what it reads, so that the second pass can get all of it at once.
 static void points_that_are_read_at_once(void **state) {
   (void)state;
-  static struct look_sample sample;
-  static char read[LOOK_BYTES];
+  static struct view_sample sample;
+  static char read[SAMPLE_BYTES];
   scale(3, 255, 0);
   int32_t count = ROWS;
   struct vx_input points = vx_points_of(VX_FLOAT32, ROWS, COLUMNS, NULL);
-  struct points_view view = {&points, 1, &count, COLUMNS, look_note, &sample, true};
-  struct points_seen seen = points_look(&view, &expected);
+  struct points_view view = {&points, 1, &count, COLUMNS, view_note, &sample, true};
+  struct points_seen seen = points_inspect(&view, &expected);
   assert_int_equal(bits_of(&seen), 0);
   assert_int_equal(sample.count, EXPECT_SAMPLE);
   for (int i = 0; i < sample.count; i++)
     memcpy(read + sample.piece[i].to, (const char *)rows + sample.piece[i].from, sample.piece[i].bytes);
   sample.bytes = read;
-  view.read = look_read;
+  view.read = view_read;
   view.only_reads = false;
-  seen = points_look(&view, &expected);
+  seen = points_inspect(&view, &expected);
   assert_int_equal(bits_of(&seen), INTENSITY);
   char row[sizeof *rows];
   sample.next = 0;
-  assert_true(look_read(&sample, sample.piece[1].from, sizeof row, row));  // leaves out the first
+  assert_true(view_read(&sample, sample.piece[1].from, sizeof row, row));  // leaves out the first
   assert_memory_equal(row, (const char *)rows + sample.piece[1].from, sizeof row);
-  assert_false(look_read(&sample, sample.piece[0].from, sizeof row, row));
-  while (look_note(&sample, 0, sizeof row, row)) continue;
-  assert_true(sample.count == VX_MAX_PIECES || sample.count == LOOK_BYTES / (int)sizeof row);
+  assert_false(view_read(&sample, sample.piece[0].from, sizeof row, row));
+  while (view_note(&sample, 0, sizeof row, row)) continue;
+  assert_true(sample.count == VX_MAX_PIECES || sample.count == SAMPLE_BYTES / (int)sizeof row);
 }
 
 static void points_that_cannot_be_read(void **state) {
@@ -283,7 +283,7 @@ static void points_that_cannot_be_read(void **state) {
   for (int most = 0; most <= EXPECT_SAMPLE; most += EXPECT_SAMPLE) {
     struct reads reads = {.most = most};
     const struct points_view view = {&points, 1, &count, COLUMNS, read_bytes, &reads, false};
-    struct points_seen seen = points_look(&view, &expected);
+    struct points_seen seen = points_inspect(&view, &expected);
     assert_int_equal(bits_of(&seen), most ? INTENSITY : 0);
   }
 }
@@ -306,7 +306,7 @@ static void float16_says_the_same(void **state) {
   for (int i = 0; i < ROWS; i++)
     for (int c = 0; c < COLUMNS; c++) halves[i][c] = vx_float_to_half(rows[i][c]);
   struct vx_input points = vx_points_of(VX_FLOAT16, ROWS, COLUMNS, halves);
-  struct points_seen seen = points_look(
+  struct points_seen seen = points_inspect(
       &(struct points_view){.points = &points, .num_clouds = 1, .point_counts = &count, .body_columns = COLUMNS},
       &expected);
   assert_int_equal(bits_of(&seen), INTENSITY + GROUND);

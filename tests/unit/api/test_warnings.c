@@ -32,26 +32,26 @@ static bool read_nothing(void *ctx, uint64_t at, size_t bytes, char *out) {
 }
 
 // Bytes that are copied look like bytes in memory. Bytes that cannot be read look like nothing.
-static struct body_sniff sniff(const struct vx_input *points, bool form) {
+static struct inspection inspect(const struct vx_input *points, bool form) {
   struct vx_input shared = *points;
-  const struct body_sniff sniffed = body_sniff(&(struct points_view){.points = points}, form),
-                          copied = body_sniff(
+  const struct inspection inspected = body_inspect(&(struct points_view){.points = points}, form),
+                          copied = body_inspect(
                               &(struct points_view){.points = points, .read = read_bytes, .ctx = &shared}, form),
-                          lost = body_sniff(&(struct points_view){.points = points, .read = read_nothing}, form);
-  assert_int_equal(copied.columns, sniffed.columns);
-  assert_true(copied.hint == sniffed.hint);
+                          lost = body_inspect(&(struct points_view){.points = points, .read = read_nothing}, form);
+  assert_int_equal(copied.columns, inspected.columns);
+  assert_true(copied.hint == inspected.hint);
   assert_true(lost.columns == 0 && !lost.hint);
-  return sniffed;
+  return inspected;
 }
 
 static int32_t columns_of(int said, int64_t values) {
   struct vx_input points = vx_points_of(VX_FLOAT32, values / said, said, body);
-  struct body_sniff sniffed = sniff(&points, false);
-  int32_t columns = sniffed.columns;
-  if (sniffed.hint) fail_msg("%s", sniffed.hint);
+  struct inspection inspected = inspect(&points, false);
+  int32_t columns = inspected.columns;
+  if (inspected.hint) fail_msg("%s", inspected.hint);
   for (int64_t i = 0; i < values; i++) halves[i] = vx_float_to_half(body[i]);
   points = vx_points_of(VX_FLOAT16, values / said, said, halves);
-  assert_int_equal(sniff(&points, false).columns, columns);
+  assert_int_equal(inspect(&points, false).columns, columns);
   return columns;
 }
 
@@ -143,7 +143,7 @@ static void the_widest_rows_are_read_within_the_body(void **state) {
   assert_non_null(own);
   for (int64_t i = 0; i < values; i++) own[i] = (float)(i % 5 * 10);
   struct vx_input points = vx_points_of(VX_FLOAT32, 20, 64, own);
-  assert_int_equal(sniff(&points, false).columns, 5);
+  assert_int_equal(inspect(&points, false).columns, 5);
   free(own);
 }
 
@@ -151,7 +151,7 @@ static void the_widest_rows_are_read_within_the_body(void **state) {
 
 static bool stripped(size_t bytes, bool form) {
   struct vx_input points = vx_points_of(VX_FLOAT32, (int64_t)bytes / 16, 4, body);
-  return sniff(&points, form).stripped;
+  return inspect(&points, form).stripped;
 }
 
 static void a_form_without_certain_bytes_looks_stripped(void **state) {
@@ -177,7 +177,7 @@ static void rows_at_the_origin_are_not_taken_for_a_file(void **state) {
   for (uint32_t low = 0; low < 256; low++) {
     const uint32_t rows[] = {0, 0, 0x3F800000 + low, 0};
     struct vx_input points = vx_points_of(VX_FLOAT32, 1, 4, rows);
-    assert_null(sniff(&points, false).hint);
+    assert_null(inspect(&points, false).hint);
   }
 }
 
@@ -197,20 +197,20 @@ static void rows_of_float64_are_named(void **state) {
         narrow[i][c + 4] = narrow[i][c];
       }
     struct vx_input points = vx_points_of(VX_FLOAT32, 600, 4, rows);
-    const char *hint = sniff(&points, false).hint;
+    const char *hint = inspect(&points, false).hint;
     assert_true(hint && strstr(hint, "float64"));
     points = vx_points_of(VX_FLOAT32, 30, 4, rows);  // too few to tell
-    assert_null(sniff(&points, false).hint);
+    assert_null(inspect(&points, false).hint);
     for (int columns = 3; columns <= 8; columns++) {
       points = vx_points_of(VX_FLOAT32, 300, columns, narrow);
-      assert_null(sniff(&points, false).hint);
+      assert_null(inspect(&points, false).hint);
     }
   }
   for (int i = 0; i < VALUES; i++) memcpy(&body[i], (uint32_t[]){bits()}, 4);  // any bits
   struct vx_input points = vx_points_of(VX_FLOAT32, VALUES / 4, 4, body);
-  assert_null(sniff(&points, false).hint);
+  assert_null(inspect(&points, false).hint);
   points = vx_points_of(VX_FLOAT16, VALUES / 4, 4, body);
-  assert_null(sniff(&points, false).hint);
+  assert_null(inspect(&points, false).hint);
 }
 
 static const char *hint_of(const char *text) { return format_hint(FORMAT_RAW, text, strlen(text)); }
@@ -228,12 +228,12 @@ static void short_texts_are_recognized_by_their_numbers(void **state) {
 static uint32_t warnings_behind_steps(int64_t strange, int64_t first, int64_t second) {
   const struct vx_chain chain = {.count = 2};  // of the first type, which may give these fates
   struct vx_chain_report report = {.left = 100 - strange - first - second};
-  const struct body_sniff sniffed = {.columns = 0};
+  const struct inspection inspected = {.columns = 0};
   struct vx_job job = {.counts = {.received = 100, .kept = report.left}, .chain = &chain, .report = &report};
   report.fates[1][VX_FATE_NOT_FINITE] = strange;
   report.fates[1][VX_FATE_OUT_OF_CROP] = first;
   report.fates[2][VX_FATE_CUT_OUT] = second;
-  return warnings_of(&job, &sniffed);
+  return warnings_of(&job, &inspected);
 }
 
 static void a_step_that_drops_nearly_all_gets_a_warning(void **state) {
@@ -254,7 +254,7 @@ static void each_kind_holds_when_it_should(void **state) {
   (void)state;
   static const struct {
     struct vx_counts counts;
-    struct body_sniff sniffed;
+    struct inspection inspected;
     uint32_t warnings;  // bits
   } cases[] = {
       {{.received = 0}, {.columns = 0}, 1u << WARNING_EMPTY},
@@ -276,34 +276,34 @@ static void each_kind_holds_when_it_should(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct vx_job job = {.counts = cases[i].counts};
-    uint32_t warnings = warnings_of(&job, &cases[i].sniffed);
+    uint32_t warnings = warnings_of(&job, &cases[i].inspected);
     if (warnings != cases[i].warnings) fail_msg("case %zu: %x, not %x", i, warnings, cases[i].warnings);
   }
 }
 
 static void rows_that_are_not_scattered_get_a_warning(void **state) {
   (void)state;
-  const struct body_sniff look = {.columns = 0};
+  const struct inspection inspected = {.columns = 0};
   struct vx_job job = {.op = VX_SCATTER, .counts = {.received = 100, .kept = 100}};
-  assert_false(warnings_of(&job, &look) >> WARNING_NOT_SCATTERED & 1);
+  assert_false(warnings_of(&job, &inspected) >> WARNING_NOT_SCATTERED & 1);
   job.counts = (struct vx_counts){.received = 100, .kept = 3, .out_of_range = 97};
-  assert_true(warnings_of(&job, &look) >> WARNING_NOT_SCATTERED & 1);
-  assert_false(warnings_of(&job, &look) >> WARNING_OUT_OF_RANGE & 1);  // the warning is about points
+  assert_true(warnings_of(&job, &inspected) >> WARNING_NOT_SCATTERED & 1);
+  assert_false(warnings_of(&job, &inspected) >> WARNING_OUT_OF_RANGE & 1);  // the warning is about points
   job.counts = (struct vx_counts){.received = 100, .kept = 99, .duplicate = 1};
-  assert_true(warnings_of(&job, &look) >> WARNING_NOT_SCATTERED & 1);
+  assert_true(warnings_of(&job, &inspected) >> WARNING_NOT_SCATTERED & 1);
 }
 
 static void rounding_says_how_far(void **state) {
   (void)state;
   struct cloud_loss loss = {.most = 0.005, .at = 100000};
-  struct body_sniff look = {.loss = &loss};
+  struct inspection inspected = {.loss = &loss};
   struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   char memory[512];
   struct text text = text_over(memory, sizeof memory);
-  assert_false(warnings_of(&job, &look) >> WARNING_ROUNDED & 1);
+  assert_false(warnings_of(&job, &inspected) >> WARNING_ROUNDED & 1);
   loss = (struct cloud_loss){.most = 0.11, .at = -4320978.61};
-  assert_true(warnings_of(&job, &look) >> WARNING_ROUNDED & 1);
-  warnings_write(&job, &look, &text);
+  assert_true(warnings_of(&job, &inspected) >> WARNING_ROUNDED & 1);
+  warnings_write(&job, &inspected, &text);
   assert_string_equal(memory,
                       "[{\"kind\":\"rounded\",\"detail\":\"float32 has steps of 0.5 m near -4320978.61, so rounding "
                       "moved a coordinate by 0.11 m; subtract an origin near the points before sending them\"}]");
@@ -312,16 +312,16 @@ static void rounding_says_how_far(void **state) {
 static void fewer_sweeps_say_why(void **state) {
   (void)state;
   struct join_report joined = {.count = 3, .wanted = 3};
-  struct body_sniff look = {.joined = &joined};
+  struct inspection inspected = {.joined = &joined};
   struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   char memory[512];
   struct text text = text_over(memory, sizeof memory);
-  assert_false(warnings_of(&job, &look) >> WARNING_FEWER_SWEEPS & 1);
+  assert_false(warnings_of(&job, &inspected) >> WARNING_FEWER_SWEEPS & 1);
   joined = (struct join_report){.count = 1, .wanted = 10, .evicted = 2, .expired = 4, .begun = true};
   joined.sweeps[0].sent = true;
   joined.sweeps[0].points.received = 100;
-  assert_true(warnings_of(&job, &look) >> WARNING_FEWER_SWEEPS & 1);
-  warnings_write(&job, &look, &text);
+  assert_true(warnings_of(&job, &inspected) >> WARNING_FEWER_SWEEPS & 1);
+  warnings_write(&job, &inspected, &text);
   assert_string_equal(
       memory, "[{\"kind\":\"fewer_sweeps\",\"detail\":\"1 of 10 sweeps were there; 2 were evicted to make "
               "room; 4 were older than stream_ttl_s; the stream begins with this request: the server has no earlier "
@@ -330,13 +330,13 @@ static void fewer_sweeps_say_why(void **state) {
 
 static void a_clock_that_is_ahead_is_told(void **state) {
   (void)state;
-  struct body_sniff look = {.ahead_ms = 100};
+  struct inspection inspected = {.ahead_ms = 100};
   const struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   char memory[512];
   struct text text = text_over(memory, sizeof memory);
-  assert_false(warnings_of(&job, &look) >> WARNING_CLOCK_AHEAD & 1);
-  look.ahead_ms = 150;
-  warnings_write(&job, &look, &text);
+  assert_false(warnings_of(&job, &inspected) >> WARNING_CLOCK_AHEAD & 1);
+  inspected.ahead_ms = 150;
+  warnings_write(&job, &inspected, &text);
   assert_string_equal(memory, "[{\"kind\":\"clock_ahead\",\"detail\":\"the time of the points is 150 ms ahead of the "
                               "server's clock, so max_age_ms took their age as 0\"}]");
 }
@@ -344,43 +344,43 @@ static void a_clock_that_is_ahead_is_told(void **state) {
 static void an_empty_sweep_is_told_though_points_were_joined(void **state) {
   (void)state;
   struct join_report joined = {.count = 2, .wanted = 2};
-  const struct body_sniff look = {.joined = &joined};
+  const struct inspection inspected = {.joined = &joined};
   const struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   joined.sweeps[0].sent = true;
   joined.sweeps[1].points.received = 100;
-  assert_true(warnings_of(&job, &look) >> WARNING_EMPTY & 1);
+  assert_true(warnings_of(&job, &inspected) >> WARNING_EMPTY & 1);
   joined.sweeps[0].points.received = 1;
-  assert_false(warnings_of(&job, &look) >> WARNING_EMPTY & 1);
+  assert_false(warnings_of(&job, &inspected) >> WARNING_EMPTY & 1);
 }
 
 static void other_columns_than_the_model_expects_are_told(void **state) {
   (void)state;
   struct points_expected expected = {0};
-  const struct body_sniff look = {.seen = {.expected = &expected}}, unseen = {0};
+  const struct inspection inspected = {.seen = {.expected = &expected}}, unseen = {0};
   struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   char memory[512];
   struct text text = text_over(memory, sizeof memory);
   job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 100, 3, body);
-  assert_false(warnings_of(&job, &look) >> WARNING_OTHER_COLUMNS & 1);
+  assert_false(warnings_of(&job, &inspected) >> WARNING_OTHER_COLUMNS & 1);
   assert_false(warnings_of(&job, &unseen) >> WARNING_OTHER_COLUMNS & 1);
   expected = (struct points_expected){.num_columns = 4, .columns = "x,y,z,intensity"};
-  assert_true(warnings_of(&job, &look) >> WARNING_OTHER_COLUMNS & 1);
-  warnings_write(&job, &look, &text);
+  assert_true(warnings_of(&job, &inspected) >> WARNING_OTHER_COLUMNS & 1);
+  warnings_write(&job, &inspected, &text);
   assert_string_equal(memory, "[{\"kind\":\"other_columns\",\"detail\":\"the rows have 3 columns, but the model "
                               "expects 4: x,y,z,intensity; send these columns, or take another preset\"}]");
   job.inputs[VX_POINTS].dims[1] = 4;
-  assert_false(warnings_of(&job, &look) >> WARNING_OTHER_COLUMNS & 1);
+  assert_false(warnings_of(&job, &inspected) >> WARNING_OTHER_COLUMNS & 1);
 }
 
 static void all_are_written_as_one_json_array(void **state) {
   (void)state;
   struct vx_job job = {.counts = {.received = 1, .voxels_dropped = 2, .over_max_voxels = 3, .out_of_range = 1}};
-  struct body_sniff look = {.stripped = true, .columns = 5};
+  struct inspection inspected = {.stripped = true, .columns = 5};
   job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 1, 4, body);
   job.params.voxelize.max_voxels = 7;
   char memory[2048];
   struct text text = text_over(memory, sizeof memory);
-  warnings_write(&job, &look, &text);
+  warnings_write(&job, &inspected, &text);
   assert_true(text_complete(&text));
   json_t *warnings = json_loads(memory, JSON_REJECT_DUPLICATES, NULL);
   assert_int_equal(json_array_size(warnings), 4);

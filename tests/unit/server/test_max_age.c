@@ -95,7 +95,7 @@ static void the_limit_itself_is_allowed(void **state) {
 
 static uint32_t warnings(const struct job_result *result) {
   assert_true(result->answered);
-  return warnings_of(&waits.work, &result->answer.sniffed) >> WARNING_CLOCK_AHEAD & 1;
+  return warnings_of(&waits.work, &result->answer.inspected) >> WARNING_CLOCK_AHEAD & 1;
 }
 
 // The clock of the sensor is ahead: the points are of age 0, and the client is told if it is much.

@@ -1,10 +1,10 @@
-// What a raw body looks like; see sniff.h.
+// What a raw body looks like; see inspect.h.
 //
 // Values of one column are closer to each other than to values of other columns: x to x, intensity to intensity. So the
 // mean distance between values that lie `lag` positions apart is small if `lag` is the length of a row or a multiple of
 // it. A row length is accepted if all lags that are not multiples of it have at least CLEARER times its distance. This
 // ratio is 5 to 90 in scans of KITTI and nuScenes, and 1 in points without any order whose columns have similar ranges.
-#include "api/wire/sniff.h"
+#include "api/wire/inspect.h"
 
 #include <math.h>
 #include <string.h>
@@ -101,7 +101,7 @@ static int32_t columns_of(const struct points_view *view) {
 
 // ---- float64 --------------------------------------------------------------------------------------------------------
 
-// Pairs of values that are looked at, in PLACES of the body.
+// Pairs of values that are inspected, in PLACES of the body.
 enum { PLACES = 8, DOUBLES = 256, DOUBLES_LEAST = 64 };
 
 static const double far = 1e10;  // metres
@@ -133,17 +133,17 @@ static const char float64_hint[] = "the rows look like float64, but are read as 
                                    "points.astype('<f4').tobytes()";
 
 static const char *hint_of(const struct points_view *view, size_t size) {
-  char room[SNIFF_HEAD];
+  char room[INSPECTED_HEAD];
   size_t seen = view->read && size > sizeof room ? sizeof room : size;
   const char *head = view_bytes(view, 0, seen, room);
   const char *hint = head ? format_hint(FORMAT_RAW, head, seen) : NULL;
   return hint || !are_float64(view) ? hint : float64_hint;
 }
 
-struct body_sniff body_sniff(const struct points_view *view, bool form) {
+struct inspection body_inspect(const struct points_view *view, bool form) {
   const struct vx_input *points = view->points;
   int64_t size = points->dims[0] * points->dims[1] * (int64_t)vx_dtype_size(points->dtype);
-  return (struct body_sniff){.stripped = form && !view->read && is_stripped(points->data, size),
+  return (struct inspection){.stripped = form && !view->read && is_stripped(points->data, size),
                              .hint = hint_of(view, (size_t)size),
                              .columns = columns_of(view)};
 }

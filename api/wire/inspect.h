@@ -2,8 +2,8 @@
 // how many columns its rows have.
 //
 // A guess from a sample of bounded size; it takes a few microseconds. Any thread; nothing here allocates.
-#ifndef VOXELD_SNIFF_H
-#define VOXELD_SNIFF_H
+#ifndef VOXELD_INSPECT_H
+#define VOXELD_INSPECT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,11 +15,11 @@ struct deskew_report;
 struct join_report;
 
 // Appended to the error about a bad body that came as a form.
-#define SNIFFED_FORM "; if curl -d sent it, use --data-binary: -d strips bytes"
+#define STRIPPED_FORM "; if curl -d sent it, use --data-binary: -d strips bytes"
 
-enum { SNIFF_HEAD = 4096 };
+enum { INSPECTED_HEAD = 4096 };
 
-struct body_sniff {
+struct inspection {
   bool stripped;                     // the body is a form without any byte that `curl -d` strips
   int32_t columns;                   // how many columns the rows seem to have, if the input says another number; else 0
   const char *hint;                  // what to do if the body looks like another format or float64; else NULL
@@ -34,7 +34,7 @@ struct body_sniff {
 bool body_may_be_stripped(const char *bytes, int64_t size);
 
 // `form`: the body's type is application/x-www-form-urlencoded. If the bytes of the view must be copied, only the first
-// SNIFF_HEAD bytes show another format.
-struct body_sniff body_sniff(const struct points_view *view, bool form);
+// INSPECTED_HEAD bytes show another format.
+struct inspection body_inspect(const struct points_view *view, bool form);
 
 #endif

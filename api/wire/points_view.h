@@ -1,8 +1,8 @@
-// The points whose values expect.h and sniff.h look at: in memory, or read through a function that copies bytes.
+// The points that expect.h and inspect.h inspect: in memory, or read through a function that copies bytes.
 //
 // The functions here are pure, except that they may call that function. Any thread; nothing here allocates.
-#ifndef VOXELD_LOOK_H
-#define VOXELD_LOOK_H
+#ifndef VOXELD_POINTS_VIEW_H
+#define VOXELD_POINTS_VIEW_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ struct points_view {
   // Copies bytes of the points to `out`. False: they cannot be read. NULL: `points` is in host memory.
   bool (*read)(void *ctx, uint64_t at, size_t bytes, char *out);
   void *ctx;
-  bool only_reads;  // reads all that it would look at, and judges nothing
+  bool only_reads;  // reads all that it would inspect, and judges nothing
 };
 
 // Bytes of the points: where they are, or copied to `room`. NULL: they cannot be read.
@@ -29,18 +29,18 @@ static inline const char *view_bytes(const struct points_view *view, uint64_t at
   return view->read(view->ctx, at, bytes, room) ? room : NULL;
 }
 
-// Bytes of points that are read all at once, because reading them one after the other takes too long. A first look
-// notes which bytes it would read, and sees zeros; a second look has the bytes.
-enum { LOOK_BYTES = 64 << 10 };  // a look that needs more sees less
-struct look_sample {
+// Bytes of points that are read all at once, because reading them one after the other takes too long. A first pass
+// notes which bytes it would read, and sees zeros; a second pass has the bytes.
+enum { SAMPLE_BYTES = 64 << 10 };  // a pass that needs more sees less
+struct view_sample {
   int32_t count, next;  // pieces; the piece to read next
   struct vx_piece piece[VX_MAX_PIECES];
-  const char *bytes;  // what was read, for the second look
+  const char *bytes;  // what was read, for the second pass
 };
 
 // For points_view.read, with the sample as its `ctx`.
-bool look_note(void *sample, uint64_t at, size_t bytes, char *out);
-bool look_read(void *sample, uint64_t at, size_t bytes, char *out);
+bool view_note(void *sample, uint64_t at, size_t bytes, char *out);
+bool view_read(void *sample, uint64_t at, size_t bytes, char *out);
 
 // The value of number `index`, which may lie at any byte.
 static inline float value_of(enum vx_dtype dtype, const char *values, int64_t index) {
