@@ -2,7 +2,7 @@
 // counts towards its client's share. If memory is short, the job preempts slow uploads (uploads.h).
 //
 // Only the thread that owns the job calls these functions. A failure sets the error of the job's result. job_release
-// (run.h) releases everything.
+// releases everything. It is in run.h, because it also releases regions and sweeps, whose modules use this one.
 #ifndef VOXELD_HELD_H
 #define VOXELD_HELD_H
 
