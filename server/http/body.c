@@ -90,7 +90,7 @@ enum MHD_Result body_keep(struct request *request, const char *data, size_t *siz
 
 bool body_end(struct request *request) {
   const struct job *job = &request->job;
-  if (job->spec.coding || request->body_bytes >= 0 || body_check(request, job->held.body_bytes)) return true;
+  if (job->spec.coding || body_check(request, job->held.body_bytes)) return true;
   if (request->not_rows) format_suggest(FORMAT_RAW, job_body(job), (size_t)job->held.body_bytes, &request->error);
   return false;
 }

@@ -68,7 +68,7 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 static enum MHD_Result complete(struct request *request) {
   bool job = request->job_kind && !request->error.kind;
   if (job && !(upload_commit(request->peer, &request->job, &request->error) &&
-               (request->job_kind == PAGE_JOB || body_end(request))))
+               (request->job_kind == PAGE_JOB || request->body_bytes >= 0 || body_end(request))))
     release_job(request);
   return peer_upload_end(request->peer) ? MHD_YES : MHD_NO;
 }

@@ -57,7 +57,7 @@ enum MHD_Result body_discard(struct request *request, const char *data, size_t *
 // Checks a whole body of `bytes` bytes: it must consist of whole rows, which the parameters split among the clouds.
 // Sets the shape of the job's input. Leaves a body of another format than raw to the worker.
 VX_WARN_UNUSED bool body_check(struct request *request, int64_t bytes);
-// The body ends here: checks it, unless that was done when its headers came.
+// A chunked body of rows ends here: checks it, unless the worker will decode it first.
 VX_WARN_UNUSED bool body_end(struct request *request);
 // The body of a refused request will not be read: if the body looks like a file and not like raw rows, adds a hint to
 // the problem.
