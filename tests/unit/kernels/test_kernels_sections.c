@@ -74,7 +74,7 @@ static void each_section_has_its_fates(void **state) {
   static const int32_t caps[] = {0, 1, 5, 40}, voxels[] = {1, 100, 1000};
   static const vx_tensor_set tensors[] = {0, VX_TENSOR_BIT(VX_VOXEL_COORDS), UNCAPPED_TENSORS};
   make_points();
-  for (int i = 0; i < 3 * 4 * 3 * 3 * 2 * 2 * 4; i++) {
+  for (int i = 0; i < 3 * 4 * 3 * 3 * 2 * 2 * 4; i += PART) {
     struct vx_job asked = plain_params(7);
     struct vx_voxelize *params = &asked.params.voxelize;
     params->max_points_per_voxel = caps[i / 3 % 4];

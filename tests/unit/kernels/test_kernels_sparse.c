@@ -7,7 +7,7 @@
 #include "tests/support/sparse_cases.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
-enum { CASES = 60, MOST_TASKS = 4096 };
+enum { CASES = 60 / PART, MOST_TASKS = 4096 };
 
 static struct vx_lane *helper;
 
@@ -107,11 +107,11 @@ static void any_order_of_tasks(void **state) {
   }
 }
 
-static void a_thousand_repeats(void **state) {
+static void many_repeats(void **state) {
   (void)state;
   struct sparse_case made = make_full_sparse_case(7, 3, 5, 100);
   struct result first = run_case(&made, cpu_convolve_here(), NULL, NULL);
-  for (int i = 0; i < 1000; i++) {
+  for (int i = 0; i < 1000 / PART; i++) {
     struct result again = run_case(&made, cpu_convolve_here(), NULL, NULL);
     assert_equal(&made, &again, &first);
     free(again.map);
@@ -300,7 +300,7 @@ static void check_step(float a, float b, float c) {
 static void step_in_double(void **state) {
   (void)state;
   struct sparse_case made = {.random = 3};
-  for (int i = 0; i < 300000; i++) {
+  for (int i = 0; i < 300000 / PART; i++) {
     float value[3];
     for (int j = 0; j < 3; j++) {
       uint32_t bits = sparse_case_bits(&made) << 1 | (sparse_case_bits(&made) & 1);
@@ -320,7 +320,7 @@ int main(void) {
       cmocka_unit_test(every_way),
       cmocka_unit_test(fastest_is_taken),
       cmocka_unit_test(any_order_of_tasks),
-      cmocka_unit_test(a_thousand_repeats),
+      cmocka_unit_test(many_repeats),
       cmocka_unit_test(stops),
       cmocka_unit_test(passes_over_long_lines_ask),
       cmocka_unit_test(cells_of_full_lines_ask),

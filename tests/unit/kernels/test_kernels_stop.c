@@ -278,7 +278,7 @@ static void jobs_of_every_kind_can_be_stopped(void **state) {
     assert_whole(&whole, &whole);
     if (whole.asked < whole.outcome.counts.received / VX_STRIDE)
       fail_msg("kind %d: %lld rows, and %d questions", kind, (long long)whole.outcome.counts.received, whole.asked);
-    for (int question = 1; question <= whole.asked; question += 1 + whole.asked / 6)
+    for (int question = 1; question <= whole.asked; question += 1 + whole.asked * PART / 6)
       check_stopped_at(kind, question, &whole);
     check_stopped_at(kind, whole.asked, &whole);
     free(whole.outcome.block);
