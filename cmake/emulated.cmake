@@ -32,10 +32,9 @@ add_custom_command(
   COMMENT "Translating the CUDA kernels for the emulator"
   VERBATIM)
 
-# Its include path: the translated headers before those of the project, the emulator's before CUDA's.
-set(emulated_sources ${kernels_sources} ${api_sources} ${CMAKE_BINARY_DIR}/generated/resources.c)
-add_library(emulated-gpu OBJECT ${emulated_sources} ${translated} ${emulator_sources})
-add_dependencies(emulated-gpu resources)
+# Its include path: the translated headers before those of the project, the emulator's before CUDA's. Its objects are
+# linked before the libraries, so they take the place of the CUDA kernels and of CUDA's runtime.
+add_library(emulated-gpu OBJECT ${translated} ${emulator_sources})
 target_include_directories(emulated-gpu PUBLIC ${emulated} ${CMAKE_SOURCE_DIR}
                            "$<$<COMPILE_LANGUAGE:CXX>:${emulator}>")
 target_include_directories(emulated-gpu SYSTEM PUBLIC ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
@@ -43,9 +42,8 @@ target_compile_definitions(emulated-gpu PUBLIC _GNU_SOURCE VOXELD_CUDA VOXELD_VE
 target_compile_options(emulated-gpu PUBLIC -O2 -fno-pie -ffp-contract=off
   "$<$<COMPILE_LANGUAGE:CXX>:-w;-fsanitize=alignment,bounds,shift;-fno-sanitize-recover=all>")
 target_link_options(emulated-gpu PUBLIC -no-pie -fsanitize=alignment,bounds,shift)
-target_link_libraries(emulated-gpu PUBLIC PkgConfig::jansson PkgConfig::zlib PkgConfig::libzstd PkgConfig::liblz4
-                      Threads::Threads m)
-add_executable(cuda-equal-emulated tests/cuda/test_equal.c ${cuda_equal_sources})
+target_link_libraries(emulated-gpu PUBLIC api Threads::Threads m)
+add_executable(cuda-equal-emulated $<TARGET_OBJECTS:cuda-equal>)
 add_executable(cuda-scan-emulated tests/cuda/scan_emulated.cc)
 add_executable(cuda-calls-emulated tests/cuda/calls_emulated.c)
 foreach(program cuda-equal-emulated cuda-scan-emulated cuda-calls-emulated)

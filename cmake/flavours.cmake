@@ -1,6 +1,6 @@
-# One set of sources, built in flavours: `plain` is for production; `asan` (ASan and UBSan), `tsan` and `faults` (CUDA
-# calls that fail on request) are for tests. Targets are named NAME in the plain flavour and FLAVOUR-NAME in the others,
-# and link libraries of their own flavour.
+# One set of sources, built in flavours: `plain` is for production; `asan` (ASan and UBSan) and `tsan` are for tests.
+# Targets are named NAME in the plain flavour and FLAVOUR-NAME in the others, and link libraries of their own flavour.
+# Programs can also be of the flavour `faults`, whose CUDA calls fail on request: they link the plain libraries.
 
 set(voxeld_warnings -Wall -Wextra -Wpedantic)
 if(VOXELD_WERROR)
@@ -35,7 +35,11 @@ set(voxeld_link_faults ${voxeld_link_plain})
 # The target of NAME, one of the project's libraries or programs, in FLAVOUR; other names stay as they are.
 function(voxeld_target_name NAME FLAVOUR RESULT)
   set(target ${NAME})
-  if(NOT FLAVOUR STREQUAL plain AND NAME MATCHES "^(kernels|api|server|voxeld|sensor|c_client|test_.*)$")
+  set(names "^(kernels|api|server|voxeld|sensor|c_client|test_.*)$")
+  if(FLAVOUR STREQUAL faults)
+    set(names "^voxeld$")
+  endif()
+  if(NOT FLAVOUR STREQUAL plain AND NAME MATCHES "${names}")
     set(target ${FLAVOUR}-${NAME})
   endif()
   set(${RESULT} ${target} PARENT_SCOPE)
@@ -77,10 +81,6 @@ function(voxeld_add_cuda FLAVOUR CHECK)
     target_link_options(${target} PUBLIC -static-libstdc++ -static-libgcc)
   else()
     return()
-  endif()
-  if(FLAVOUR STREQUAL faults)
-    target_sources(${target} PRIVATE tests/support/standin/inject.c)
-    target_compile_definitions(${target} PRIVATE VOXELD_FAULTS)
   endif()
   target_compile_definitions(${target} PRIVATE VOXELD_CUDA)
 endfunction()

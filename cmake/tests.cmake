@@ -52,10 +52,6 @@ function(voxeld_script_tests LABEL PATTERN TIMEOUT FLAVOURS)
   endforeach()
 endfunction()
 
-# All kinds of tests run in these flavours; `faults` is only for cuda.faults and fault.devices.
-set(test_flavours ${flavours})
-list(REMOVE_ITEM test_flavours faults)
-
 # The stand-in for ONNX Runtime, which unit tests and daemons load as they would load the library.
 add_library(onnxruntime_standin MODULE tests/support/standin/onnxruntime.c)
 target_include_directories(onnxruntime_standin PRIVATE ${CMAKE_SOURCE_DIR})
@@ -73,7 +69,7 @@ if(NOT VOXELD_TESTS STREQUAL DAEMON)
   foreach(source IN LISTS unit_sources)
     cmake_path(GET source STEM stem)
     string(REGEX REPLACE "^test_" "unit." name ${stem})
-    set(unit_flavours ${test_flavours})
+    set(unit_flavours ${flavours})
     if(NOT source MATCHES "/tests/unit/server/")
       list(REMOVE_ITEM unit_flavours tsan)
     endif()
@@ -101,9 +97,9 @@ foreach(name oom hang)
   set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endforeach()
 
-voxeld_script_tests(http "tests/http/test_*.py" 600 "${test_flavours}" ${PYTHON})
-voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${test_flavours}" ${PYTHON})
-foreach(flavour IN LISTS test_flavours) # a short soak, so that its code stays tested
+voxeld_script_tests(http "tests/http/test_*.py" 600 "${flavours}" ${PYTHON})
+voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${flavours}" ${PYTHON})
+foreach(flavour IN LISTS flavours) # a short soak, so that its code stays tested
   voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000
               --processes 3 --threads 3)
 endforeach()
@@ -166,7 +162,7 @@ set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*
 # clients: the C client's example and its tests, plain and under ASan; clients.c, c_detect and c_streams are skipped
 # without libcurl.
 pkg_check_modules(libcurl IMPORTED_TARGET libcurl)
-set(client_flavours ${test_flavours})
+set(client_flavours ${flavours})
 list(REMOVE_ITEM client_flavours tsan)
 set(client_programs) # those that clients.c tests; empty: none is built
 if(libcurl_FOUND)
