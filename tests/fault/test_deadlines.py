@@ -164,7 +164,7 @@ class Backbones(FaultCase):
 LONG_ARGS = (
     *CPU,
     *("--workers", "2", "--long-workers", "1", "--stream-ttl-s", "3600"),
-    *("--max-sampling-work", str(LONG_POINTS * LONG_POINTS)),
+    *("--max-sampling-work", str(LONG_POINTS * LONG_POINTS), "--max-timeout-ms", "3600000"),
 )
 STREAM = "&stream=s&sweeps=3&pose=0,0,0,1,0,0,0&time="
 LIGHT = VOXELIZE + "&num_features=3" + STREAM

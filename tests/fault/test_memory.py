@@ -54,6 +54,7 @@ class ResidentMemory(FaultCase):
 
 BUDGET = 1500 * MB
 OVERHEAD = 200 * MB  # connections, requests in flight, what workers keep
+OPTIONS = ("--workers", "6", "--memory-budget-bytes", str(BUDGET), "--max-timeout-ms", "3600000")
 
 
 @unittest.skipIf(is_sanitized(), "sanitizers need memory of their own")
@@ -71,7 +72,7 @@ class LargeJson(unittest.TestCase):
 
     def test_memory_goes_back_below_the_budget(self):
         for value in (b"{}", b'""', b"[]", b'{"":{}}', b"1"):
-            with self.subTest(value=value), Daemon("--workers", "6", "--memory-budget-bytes", str(BUDGET)) as daemon:
+            with self.subTest(value=value), Daemon(*OPTIONS) as daemon:
                 daemon.forget_peak()
                 statuses = self.flood(daemon, value)
                 self.assertLessEqual(set(statuses), {400, 503})  # not a valid request; no memory for another

@@ -10,6 +10,7 @@ from client import (
     LONG,
     LONG_POINTS,
     MB,
+    ROW,
     VOXELIZE,
     Crowd,
     FaultCase,
@@ -154,9 +155,14 @@ class Memory(FaultCase):
         self.assert_problem(self.daemon.post(LONG, body), 503, mentions=[f"a body of {len(body)} bytes"])
         chunked = self.daemon.post(LONG, iter([body]), {"Transfer-Encoding": "chunked"})
         self.assert_problem(chunked, 503)
-        self.assertEqual(self.daemon.post(self.SHORT, rows(4)).status, 200)
+        short = self.raw().send(head("POST", self.SHORT, f"Content-Length: {4 * ROW}", "Expect: 100-continue"))
+        self.assertEqual(short.read().status, 100)  # there is memory for its body
         self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
-        self.let_go(held)
+        short.send(rows(4))
+        for connection in held:
+            connection.reset()  # the sampling would have its turn after one of each client
+        self.assertEqual(short.read().status, 200)
+        wait_until(lambda: self.in_use() == 0, "memory given back")
         self.assertEqual(self.daemon.post(self.SHORT, body).status, 200)
 
     def test_client_has_its_share_of_the_memory(self):

@@ -12,6 +12,7 @@ class Proxies(FaultCase):
     # One client may have two of four queue slots, and eight of 16 connections.
     ARGS = ("--trusted-proxies", "127.0.0.7,10.0.0.0/8", "--queue-depth", "4", "--max-connections", "16")
     ARGS += ("--long-workers", "1", "--gpu-long-streams", "1", "--max-sampling-work", str(10**13))
+    ARGS += ("--max-timeout-ms", "3600000")
 
     def ask(self, forwarded, source=PROXY, path=VOXELIZE):
         """One whole request, forwarded for these addresses; None sends no X-Forwarded-For."""

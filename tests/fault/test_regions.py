@@ -26,7 +26,8 @@ POINTS = rows(5000)
 SIZE = len(POINTS)
 ROOM = 8 * MB
 IN_PLACE = BACKEND == "cuda"  # a GPU reads points and writes tensors in place
-ONE_WORKER = ("--workers", "1", "--long-workers", "1", "--max-sampling-work", str(10**13))
+ONE_WORKER = ("--workers", "1", "--long-workers", "1")
+ONE_WORKER += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
 FPS = f"/v1/fps?num_features=3&num_samples={LONG_POINTS * 9 // 10}&outputs=sampled_indices"
 
 
