@@ -80,12 +80,15 @@ static bool need_not_wait(const void *ctx) {
 }
 
 // Answers a refusal or a page without a job at once, and runs a small job. While a request is the only one, this thread
-// waits for its quick job on a GPU without sleeping, since waking this thread may take longer than the job.
+// waits for its quick job on a GPU without sleeping, since waking this thread may take longer than the job. It does so
+// only if its last job came on the same connection: others may have sent requests that it has not read.
 static enum MHD_Result start(struct request *request) {
+  static _Thread_local const struct peer *last;  // never dereferenced
   struct jobs *jobs = &request->service->jobs;
   struct job *job = &request->job;
   if (!request->job_kind || request->error.kind) return request_reply(request);
-  bool polls = jobs->queues[job_lane_use(job)].awake_ns > 0;
+  bool polls = last == request->peer && jobs->queues[job_lane_use(job)].awake_ns > 0;
+  last = request->peer;
   peer_job_begin(request->peer);
   if (small_run(&jobs->small, job) || !jobs_submit(jobs, job)) on_done(job);
   if (polls) spin_until(clock_ns() + 200 * NS_PER_US, need_not_wait, request);
