@@ -134,7 +134,7 @@ class Backbones(FaultCase):
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         models.write(folder, "slow", models.sparse_standin(), *models.slow_backbone())
-        cls.ARGS = (*CPU, "--models-dir", folder, "--onnxruntime", models.STANDIN, "--max-timeout-ms", "120000")
+        cls.ARGS = (*CPU, "--models-dir", folder, "--onnxruntime", models.STANDIN, "--max-timeout-ms", "600000")
         super().setUpClass()
 
     def test_deadline_between_layers(self):

@@ -449,8 +449,8 @@ class Streams(FaultCase):
             self.assertEqual(connection.read().status, 100)
             after = self.daemon.status()
         self.assertEqual(self.times(), [1])
-        for key in ("in_use_bytes", "allocated_bytes"):
-            self.assertEqual(after["buffers"][key], before["buffers"][key])
+        for key in ("in_use_bytes", "allocated_bytes"):  # less, if the answer of sweep 1 was still held before
+            self.assertLessEqual(after["buffers"][key], before["buffers"][key])
 
     def test_methods(self):
         self.sent("s", 1)
