@@ -2,7 +2,8 @@
 #   ctest --test-dir build -L http
 #   ctest --test-dir build -L 'asan|tsan'
 #   ctest --test-dir build -R unit.params
-# The environment tells the tests where the programs under test are. Exit code 77 means skipped.
+# The environment tells the tests where the programs under test are. Exit code 77 means skipped. Python keeps what it
+# compiled, since tests start it very often, but outside the source tree.
 enable_testing()
 
 function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
@@ -26,7 +27,8 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     VOXELD_SPARSE_LIBRARY=${CMAKE_BINARY_DIR}/tests/libsparse.so
     VOXELD_TRAPS=${CMAKE_BINARY_DIR}/tests/traps
     PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/support:${CMAKE_SOURCE_DIR}/api/python
-    PYTHONDONTWRITEBYTECODE=1
+    PYTHONDONTWRITEBYTECODE=
+    PYTHONPYCACHEPREFIX=${CMAKE_BINARY_DIR}/pycache
     LC_ALL=C.UTF-8
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
     UBSAN_OPTIONS=print_stacktrace=1

@@ -142,7 +142,6 @@ class Shell:
         self.environment = {
             **{**given, "PATH": ":".join(map(str, path)), "PYTHONPATH": str(ROOT / "api" / "python")},
             **{"VOXELD": str(ROOT), "VOXELD_LISTEN": f"127.0.0.1:{self.port('8080')}"},
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
         self.errors = open(folder / ".errors", "w+", encoding="utf-8")
         self.bash = subprocess.Popen(
