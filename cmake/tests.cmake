@@ -286,13 +286,10 @@ endforeach()
 
 # Long tests, roughly the longest first. ctest starts tests of a higher cost first, so that none of these runs alone at
 # the end.
-set(longest platform.trixie platform.arm64 cuda.emulated_2 browser.view fault.oom oracle.wires clients.command_line
-    cuda.emulated_1 browser.page clients.command_line_bags browser.stream fuzz.openapi platform.in docs.alerts
-    tsan.fault.deadlines browser.image deploy.debian asan.fault.deadlines clients.live_zenoh tsan.fault.placement
-    clients.c clients.examples oracle.sparse browser.docs asan.fault.shutdown tsan.fault.events deploy.container
-    oracle.formats tsan.fault.streams asan.fault.families tsan.fault.soak clients.convert clients.python_package
-    tsan.fault.sessions
-    asan.fault.sessions)
+set(longest platform.arm64 platform.trixie browser.view browser.page fault.oom cuda.emulated_2 cuda.emulated_1
+    browser.stream browser.detections browser.image oracle.wires fuzz.openapi clients.command_line_bags browser.status
+    deploy.debian tsan.fault.devices tsan.fault.abuse docs.alerts fault.shutdown platform.in tsan.fault.uploads
+    fault.uploads asan.fault.events tsan.fault.deadlines asan.fault.placement fault.events)
 list(REVERSE longest)
 set(cost 0)
 foreach(name IN LISTS longest)
