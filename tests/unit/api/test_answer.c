@@ -39,7 +39,7 @@ static void check_behind(const struct vx_layout *layout, const char *tensors) {
 
 // An answer that keeps its facts has the same bytes.
 static void check_kept(struct answer *answer, const struct vx_layout *layout, const char *block, size_t reserve) {
-  struct pool pool = {NULL};
+  struct pool pool = {0};
   char *kept = malloc(reserve);
   assert_non_null(kept);
   answer_keep_facts(answer, &pool);

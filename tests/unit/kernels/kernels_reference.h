@@ -17,12 +17,11 @@
 #include "tests/support/jobs.h"
 
 // cmocka compares byte by byte, which takes long for large tensors.
+static inline void check_bytes(const void *a, const void *b, size_t size, const char *file, int line) {
+  if (memcmp(a, b, size) != 0) _assert_memory_equal(a, b, size, file, line);
+}
 #undef assert_memory_equal
-#define assert_memory_equal(a, b, size)                                                                                \
-  do {                                                                                                                 \
-    if (memcmp((a), (b), (size)) != 0)                                                                                 \
-      _assert_memory_equal((const char *)(a), (const char *)(b), (size), __FILE__, __LINE__);                          \
-  } while (0)
+#define assert_memory_equal(a, b, size) check_bytes((a), (b), (size), __FILE__, __LINE__)
 
 // With ASan, and under qemu on other processors, a program takes five to fifty times as long. Then tests that try the
 // same with many random values try a part of them.
