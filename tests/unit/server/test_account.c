@@ -1,10 +1,11 @@
-// The counts and the log line of a finished request, answered or aborted.
+// The counts, the log line and the memory of a finished request, answered or aborted.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/base/log.h"
@@ -163,6 +164,24 @@ static void a_refusal_is_logged_with_its_reason(void **state) {
   assert_int_equal(observations(&service.counters.stages[STAGE_SEND]), 0);
 }
 
+// Lists and metadata of a large request would else stay as long as its connection is idle.
+static void a_connection_keeps_little_memory_between_requests(void **state) {
+  (void)state;
+  static struct peer resting;
+  const size_t parts[] = {POOL_KEPT, POOL_KEPT + 1};
+  service.jobs.services.regions = &service.jobs.regions;
+  for (int i = 0; i < 2; i++) {
+    struct request *begun = request_begin(&service, NULL, &resting);
+    assert_non_null(begun);
+    assert_non_null(pool_take(&begun->job.asked.pool, parts[i]));
+    request_end(begun);
+    assert_int_equal(begun->job.asked.pool.blocks != NULL, parts[i] <= POOL_KEPT);
+    pool_release(&begun->job.asked.pool);
+  }
+  assert_int_equal(atomic_load(&service.requests.open), 0);
+  free(resting.request);
+}
+
 #define ACCOUNTED(test) cmocka_unit_test_setup_teardown(test, open_request, close_request)
 
 int main(void) {
@@ -173,6 +192,7 @@ int main(void) {
       ACCOUNTED(the_stage_of_an_abort),
       ACCOUNTED(the_level_tells_whose_fault_it_is),
       ACCOUNTED(a_refusal_is_logged_with_its_reason),
+      ACCOUNTED(a_connection_keeps_little_memory_between_requests),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
