@@ -155,8 +155,8 @@ static bool count_in(atomic_int *count, int64_t most) {
   return false;
 }
 
-// Whether there is room for the tasks that the helpers in the slot may give up. Reads the helpers first,
-// so that none is missed: a helper counts a task that it gives up before it leaves.
+// Whether there is room for the tasks that the helpers in the slot may give up. Reads the helpers first, so that none
+// is missed: a helper counts a task that it gives up before it leaves.
 static bool has_room_to_repeat(const struct shared_tasks *shared) {
   int inside = atomic_load(&shared->helpers);
   return inside + atomic_load(&shared->given_up) <= MOST_HELPERS;
