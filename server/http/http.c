@@ -265,9 +265,11 @@ bool http_start(struct service *service, struct error *error) {
   return false;
 }
 
+// First those that come, since they open next.
 static bool has_connections(const struct watcher *watcher) {
   const struct listener_group *all = &watcher->group, *pages = &watcher->page_group;
-  return atomic_load(&all->coming) + atomic_load(&all->open) + atomic_load(&pages->coming) + atomic_load(&pages->open);
+  return atomic_load(&all->coming) || atomic_load(&pages->coming) || atomic_load(&all->open) ||
+         atomic_load(&pages->open);
 }
 
 // Ends all connections and waits up to 1 s until they are closed. Up to 1.0.0, the library crashes if it refuses a
