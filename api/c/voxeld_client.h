@@ -274,7 +274,7 @@ extern "C" {
 
 #define VOXELD__ALIGNMENT 64
 #define VOXELD__MAX_ENTRIES 64         // tensors and the padding between them
-#define VOXELD__MAX_HEAD 65536         // bytes of headers, those of interim answers included
+#define VOXELD__MAX_HEAD 65536         // bytes of headers, those of interim answers and behind chunks included
 #define VOXELD__MAX_HEADER (1u << 24)  // bytes; the header of the largest batch has a hundredth of it
 #define VOXELD__MAX_BACKOFF_S 10.0
 #define VOXELD__DELETE "DELETE"
@@ -854,7 +854,11 @@ static void voxeld__write_turned(const struct voxeld__column *columns, unsigned 
 // Writes the planes of all columns. Returns the filter.
 static const char *voxeld__write_planes(const struct voxeld__column *columns, size_t number, bool deltas,
                                         unsigned char *planes) {
-  bool doubles = FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 1;  // else the guesses may not be those of the service
+#ifdef FLT_EVAL_METHOD  // which C++98 does not have
+  bool doubles = FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 1;
+#else
+  bool doubles = false;  // the guesses may not be those of the service
+#endif
   bool turns = deltas && doubles && number >= 3 && voxeld__turns(columns);
   if (turns) voxeld__write_turned(columns, planes);
   for (size_t i = turns ? 3 : 0; i < number; i++)
@@ -1119,15 +1123,15 @@ static size_t voxeld__header(char *line, size_t one, size_t size, void *context)
   struct voxeld_client *client = (struct voxeld_client *)context;
   char *id = client->result->request_id;
   (void)one;
+  client->head_bytes += size;
+  if (client->head_bytes > VOXELD__MAX_HEAD) client->wrong = "the answer has too many headers";
   if (!client->in_head && size > 5 && strncmp(line, "HTTP/", 5) == 0) voxeld__begin_head(client, line, size);
-  if (!client->in_head) return size;  // a trailer
+  if (!client->in_head) return client->wrong ? 0 : size;  // a header behind chunks
   voxeld__take_header(line, size, "X-Request-Id:", id, sizeof client->result->request_id);
   voxeld__take_header(line, size, "Retry-After:", client->retry_after, sizeof client->retry_after);
   voxeld__take_header(line, size, "Date:", client->date, sizeof client->date);
   voxeld__take_length(client, line, size);
   client->in_head = size && *line != '\r' && *line != '\n';
-  client->head_bytes += size;
-  if (client->head_bytes > VOXELD__MAX_HEAD) client->wrong = "the answer has too many headers";
   return client->wrong ? 0 : size;
 }
 

@@ -583,6 +583,7 @@ class Rude(CCase):
 
     def test_rubbish(self):
         rubbish = {**no_answers(*SAFETENSORS), "no tensors": answer(200, body=b"{}"), "nothing": answer(204)}
+        rubbish["too many headers behind chunks"] = chunked(*SAFETENSORS, end=b"0\r\n" + b"A: b\r\n" * 20_000 + b"\r\n")
         for name, act in rubbish.items():
             with self.subTest(name):
                 server, url = self.talk(act)
@@ -1079,7 +1080,7 @@ class Packing(CCase):
 
 
 class Compilers(CCase):
-    @unittest.skipUnless(shutil.which("clang") and shutil.which("pkg-config"), "there is no clang here")
+    @unittest.skipUnless(all(map(shutil.which, ("clang", "g++", "pkg-config"))), "there is no clang or no g++ here")
     def test_the_header_is_c99_and_cplusplus(self):
         flags = subprocess.run(
             ["pkg-config", "--cflags", "libcurl", "jansson", "zlib"], capture_output=True, text=True
@@ -1095,11 +1096,13 @@ class Compilers(CCase):
             "api/c",
         ]
         include = "#include <voxeld_client.h>\n"
-        for language in ("c -std=c99", "c -std=c11", "c++ -std=c++11", "c++ -std=c++20"):
+        languages = ("c -std=c99", "c -std=c11", "c++ -std=c++11", "c++ -std=c++20")
+        compilers = [("clang", *strict, "-x", *language.split()) for language in languages]
+        compilers.append(("g++", *strict, "-x", "c++", "-std=c++98", "-Wno-pedantic"))
+        for compiler in compilers:
             for source in (include, "#define VOXELD_CLIENT_IMPLEMENTATION\n" + include + include):
-                command = ["clang", "-x", *language.split(), *strict, *flags, "-"]
-                done = subprocess.run(command, input=source, capture_output=True, text=True, cwd=ROOT)
-                self.assertEqual((done.returncode, done.stderr), (0, ""), language)
+                done = subprocess.run([*compiler, *flags, "-"], input=source, capture_output=True, text=True, cwd=ROOT)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), compiler)
 
 
 if __name__ == "__main__":
