@@ -116,8 +116,9 @@ void vx_follow(const struct vx_track_terms *terms, const struct vx_sweep_boxes *
   struct vx_tracks none = {.count = 0};
   bool begins = before->next_id == 0 || dt < 0;
   struct vx_tracks *seen = begins ? &none : before;
-  *counts = (struct vx_track_counts){.begun = begins};
-  *after = (struct vx_tracks){.time = sweep->time, .next_id = before->next_id ? before->next_id : 1};
+  *counts = (struct vx_track_counts){.begun = begins || (sweep->repeated && before->begun)};
+  *after =
+      (struct vx_tracks){.time = sweep->time, .next_id = before->next_id ? before->next_id : 1, .begun = counts->begun};
   see(sweep, seen);
   match(terms, sweep, dt, seen, stop, ids);
   add_boxes(sweep, ids, after, counts);

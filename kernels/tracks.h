@@ -19,7 +19,8 @@
 //      missed a sweep: one that has missed more than max_age sweeps in a row ends. Else its centre moves by
 //      velocity * dt. After the first VX_MAX_TRACKS tracks, the others end.
 //
-// A sweep that is sent again finds its own tracks, since dt is 0. Pure functions over the caller's memory. Any thread.
+// A sweep that is sent again finds its own tracks, since dt is 0. If the tracks began with it, its counts say so again:
+// the client may not have the first answer. Pure functions over the caller's memory. Any thread.
 #ifndef VOXELD_TRACKS_H
 #define VOXELD_TRACKS_H
 
@@ -39,6 +40,7 @@ struct vx_track {
 struct vx_tracks {
   double time;      // seconds
   int64_t next_id;  // 0 = the tracks have not begun
+  bool begun;       // by the last sweep
   int64_t count;
   struct vx_track track[];
 };
@@ -49,6 +51,7 @@ struct vx_sweep_boxes {
   const float *boxes, *scores;
   const int32_t *labels;
   double time;                           // seconds
+  bool repeated;                         // the last sweep is sent again
   const double *rotation, *translation;  // [9] row by row, [3]
 };
 

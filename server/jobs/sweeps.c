@@ -291,6 +291,7 @@ bool sweeps_track(struct job *job) {
   char *tensors = job->held.output->data + job->head_bytes;
   struct vx_sweep_boxes boxes = vx_sweep_boxes_of(&job->tensor_layout, tensors);
   boxes.time = job->stream->joined.now;
+  boxes.repeated = job->stream->joined.repeated;
   boxes.rotation = job->stream->frame.rotation;
   boxes.translation = job->stream->frame.translation;
   if (boxes.count > VX_MAX_TRACKS)

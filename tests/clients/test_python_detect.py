@@ -105,12 +105,12 @@ class Detect(OneDaemonCase):
         points = scan(2000)
         stream = self.client.stream("tracks", sweeps=1, operation="detect", model="random", track=True)
         self.addCleanup(stream.delete)
-        results = [stream.send(points, STILL, time) for time in (1, 2)]
+        results = [stream.send(points, STILL, time) for time in (1, 1, 2)]
         count = len(results[0].boxes)
         self.assertGreater(count, 3)
         for result in results:
             self.assertEqual(result.track_ids.tolist(), list(range(1, count + 1)))
-        self.assertEqual([result.metadata["tracks"]["begun"] for result in results], [True, False])
+        self.assertEqual([result.metadata["tracks"]["begun"] for result in results], [True, True, False])
         with self.assertRaises(voxeld.Problem) as caught:
             self.client.detect(points, "random", track=True)
         self.assertEqual((caught.exception.status, caught.exception.parameter), (400, "track"))

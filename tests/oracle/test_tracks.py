@@ -50,7 +50,7 @@ class Tracking(Detections):
         self.assertEqual(reply.status, 200, reply)
         tensors, metadata = check.parse_by_hand(reply.body)
         place, now = frame or (pose_of(pose), time)
-        ids, counts = tracks.follow(tensors, now, place, **(terms or {}))
+        ids, counts = tracks.follow(tensors, now, place, **(terms or {}), repeated=metadata["stream"]["repeated"])
         self.assertEqual((tensors["track_ids"].dtype, tensors["track_ids"].shape), (np.int64, (len(tensors["boxes"]),)))
         self.assertEqual(tensors["track_ids"].tobytes(), ids.tobytes())
         self.assertEqual(metadata["tracks"], counts)

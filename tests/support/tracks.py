@@ -9,9 +9,10 @@ class Tracks:
     """The tracks of one model in one stream. A pose is (rotation, translation), of binary64."""
 
     def __init__(self):
-        self.time, self.next, self.tracks = None, 1, []  # tracks: [id, label, missed, centre, velocity]
+        self.time, self.next, self.begun = None, 1, False
+        self.tracks = []  # [id, label, missed, centre, velocity]
 
-    def follow(self, tensors, time, pose, max_distance=(4,), max_age=3):
+    def follow(self, tensors, time, pose, max_distance=(4,), max_age=3, repeated=False):
         """The ids of the boxes, and the counts that the metadata have."""
         boxes, labels = tensors["boxes"].astype(np.float64), tensors["labels"]
         begun = bool(self.time is None or time < self.time)
@@ -33,7 +34,8 @@ class Tracks:
                 ended += 1
                 continue
             tracks.append([own, label, missed, centre + velocity * step, velocity])
-        counts = {"begun": begun, "matched": len(taken), "new": len(boxes) - len(taken)}
+        self.begun = begun or (repeated and self.begun)
+        counts = {"begun": self.begun, "matched": len(taken), "new": len(boxes) - len(taken)}
         counts |= {"missed": len(tracks) - len(boxes), "ended": ended}
         self.time, self.tracks = np.float64(time), tracks
         return np.array(ids, np.int64), counts

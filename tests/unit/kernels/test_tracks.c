@@ -23,6 +23,7 @@ struct thing {
 // The tracks so far, and what the last sweep gave.
 static struct vx_tracks *tracks;
 static struct vx_track_counts counts;
+static bool repeated;  // whether the next sweeps are sent again
 static int64_t ids[VX_MAX_TRACKS];
 
 static int begin(void **state) {
@@ -59,7 +60,7 @@ static void follow_at(const struct vx_track_terms *terms, double time, const dou
     scores[i] = things[i].score;
     labels[i] = things[i].label;
   }
-  const struct vx_sweep_boxes sweep = {count, values, boxes, scores, labels, time, rotation, place};
+  const struct vx_sweep_boxes sweep = {count, values, boxes, scores, labels, time, repeated, rotation, place};
   follow_boxes(terms, &sweep, NULL);
 }
 
@@ -173,12 +174,29 @@ static void the_same_sweep_again_changes_no_age(void **state) {
   IDS(2);
 }
 
+static void the_first_sweep_again_begins_tracks_again(void **state) {
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    repeated = i > 0;
+    FOLLOW(1, {CAR, 1, 0, 0, 0, 0});
+    IDS(1);
+    assert_counts(true, i > 0, i == 0, 0, 0);
+  }
+  repeated = false;
+  FOLLOW(1, {CAR, 1, 0, 0, 0, 0});  // of another sensor, in the same frame
+  assert_counts(false, 1, 0, 0, 0);
+  repeated = true;
+  FOLLOW(1, {CAR, 1, 0, 0, 0, 0});
+  assert_counts(false, 1, 0, 0, 0);
+  repeated = false;
+}
+
 // A request that fails after its boxes were matched changes no tracks.
 static void tracks_that_are_not_kept_change_nothing(void **state) {
   (void)state;
   static const float box[VX_BOX_VALUES], score[1];
   static const int32_t label[1];
-  struct vx_sweep_boxes sweep = {1, VX_BOX_VALUES, box, score, label, 1, ahead, origin};
+  struct vx_sweep_boxes sweep = {1, VX_BOX_VALUES, box, score, label, 1, false, ahead, origin};
   follow_boxes(&usual, &sweep, NULL);
   struct vx_tracks *lost = malloc(vx_tracks_bytes(2));
   assert_non_null(lost);
@@ -222,7 +240,7 @@ static void the_last_tracks_end_if_there_are_too_many(void **state) {
   static float boxes[VX_MAX_TRACKS][VX_BOX_VALUES], scores[VX_MAX_TRACKS];
   static int32_t labels[VX_MAX_TRACKS];
   for (int i = 0; i < VX_MAX_TRACKS; i++) boxes[i][0] = (float)(10 * i);
-  struct vx_sweep_boxes sweep = {VX_MAX_TRACKS, VX_BOX_VALUES, boxes[0], scores, labels, 1, ahead, origin};
+  struct vx_sweep_boxes sweep = {VX_MAX_TRACKS, VX_BOX_VALUES, boxes[0], scores, labels, 1, false, ahead, origin};
   follow_boxes(&usual, &sweep, NULL);
   assert_int_equal(ids[VX_MAX_TRACKS - 1], VX_MAX_TRACKS);
   for (int i = 0; i < SECOND; i++) boxes[i][1] = 10;
@@ -242,7 +260,7 @@ static void a_stopped_job_matches_no_more(void **state) {
   static int32_t labels[VX_MAX_TRACKS];
   int asked = 0;
   struct vx_stop stop = {.stopped = always, .ctx = &asked};
-  const struct vx_sweep_boxes sweep = {VX_MAX_TRACKS, VX_BOX_VALUES, boxes[0], scores, labels, 1, ahead, origin};
+  const struct vx_sweep_boxes sweep = {VX_MAX_TRACKS, VX_BOX_VALUES, boxes[0], scores, labels, 1, false, ahead, origin};
   follow_boxes(&usual, &sweep, &stop);
   assert_int_equal(asked, 1);
   assert_true(stop.has_stopped);
@@ -261,6 +279,7 @@ int main(void) {
       TEST(labels_do_not_meet),
       TEST(tracks_without_a_box_move_on_and_end),
       TEST(the_same_sweep_again_changes_no_age),
+      TEST(the_first_sweep_again_begins_tracks_again),
       TEST(tracks_that_are_not_kept_change_nothing),
       TEST(an_earlier_time_begins_anew),
       TEST(tracks_stay_in_the_fixed_frame),
