@@ -1,11 +1,14 @@
 """voxeld-client detect and models: what they print, what they write, what they refuse. With the stand-in for ONNX
 Runtime, and with the real library if the tests' environment has it."""
 
+import contextlib
+import io
 import json
 import math
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -16,7 +19,7 @@ from command_line import run
 from daemon import Daemon
 from rude_server import url_of
 from test_python_detect import scan
-from voxeld.cli import boxes
+from voxeld.cli import bags, boxes, recording
 
 
 class Detect(unittest.TestCase):
@@ -142,6 +145,28 @@ class Text(unittest.TestCase):
         told = json.loads(boxes.line({"scan": "a.bin"}, tracked))["boxes"]
         self.assertEqual([box["track"] for box in told], [1234567890123, 2])
         self.assertNotIn("track", json.loads(boxes.line({"scan": "a.bin"}, self.result(7)))["boxes"][0])
+
+    def test_ids_go_on_where_tracks_begin_anew(self):
+        """Then no id that is printed or recorded is that of two things."""
+        given = [(True, [1, 2, 3]), (False, [3]), (True, []), (True, [2, 1]), (False, [1, 3])]
+        expected = [[1, 2, 3], [3], [], [5, 4], [4, 6]]
+        answers = [self.result(7, (0,) * len(ids), tracks={"begun": begun}) for begun, ids in given]
+        for answer, (_, ids) in zip(answers, given):
+            answer.tensors["track_ids"] = np.array(ids, "<i8")
+        told, recorded, client, scan = io.StringIO(), mock.Mock(), mock.Mock(), mock.Mock(spec=bags.BagScan, told={})
+        printer = boxes.Printer(client, {}, True)
+        recorder = recording.Recorder(client, "detect", {}, recorded)
+        detections = mock.patch.object(recording.ros, "detections", lambda result, _: result.tensors["track_ids"])
+        for answer in answers:
+            parsed = dict(answer.tensors), answer.metadata
+            with mock.patch.object(boxes.tensors, "parse", lambda _, own=parsed: (dict(own[0]), own[1])), detections:
+                for job in (printer, recorder):
+                    with mock.patch.object(job, "ask"), mock.patch.object(recording, "warnings_of"):
+                        with contextlib.redirect_stdout(told):
+                            job.run(scan)
+        printed = [[box["track"] for box in json.loads(line)["boxes"]] for line in told.getvalue().splitlines()]
+        self.assertEqual(printed, expected)
+        self.assertEqual([call.args[1][0].data.tolist() for call in recorded.put.call_args_list], expected)
 
     def test_a_label_without_a_name_is_its_number(self):
         for told in ({}, {"class_names": ["Car"]}):

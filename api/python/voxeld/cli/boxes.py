@@ -23,15 +23,34 @@ COLUMNS = ("score", "x", "y", "z", "dx", "dy", "dz", "heading", "vx", "vy")
 WIDTH = 8  # of a column of numbers
 
 
+class BoxReader:
+    """Reads answers with boxes. Lets ids go on where tracks begin anew, so that nobody takes an object for another.
+    Threads may share it if the answers have no tracks."""
+
+    def __init__(self) -> None:
+        self._added = self._highest = 0  # to the ids of tracks; the highest id so far
+
+    def read(self, file: NDArray[np.uint8]) -> DetectResult:
+        result = DetectResult(*tensors.parse(file))
+        ids, tracks = result.tensors.get("track_ids"), result.metadata.get("tracks")
+        if ids is None or not isinstance(tracks, dict):
+            return result
+        if tracks.get("begun"):
+            self._added = self._highest
+        result.tensors["track_ids"] = ids = ids + self._added
+        self._highest = int(ids.max(initial=self._highest))
+        return result
+
+
 class Printer(Job):
     """Prints the boxes of each scan instead of writing an answer. For one thread."""
 
     def __init__(self, client: Client, parameters: Dict[str, str], as_json: bool) -> None:
         super().__init__(client, DETECT, "safetensors", parameters)
-        self._as_json = as_json
+        self._as_json, self._boxes = as_json, BoxReader()
 
     def run(self, scan: Scan) -> List[RequestWarning]:
-        result = DetectResult(*tensors.parse(self.ask(scan)))
+        result = self._boxes.read(self.ask(scan))
         text = line(scan.told, result) if self._as_json else table(scan.name, result)
         try:
             print(text, flush=True)

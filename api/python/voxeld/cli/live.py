@@ -15,15 +15,15 @@ import threading
 import time
 from typing import Any, Callable, Dict, Generic, NamedTuple, Optional, TypeVar, Union
 
-from .. import ros, tensors
+from .. import ros
 from ..cdr import Bytes
 from ..client import Client
 from ..errors import BadAnswer, Error, Problem, Superseded, TooOld
-from ..operations import DetectResult
 from ..result import Result
 from .answers import KINDS
 from .bags import decimal
 from .batch import DENIED, PATIENCE, Signals
+from .boxes import BoxReader
 from .live_counts import (
     FAILED,
     LATE,
@@ -221,7 +221,7 @@ class Asker:
     ) -> None:
         self._client, self._operation, self._parameters, self._poses = client, operation, parameters, poses
         self._newest: Optional[int] = None  # stamp of the newest answer
-        self._added = self._highest = 0  # to the ids of tracks; the highest id so far
+        self._boxes = BoxReader()
         self._file: Callable[..., Any] = client.file_bytes
 
     def ask(self, message: Message) -> Answer:
@@ -250,23 +250,12 @@ class Asker:
     def _answer(self, cloud: ros.Cloud, given: Dict[str, str]) -> Answer:
         if self._operation == DETECT:
             file = self._file(DETECT, cloud.body, KINDS["safetensors"].media_type, **given)
-            result = DetectResult(*tensors.parse(file))
-            self._renumber(result)
+            result = self._boxes.read(file)
             return Answer(cloud.header, cloud.body, ros.detections(result, cloud.header), result)
         file = self._file(self._operation, cloud.body, ros.MCAP, **given)
         for own in ros.clouds(file, cloud.header).values():
             return Answer(cloud.header, cloud.body, own, None)
         raise BadAnswer(f"the answer of {self._operation} has no message")
-
-    def _renumber(self, result: DetectResult) -> None:
-        """Lets ids go on where tracks begin anew, so that a subscriber takes no object for another."""
-        ids, tracks = result.tensors.get("track_ids"), result.metadata.get("tracks")
-        if ids is None or not isinstance(tracks, dict):
-            return
-        if tracks.get("begun"):
-            self._added = self._highest
-        result.tensors["track_ids"] = ids = ids + self._added
-        self._highest = int(ids.max(initial=self._highest))
 
 
 def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], say: Callable[[str], None]) -> None:

@@ -13,14 +13,14 @@ import threading
 from collections import deque
 from typing import Any, Deque, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
-from .. import ros, tensors
+from .. import ros
 from ..client import Client
 from ..errors import RequestWarning
-from ..operations import DetectResult
 from ..version import VERSION
 from .answers import PART, warnings_of
 from .bags import BagScan, needed
 from .batch import Job, Stop
+from .boxes import BoxReader
 from .options import PROGRAM
 from .parameters import DETECT
 from .scans import Path, Scan, UsageError
@@ -180,7 +180,7 @@ class Recorder(Job):
 
     def __init__(self, client: Client, operation: str, parameters: Dict[str, str], recording: Recording) -> None:
         super().__init__(client, operation, "safetensors" if operation == DETECT else "mcap", parameters)
-        self._recording = recording
+        self._recording, self._boxes = recording, BoxReader()
 
     def run(self, scan: Scan) -> List[RequestWarning]:
         assert isinstance(scan, BagScan)
@@ -188,7 +188,7 @@ class Recorder(Job):
         try:
             body = self.ask(scan)
             if self._operation == DETECT:
-                found = ros.detections(DetectResult(*tensors.parse(body)), scan.header)
+                found = ros.detections(self._boxes.read(body), scan.header)
                 answers = [Answer(BOXES, ros.DETECTIONS, found)]
             else:
                 clouds = ros.clouds(body.data, scan.header)
