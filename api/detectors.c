@@ -91,7 +91,7 @@ void detectors_close(struct detectors *detectors) {
   free(detectors);
 }
 
-// Goes on with the model of that name in `before`. False if there is none that serves.
+// Replaces the model at `index` by the one of its name in `before`. False if there is none that serves.
 static bool keep(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason) {
   struct detector *kept = detectors_find(before, name_at(detectors, index));
   if (!kept || detector_fault(kept)) return false;

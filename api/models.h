@@ -10,8 +10,8 @@
 enum { MODEL_NAME_SIZE = 96 };  // room for the name of a preset and the name of an operation
 
 // Finds the model of that name. A version other than "" must be the model's version. `memory` gets the request of an
-// operation or of a detector; for a preset the model points to the preset's own request. The request of a detector that
-// does not serve has no detector. False with an error: there is no such model.
+// operation or of a detector; for a preset the model points to the preset's own request. If a detector does not
+// serve, its request names no detector. False with an error: there is no such model.
 VX_WARN_UNUSED bool model_find(const struct named *named, const char *name, const char *version,
                                struct job_request *memory, struct model *model, struct error *error);
 

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-// A detection with the detector's own choice of boxes, without a session.
+// A detection with the detector's own parameters, without a session.
 struct vx_detect vx_detect_of(const struct vx_detector *detector);
 
 // Sets the operation and the parameters of `decode` from the detection's decoder.

@@ -65,7 +65,7 @@ struct voxeld_options {
   const char *key;
   double timeout_s;   // limit for connecting, and for a pause in the transfer; whole seconds, up to a million
   double deadline_s;  // limit for a call with all its attempts and pauses; up to a million
-  int retries;        // limit of further attempts after 429, 503, 502 or 504 with Retry-After, or a broken connection
+  int retries;        // limit of further attempts after 429, 503, a broken connection, or 502 or 504 with Retry-After
   double backoff_s;   // pause before the second attempt; doubles each time, up to 10; less a random part, up to half
   size_t max_answer_bytes;  // a larger answer is VOXELD_BAD_ANSWER
   const char *encoding;     // gzip, deflate or zstd: the encoding that the caller has applied to the rows; NULL = none
@@ -162,11 +162,11 @@ struct voxeld_packed {
 // resolution 0 nothing is lost: a column is sent in whole units of 1, 0.1, ... or 0.000001 if these restore every bit,
 // else as it is; times are always sent as they are, since the service reads integer times in double precision. So if
 // the request has time_field, even from its preset or model, the query must have time_field and fields. With any other
-// resolution, also for times, a column is sent in a coarser one of these units if that unit restores every number;
-// otherwise it is rounded to the resolution. -0.0 becomes 0.0. The units are int32. They are float32 if a number of the
-// column is not finite or, with the resolution 0, is -0.0. No point is dropped. False if the query lacks a parameter or
-// has one too many, if the rows are not whole, if int32 cannot hold a number in units of the resolution, or if there is
-// no memory.
+// resolution, also for times, a column is sent in one of these units, not below the resolution, if that unit restores
+// every number; otherwise it is rounded to the resolution. Units are sent as int32, in which -0.0 becomes 0.0; or as
+// float32, if a number of the column is not finite or, with the resolution 0, is -0.0. No point is dropped. False if
+// the query lacks a parameter or has one too many, if the rows are not whole, if int32 cannot hold a number in units of
+// the resolution, or if there is no memory.
 bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, double resolution,
                         struct voxeld_packed *packed);
 void voxeld_packed_free(struct voxeld_packed *packed);
@@ -221,8 +221,8 @@ struct voxeld_sweep {
 // Fills in a sweep that the service joined. Number 0 is the newest. False if fewer sweeps were joined.
 bool voxeld_joined(const struct voxeld_result *result, size_t number, struct voxeld_sweep *sweep);
 
-// Whether the service had no earlier sweep of the stream. If it had received earlier sweeps, they were too old, or the
-// service was restarted or replaced.
+// Whether the service had no earlier sweep of the stream: the stream is new, the service has dropped its sweeps (they
+// were too old, for example), or the service was restarted or replaced.
 bool voxeld_begun(const struct voxeld_result *result);
 
 void voxeld_result_free(struct voxeld_result *result);
@@ -825,7 +825,7 @@ static int voxeld__length(uint32_t bits) {
   return length;
 }
 
-// Whether the filter makes smaller numbers of a sample than deltas are.
+// Whether the filter direction needs fewer bits for a sample of the rows than deltas do.
 static bool voxeld__turns(const struct voxeld__column *columns) {
   size_t rows = columns->count < 1024 ? columns->count : 1024, first = (columns->count - rows) / 2;
   struct voxeld__direction direction = {{{0}}, 0};

@@ -103,7 +103,7 @@ static inline bool job_request_is_stamped(const struct job_request *request) {
   return request->format == FORMAT_POINTCLOUD2 || request->format == FORMAT_COMPRESSEDPOINTCLOUD2;
 }
 
-// A tensor that an operation can return, for readers.
+// What --describe says of a tensor that an operation can return.
 struct result_row {
   enum vx_tensor tensor;
   const char *doc;   // order of the rows and meaning of the values; NULL: no more rows
@@ -212,7 +212,7 @@ static inline bool job_request_deskews(const struct job_request *request) { retu
 VX_WARN_UNUSED bool job_request_set_format(struct job_request *request, enum body_format format, struct error *error);
 // Sets the type of all columns, because the body is a tensor of this type.
 void job_request_set_dtype(struct job_request *request, enum vx_dtype dtype);
-// Whether the points of the body become float32 before anything reads them. False for other rows.
+// Whether the points of the body must become float32, by their types, scale or filters. False if it has no points.
 bool job_request_widens(const struct job_request *request);
 // The type of the rows that are made of the body: rows with times are widened.
 static inline enum vx_dtype job_request_rows_dtype(const struct job_request *request) {

@@ -230,7 +230,7 @@ void log_begin(struct log_line *line, enum log_level level, const char *message)
   static const char *const names[] = {"notice", "error", "warning", "info", "debug"};
   line->wanted = level <= least_level;
   line->cut = false;
-  line->text = text_over(line->memory, line->wanted ? sizeof line->memory - TAIL : 0);  // no field of another line fits
+  line->text = text_over(line->memory, line->wanted ? sizeof line->memory - TAIL : 0);  // if unwanted, no field fits
   if (!line->wanted) return;
   if (line_format == LOG_JSON) json_printf(&line->text, "{");
   put_time(line);

@@ -5,8 +5,8 @@
 
 #include "server/base/base.h"
 
-// An upload whose whole body takes less is not preempted. The promised time is 2 s; the rest allows for errors in the
-// rate.
+// An upload whose whole body takes no longer is not preempted. The documentation promises 2 s; the rest allows for
+// errors in the rate.
 static const double patience_s = 3;
 
 // ---- who is preempted; with the lock held ---------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def path_of(endpoint):
 
 
 def takers(names, operations):
-    """The operations that the head of a parameter's table names, and what the parameter's row adds."""
+    """The operations in the heading of a parameter's table, and the text that the parameter's row adds."""
     for title, group in (("all", list(operations)), (", ".join(ON_POINTS), ON_POINTS)):
         missing = [name for name in group if name not in names]
         if set(names) <= set(group) and len(missing) <= 2:

@@ -1,4 +1,4 @@
-"""The oracle of tracks: matches boxes from sweep to sweep as kernels/tracks.h says, in numpy, and nothing else."""
+"""The oracle of tracks: matches boxes from sweep to sweep as kernels/tracks.h says, with numpy alone."""
 
 import numpy as np
 

@@ -1,5 +1,5 @@
-// The weights of an encoder on the device. The jobs of a lane usually have the same encoder, and comparing its weights
-// takes less time than a copy to the device would delay the kernels. So the lane also keeps its last weights on the
+// The weights of an encoder on the device. The jobs of a lane usually have the same encoder. Copying its weights to the
+// device would delay the kernels for longer than comparing them takes. So the lane also keeps its last weights on the
 // host, to compare.
 #include "kernels/cuda/encode/encode.cuh"
 

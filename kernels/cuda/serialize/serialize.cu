@@ -6,8 +6,8 @@
 //   sort     cub sorts the keys of all curves together. The sort is stable, so rows with the same code ascend.
 //   count    Counts the rows of each stage of pooling in the sorted codes of the first curve. The host awaits them.
 //   write    Writes the tensors of the rows into the image of the output.
-//   pool     For each stage: counts the new rows along each curve, by a scan. The first curve's counts number them.
-//            Then the new rows get their codes and orders, and are written. cub sorts the rows by their new rows.
+//   pool     For each stage: a scan counts the new rows along each curve. The first curve's count gives each new row
+//            its number. Then new rows get their codes and orders, and are written. cub sorts the rows by new row.
 //
 // A new row joins the rows in one larger cell, which are neighbours on every curve. So the new rows have the order of
 // the rows that they join, and only the first level is sorted by code.
@@ -62,7 +62,7 @@ struct serialize {
   struct level *level;  // the current one
   unsigned char *cub;
   size_t cub_bytes;
-  int64_t rows_done, inputs_done;  // new rows, and rows before, of the stages that have run
+  int64_t rows_done, inputs_done;  // sums over the stages that have run: rows after and before each
   int64_t pooled;                  // new rows of all stages
 };
 
@@ -137,7 +137,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- codes ----------------------------------------------------------------------------------------------------------
 
-// The bits of a code, and of a key that also has its curve.
+// The number of bits of a code. A key has its curve above them.
 static __host__ __device__ inline int code_bits(const struct serial &s, const struct level &level) {
   return 3 * level.depth + s.cloud_bits;
 }
@@ -342,8 +342,8 @@ static __global__ void __launch_bounds__(BLOCK)
 }
 
 // The number of a row is an integer everywhere: it has 32 bits in a thread and in the pairs that cub sorts, vx_bits_for
-// bits in a key, and 31 in the state of a scan. So no number of rows up to VX_MAX_POINTS is an edge, as 2^24 would be
-// with float32.
+// bits in a key, and 31 in the state of a scan. So it is exact up to VX_MAX_POINTS; a float32 is exact only up to
+// 2^24.
 static_assert(VX_MAX_POINTS + BLOCK <= UINT32_MAX, "the last block has numbers for all of its threads");
 static_assert(VX_MAX_POINTS < TILE_SUM, "a scan can sum all rows");
 

@@ -22,7 +22,7 @@ template <int width> struct short_lists {
   uint32_t short_rows[ROWS], long_rows[ROWS], num_short, num_long;
   struct {
     uint32_t begin, hits;
-  } parts[ROWS];  // of the lists
+  } parts[ROWS];  // where each row's list is in v.lists
 };
 
 // Called by a whole block, for one row. Each warp finds the lowest points of its part, then the first warp finds the
@@ -38,7 +38,7 @@ static __device__ void order_long_list(const uint32_t *list, uint32_t count, uin
   __syncthreads();
 }
 
-// Called by a whole warp, with `width` threads per row. Sorts the points of each row that has at most so many, one per
+// Called by a whole warp, with `width` threads per row. Sorts the points of each row that has at most `width`, one per
 // thread.
 template <int width> static __device__ uint32_t tiny_list(const uint32_t *list, const struct cuda_record &record) {
   uint32_t lane = threadIdx.x % width, hits = record.hits, value = CUDA_NO_POINT;
