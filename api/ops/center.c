@@ -107,7 +107,7 @@ static const struct param rectified_threshold = {
     .type = &value_float,
     .to = 1,
     .offset = CENTER(rectified_threshold),
-    .doc = "with the map iou, boxes whose new score is not above this are dropped",
+    .doc = "with the map iou, boxes whose rectified score is not above this are dropped",
 };
 static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.center.score_threshold, "0.1");
 static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.center.nms.iou_threshold, "0.01");

@@ -44,7 +44,7 @@ const struct param param_scale = {
     .second = FIELD(columns.num_scales),
     .most = VX_MAX_FEATURES,
     .allowed = "1 to 64 finite numbers above 0",
-    .doc = "what each column of the body is multiplied by, from the left; without it 1",
+    .doc = "factors of the columns of the body, in order; the others have 1",
 };
 
 const struct param param_filter = {
@@ -143,7 +143,8 @@ const struct param param_max_age_ms = {
     .least = 1,
     .most = 3600000,
     .unit = "milliseconds",
-    .doc = "refuses points that would be older than this when their job begins, by time or the stamp of a PointCloud2",
+    .doc = "refuses points that would be older than this when their job begins, counted from time or the stamp of a "
+           "PointCloud2",
 };
 
 const struct param param_timeout_ms = {

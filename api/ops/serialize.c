@@ -72,7 +72,7 @@ static const struct param depth = {
     .offset = SERIALIZE(depth),
     .least = 1,
     .most = VX_MAX_SERIAL_DEPTH,
-    .doc = "bits of a code for each axis; without it, as many as 1 + the largest value in grid_coord needs",
+    .doc = "bits of a code for each axis; without it, the fewest that hold 1 + the largest value in grid_coord",
 };
 static const struct param grid_origin = {
     .name = "grid_origin",

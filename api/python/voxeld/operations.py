@@ -489,7 +489,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "1 to 64 finite numbers above 0",
-        "what each column of the body is multiplied by, from the left; without it 1",
+        "factors of the columns of the body, in order; the others have 1",
     ),
     Parameter(
         "filter",
@@ -717,7 +717,10 @@ PARAMETERS: List[Parameter] = [
         "milliseconds",
         None,
         "a whole number from 1 to 3600000",
-        "refuses points that would be older than this when their job begins, by time or the stamp of a PointCloud2",
+        (
+            "refuses points that would be older than this when their job begins, counted from time or the stamp of a "
+            "PointCloud2"
+        ),
     ),
     Parameter(
         "steps",
@@ -1407,7 +1410,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a whole number from 1 to 16",
-        "bits of a code for each axis; without it, as many as 1 + the largest value in grid_coord needs",
+        "bits of a code for each axis; without it, the fewest that hold 1 + the largest value in grid_coord",
     ),
     Parameter(
         "grid_origin",
@@ -2918,8 +2921,8 @@ class Operations:
                 64; default: 4
             dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
                 float32
-            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
-                finite numbers above 0
+            scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
+                above 0
             filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
@@ -2960,8 +2963,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
-                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
+                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3123,8 +3126,8 @@ class Operations:
                 64; default: 4
             dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
                 float32
-            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
-                finite numbers above 0
+            scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
+                above 0
             filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
@@ -3165,8 +3168,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
-                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
+                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3262,8 +3265,8 @@ class Operations:
                 64; default: 4
             dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
                 float32
-            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
-                finite numbers above 0
+            scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
+                above 0
             filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
@@ -3304,8 +3307,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
-                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
+                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3397,8 +3400,8 @@ class Operations:
                 64; default: 4
             dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
                 float32
-            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
-                finite numbers above 0
+            scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
+                above 0
             filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
@@ -3439,8 +3442,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
-                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
+                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             outputs: tensors to return; without it points and point_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
@@ -3662,8 +3665,8 @@ class Operations:
             iou_power: with the map iou, the score of a box becomes score^score_power * overlap^iou_power; overlap is
                 (iou + 1) / 2, from 0 to 1; allowed: a number from 0 to 16, or one for each class
             score_power: see iou_power; allowed: a number from 0 to 16, or one for each class; default: 1
-            rectified_threshold: with the map iou, boxes whose new score is not above this are dropped; allowed: a
-                number from 0 to 1
+            rectified_threshold: with the map iou, boxes whose rectified score is not above this are dropped;
+                allowed: a number from 0 to 1
             nms: rotated: a better box suppresses a box that it overlaps by more than nms_threshold; circle: a box
                 whose centre is within min_radius; default: rotated
             post_center_range: metres; boxes with centres outside of this range are dropped; allowed:
@@ -3807,8 +3810,8 @@ class Operations:
                 64; default: 4
             dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
                 float32
-            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
-                finite numbers above 0
+            scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
+                above 0
             filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
@@ -3849,8 +3852,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
-                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
+                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3995,8 +3998,8 @@ class Operations:
                 64; default: 4
             dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
                 float32
-            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
-                finite numbers above 0
+            scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
+                above 0
             filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
@@ -4037,8 +4040,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
-                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
+                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -4144,8 +4147,8 @@ class Operations:
                 64; default: 4
             dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
                 float32
-            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
-                finite numbers above 0
+            scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
+                above 0
             filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
@@ -4186,8 +4189,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
-                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
+                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -4196,8 +4199,8 @@ class Operations:
                 out_of_lattice; allowed: one number for all axes, or x,y,z, finite, each above 0
             orders: the curves that order the points, each once; strides uses the first; default:
                 z,z-trans,hilbert,hilbert-trans
-            depth: bits of a code for each axis; without it, as many as 1 + the largest value in grid_coord needs;
-                allowed: a whole number from 1 to 16
+            depth: bits of a code for each axis; without it, the fewest that hold 1 + the largest value in
+                grid_coord; allowed: a whole number from 1 to 16
             grid_origin: metres; the point whose cell is 0,0,0; points below are out_of_lattice; without it each
                 cloud's least cell is 0,0,0; allowed: x,y,z, finite
             strides: one stage of pooling per number, which joins that many cells along each axis; without it, no
@@ -4318,8 +4321,8 @@ class Operations:
                 64; default: 4
             dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
                 float32
-            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
-                finite numbers above 0
+            scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
+                above 0
             filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
@@ -4360,8 +4363,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, by time or
-                the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
+                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
