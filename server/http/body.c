@@ -12,9 +12,7 @@
 // The gate may resume the connection before the phase moves here. The library's next call comes on this thread, so it
 // still sees the new phase.
 void body_pass_gate(struct request *request) {
-  struct gate *gate = &request->service->gate;
-  if (!gate_enter(gate, &request->entry, request->job.client, request->job_kind != NO_JOB, clock_ns()))
-    peer_upload_hold(request->peer);
+  if (!request_enter_gate(request)) peer_upload_hold(request->peer);
 }
 
 static int64_t received(const struct request *request) { return atomic_load(&request->peer->upload.bytes); }

@@ -114,9 +114,7 @@ static void fill_in(struct request *request) {
 // skip the gate. The library calls again once the gate has let the request go.
 static enum MHD_Result submit(struct request *request) {
   if (request->job_kind && !request->job.queued_ns) fill_in(request);
-  bool passes = route_is_probe(request->endpoint) || request->entry.client ||
-                gate_enter(&request->service->gate, &request->entry, request->job.client, request->job_kind != NO_JOB,
-                           clock_ns());
+  bool passes = route_is_probe(request->endpoint) || request->entry.client || request_enter_gate(request);
   return passes ? start(request) : MHD_YES;
 }
 

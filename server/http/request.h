@@ -13,6 +13,7 @@
 
 #include "api/base/problem.h"
 #include "api/routes.h"
+#include "server/base/base.h"
 #include "server/base/counters.h"
 #include "server/base/trace.h"
 #include "server/clients/access.h"
@@ -142,6 +143,12 @@ void request_end(struct request *request);
 // The request of this job.
 static inline struct request *request_of_job(struct job *job) {
   return (struct request *)((char *)job - offsetof(struct request, job));
+}
+
+// Sends the request to the gate. False: it is suspended there.
+VX_WARN_UNUSED static inline bool request_enter_gate(struct request *request) {
+  return gate_enter(&request->service->gate, &request->entry, request->job.client, request->job_kind != NO_JOB,
+                    clock_ns());
 }
 
 // The status of its answer.
