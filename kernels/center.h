@@ -6,7 +6,7 @@
 //   center   the centre's offset from the cell's corner along x and y, in cells
 //   height   the centre's z
 //   dim      the logarithms of dx, dy, dz
-//   rot      the heading's cosine and sine, or its sine and cosine
+//   rot      the heading's cosine and sine, in the order that rot_order names
 //   vel      the velocity along x and y; optional
 //   iou      the box's overlap (IoU) with its object, as the head predicts it, times 2, minus 1; optional
 // A candidate is a class at a cell. With best_class, only the best class of each task at each cell is a candidate: NaN
@@ -63,7 +63,7 @@ struct vx_decode_center {
   // The powers, used if there is an iou: one for all classes, or one per class; each 0..VX_MAX_POWER.
   int32_t num_score_powers, num_iou_powers;
   float score_powers[VX_MAX_CLASSES], iou_powers[VX_MAX_CLASSES];
-  float rectified_threshold;  // 0..1; less than 0: no rectified score is below it
+  float rectified_threshold;  // 0..1; less than 0: rectified scores drop no box
   struct vx_nms nms;          // nms.radius is not used: `radii` has the radius of each task
 };
 

@@ -6,7 +6,7 @@
 #include "kernels/exact.h"
 #include "kernels/half.h"
 
-enum { VX_CYLINDER_EXTRA = 2 };  // columns that the row has more than the point
+enum { VX_CYLINDER_EXTRA = 2 };  // columns of a row in addition to those of its point
 
 // A row is rho, phi, z, x, y, then the other columns. rho = sqrt(x * x + y * y) and phi = atan2(y, x) are computed in
 // binary64 and rounded once. -0 equals 0, so phi is pi for every y of zero if x is below 0. If x is NaN, as in a

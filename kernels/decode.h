@@ -92,7 +92,7 @@ static inline int32_t vx_cell_anchors(const struct vx_decode *decode) {
 
 // Logits of a cell, if cls_preds has `channels` channels.
 int64_t vx_cell_logits(const struct vx_decode *decode, int64_t channels);
-// The same parameters, with at least one task.
+// The same parameters. If they have no task, one task gets all classes. `logits`: of a cell.
 struct vx_decode vx_with_tasks(const struct vx_decode *decode, int64_t logits);
 
 #ifdef __cplusplus

@@ -16,8 +16,8 @@
 #include "kernels/stop.h"
 
 enum { VX_MAX_SEGMENTS = 64 };
-#define VX_MOTION_MARGIN 0.1  // seconds before and after a motion, for which its first and last velocity go on
-#define VX_SEGMENT_TURN 0.2   // radians; the maximum of a segment
+#define VX_MOTION_MARGIN 0.1  // seconds before and after a motion in which its first and its last velocity continue
+#define VX_SEGMENT_TURN 0.2   // radians; the maximum turn of a segment
 
 struct vx_segment {
   float start;       // seconds from the reference

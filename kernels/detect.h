@@ -5,13 +5,13 @@
 // bev_features into a head's maps. decode.h or center.h turns the maps into boxes. One request per stage would give the
 // same result. Only the network's values may differ, between devices and between versions of ONNX Runtime.
 //
-// Backbone: points in, the rows of a detector's backbone and their map out. These are the same stages up to the
-// backbone. A job of either operation counts the rows of each level of the backbone. Backbone has the number of voxels
-// of each cloud in job.row_counts.
+// Backbone: points in, the rows of a detector's backbone and their map out. This operation runs the same stages, and
+// ends after the backbone. Both operations count the rows of each level of the backbone. A backbone job's row_counts
+// are the voxels of each cloud.
 //
-// Each point has one of the fates of voxelize.h. The counts of what the decoder drops are filled too: below_threshold,
-// over_max_objects, invalid, outside, over_pre_max, suppressed and over_post_max count anchors or candidates.
-// job.row_counts of a detection has the number of boxes of each cloud.
+// Each point has one of the fates of voxelize.h. The fates that the decoder gives are counted too: below_threshold,
+// over_max_objects, invalid, outside, over_pre_max, suppressed and over_post_max count anchors or candidates. A
+// detection's row_counts are the boxes of each cloud.
 #ifndef VOXELD_DETECT_H
 #define VOXELD_DETECT_H
 
@@ -27,7 +27,7 @@ extern "C" {
 
 enum {
   VX_DETECTOR_MAPS = 7,    // maximum inputs of a decoder
-  VX_MAX_TRACKS = 4096,    // of a sensor and a model
+  VX_MAX_TRACKS = 4096,    // per sensor and model
   VX_MAX_TRACK_AGE = 100,  // sweeps
 };
 
@@ -39,8 +39,8 @@ struct vx_track_terms {
 };
 #define VX_DEFAULT_TRACK_TERMS ((struct vx_track_terms){1, {4}, 3})
 
-// What a sweep did to the tracks: tracks that boxes have taken, tracks of other boxes, tracks without a box that go on,
-// and tracks that have ended.
+// What a sweep did to the tracks. matched: tracks that a box has taken. started: new tracks. missed: tracks that have
+// no box in this sweep, but stay. ended: tracks that are gone.
 struct vx_track_counts {
   bool begun;  // the tracks begin with this sweep
   int32_t matched, started, missed, ended;
@@ -77,7 +77,7 @@ struct vx_detector {
   struct vx_track_terms tracks;
 };
 
-// A job's own choice of voxels, points and boxes. It replaces these parameters of the detector.
+// What a job chooses itself. Each member replaces the detector's parameter of the same name.
 struct vx_detect {
   const struct vx_detector *detector;
   struct vx_choice choice;
@@ -103,7 +103,7 @@ struct vx_detect {
 #define VX_DETECT_TENSORS (VX_DECODE_TENSORS | VX_BACKBONE_TENSORS | VX_HEAD_TENSORS)
 // A detection has room for this tensor, but leaves it to the caller, who has the tracks.
 #define VX_TRACK_TENSORS VX_TENSOR_BIT(VX_TRACK_IDS)
-// The tensors that make tracks.
+// The tensors from which tracks are made.
 #define VX_TRACKED_TENSORS                                                                                             \
   (VX_TENSOR_BIT(VX_DECODED_BOXES) | VX_TENSOR_BIT(VX_DECODED_SCORES) | VX_TENSOR_BIT(VX_DECODED_LABELS))
 

@@ -1,5 +1,5 @@
 // The stages of one detection, for every backend: jobs of other operations, and the runs of the network between them. A
-// backend places the tensors between the stages, runs the jobs, and moves channels.
+// backend allocates the tensors between the stages, runs the jobs, and moves channels.
 //
 // A detection belongs to the thread that has the lane. It points to the job, which outlives it.
 #ifndef VOXELD_DETECTION_H
@@ -14,7 +14,7 @@ extern "C" {
 struct vx_detection {
   struct vx_job *job;
   const struct vx_detector *detector;
-  struct vx_layout voxels;              // the backbone's input, with the most voxels until the first stage has counted
+  struct vx_layout voxels;              // the backbone's input; the maximum until the voxels are counted
   struct vx_shape features;             // bev_features; rank 0: not wanted
   struct vx_shape maps[VX_MAX_INPUTS];  // of all clouds, as the network writes them; rank 0: absent
   struct vx_sparse_result sparse;       // of the backbone

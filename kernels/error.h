@@ -26,7 +26,7 @@ enum vx_status {
 
 // Why something failed. The same value passes from the kernels to HTTP.
 struct error {
-  int kind;            // 0: none; else an enum vx_status or, beginning with the same values, an enum error_kind
+  int kind;            // 0: none; else an enum vx_status, or an enum error_kind, which begins with the same values
   char parameter[64];  // the parameter at fault, or ""
   char text[640];      // the reason; a longer one loses its middle
 };
@@ -36,7 +36,7 @@ struct error {
 __attribute__((format(printf, 4, 0))) void error_write(struct error *error, int kind, const char *parameter,
                                                        const char *format, va_list arguments);
 
-// Each function writes an error and returns a failure, so a refusal is one statement.
+// Each of the following functions writes an error and returns a failure, so a refusal is one statement.
 //
 // Returns VX_REFUSED.
 __attribute__((format(printf, 2, 3))) enum vx_status vx_refuse(struct error *error, const char *format, ...);

@@ -80,7 +80,7 @@ VX_SHARED double vx_power(float x, float power) {
   return x > 0 ? vx_exp((double)power * vx_log((double)x)) : 0;
 }
 
-// 1 / (1 + e^-x). Never falls as x grows. NaN gives 0 or nearly 0.
+// 1 / (1 + e^-x). Never falls as x grows. NaN gives 0.
 VX_SHARED float vx_sigmoid(float x) { return (float)(1 / (1 + vx_exp(-(double)x))); }
 
 // The sine and cosine of an angle from -VX_MOST_RADIANS to VX_MOST_RADIANS.

@@ -137,10 +137,10 @@ struct vx_sections {
 // What a job's chain did to its points.
 struct vx_chain_report {
   int64_t left;                                    // rows that the chain left
-  int64_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];  // of the rows that each step dropped; [0]: of the other rows
+  int64_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];  // [i]: of the rows that step i dropped; [0]: of all other rows
   int64_t step_ns[VX_MAX_STEPS];
-  // Of the run itself.
-  const uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: of the rows that the chain dropped
+  // For the run only.
+  const uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: fates of the rows that the chain dropped
   bool settled;                                    // the job's counts include the steps
   void *output;                                    // the caller's memory for the tensors
 };
@@ -210,8 +210,8 @@ struct vx_caller {
   // Like vx_parallel_for, for two or more tasks. May be NULL: then the run's own worker does the tasks in turn.
   enum vx_status (*parallel_for)(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                  struct error *error);
-  // A GPU calls it, perhaps several times, while its kernels run and the host would only wait. A CPU calls it before it
-  // moves points in place. May be NULL.
+  // On a GPU: called, perhaps several times, while kernels run and the host would only wait. On the CPU: called before
+  // points are moved in place. May be NULL.
   void (*waiting)(void *ctx);
 };
 
@@ -246,8 +246,8 @@ struct vx_job {
   // [VX_TENSOR_COUNT], or NULL: memory of host_pin or block_open for single tensors. `output` may set it. Tensors with
   // a NULL pointer are in the block, as vx_layout_pack lays them out.
   void *const *output_ptrs;
-  // Other workers that could do tasks of the job when its run begins. The size of the tasks follows from this number,
-  // which may have changed by the time the tasks exist.
+  // How many other workers are idle when the run begins, and could do tasks of the job. The run chooses the size of its
+  // tasks by this number, even if other workers are idle by then.
   int32_t helpers;
   struct vx_stop *stop;  // set by the run, on the CPU
 
@@ -314,9 +314,9 @@ struct vx_backend {
   void (*host_release)(struct vx_device *device, void *memory, size_t bytes);
 
   // Pins whole pages that the caller has mapped, for all devices of the backend. Devices then read and write the pages
-  // in place, even if another process removes them from the mapping, as the owner of shared memory can. The CPU would
-  // then get a signal, so neither the backend nor its driver touches the pages on the CPU. A backend that can pin also
-  // writes zeros between the tensors of an output. NULL: the backend cannot pin.
+  // in place, even if another process removes them from the mapping, as the owner of shared memory can. An access by
+  // the CPU would then raise a signal, so neither the backend nor its driver touches the pages on the CPU. A backend
+  // that can pin also writes zeros between the tensors of an output. NULL: the backend cannot pin.
   VX_WARN_UNUSED enum vx_status (*host_pin)(struct vx_device *device, void *memory, size_t bytes, struct error *error);
   // Returns false if a device may still use these addresses. Then the pages must stay mapped.
   VX_WARN_UNUSED bool (*host_unpin)(struct vx_device *device, void *memory);
@@ -330,15 +330,16 @@ struct vx_backend {
   // Copies between a block and the host's memory, and waits for the end of the copy.
   VX_WARN_UNUSED enum vx_status (*block_copy)(struct vx_device *device, void *to, const void *from, size_t bytes,
                                               struct error *error);
-  // Begins to copy many small pieces of a block of the lane's device to the host, while the lane's job may run. They
-  // lie one after the other there; at most VX_MAX_PIECES with VX_MAX_PIECES_BYTES.
+  // Begins to copy many small pieces of a block of the lane's device to the host, while the lane's job may run. On the
+  // host the pieces lie one after the other. There may be VX_MAX_PIECES pieces, with VX_MAX_PIECES_BYTES together.
   VX_WARN_UNUSED enum vx_status (*block_sample)(struct vx_lane *lane, const void *memory, const struct vx_piece *piece,
                                                 int32_t count, struct error *error);
-  // Begins to copy bytes of the host, at most VX_MAX_PIECES_BYTES, to a block of the lane's device. They may change
-  // after the call.
+  // Begins to copy bytes of the host, at most VX_MAX_PIECES_BYTES, to a block of the lane's device. The caller may
+  // change the bytes after the call.
   VX_WARN_UNUSED enum vx_status (*block_send)(struct vx_lane *lane, void *memory, const void *from, size_t bytes,
                                               struct error *error);
-  // Waits for the end of the copy that the lane began last. *out: the pieces, until the next copy; out may be NULL.
+  // Waits for the end of the copy that the lane began last. *out then points to the pieces, until the next copy. `out`
+  // may be NULL.
   VX_WARN_UNUSED enum vx_status (*block_await)(struct vx_lane *lane, const char **out, struct error *error);
 };
 

@@ -4,7 +4,7 @@
 
 #include "kernels/half.h"
 
-// From one x, y, z to another. Never NaN, unless a coordinate is.
+// From one x, y, z to another. Never NaN if all coordinates are finite.
 VX_SHARED float vx_squared_distance(const float *a, const float *b) {
   float dx = a[0] - b[0], dy = a[1] - b[1], dz = a[2] - b[2];
   return (dx * dx + dy * dy) + dz * dz;

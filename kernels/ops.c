@@ -56,7 +56,7 @@ static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_decode *params = &job->params.decode;
   int64_t anchors = vx_cell_anchors(params);
   const int64_t *dims = job->inputs[VX_CLS_PREDS].dims;
-  // If a dimension is 0, the others may be of any size.
+  // If a dimension is 0, the other dimensions may have any size, so their product could overflow.
   bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0 || dims[3] == 0;
   sizes->logits = vx_cell_logits(params, dims[3]);
   sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * (params->labels == VX_LABELS_ALL ? sizes->logits : anchors);
@@ -76,11 +76,10 @@ static enum vx_status check_decode(const struct vx_job *job, struct error *error
   return vx_refuse(error, "cls_preds has more than %lld values", (long long)VX_MAX_POINTS);
 }
 
-// If one dimension is 0, the others may have any size.
 static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_decode_center *params = &job->params.center;
   const int64_t *dims = job->inputs[VX_HEATMAP].dims;
-  bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0;  // the other dimensions may then have any size
+  bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0;  // then the product of the other dimensions could overflow
   sizes->tasks = params->tasks.count == 0 ? 1 : params->tasks.count;
   sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * (params->best_class ? sizes->tasks : dims[3]);
   sizes->kept = job->counts.kept;
@@ -170,7 +169,7 @@ static int64_t pairs_of(const struct vx_nms *nms, int64_t boxes) {
 
 static int64_t nms_pairs(const struct vx_job *job, int64_t rows) { return pairs_of(&job->params.nms, rows); }
 
-// An anchor that is compared has as many boxes as labels=all gives it in its group.
+// With labels=all, an anchor may have several boxes in a group, and all of them are compared.
 static int64_t decode_pairs(const struct vx_job *job, int64_t rows) {
   const struct vx_decode *params = &job->params.decode;
   struct vx_decode whole = vx_with_tasks(params, vx_cell_logits(params, job->inputs[VX_CLS_PREDS].dims[3]));
@@ -471,7 +470,7 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
   return fits && input->rank == rank;
 }
 
-// Points move only as float32, since their times need as much.
+// The caller makes points with times float32, so other types cannot move.
 static enum vx_status check_deskew(const struct vx_job *job, struct error *error) {
   const struct vx_deskew *deskew = job->deskew;
   bool of_points = vx_operations[job->op].items == VX_POINT_ITEMS && job->inputs[VX_POINTS].dtype == VX_FLOAT32;
@@ -482,7 +481,7 @@ static enum vx_status check_deskew(const struct vx_job *job, struct error *error
 static enum vx_status begin_chain(struct vx_job *job, struct error *error) {
   const struct vx_operation *operation = &vx_operations[job->op];
   if (!job->chain && !vx_is_chained(job) && (job->tensors & VX_CHAIN_TENSORS) == 0) return VX_OK;
-  if (!job->chain) return vx_refuse(error, "a chain is missing, of which %s has tensors", operation->name);
+  if (!job->chain) return vx_refuse(error, "%s has tensors of a chain, but the job has no chain", operation->name);
   if (operation->items != VX_POINT_ITEMS) return vx_refuse(error, "%s has no points for a chain", operation->name);
   enum vx_status status = vx_check_chain(job, error);
   if (status == VX_OK) *job->report = (struct vx_chain_report){.left = job->counts.received};

@@ -32,7 +32,7 @@ struct vx_operation {
   enum vx_items items;
   struct vx_input_row inputs[VX_MAX_INPUTS];  // the input with the items first
   vx_tensor_set tensors;                      // tensors that the operation can have
-  enum vx_tensor map;      // of a decoder: detect's tensor for its first input; the next are for its other inputs
+  enum vx_tensor map;      // of a decoder: detect's tensor for its first input; its other inputs follow
   uint32_t stages, fates;  // bits of the stages and fates that the operation can have
   bool makes_voxels;
   bool chained;                 // its jobs always have a chain, perhaps of 0 steps
@@ -78,8 +78,9 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 // too many rows, or if an input does not match the operation's row.
 VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct error *error);
 
-// Adds the report of the job's chain to the counts of the job and its sections. Call it once these have the counts of
-// the operation, which has counted the rows that the chain dropped as not finite. Has an effect only once in a run.
+// Adds the report of the job's chain to the counts of the job and its sections. Call this when the operation has filled
+// these counts. The operation has counted the rows that the chain dropped as not_finite; this call corrects that.
+// Further calls in a run do nothing.
 void vx_settle_chain(struct vx_job *job);
 
 // Lays out the job's tensors and asks the caller for their memory. Call this once job->counts, and the report of its

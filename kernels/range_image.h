@@ -3,7 +3,7 @@
 // Each point whose x, y and z are finite has a pixel, in double precision with exact.h:
 //   column  floor((0.5 - yaw / (2 pi)) * width), where yaw = vx_atan2(y, x); a column of `width` becomes 0
 //   row     by elevation: floor((up - pitch) / (up - down) * height), where pitch = vx_atan2(z, sqrt(x*x + y*y)) and
-//           up and down are the field of view, each in degrees times (pi / 180); by ring: height - 1 - ring; by ring
+//           up and down bound the field of view, each in degrees times (pi / 180); by ring: height - 1 - ring; by ring
 //           downwards: ring. Rings are those of rings.h.
 // A row by elevation that is not in the image moves to the nearest row, or the point is dropped. A point whose row by
 // ring is not in the image, or that has no ring, is dropped.

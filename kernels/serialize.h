@@ -1,10 +1,10 @@
 // Serialize: orders points along curves through their cells, as Point Transformer V3 does, and pools cells in stages.
 //
-// A point is in the cell c[a] = floor(p[a] / size[a]) in float32, as in a downsample (lattice.h) with the
-// origin 0. Its row of grid_coord is c - m. Without a fixed origin, m is the least cell of the point's cloud along each
-// axis; with one, it is the cell of `origin`. A point beyond the lattice, or below a fixed origin along some axis, has
-// the fate out_of_lattice. The operation drops it as a last step of the chain, with the number 0. So the point has no
-// row in `points` or in the tensors below.
+// A point is in the cell c[a] = floor(p[a] / size[a]) in float32, as in a downsample (lattice.h) with the origin 0. Its
+// row of grid_coord is c - m. Without a fixed origin, m is the least cell of the point's cloud along each axis; with
+// one, it is the cell of `origin`. A point beyond the lattice, or below a fixed origin along some axis, has the fate
+// out_of_lattice. The operation drops the point after the last step of the chain, and its step number is 0. So the
+// point has no row in `points` or in the tensors below.
 //
 // Let `most` be the largest value in grid_coord of all clouds. If no depth is given, it is the number of bits of the
 // integer (most + 1). A given depth must be at least the number of bits of `most`. The depth is 1 to

@@ -17,10 +17,10 @@
 // The map of a cloud has width * Z planes of Y * X values. The value d of a row (z, y, x) of the last level is in plane
 // d * Z + z. All other values are +0.
 //
-// The order of the rows is free, and so is the order in which rows and channels are computed: each value is one chain.
-// An offset without an input may be computed as a row of +0. That changes s only from -0 to +0, because all weights
-// are finite. Sparse convolution is the only computation with fused steps. A processor without such an instruction
-// gets the same bits from binary64.
+// The order of the rows is free, and so is the order in which rows and channels are computed: each value has a sum of
+// its own. An offset without an input may be computed as a row of +0. That changes s only from -0 to +0, because all
+// weights are finite. Sparse convolution is the only computation with fused steps. A processor without such an
+// instruction gets the same bits from binary64.
 //
 // With float16, the features of the first layer, all weights, and the outputs of all layers but the last are rounded to
 // float16; numbers beyond +-65504 become +-65504. Sums, biases and additions stay binary32. The kind of the GPU decides

@@ -11,9 +11,9 @@
 //   random            the one whose vx_random_of_row(seed, row of the body) is least
 //
 // With the method `all`, all points of the cell stay. Of several points at the same squared distance (near.h), the
-// first counts as the nearest. The mean is the sum of the points, divided once. The sum is in the order of rows, in
-// groups of 64 as in a voxel without a cap. If the mean of x, y or z is not finite, the point with the mean has the
-// fate not_finite.
+// first counts as the nearest. The mean is the sum of the points, divided once. The points are added in the order of
+// rows, in groups of 64 as in a voxel without a cap. If the mean of x, y or z is not finite, the point with the mean
+// has the fate not_finite.
 //
 // With `every`, cells do not matter: a point of the cloud stays if its rank is a multiple of `every`. The other points
 // have the fate skipped.

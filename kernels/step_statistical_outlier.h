@@ -58,7 +58,7 @@ VX_SHARED float vx_mean_distance(const float *squares, int32_t mean_k, int32_t p
   return (float)(sum / k);
 }
 
-// What is added up for the mean and, once it is known, for the deviation.
+// A distance's term in the sum for the mean or, if `squared`, in the sum for the deviation.
 VX_SHARED double vx_deviation_term(float distance, bool squared, double mean) {
   double term = (double)distance - (squared ? mean : 0.0);
   return squared ? term * term : term;

@@ -4,23 +4,24 @@
 // contraction. A sum of three products is (a + b) + c. The boxes of a sweep are in its frame; `rotation` R and
 // `translation` T are the pose of this frame in a fixed frame, in which tracks are kept.
 //
-//   1. dt is the time of the sweep minus the time of the tracks. If dt is below 0, or if there are no tracks yet, the
-//      tracks begin: none is there before the sweep. Ids go on.
+//   1. dt is the time of the sweep minus the time of the tracks. If dt is below 0, or if there are no tracks yet, all
+//      tracks begin with this sweep. Ids continue from the last one.
 //   2. Each track is seen in the frame of the sweep. With w = centre - T, its x (a = 0) and y (a = 1) are
 //      (R[0][a] * w[0] + R[1][a] * w[1]) + R[2][a] * w[2].
 //   3. The boxes take turns by falling score; of equal scores, the first box. Each box is moved back by its velocity:
 //      x - vx * dt, y - vy * dt. A box without a velocity stays where it is.
 //   4. The box takes the nearest of the tracks that have its label and that no box has taken: the one with the smallest
-//      dx * dx + dy * dy; of equal ones, the first track. This may be at most max_distance * max_distance. A distance
+//      dx * dx + dy * dy; of equal sums, the first track. This may be at most max_distance * max_distance. A distance
 //      that is not a number matches nothing.
 //   5. A box that has taken a track has its id. The other boxes get new ids, counted from 1, in the order of the boxes.
 //   6. From now on each box is a track, in the order of the boxes: its centre is R * (x, y, z) + T, its velocity
 //      R * (vx, vy, 0), or 0. The tracks that no box took follow, in their order. If dt is above 0, such a track has
-//      missed a sweep: one that has missed more than max_age sweeps in a row ends. Else its centre moves by
+//      missed a sweep: it ends if it has missed more than max_age sweeps in a row. If it stays, its centre moves by
 //      velocity * dt. After the first VX_MAX_TRACKS tracks, the others end.
 //
-// A sweep that is sent again finds its own tracks, since dt is 0. If the tracks began with it, its counts say so again:
-// the client may not have the first answer. Pure functions over the caller's memory. Any thread.
+// A sweep that is sent again finds its own tracks, since dt is 0. If the tracks began with that sweep, the counts say
+// so again, because the client may not have received the first answer. Pure functions over the caller's memory. Any
+// thread.
 #ifndef VOXELD_TRACKS_H
 #define VOXELD_TRACKS_H
 
@@ -33,14 +34,14 @@ struct vx_track {
   int32_t label;
   int32_t missed;                 // sweeps in a row without a box
   double centre[3], velocity[3];  // in the fixed frame; metres, metres per second
-  double seen[2];                 // of a run: the centre in the frame of its sweep
-  bool taken;                     // of a run
+  double seen[2];                 // only during a call: the centre in the frame of the sweep
+  bool taken;                     // only during a call: a box has taken the track
 };
 
 struct vx_tracks {
   double time;      // seconds
-  int64_t next_id;  // 0 = the tracks have not begun
-  bool begun;       // by the last sweep
+  int64_t next_id;  // 0: the tracks have not begun
+  bool begun;       // the tracks began with the last sweep
   int64_t count;
   struct vx_track track[];
 };
