@@ -61,8 +61,8 @@ void cuda_close_block(struct vx_device *device, void *memory) {
   (void)cudaGetLastError();
 }
 
-// In a stream of the calling thread, so the copy waits for no job. A short copy ends before a thread could sleep and
-// wake.
+// Copies in a stream of the calling thread, so the copy waits for no job. Spins at first, because a short copy ends
+// before a thread could sleep and wake.
 enum vx_status cuda_copy_block(struct vx_device *device, void *to, const void *from, size_t bytes,
                                struct error *error) {
   enum { SPIN_NS = 100000 };

@@ -2,8 +2,8 @@
 // arrives.
 //
 // The points are read straight from pinned memory. A few blocks, each reading chunk after chunk, keep the bus busy.
-// Rows that a chain left are in place (points == source), so they are only read. A kernel may do this before it waits,
-// so these reads bypass the first-level cache (cuda_wait_in_turn).
+// Rows that a chain left are in place (points == source), so they are only read. A kernel may read them before it waits
+// for the previous kernel, so these reads bypass the first-level cache (cuda_wait_in_turn).
 #ifndef VOXELD_CUDA_BRING_CUH
 #define VOXELD_CUDA_BRING_CUH
 
@@ -18,7 +18,7 @@ struct location {
 
 static __device__ bool are_in_place(const struct cuda_points &p) { return p.points == p.source; }
 
-// Stores a part of 16 bytes at its place among the points.
+// Widens the numbers of a part of 16 bytes, and stores them at their place among the points.
 static __device__ void store_part(const struct cuda_points &p, uint64_t part, uint4 bits) {
   cuda_with_float(p.dtype, [&](auto number) {
     typedef decltype(number) type;
@@ -50,7 +50,7 @@ static __device__ void bring_rows(const struct cuda_points &p, uint64_t first, u
   __syncthreads();
 }
 
-// What most rows do as they arrive: they stay.
+// The `move` of rows that stay where they are.
 struct cuda_staying {
   __device__ bool operator()(uint64_t, struct location *) const { return false; }
 };

@@ -25,11 +25,11 @@ struct cuda_chain {
   uint64_t *scans;  // states of all scans of the chain
   uint32_t num_scans;                     // number in use
   float *matrices;                        // room for the steps that have one matrix per cloud
-  uint32_t used_matrices, host_matrices;  // number in use in this array, and in the host's commands
+  uint32_t used_matrices, host_matrices;  // matrices in use: in this array, and in the host's commands
 };
 
-// Whether a voxelization's first kernel does all that the job's chain asks for, so that there are no rows of a chain: a
-// single transform, of which no tensor and no section has the fates.
+// Whether a voxelization's first kernel does the work of the whole chain, so that the chain needs no rows of its own.
+// The chain is then a single transform, and no tensor or section needs its fates.
 bool cuda_is_folded(const struct vx_job *job);
 // Reads what that kernel has counted into the job's report.
 void cuda_read_folded(struct vx_job *job, const struct cuda_counters *told);

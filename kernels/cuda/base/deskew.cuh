@@ -17,7 +17,7 @@ struct cuda_deskew {
   struct vx_segment few[DESKEW_FEW];
 };
 
-// Moves a row that arrives. Counts it, if `counts`.
+// Moves a row that arrives. Also counts the row if `counts` is true.
 static __device__ inline bool cuda_deskew_row(const struct cuda_deskew &d, uint64_t row, bool counts,
                                               struct location *at) {
   float t = __ldcs(d.times + row), point[3] = {at->x, at->y, at->z};

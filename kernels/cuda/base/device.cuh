@@ -27,8 +27,9 @@ __device__ static inline void cuda_wait() {
 }
 
 // Like cuda_wait, but the next kernel starts only after the kernel ahead of this one has ended. So before its own wait,
-// the next kernel can read what the kernels before this one wrote. It must bypass the first-level cache (__ldcg), which
-// may hold an older job's values. If all blocks read a word at the same time, one thread of each block should read it.
+// the next kernel can read what the kernels before this one wrote. Such reads must bypass the first-level cache
+// (__ldcg), which may hold an older job's values. If all blocks read the same word at the same time, only one thread of
+// each block should read it.
 __device__ static inline void cuda_wait_in_turn() {
   cuda_wait_alone();
   cuda_let_next();
@@ -84,8 +85,8 @@ __device__ static inline uint32_t cuda_block_before(uint32_t value, uint32_t *to
   return before;
 }
 
-// Copies 16 bytes to shared memory, or zeros there if nothing `is_there`. `from` is an address that can be read all the
-// same. The copy may be on its way until cuda_await_copies.
+// Copies 16 bytes to shared memory; if `is_there` is false, writes zeros instead. `from` must be readable in both
+// cases. The copy may be incomplete until cuda_await_copies.
 __device__ static inline void cuda_copy_ahead(void *to, const void *from, bool is_there) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from),

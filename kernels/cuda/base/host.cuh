@@ -21,7 +21,8 @@ struct cuda_run cuda_read_job(struct vx_lane *lane, struct vx_job *job);
 
 // Host memory as the device sees it; NULL if the device cannot read it.
 VX_WARN_UNUSED enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct error *error);
-// The same for the job's points or output. A job in pinned memory is refused if the driver would have to copy it.
+// The same for the job's points or output. If they lie in pinned memory that the device cannot read, the job is
+// refused, because the driver would have to copy that memory.
 VX_WARN_UNUSED enum vx_status cuda_see_part(const struct cuda_run *run, const void *memory, size_t bytes, void **seen,
                                             struct error *error);
 
@@ -34,7 +35,8 @@ size_t cuda_input_bytes(const struct cuda_run *run);
 VX_WARN_UNUSED enum vx_status cuda_copy_source(const struct cuda_run *run, struct error *error);
 
 // Inputs of jobs whose first input is not points: tensors of any shape, which the device reads in place or as copies.
-// The order of calls: cuda_see_inputs; cuda_take_inputs in both layouts of the job's memory; cuda_copy_inputs.
+// The order of calls: cuda_see_inputs; cuda_take_inputs whenever the job's memory is laid out, which happens twice;
+// cuda_copy_inputs.
 //
 // Fills run->inputs with the device address of each input that the device can read in place. Data is aligned as its
 // type needs.

@@ -180,7 +180,7 @@ struct vx_lane {
   bool clean;         // control, keys, cells, marks and digits are as a job expects them
   bool freed;         // freed blocks are not yet given back to the driver
   bool chain_clean;   // chain_control is cleared
-  uint32_t uses;      // of step_cells, since the memory was cleared; 0: it is not cleared
+  uint32_t uses;      // times that step_cells was used since it was cleared; 0: it is not cleared
   struct cuda_memory control, keys, cells, marks, digits;
   struct cuda_memory chain_control, chain_rows;   // of a chain of steps: its counters; its rows
   struct cuda_memory step_cells;                  // of steps: their table of cells

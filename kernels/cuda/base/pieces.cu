@@ -1,8 +1,8 @@
 // See pieces.cuh: the copies are kernels of one block.
 //
 // The kernels read and write memory that the host sees too, and write a word there once they are done. The host polls
-// this word. So it needs no copy engine, no synchronization of a stream and no call of the driver. They run in a stream
-// of the calling thread, beside the lane's job.
+// this word. So a copy needs no copy engine, no synchronization of a stream and no call of the driver. The kernels run
+// in a stream of the calling thread, beside the lane's job.
 #include "kernels/cuda/base/pieces.cuh"
 
 #include <string.h>
@@ -15,7 +15,7 @@ struct cuda_pieces {
   struct vx_piece piece[VX_MAX_PIECES];
   alignas(16) unsigned char bytes[VX_MAX_PIECES_BYTES];
   uint32_t sequence;       // of the host's last call
-  volatile uint32_t done;  // the last one that a kernel has done
+  volatile uint32_t done;  // the last sequence that a kernel has done
 };
 
 enum { PIECES_BLOCK = 1024 };
@@ -25,7 +25,8 @@ static __device__ void copy_units(const void *from, void *to, uint32_t bytes, ui
   for (uint32_t i = first; i < bytes / sizeof(unit); i += step) ((unit *)to)[i] = __ldcs((const unit *)from + i);
 }
 
-// Copies by threads `first`, `first + step`, ... with the widest access that all three allow.
+// One thread's part of a copy: the units `first`, `first + step`, and so on. A unit is as wide as both addresses and
+// the size allow.
 static __device__ void copy_bytes(const void *from, void *to, uint32_t bytes, uint32_t first, uint32_t step) {
   uintptr_t odd = (uintptr_t)from | (uintptr_t)to | bytes;
   if (odd % sizeof(uint4) == 0)

@@ -207,7 +207,7 @@ struct cuda_run : voxel_view {
   struct vx_layout layout;  // of the output
   void *output;             // the caller's memory, once the layout is known
 
-  const volatile uint32_t *long_word;       // a word that the host may await long enough to stop the job; or NULL
+  const volatile uint32_t *long_word;  // a word for which the host may wait long: the caller can stop the wait; or NULL
   struct cuda_input inputs[VX_MAX_INPUTS];  // unused if the first input is points
 
   // Arguments of some kernels in addition to the view.

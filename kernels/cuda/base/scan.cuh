@@ -52,8 +52,8 @@ static __device__ uint64_t add_window(uint64_t state, struct scan_shared *shared
   return sum;
 }
 
-// Returns the sum over all tiles before this one. Later tiles already know this tile's own sum. Publishes the sum up to
-// this tile's end.
+// Returns the sum over all tiles before this one, and publishes the sum up to this tile's end. The caller has already
+// published the tile's own sum.
 static __device__ uint64_t look_back(volatile unsigned long long *tiles, uint32_t tile, uint64_t sum,
                                      struct scan_shared *shared) {
   uint64_t before = 0;
@@ -70,7 +70,7 @@ static __device__ uint64_t look_back(volatile unsigned long long *tiles, uint32_
 
 // Fills `before` with the sum of all items before each item of the thread. Returns the sum up to the tile's end.
 //
-// The tile's own sum comes first, since other tiles wait for it; then the sums within the tile. A block calls this
+// Computes the tile's own sum first, since other tiles wait for it; then the sums within the tile. A block calls this
 // once.
 static __device__ uint64_t scan_items(uint64_t *tile_states, uint32_t tile, uint64_t (&items)[SCAN_ITEMS],
                                       uint64_t (&before)[SCAN_ITEMS], struct scan_shared *shared) {

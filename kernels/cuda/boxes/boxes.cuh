@@ -18,11 +18,12 @@ VX_WARN_UNUSED enum vx_status cuda_decode_center(struct cuda_run *run, struct er
 // A segment has its own ranks. It is a cloud, or a group of a cloud's classes. This part says where segments lie in
 // arrays, and how kernels share them among their blocks.
 
-// The segments of an array. The array has room for the most items of each segment; only the device knows the numbers.
+// The segments of an array. The array has room for the maximum of each segment. Only the device knows how many items a
+// segment has.
 struct cuda_segments {
   uint32_t count, largest;  // `largest`: room of the largest segment
   uint64_t room;            // of all segments
-  const uint32_t *first;    // device, [count]: beginning of each segment; NULL if each has room for `largest`
+  const uint32_t *first;    // device, [count]: beginning of each segment; NULL if all have room for `largest` items
 };
 
 __host__ __device__ static inline uint64_t cuda_segment_begin(const struct cuda_segments &segments, uint32_t segment) {
@@ -191,7 +192,7 @@ struct cuda_found {
   struct cuda_segments segments;
   uint32_t *first;      // [segments]: beginning of each segment's keys; NULL if there is one group
   float *device_radii;  // [num_radii]
-  uint64_t *keys;       // rank key and number of each candidate to rank, segment by segment
+  uint64_t *keys;       // of each candidate to rank: its rank key and its number; segment by segment
   uint32_t *num_found;  // [segments]: number of these candidates; zeros at first
   uint64_t *ranked;     // [cuda_ranked_room(most_ranked)]: the best of them; later, only those with boxes
   uint32_t *num_made;   // [segments]: number of decoded boxes

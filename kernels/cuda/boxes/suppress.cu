@@ -6,7 +6,7 @@
 //   settle   One block goes through the chunk's bits. It takes the next boxes that are not suppressed, a window, and
 //            keeps the best of them. Then it marks what these suppress in the rest of the chunk. Most boxes of a crowd
 //            are marked at once, and cost nothing more.
-//   strike   The kept boxes of the chunk suppress boxes in all later chunks, also in tiles.
+//   strike   The kept boxes of the chunk suppress boxes in all later chunks. This also works tile by tile.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include "kernels/cuda/boxes/tiles.cuh"

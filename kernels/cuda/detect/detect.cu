@@ -2,8 +2,8 @@
 //
 // The tensors of the first stage are an image that stays on the device, in the lane's block `features`. The network's
 // maps are in the block `maps`, together with the map of a backbone. The network's work is enqueued in the lane's
-// stream. So the host waits for the counts of voxels and for the boxes, and for those of a backbone's rows, but not
-// between network and decoder. Runs on the thread that has the lane.
+// stream. So the host waits for the number of voxels, for the number of a backbone's rows, and for the boxes. It does
+// not wait between network and decoder. Runs on the thread that has the lane.
 #include "kernels/cuda/detect/detect.cuh"
 
 #include <string.h>
@@ -18,8 +18,8 @@
 
 // ---- what the GPU takes ---------------------------------------------------------------------------------------------
 
-// A network that takes one cloud at a time reads each cloud in place in the batch. Library kernels read 16 bytes at
-// once.
+// A network that takes one cloud at a time reads each cloud in place in the batch. Kernels of the library read 16 bytes
+// at once, so each cloud must begin at a multiple of WHOLE bytes.
 enum { WHOLE = 16 };
 
 static bool is_whole(int64_t values, size_t size) { return (uint64_t)values * size % WHOLE == 0; }

@@ -5,8 +5,9 @@
 //
 // Then each warp sends its farthest row to all other warps, through the shared memory of each block of the cluster. So
 // all warps know the next sample, and usually a few more. The farthest of the remaining rows is the next sample under
-// two conditions. First, the new sample is no nearer to it than the earlier samples. Second, the warps whose rows were
-// taken have no other row as far, by the bounds that they sent along. So one exchange gives several samples.
+// two conditions. First, none of the samples of this exchange is nearer to that row than the earlier samples are.
+// Second, the warps whose rows were taken have no other row as far. Each warp sends a bound for this. So one exchange
+// gives several samples.
 //
 // A step takes as long as its chain of dependent operations. Work outside the chain is almost free. So the code of a
 // step avoids branches. Ties are rare and have a path of their own.

@@ -1,6 +1,6 @@
 // A scatter on a GPU: cuda_scatter, at the end of this file. Runs on the thread that has the lane.
 //
-//   place  Brings the rows from the host and finds the slot of each row's cell. The first row leaves its number there.
+//   place  Brings the rows from the host; finds the slot of each row's cell. The slot gets the number of its first row.
 //   write  Counts the rows that are first in their cells and tells the host. Other blocks go over the cells, a tile at
 //          a time: they look up the row of each cell, and then write the cells in all channels, values and zeros.
 //

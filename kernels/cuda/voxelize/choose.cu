@@ -3,7 +3,7 @@
 //
 //   rank   Finds the rank of each cell, and counts the ranks by their highest digit.
 //   digit  Counts the ranks by their next digit, among those that may be the rank of the last cell to stay.
-//   count  Now that rank is known. Each block counts its part's cells of a lower rank, and those of exactly this rank.
+//   count  The rank of that cell is known. Each block counts its cells with a lower rank, and with the same rank.
 //   place  Moves the cells to their new numbers: first those that stay, then the others, both in order of appearance.
 //
 // Each block has a part of one cloud's cells. The counts of the parts before it say where its own cells go.

@@ -101,7 +101,8 @@ static __device__ struct gathered_row row_of_part(const struct voxel_view &v, ui
   return part < parts && output_row < num_rows ? find_row(v, (uint32_t)output_row) : row;
 }
 
-// Called by a whole block. Writes the rows of the block's parts. Finds the first rows before their lists are complete.
+// Called by a whole block. Writes the rows of the block's parts. Begins with the first rows before their lists are
+// complete.
 template <int width, bool by_chunks>
 static __device__ void gather_parts(const struct voxel_view &v, const struct gather &gather, uint32_t block,
                                     uint32_t parts, uint32_t num_rows, unsigned char *const *offsets,

@@ -1,8 +1,8 @@
 // From cells to numbers. The scan counts first points of cells, and the points of those cells. It gives each cell its
 // number by first appearance and its part of the list.
 //
-// The number replaces the first point in the cell's slot. The number is at most the index of the first point, so no
-// later point of the cell can mistake it for its own index.
+// The number replaces the first point in the cell's slot. The number is at most the index of the first point. So it
+// never equals the index of a later point of the cell.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include <cub/block/block_scan.cuh>

@@ -2,7 +2,7 @@
 // than the cap, the points that stay move to the front. The rest of its points follows, in any order.
 //
 // A warp, or for a long list a block, finds the rank of the last point that stays, digit by digit. Ranks are random, so
-// two digits are mostly enough.
+// two digits are usually enough.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"

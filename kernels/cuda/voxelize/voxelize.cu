@@ -63,7 +63,8 @@ static void plan(struct cuda_run *run) {
   run->eager = !run->filtered && !sorted_by_cub && run->image_capacity <= most;
 }
 
-// Also refuses a job if none of its outputs would fit a size_t. Even if the output fits, the worst case may not.
+// Refuses a job whose output would not fit a size_t even with one row. With the maximum number of rows, the output need
+// not fit.
 static enum vx_status plan_image(struct cuda_run *run, struct error *error) {
   struct vx_layout largest, none, one;
   struct vx_sizes most = cuda_sizes_of(run, run->row_capacity), no_row = cuda_sizes_of(run, 0),

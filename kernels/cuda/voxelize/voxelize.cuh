@@ -58,7 +58,7 @@ static __device__ inline uint32_t cuda_first_cell_of(const struct voxel_view &v,
   return at_end ? v.counters->num_cells : v.clouds.first_cell[cloud];
 }
 
-// How many points at the front of a row's list are sorted, if the list is sorted.
+// How many points at the front of a row's list cuda_order_lists sorts.
 static __device__ inline uint32_t cuda_listed(const struct voxel_view &v, uint32_t hits) {
   return v.picked ? min(hits, v.cap) : hits;
 }
