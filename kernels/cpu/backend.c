@@ -106,7 +106,7 @@ static void name_end(const struct vx_job *job, struct error *error) {
     (void)vx_fail(error, VX_STOPPED, "ended before all %s", boxes ? "boxes were compared" : "samples were chosen");
 }
 
-// The caller looks at the points as they were sent, since it sees them like that beside a GPU.
+// Calls `waiting` first, so the caller sees the points as they were sent, as it does while a GPU works.
 static enum vx_status deskew(const struct vx_job *job, struct error *error) {
   const struct vx_input *points = &job->inputs[VX_POINTS];
   if (job->caller && job->caller->waiting) job->caller->waiting(job->ctx);

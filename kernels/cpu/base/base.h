@@ -28,7 +28,7 @@ void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size);
 VX_WARN_UNUSED enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured,
                                                 const struct vx_job *job, struct error *error);
 
-// Hints that all of the memory will be written, so that the system may use large pages.
+// Tells the system that all of the memory will be written, so it may use large pages.
 void cpu_arena_fill(struct cpu_arena *arena);
 
 // Gives back the memory beyond `keep` bytes, a multiple of the page size. The rest keeps its contents.

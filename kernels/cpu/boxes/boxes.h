@@ -22,8 +22,8 @@ struct cpu_suppressor {
   // The caller fills `ranked` with the key and number of each valid box of the cloud, by rising number. Both arrays are
   // in scratch memory.
   struct cpu_keyed *ranked, *spare;
-  // The candidates in the order of ranks: their rectangles, their centres and radii, packed for a quick test of all,
-  // and whether each is suppressed.
+  // Of the candidates, in the order of ranks: rectangles; centres and radii, packed for a quick test of all candidates;
+  // whether each candidate is suppressed.
   struct vx_rectangle *rectangles;
   double *x, *y, *reach;
   unsigned char *struck;

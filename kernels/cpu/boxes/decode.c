@@ -16,7 +16,7 @@ struct decode {
   struct vx_decode params;  // with tasks
   struct vx_sizes sizes;
   struct vx_head_groups groups;
-  bool shared;              // the logits of an anchor are candidates of the same group
+  bool shared;              // several logits of an anchor may be candidates in the same group
   int32_t anchors, logits;  // A and L: anchors and logits of a cell
   int32_t cells;            // of a cloud
   float least_logit;        // of a candidate
@@ -28,7 +28,7 @@ struct decode {
 };
 
 enum { GROUP = 256 };        // about this many logits are checked together
-enum { OVER_PRE_MAX = -1 };  // a label
+enum { OVER_PRE_MAX = -1 };  // the label of a candidate whose anchor has this fate
 _Static_assert((int)GROUP >= (int)VX_MAX_DIR_BINS, "an anchor's directions fit");
 
 static int32_t at_most(int64_t count, int64_t limit) { return (int32_t)(count < limit ? count : limit); }

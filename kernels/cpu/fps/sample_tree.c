@@ -22,7 +22,8 @@ struct box {
   float low[3], high[3];
 };
 
-// Points begin..end of sampler.points[side], after `poor` poor cuts below the root.
+// Points begin..end of sampler.points[side], after `poor` poor cuts below the root. A cut into two is poor if one part
+// gets more than three quarters of the points; a cut into more is poor if one part gets more than half.
 struct part {
   int32_t begin, end;
   int side, poor;

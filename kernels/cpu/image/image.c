@@ -33,7 +33,7 @@ struct run {
   uint64_t *keys;            // [clouds, height, width]
   int32_t *before;           // [clouds, height]: pixels with a point in the row; later, in all rows before it
   struct vx_counts *counts;  // [clouds]
-  int32_t *numbers;          // [clouds, height, width]: rows in pixel_coords; NULL if point_pixel_rows is not requested
+  int32_t *numbers;          // [clouds, height, width]: row in pixel_coords; NULL if point_pixel_rows is not requested
   struct {
     float *image, *ranges;
     int32_t *indices, *pixels, *coords, *pixel_rows;
@@ -109,7 +109,7 @@ static void count_turns(struct run *run) {
   }
 }
 
-// Copies the coordinates and, of an image with rows by ring, the rows.
+// Copies the coordinates. If the image has rows by ring, also finds the row of each point.
 static void load(const struct run *run, int64_t begin, int32_t count, struct cpu_projected *at) {
   const struct vx_range_image *params = run->params;
   bool by_ring = params->rows != VX_ROWS_ELEVATION, counted = params->ring == VX_KITTI_RINGS;
@@ -141,7 +141,7 @@ static enum vx_status project(void *ctx, const struct vx_worker *worker, int32_t
 
 // ---- choose ---------------------------------------------------------------------------------------------------------
 
-// Leaves the least key of each pixel, and counts the points that have none.
+// Finds the least key of each pixel, and counts the points that have no pixel.
 static void find_keys(const struct run *run, const struct vx_worker *worker, int32_t cloud, int64_t begin) {
   enum vx_winner winner = run->params->winner;
   struct vx_counts *counts = &run->counts[cloud];

@@ -218,7 +218,7 @@ static int32_t find_clusters(const struct serialize *own, int shift) {
     own->cluster[row] = clusters - 1;
   }
   own->indptr[clusters] = level->rows;
-  memcpy(own->heads, own->indptr, (size_t)clusters * sizeof *own->heads);  // for now: where its next row goes
+  memcpy(own->heads, own->indptr, (size_t)clusters * sizeof *own->heads);  // for now: where the next old row goes
   VX_EACH_ROW(own->job->stop, row, 0, level->rows) own->indices[own->heads[own->cluster[row]]++] = (int32_t)row;
   VX_EACH_ROW(own->job->stop, i, 0, clusters) own->heads[i] = own->indices[own->indptr[i]];
   return clusters;

@@ -18,7 +18,7 @@ struct downsample {
   struct cpu_cell_index cells;
   int32_t *cell_of;  // [largest]: number of each row's cell, or -1
   int32_t *heads;    // [largest]: the row that represents each cell
-  uint64_t *ranks;   // [largest]: the rank of this row, if the least rank decides
+  uint64_t *ranks;   // [largest]: the ranks of the rows in `heads`, if the least rank decides
   int32_t *list;     // [largest]: rows, cell by cell, if there are means
   int32_t *next;     // [largest]: where the next row of each cell goes in the list
 };

@@ -97,7 +97,8 @@ static void search_node(struct search *own, const struct cpu_sample_node *node) 
   }
 }
 
-// The points that are nearest to the last point are within reach of the next one too. Infinite for the first point.
+// A bound for the search around `at`: the points that the last search found are within reach of `at` too. Infinite for
+// the first search.
 static float bound_of(const struct search *own, const float at[3]) {
   float last = own->nearest[own->mean_k];
   return vx_nearest_bound(sqrtf(last) + sqrtf(vx_squared_distance(own->at, at)));

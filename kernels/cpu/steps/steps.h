@@ -11,7 +11,8 @@
 //
 // Scratch: like an operation, a step has the whole scratch of the lane. It lays out its arrays over an empty arena,
 // calls cpu_arena_reserve(&chain->lane->scratch, &measured, chain->job, error), and lays them out again over the
-// scratch. At first the arrays hold whatever was left in that memory, which the next step and the operation use too.
+// scratch. At first the arrays hold whatever was left in that memory. The next step and the operation use the same
+// memory.
 #ifndef VOXELD_CPU_STEPS_H
 #define VOXELD_CPU_STEPS_H
 
