@@ -123,8 +123,8 @@ static void write_dropped(uint64_t lines) {
   (void)write_out(line.memory, line.text.length);  // no second try: the metrics have the count
 }
 
-// Releases the lock and sleeps for a moment, while more lines gather. A line that finds the thread waiting must wake
-// it, which costs as much as the line itself. Under load one rest saves many wakes.
+// Releases the lock and sleeps for a moment, while more lines gather. A line that finds the thread asleep must wake the
+// thread, which costs as much as the line itself. Under load one rest saves many wakes.
 static void rest(void) HOLDS(ring.lock) {
   static const struct timespec moment = {.tv_nsec = 5 * NS_PER_MS};
   lock_release(&ring.lock);

@@ -46,7 +46,7 @@ bool access_reload_tokens(struct access *access, const struct options *options, 
   return true;
 }
 
-// The name of a token has no colon, unlike that of a certificate's user.
+// The name of a token has no colon, unlike the name of a certificate's user.
 bool access_knows(struct access *access, const char *user) {
   if (!user[0] || strchr(user, ':') || !access->takes_tokens) return true;
   pthread_rwlock_rdlock(&access->lock);

@@ -130,8 +130,9 @@ struct client_use {
   int64_t held[SHARES];
   double greed;  // the greatest fraction that it holds of any share
 };
-// Fills `out` with up to `room` clients, the greediest first. Returns how many there are. Copies a few clients under
-// each lock, so that no other thread waits long. A client that comes or goes meanwhile may be missing, or appear twice.
+// Fills `out` with up to `room` clients, the greediest first. Returns how many it has written. Copies a few clients
+// under each lock, so that no other thread waits long. A client that comes or goes meanwhile may be missing, or appear
+// twice.
 size_t clients_greediest(struct clients *clients, struct client_use *out, size_t room);
 
 // The last two clients that asked, to tell whether a client is alone. The owner of the struct locks it.

@@ -49,7 +49,7 @@ static void reload(struct service *service) {
   const struct {
     const char *name, *source;
     bool (*reload)(struct service *service, struct error *error);
-    bool is_access;  // a subscriber may have lost it: subscriptions end, and clients show their credentials again
+    bool is_access;  // subscriptions end, because a subscriber may have lost its access
   } parts[] = {{"presets", options->presets_dir, reload_presets, false},
                {"models", options->models_dir, reload_models, false},
                {"tokens", options->token_file, reload_tokens, true},

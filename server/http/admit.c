@@ -272,7 +272,7 @@ static void name_client(struct request *request, const struct heads *heads) {
 }
 
 // Whether the Host names this machine or is in --allowed-hosts. A request without a Host (HTTP/1.0) comes from no
-// browser. On a Unix socket and behind a trusted proxy any Host will do.
+// browser. On a Unix socket and behind a trusted proxy any Host is accepted.
 static bool host_is_known(const struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
   const char *list = request->service->options.allowed_hosts;
@@ -324,8 +324,8 @@ static bool is_local(const struct request *request) {
          !request->job.spec.cross_origin;
 }
 
-// Only pages, and requests that name streams or regions, ask who the client is. An inference request names its streams
-// and regions in the body; the worker checks them.
+// Sets `local` and `cross_origin` for pages, and for requests that name streams or regions; no other request needs
+// them. An inference request names its streams and regions in the body, where the worker checks them.
 static bool check_state(struct request *request, const struct heads *heads) {
   struct job_spec *spec = &request->job.spec;
   bool named = names_state(request);

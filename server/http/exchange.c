@@ -81,7 +81,7 @@ static bool need_not_wait(const void *ctx) {
 
 // Answers a refusal or a page without a job at once, and runs a small job. While a request is the only one, this thread
 // waits for its quick job on a GPU without sleeping, since waking this thread may take longer than the job. It does so
-// only if its last job came on the same connection: others may have sent requests that it has not read.
+// only if its last job came on the same connection: other connections may have requests that it has not read.
 static enum MHD_Result start(struct request *request) {
   static _Thread_local const struct peer *last;  // never dereferenced
   struct jobs *jobs = &request->service->jobs;

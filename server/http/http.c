@@ -265,7 +265,7 @@ bool http_start(struct service *service, struct error *error) {
   return false;
 }
 
-// First those that come, since they open next.
+// Reads `coming` before `open`, since a connection moves from the first count to the second.
 static bool has_connections(const struct watcher *watcher) {
   const struct listener_group *all = &watcher->group, *pages = &watcher->page_group;
   return atomic_load(&all->coming) || atomic_load(&pages->coming) || atomic_load(&all->open) ||

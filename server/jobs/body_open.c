@@ -237,8 +237,8 @@ static bool open_file(struct body *body) {
 
 // ---- inference requests ---------------------------------------------------------------------------------------------
 
-// Inputs in JSON or shared memory, and unaligned bytes, are copied into new memory. Then all inputs are copied, unless
-// the only input is shared and a GPU reads it in place.
+// Inputs stay in the body if all are there as aligned bytes. A lone input in shared memory stays there if a GPU reads
+// it in place. Otherwise all inputs are copied into new memory.
 static bool place_inputs(const struct body *body, const struct infer_inputs *inputs,
                          const struct infer_memory *memory) {
   struct job *job = body->job;

@@ -162,7 +162,8 @@ static bool has_room_to_repeat(const struct shared_tasks *shared) {
   return inside + atomic_load(&shared->given_up) <= MOST_HELPERS;
 }
 
-// The job may end, and another have the slot, before the worker is woken. That worker then looks once in vain.
+// Before sem_post the job may end, and another job may take the slot. The other job's worker then wakes once for
+// nothing.
 static void release_slot(struct shared_tasks *shared) {
   atomic_fetch_sub(&shared->helpers, 1);
   (void)sem_post(&shared->changed);

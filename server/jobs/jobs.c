@@ -125,14 +125,15 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
          workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, placement, &jobs->helpers, error);
 }
 
-// Whether a job with `latest` may wait. If a newer one waits, it needs no slot: it will be superseded at once.
+// Whether a job with `latest` may wait. If a newer job waits, this job needs no slot: it will be superseded at once.
 static bool acquire_slot(struct jobs *jobs, struct job *job, struct job_choice choice) {
   if (job_acquire_queue_slot(job)) return true;
   (void)supersede_older(jobs, &choice);
   return choice.newest_ns > job->queued_ns;
 }
 
-// A job of a stream waits for its turn there. If the stream refuses it, the worker that runs it will refuse it again.
+// A job of a stream waits in the stream for its turn. If the stream refuses the job now, the worker that runs the job
+// gets the same refusal.
 static bool submit(struct jobs *jobs, struct job *job) {
   job->result.error.kind = ERROR_NONE;
   if (sweeps_are_joined(job) && sweeps_begin(job, true) == STREAM_WAITS) return true;

@@ -85,8 +85,8 @@ bool regions_unregister(struct regions *regions, const struct client *client, en
                       written);
 }
 
-// Removes regions that their owners have left, of the client or of all clients (NULL), that have no open part and were
-// not used after `since_ns` (INT64_MAX: at any time). A block does not show whether its owner has left.
+// Removes regions of the client, or of all clients (NULL), that have no open part and were not used after `since_ns`.
+// Removes only unlinked shared memory, and any GPU memory unless `since_ns` is INT64_MAX.
 static void remove_left(struct regions *regions, const struct client *client, int64_t since_ns) HOLDS(regions->lock) {
   for (struct region *region = regions->first, *next; region; region = next) {
     next = region->next;
@@ -190,7 +190,7 @@ static bool take_share(struct regions *regions, struct client *client, struct er
       REGIONS_MAX);
 }
 
-// Whether another client has a region of the same block. It may have come by the handle in a wrong way.
+// Whether another client has a region of the same block. One of the two clients may have stolen the handle.
 static bool is_others(const struct regions *regions, const struct region *own) HOLDS(regions->lock) {
   const struct region *region = own->object.gpu ? regions->first : NULL;
   while (region && (region->client == own->client || !object_is_same(&region->object, &own->object)))

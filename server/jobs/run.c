@@ -377,7 +377,7 @@ static bool is_in_time(struct job *job, int64_t now_ns) {
          job_refuse_after(job, ERROR_DEADLINE, "the deadline passed before the job began");
 }
 
-// Spares a job whose points are too old. A time ahead of this clock is of age 0.
+// Spares a job whose points are too old. Points from the future have the age 0.
 static void find_age(struct job *job) {
   if (!job->asked.max_age_ms || job->spared) return;
   job->age_ms = (double)clock_wall_ns() / NS_PER_MS - job->measured * 1000;

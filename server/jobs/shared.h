@@ -19,8 +19,8 @@ VX_WARN_UNUSED bool shared_read(void *job, const struct region_ref *ref, char *o
 
 // Opens a part of a region as the job's source.
 VX_WARN_UNUSED bool source_open(struct job *job, const struct region_ref *ref);
-// Lets the GPU that will run the job (NULL: none) read the open source in place. If the source is GPU memory, that is
-// job_gpu. False: the source must be copied.
+// Lets the GPU that will run the job (NULL: none) read the open source in place. If the source is GPU memory, the GPU
+// is job_gpu. False: the source must be copied.
 VX_WARN_UNUSED bool source_reach(struct job *job, const struct device *gpu);
 // Copies the source and closes it. The copy becomes the input, which its owner cannot change.
 VX_WARN_UNUSED bool source_copy(struct job *job);
@@ -46,7 +46,7 @@ char *sinks_reach(struct job *job);
 // Copies tensors to their sinks, unless a GPU has written them there.
 VX_WARN_UNUSED bool sinks_commit_tensors(struct job *job);
 // Copies the whole answer to its sink. If a GPU has written the tensors there, copies only the header in front of them,
-// and does not wait for the end of that. The response to the client becomes one of the kind `answer_of_region`.
+// and does not wait for the end of this copy. The response to the client becomes one of the kind `answer_of_region`.
 VX_WARN_UNUSED bool sinks_commit_answer(struct job *job);
 // Waits until the answer is in its sink. Must follow sinks_commit_answer, even if that failed.
 VX_WARN_UNUSED bool sinks_await_answer(struct job *job);

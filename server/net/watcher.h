@@ -1,7 +1,7 @@
 // The watcher: one thread that sees what the HTTP library does not see (docs/contribute/libmicrohttpd.md#traps).
 //
 // The watcher has an epoll set of its own over all connections. It
-//   - shuts the reading side of a half-closed connection while the library expects more from it: that makes a new edge,
+//   - shuts the reading side of a half-closed connection while the library waits for more: the library then wakes,
 //   - fails uploads that are late or too slow, with a 408 that the client can read,
 //   - ends heads that come byte by byte,
 //   - ends answers that their client takes too slowly,

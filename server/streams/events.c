@@ -6,7 +6,7 @@
 #include "api/base/json_write.h"
 #include "server/base/base.h"
 
-static const int64_t pause_ns = 15 * NS_PER_S;  // without an event, before a beat
+static const int64_t pause_ns = 15 * NS_PER_S;  // the time without an event before an EVENT_BEAT
 static const int64_t doubt_ns = 1 * NS_PER_S;   // the same, if the client has finished sending and may have left
 
 void events_init(struct events *events, struct clients *clients) {
