@@ -1,6 +1,6 @@
 // Memory of one request, for its lists and the metadata of its answer. Parts are taken one by one, and given back all
-// at once. The pool keeps blocks of up to POOL_KEPT bytes together, so a later request of the same kind allocates
-// nothing. A pool of zeros is empty. A pool belongs to one thread at a time.
+// at once. The pool keeps blocks, up to POOL_KEPT bytes in all, so a later request of the same kind allocates nothing.
+// A pool of zeros is empty. A pool belongs to one thread at a time.
 #ifndef VOXELD_POOL_H
 #define VOXELD_POOL_H
 

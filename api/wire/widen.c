@@ -17,7 +17,7 @@ struct column {
   const unsigned char *at;  // the first byte of the first value
   size_t row, byte;         // from a value to the next value, and from a byte of a value to the next byte
   bool delta;               // each number is a difference to the number before
-  bool guessed;             // or to a guess
+  bool guessed;             // each number is a difference to a guess
   uint32_t sum;             // of the deltas
   bool scaled;
   double scale;
@@ -84,11 +84,11 @@ static __attribute__((cold, noinline)) pair add_wrapping(pair guess, pair last, 
   return sum;
 }
 
-// Undoes the filter direction for RUN rows. At first x has the leading column, y the other one. A guess is that the
-// direction from the origin to the row turns evenly.
+// Undoes the filter direction for RUN rows. On entry, `x` has the leading column and `y` the other one. A guess assumes
+// that the direction from the origin to the row turns evenly.
 //
-// Each number waits for the last one, so few operations lie between them: twice a ratio, and the difference less
-// `even`, are exact. All else of a row is in the same loop, because a processor does it during the wait.
+// Each number depends on the number before, so few operations lie between the two: twice a ratio, and the difference
+// less `even`, are exact. The rest of a row is in the same loop, because a processor computes it during the wait.
 static ALWAYS_INLINE void undo_run(struct direction *direction, int lead, uint32_t *x, uint32_t *y, uint32_t *z) {
   double(*rows)[3] = direction->rows, last_lead = rows[1][lead], older_lead = rows[0][lead];
   int other = 1 - lead;
