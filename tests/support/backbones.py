@@ -30,8 +30,8 @@ class Conv:
 
 
 def named(names, columns, biased=False):
-    """The layers by name: "conv NAME NORM WIDTH", "down ...", "last ..." (a step with padding 0 along z), "out ..." or
-    "block NAME WIDTH"."""
+    """The layers by name: "conv NAME NORM WIDTH", "down ..." (strided), "last ..." (strided, with padding 0 along z),
+    "out ..." or "block NAME WIDTH"."""
     layers, inputs = [], columns
     for line in names:
         kind, name, *rest = line.split()

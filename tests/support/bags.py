@@ -118,8 +118,8 @@ class Robot:
         return self.make(TF, made)
 
     def write(self, path, messages, storage="sqlite3"):
-        """Writes (topic, nanoseconds, message) in their order: as a .bag file or, of ROS 2, as a folder with `storage`,
-        which is sqlite3 or mcap."""
+        """Writes messages in this order, each as (topic, nanoseconds, message): for ROS 1 a .bag file, for ROS 2 a
+        folder with `storage`, which is sqlite3 or mcap."""
         plugin = StoragePlugin[storage.upper()]
         with Writer1(path) if self.ros1 else Writer2(path, version=9, storage_plugin=plugin) as bag:
             topics = {}

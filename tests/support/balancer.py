@@ -1,5 +1,5 @@
-"""Runs HAProxy with docker/haproxy.cfg before a test's servers, and clients of it: wrk, and clients that follow
-Retry-After. Standard library only."""
+"""Runs HAProxy with docker/haproxy.cfg in front of a test's servers. Also runs clients of HAProxy: wrk, and clients
+that follow Retry-After. Standard library only."""
 
 import collections
 import grp

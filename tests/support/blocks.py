@@ -1,4 +1,4 @@
-"""Blocks of GPU memory of a test, and the handles by which it hands them over: real ones, or those of the stand-in.
+"""Blocks of GPU memory that a test shares by their handles: real blocks, or those of the stand-in.
 
 The stand-in of the sanitizer builds takes a file in /dev/shm for a block, and its padded name for the handle."""
 

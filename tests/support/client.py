@@ -357,6 +357,6 @@ class FaultCase(OneDaemonCase):
         self.assertTrue(connection.ended())
 
     def assert_closes(self, connection, reply):
-        """Checks that the answer says that the connection closes, and that it closes."""
+        """Checks that the answer announces the end of the connection, and that the connection then ends."""
         self.assertEqual(reply.headers.get("Connection", "").lower(), "close", reply)
         self.assertTrue(connection.ended())

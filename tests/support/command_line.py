@@ -41,7 +41,7 @@ class Run:
 
 
 class Running:
-    """A running run. At the end of a `with` block it is killed if necessary."""
+    """A process of the client. The end of a `with` block kills the process if it still runs."""
 
     def __init__(self, *arguments, cwd=None):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
@@ -52,7 +52,7 @@ class Running:
         self.process.send_signal(number)
 
     def end(self, number=None):
-        """Ends it, with a signal if given, and returns its Run."""
+        """Waits for the end of the process, after a signal if one is given. Returns its Run."""
         if number is not None:
             self.signal(number)
         output, errors = self.process.communicate(timeout=PATIENCE)

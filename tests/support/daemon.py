@@ -55,7 +55,7 @@ def started(command, **options):
 
 
 def wait_until(condition, what, patience=PATIENCE):
-    """Polls until the condition returns something true. Returns that."""
+    """Polls until the condition is true. Returns its value."""
     deadline = time.monotonic() + patience
     while True:
         result = condition()
@@ -209,7 +209,7 @@ class Daemon(Listener):
         wait_until(lambda: self.times_logged(mark), "the line of a request in the log")
         return [line for line in list(self.lines) if message in line]
 
-    # --- judging ---
+    # --- state ---
 
     def status(self):
         reply = self.get("/v1/status", source=OPERATOR)

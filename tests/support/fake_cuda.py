@@ -59,7 +59,7 @@ class Library:
     # --- for tests ---
 
     def allocate(self, size, device=0, handed=True):
-        """`handed`: whether the driver makes a handle of it."""
+        """`handed`: whether the driver gives a handle of this memory."""
         made = Allocation(next(self.numbers), size, device, handed)
         self.allocations[made.address] = made
         return made

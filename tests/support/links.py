@@ -41,7 +41,7 @@ class Link:
         return f"198.18.7.{number + 2}"
 
     def shape(self, interface, rate, *inside):
-        # A burst is small, since each message would get it for nothing. A modem has a queue of about 100 ms.
+        # The burst is small, because each message gets it without delay. The queue of about 100 ms is that of a modem.
         bucket = f"dev {interface} root tbf rate {rate}mbit burst 16kb latency 100ms"
         subprocess.run([*inside, "tc", "qdisc", "replace", *bucket.split()], check=True, capture_output=True)
 

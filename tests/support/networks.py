@@ -1,5 +1,6 @@
-"""Detectors as in OpenPCDet and mmdetection3d: states under their names, and the computation in float64 without folded
-norms. Widths are the real widths, or a test's own. Maps are small. `convert` gives such a state to voxeld-convert."""
+"""Detectors as in OpenPCDet and mmdetection3d: states with the names of these projects, and the computation in float64
+without folded norms. Widths are the real widths, or a test's own. Maps are small. `convert` gives such a state to
+voxeld-convert."""
 
 import contextlib
 import io

@@ -28,10 +28,10 @@ def has_gpu():
 
 
 class Changing:
-    """Of a test case: a check of points in its `memory`, for which `ask` sends a request."""
+    """For a test case with `memory`, which has points, and `ask`, which sends a request for these points."""
 
     def assert_one_fate_each(self, daemon, requests):
-        """The owner rewrites the points while they are read."""
+        """Checks that each point has one fate, even if the owner rewrites the points while they are read."""
         over = threading.Event()
 
         def rewrite():

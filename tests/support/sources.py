@@ -2,7 +2,7 @@
 
 A plain bind() to port 0 takes a port of the whole machine until a minute after the connection's end. Several tests at
 once, with some hundred short connections a second, use up all ports. With IP_BIND_ADDRESS_NO_PORT the system chooses
-the port at connect(), and the port need only be free towards that one server. """
+the port at connect(), and the port need only be free towards that one server."""
 
 import http.client
 import socket

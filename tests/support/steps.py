@@ -291,11 +291,11 @@ FATES = {
 }
 
 
-# --- what the service answers of it ---
+# --- the answer ---
 
 
 def answer(chain):
-    """The tensors of POST /v1/points, but for those of its operation's own parameters."""
+    """The tensors that POST /v1/points answers."""
     kept = chain.alive()
     rank = np.full(len(chain.body), -1, np.int32)
     rank[kept] = np.arange(len(kept), dtype=np.int32)

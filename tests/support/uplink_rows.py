@@ -1,4 +1,4 @@
-"""What the service makes of small bodies, written only from the rules of the filters. Not fast. And points to pack."""
+"""The rows that the service makes of packed bodies, computed only from the rules of the filters; and points to pack."""
 
 import gzip
 import itertools
@@ -68,8 +68,8 @@ def turned(rests):
 
 
 def restored(packed):
-    """The rows of float32 that the service makes, written from the rules of the filters: row by row where that is
-    slow, since it need not be fast."""
+    """The rows of float32 that the service makes, written from the rules of the filters. Not fast: some filters go row
+    by row."""
     query, body = packed.query, decoded(packed)
     columns = query["num_features"]
     types = query["dtype"] if isinstance(query["dtype"], tuple) else (query["dtype"],) * columns

@@ -1,4 +1,4 @@
-// How often the emulated device was called, by what a call costs on a GPU. For C and C++.
+// Counts of calls to the emulated device, by kinds that differ in what a call costs on a GPU. For C and C++.
 #ifndef EMULATED_CALLS_H
 #define EMULATED_CALLS_H
 
