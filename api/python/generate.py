@@ -168,7 +168,8 @@ class Table:
         self.name, self.title, self.parameters = name, title_of(name), parameters
 
     def words(self, row):
-        """The name of the type of one word, if it has a name: that of a list's words, or of many words."""
+        """The name of the type of one word. A type has a name if its words are those of a list, or more than MANY.
+        Otherwise None."""
         named = row["values"] and (row["type"] == "list" or len(row["values"]) > MANY)
         return self.title + title_of(row["name"]) if named else None
 

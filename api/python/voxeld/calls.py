@@ -32,8 +32,8 @@ R = TypeVar("R", bound=Result)
 HEADERS = {"request_id": "X-Request-Id", "traceparent": "traceparent"}  # arguments that are headers
 BOXES = {row.name for row in PARAMETERS if row.type in ("boxes", "rows")}
 LATEST = re.compile("[?&]latest=")
-PLAIN = re.compile(r"[A-Za-z0-9_.,~-]*")  # what stands in a query as it is
-EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # is only in Result.warnings; Stream itself warns about lost sweeps
+PLAIN = re.compile(r"[A-Za-z0-9_.,~-]*")  # characters that a query has unescaped
+EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # only in Result.warnings: Stream itself warns about lost sweeps
 
 
 class Calls:
@@ -125,7 +125,7 @@ class Calls:
         clouds: Optional[List[CudaArray]],
         device: int,
     ) -> R:
-        """`headers` are those of the body. `clouds`: instead of a body."""
+        """`headers` are those of the body. `clouds`: points on the GPU, in place of a body."""
         only_metadata = given.pop("metadata_only", False)
         request = self._request(operation, body, given, JSON if only_metadata else TENSORS, headers)
         until, retries = self._transport.deadline(), _retries(request)
@@ -366,7 +366,7 @@ def _texts(given: Mapping[str, Any]) -> Dict[str, str]:
 
 
 def _query(texts: Mapping[str, str]) -> str:
-    if PLAIN.fullmatch("".join([*texts, *texts.values()])):  # as of most requests; urlencode takes its time
+    if PLAIN.fullmatch("".join([*texts, *texts.values()])):  # true of most requests; urlencode is slow
         return "&".join([f"{name}={text}" for name, text in texts.items()])
     return urllib.parse.urlencode(texts, safe=",")
 

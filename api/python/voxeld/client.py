@@ -40,8 +40,8 @@ class Client(Operations):
     uplink            for slow links. "auto": points go as integers or shuffled floats, compressed; nothing is lost.
                       A number: the resolution to which columns are rounded, or a list with one for each column.
                       Result.uplink says what was sent. `encoding` chooses the compression; else zstd, if there is one.
-                      Answers come shuffled and compressed. A client reads the page of each preset or model once,
-                      and only compresses bodies without the page: if the rows of a preset change, make a new client.
+                      Answers come shuffled and compressed. A client reads the page of each preset or model once.
+                      Without that page, it only compresses bodies. If the rows of a preset change, make a new client.
 
     Result.warnings has the warnings of the service. The first warning of each kind is also a Python RequestWarning.
     """

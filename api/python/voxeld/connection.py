@@ -149,7 +149,7 @@ class Answer:
     reason: str
     headers: Dict[str, str]  # by their names in lower case; the first of a name
     body: NDArray[np.uint8]
-    decoding: Optional[Decoding] = None  # of the body, which it has taken already
+    decoding: Optional[Decoding] = None  # of the body; it has already taken all of the body
 
     def media_type(self) -> str:
         return media_type(self.headers)
@@ -283,7 +283,7 @@ class Connection:
         self._begun = False
         try:
             pieces = request.pieces(self._endpoint)
-            head = next(pieces)  # mostly the socket takes it at once
+            head = next(pieces)  # usually the socket takes the whole head at once
             for piece in itertools.chain([head[self._send_some(head) :]], pieces):
                 while piece:
                     events = self._wait(watched)
@@ -327,7 +327,7 @@ class Connection:
             self._peeking = False
 
     def _has_more(self) -> bool:
-        """Whether bytes came after a plain answer. Those that the system has make the connection stale."""
+        """Whether bytes came after a plain answer. Bytes that are still in the kernel make is_stale() true."""
         return bool(self._received) or (self._endpoint.tls is not None and bool(self._peek()))
 
     def _patience(self) -> float:

@@ -2,8 +2,9 @@
 must be on this machine and allow it (--allow-cuda-shared-memory).
 
 A block is one allocation of the client, for the answer of one request at a time. The service has each block as a
-region. A result holds its block until nothing uses its tensors. Points are read where they are, since the service also
-gets the allocation they lie in as a region; if CUDA makes no handle of it, the client copies the points into a block.
+region. A result holds its block until nothing uses its tensors. Points are read where they are: the service also gets
+the allocation that holds them as a region. If CUDA gives no handle of that allocation, the client copies the points
+into a block.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ class Lease:
 
 
 class Memory:
-    """The blocks of a client, and the regions that the service has of them and of others. Threads may share it."""
+    """The blocks of a client, and the service's regions: these blocks, and allocations of other owners. Threads may
+    share a memory."""
 
     def __init__(self, transport: Transport, endpoint: Endpoint, headers: Dict[str, str]) -> None:
         self._transport, self._endpoint, self._headers = transport, endpoint, headers
@@ -234,7 +236,7 @@ class Memory:
         return region and f"{region},{points.address - base},{points.nbytes}"
 
     def _guest(self, number: int, base: int, size: int, device: int) -> Optional[str]:
-        """The region of an allocation of others that is new."""
+        """Registers an allocation of another owner. Returns its region, or None if it cannot be registered."""
         region = None
         if self._endpoint.is_local():
             try:
@@ -247,8 +249,8 @@ class Memory:
         return self._remember(number, (base, region))[1]
 
     def _remember(self, number: int, guest: Tuple[int, Optional[str]]) -> Tuple[int, Optional[str]]:
-        """The guest, or the one that another thread has registered meanwhile. Drops the regions of allocations
-        that are gone, since another has their address, or the oldest region if there are many."""
+        """Returns the guest or, if another thread has registered the allocation meanwhile, that thread's guest. Drops
+        the regions of allocations whose address another allocation has now, else the oldest if there are many."""
         with self._lock:
             first = self._guests.get(number)
             gone = [] if first else [other for other, known in self._guests.items() if known[0] == guest[0]]

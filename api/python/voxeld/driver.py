@@ -42,7 +42,7 @@ def library() -> Any:
 
 
 class On:
-    """Within it, this thread's calls go to this GPU."""
+    """A `with` block in which this thread's calls go to this GPU."""
 
     def __init__(self, library: Driver, device: int) -> None:
         self._library, self._device = library, device

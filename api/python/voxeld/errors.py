@@ -1,6 +1,6 @@
 """The errors, one class for each kind. All are subclasses of Error. Classes named Warning are warnings, not errors.
 
-Problem         the service, or a balancer before it, refused the request and said why
+Problem         the service, or a balancer in front of it, refused the request and said why
 Superseded      a Problem: a newer request with the same `latest` came while this one waited
 TooOld          a Problem: the points were older than `max_age_ms` when their computation would have begun
 TransportError  no complete answer came: the connection was refused, broke or was too slow

@@ -110,7 +110,7 @@ class Stream(Generic[R]):
         kept = any(sweep.time in lost for sweep in older)
         if kept and not told.evicted and not told.expired:  # otherwise the service has no room for them
             try:
-                if _has_begun_tracks(result):  # otherwise the ids would seem to go on from those before
+                if _has_begun_tracks(result):  # otherwise the ids would seem to continue the earlier ones
                     self._drop()
                 result = self._send(newest, older, terms)
             except Error:
@@ -123,7 +123,7 @@ class Stream(Generic[R]):
         return result
 
     def status(self) -> Dict[str, Any]:
-        """What the service keeps of the stream; Problem 404 if it keeps nothing."""
+        """What the service keeps of the stream. Problem 404 if it keeps nothing."""
         return self._look(reading.document)
 
     def last(self) -> Result:
@@ -132,12 +132,12 @@ class Stream(Generic[R]):
         return self._look(lambda answer: reading.tensors(answer, Result), "/last")
 
     def delete(self) -> bool:
-        """Drops the sweeps, so that the next sweep begins the stream anew. False if there were none."""
+        """Drops the sweeps, so that the next sweep begins the stream anew. False if the service had none."""
         self._kept, self._joined, self._gap = [], (), False
         return self._drop()
 
     def _drop(self) -> bool:
-        """Drops the sweeps of the service. False if there were none."""
+        """Drops the sweeps that the service keeps. False if it had none."""
         try:
             self._look(reading.document, method="DELETE")
         except Problem as problem:
@@ -177,7 +177,7 @@ class Stream(Generic[R]):
         self._calls.warn(StreamWarning(f"stream {self.name}: {text}"))
 
     def _look(self, read: Callable[[Answer], T], rest: str = "", method: str = "GET") -> T:
-        """Asks for a page of the stream. A balancer finds the server of several sensors by the first sensor."""
+        """Asks for a page of the stream. If it has several sensors, a balancer finds the server by the first sensor."""
         path = f"/v1/streams/{urllib.parse.quote(self.name, safe='')}{rest}"
         return self._calls.ask(path, read, method, {"Voxeld-Stream": (self._streams or [self.name])[0]})
 

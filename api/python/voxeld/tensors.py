@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from .errors import BadAnswer
 
 ALIGNMENT = 64
-LONGEST_HEADER = 1 << 24  # bytes: voxeld's largest batch needs a hundredth of this
-MOST_DIGITS = 20  # digits of an integer: as many as 2^64 has; arithmetic with many longer integers takes minutes
+LONGEST_HEADER = 1 << 24  # bytes; the header of voxeld's largest batch has a hundredth of this
+MOST_DIGITS = 20  # digits of an integer, as 2^64 has; to parse many longer integers takes minutes
 MOST_AXES = 8
 LARGEST_SIZE = 1 << 48
 LONGEST_REASON = 300  # characters; the text may come from the service

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Pool:
-    """Idle connections; the last one returned is taken first. A forked process closes its parent's connections."""
+    """Idle connections, the last one returned first. A forked process closes its parent's connections."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -81,7 +81,7 @@ class Transport:
         self._endpoint = endpoint
         self._timeout, self._deadline, self._retries, self._backoff = timeout, deadline, retries, backoff
         self._pool = Pool(idle_connections)
-        self._reached = False  # whether there was a connection
+        self._reached = False  # whether a connection ever succeeded
 
     def deadline(self) -> float:
         """The deadline of a call that begins now, by time.monotonic."""
@@ -113,7 +113,7 @@ class Transport:
                 failure = BadAnswer("there is no memory for so large an answer")
             failure.attempts = attempt
             pause = self._pause(attempt, failure)
-            # If a service on this machine has never been reached, nobody has started it, and nobody is about to.
+            # Nobody waits for a service on this machine that was never reached: it has not been started.
             hopeless = self._endpoint.is_local() and not self._reached
             if not failure.temporary or hopeless or attempt > most or time.monotonic() + pause >= until:
                 raise failure
@@ -153,7 +153,7 @@ class Transport:
         return answer
 
     def _pause(self, attempt: int, failure: Error) -> float:
-        """Seconds before the next attempt: Retry-After plus a random backoff, about twice the backoff of the attempt
-        before."""
+        """Seconds before the next attempt: Retry-After plus a random backoff, which about doubles with each
+        attempt."""
         backoff = min(LONGEST_BACKOFF, self._backoff * 2.0 ** min(attempt - 1, 1000))
         return (failure.retry_after or 0.0) + backoff * random.uniform(0.5, 1.0)

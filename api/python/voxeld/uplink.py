@@ -1,7 +1,8 @@
 """Makes the points of a request small, for slow links. A column of numbers that are whole multiples of a scale goes as
 these multiples, another column as float32. The bytes are shuffled, and compressed with zstd or gzip.
 
-The multiples are integers. If no integer can stand for a number of the column, such as NaN, they are float32.
+The multiples are integers. If the column has a number that no integer can stand for, such as NaN, all its multiples are
+float32.
 
 "auto" loses nothing: it sends a column as multiples only if they restore every number bit for bit. A resolution rounds,
 and the report has the largest error. No point is dropped.
@@ -26,7 +27,7 @@ from .points import Points, body_of
 
 AUTO = "auto"
 SCALES = tuple(float(f"1e-{digits}") for digits in range(7))  # the coarsest first
-LARGEST = 2**31 - 1  # of an int32; the least is not used
+LARGEST = 2**31 - 1  # of an int32; the lowest int32 is not used
 DTYPES: Dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
 COLUMNS = 4  # the service's default of num_features
 XYZ = 3  # columns of a position
@@ -51,9 +52,9 @@ NEGATIVE_ZERO = np.float32(-0.0).view(np.int32)
 class Sent:
     """How points were sent.
 
-    dtype          the type of each column; empty if the body was only compressed, such as a PCD file, or rows of a
-                   preset that the service does not show; also empty for the sum of several requests
-    scale          the factor of each column; 1 for a column that is sent as it is; empty if all are
+    dtype          the type of each column. Empty if the body was only compressed, such as a PCD file, or rows of a
+                   preset that the service does not show. Also empty for the sum of several requests
+    scale          the factor of each column; 1 for a column that is sent as it is. Empty if all columns are so
     encoding       zstd or gzip; "" if the body is empty
     plain_bytes    the size of the points as the caller gave them
     sent_bytes     the size of the body
@@ -81,11 +82,12 @@ class Sent:
 class Packed:
     """A request for points.
 
-    body     a list from pack(). From a Packer it may be packed only while it is iterated: each piece is then made once,
-             and kept for when the request is sent again. Until the body is complete, the thread packs no other points.
+    body     pieces: a list from pack(); an iterable from a Packer. The Packer may make a piece only when the piece is
+             needed, and keeps it for when the request is sent again. Until the body is complete, the thread packs no
+             other points.
     query    parameters that replace those of the same names
     headers  of the body
-    report   None if the points are sent as they are; complete once the body is
+    report   None if the points are sent as they are; complete as soon as the body is
     """
 
     body: Iterable[memoryview]
@@ -114,12 +116,12 @@ class _Column(NamedTuple):
     error: Optional[float]  # None if the multiples are not written yet
 
     def largest_error(self, values: Floats) -> float:
-        """Of the multiples, once they are written."""
+        """The largest error of the multiples. They must be written."""
         return _error(values, self.scale, self.multiples) if self.error is None else self.error
 
 
 class _Rooms(threading.local):
-    """Memory that a thread keeps for its next points. Fresh memory takes longer than to write the numbers into it."""
+    """Memory that a thread keeps for its next points. To get fresh memory takes longer than to write the numbers."""
 
     def __init__(self) -> None:
         self._kept: Dict[str, NDArray[np.uint8]] = {}
@@ -137,10 +139,10 @@ class _Rooms(threading.local):
 
 
 class Packer:
-    """Threads may share a packer. ValueError if `uplink` or `encoding` is not allowed.
+    """Packs the points of requests. Threads may share a packer. ValueError if `uplink` or `encoding` is not allowed.
 
     encoding  zstd or gzip
-    total     of all points that were packed
+    total     the sum of the reports of all requests
     """
 
     def __init__(self, uplink: Uplink, encoding: Optional[str] = None) -> None:
@@ -213,7 +215,7 @@ class Packer:
     def _shuffled(
         self, packed: Packed, floats: NDArray[Any], columns: Sequence[Optional[_Column]]
     ) -> Iterator[NDArray[np.uint8]]:
-        """The planes of columns. Notes the largest error."""
+        """Yields the planes of the columns, and notes the largest error."""
         planes = self._rooms.take("planes", (len(floats), floats.dtype.itemsize, floats.shape[1]), np.uint8)
 
         columns_of = list(zip(floats, columns))
@@ -233,7 +235,7 @@ class Packer:
         packed.report = replace(packed.report, largest_error=error)
 
     def _coded(self, packed: Packed, pieces: Iterable[List[memoryview]]) -> Iterator[memoryview]:
-        """Each piece as a frame of zstd or a member of gzip. At the end completes the report."""
+        """Each piece as a frame of zstd or a member of gzip. Completes the report at the end."""
         size = 0
         for piece in pieces:
             for coded in self._encode(piece):
@@ -276,7 +278,7 @@ def pack(points: Points, uplink: Uplink = AUTO, encoding: Optional[str] = None, 
 
 
 def _resolutions_of(uplink: Uplink) -> Optional[Tuple[float, ...]]:
-    """None for "auto"."""
+    """The resolutions of the columns; None for "auto"."""
     if isinstance(uplink, str) and uplink == AUTO:
         return None
     numbers = np.asarray(uplink)
@@ -287,14 +289,14 @@ def _resolutions_of(uplink: Uplink) -> Optional[Tuple[float, ...]]:
 
 
 def _dtype_of(given: Mapping[str, Any]) -> Optional[str]:
-    """The type of rows of floats. None if the body has something else."""
+    """The type of the rows if they are floats; otherwise None."""
     dtype = str(given.get("dtype", "float32"))
     described = any(given.get(name, RAW) != RAW for name in DESCRIBED)
     return None if described or dtype not in DTYPES else dtype
 
 
 def _columns_of(given: Mapping[str, Any]) -> int:
-    """The number of columns; 0 if the parameter is no number: the service refuses it with a better error."""
+    """The number of columns. 0 if the parameter is no number: the service then refuses it with a better error."""
     count = text_of(given.get("num_features", COLUMNS))
     return len(_names(given)) or (int(count) if re.fullmatch("[0-9]{1,4}", count) else 0)
 
@@ -356,7 +358,8 @@ def _restored(multiples: NDArray[Any], scale: float) -> Floats:
 
 
 def _is_exact(values: Floats, scale: float, multiples: NDArray[Any]) -> bool:
-    """Writes the nearest multiples as far as they restore every bit, except that integers may restore -0.0 as 0.0."""
+    """Whether the nearest multiples restore every bit, except that integers may restore -0.0 as 0.0. Writes the
+    multiples, up to the first block that they do not restore."""
     for given, part in _blocks(values, multiples):
         if not _round(given, scale, part):
             return False
@@ -388,7 +391,7 @@ def _sample(floats: Floats, rows: int) -> slice:
 
 
 def _turns(floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
-    """Whether a sample has smaller numbers if directions are guessed."""
+    """Whether a sample has smaller numbers after the direction filter."""
     if len(columns) < XYZ:
         return False
     part, bits = _sample(floats, SAMPLE // 4), []
@@ -425,12 +428,12 @@ def _pieces(planes: Iterable[NDArray[np.uint8]]) -> Iterator[List[memoryview]]:
 
 # --- filters ---
 #
-# What is sent of a column's rows from `start` to `end`. The rows come in blocks, because fresh memory for all of them
-# takes longer than the arithmetic. Differences wrap, as the service's sums do.
+# A filter returns what is sent for a column's rows from `start` to `end`. It is called for one block of rows at a time,
+# because fresh memory for all rows takes longer than the arithmetic. Differences wrap, as the service's sums do.
 
 
 def _zigzag(integers: Integers) -> Integers:
-    """Moves the sign to the lowest bit, in place: fresh memory takes longer."""
+    """Moves the sign to the lowest bit, in place: fresh memory would take longer."""
     signs = integers >> 31
     integers <<= 1
     integers ^= signs
@@ -453,9 +456,9 @@ def _delta(columns: Sequence[Integers], number: int, start: int, end: int) -> In
 
 
 def _direction(columns: Sequence[Integers], number: int, start: int, end: int) -> Integers:
-    """The leading column of a run of rows, x or y, as differences to the rows above; the other one and z as differences
-    to guesses. A guess is that the direction from the origin to the row turns evenly. The service computes the same
-    bits."""
+    """Each run of rows has a leading column, x or y, which is sent as differences to the rows above. The other one and
+    z are sent as differences to guesses: the direction from the origin to the row is assumed to turn evenly. The
+    service computes the same guesses, bit for bit."""
     if number >= XYZ:
         return _delta(columns, number, start, end)
     x, y = columns[:2]

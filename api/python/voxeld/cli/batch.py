@@ -37,7 +37,7 @@ class Job:
     def check(self) -> None:
         """Asks for the answer to a scan without points. Raises Problem if the service would refuse every scan, and an
         Error if there is no service. Ignores other refusals, which are about the points."""
-        given = {**self._parameters, "latest": None}  # it supersedes no request
+        given = {**self._parameters, "latest": None}  # this check supersedes no request
         try:
             self._file(self._operation, b"", KINDS[self._kind].media_type, **given)
         except Problem as problem:
@@ -136,7 +136,7 @@ class Signals:
     The main thread alone may wait.
 
     Python calls the handler between any two instructions of the main thread, also within Event.wait(), which holds a
-    lock that Event.set() needs. A plain lock may be released there."""
+    lock that Event.set() needs. A plain lock may be released in the handler."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -170,7 +170,8 @@ class Signals:
 
 
 class Workers:
-    """If `persistent`, workers wait for a service that does not answer; unanswered() returns the scans to add again."""
+    """Threads that do the job for each scan that is put. If `persistent`, they wait for a service that does not
+    answer; unanswered() returns the scans to put again."""
 
     def __init__(self, job: Job, report: Report, jobs: int, persistent: bool = False) -> None:
         self._job, self._report, self._persistent = job, report, persistent

@@ -24,11 +24,11 @@ WIDTH = 8  # of a column of numbers
 
 
 class BoxReader:
-    """Reads answers with boxes. Lets ids go on where tracks begin anew, so that nobody takes an object for another.
-    Threads may share it if the answers have no tracks."""
+    """Reads answers with boxes. Where tracks begin anew, it continues their ids after the highest id so far, so that an
+    id never names two objects. Threads may share a reader if the answers have no tracks."""
 
     def __init__(self) -> None:
-        self._added = self._highest = 0  # to the ids of tracks; the highest id so far
+        self._added = self._highest = 0  # what is added to the ids of tracks; the highest id so far
 
     def read(self, file: NDArray[np.uint8]) -> DetectResult:
         result = DetectResult(*tensors.parse(file))

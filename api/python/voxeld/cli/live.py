@@ -150,7 +150,7 @@ class Bridge:
             self.stopped = reason
 
     def _answer(self, message: Message, pause: float) -> float:
-        """The pause after the next failure."""
+        """Answers a message. Returns the pause after the next failure."""
         try:
             answer = self._ask(message)
         except Unknown as reason:

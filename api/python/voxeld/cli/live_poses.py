@@ -33,7 +33,7 @@ class Poses:
         self._come = threading.Condition()
         self._closed = False
         self._fault: Optional[UsageError] = None  # why no message of the topic helps
-        self._told = False  # that a message is malformed
+        self._told = False  # whether a malformed message was reported
         self.topics: Dict[str, bool] = {topic: False}
         if MOUNT not in parameters:
             self.topics[topic + transforms.STATIC if topic.endswith("/tf") else f"/tf{transforms.STATIC}"] = True

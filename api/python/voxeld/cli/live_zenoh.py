@@ -24,7 +24,7 @@ NODE, PUBLISHER, SUBSCRIPTION = "NN", "MP", "MS"
 # Quality of service as tokens write it. An empty field means ROS 2's default. A topic keeps only its last message.
 QOS = {PUBLISHER: "::,1:,:,:,,", SUBSCRIPTION: "2::,1:,:,:,,"}  # reliable; best effort
 LATE_QOS = ":1:,1:,:,:,,"  # reliable, with the last messages for late subscribers
-BRIDGE_QOS, BRIDGE_LATE_QOS = ":1:0:0,1", ":1:1:0,1"  # reliable, the last message; that also for late subscribers
+BRIDGE_QOS, BRIDGE_LATE_QOS = ":1:0:0,1", ":1:1:0,1"  # reliable, only the last message; the second also for late ones
 # Hashes of types, as REP 2016 computes them from the definitions. Humble has none.
 NO_HASH = "TypeHashNotSupported"
 TF = "tf2_msgs/msg/TFMessage"  # the type of a bridged topic that gives its last messages, until its token comes

@@ -133,8 +133,8 @@ class Recording:
             raise
 
     def expect(self, scan: BagScan) -> None:
-        """put() will be called with the scan. Scans are written in the order of these calls. OSError if the file cannot
-        be written."""
+        """Announces that put() will be called with the scan. Scans are written in the order of these announcements.
+        OSError if the file cannot be written."""
         with self._lock:
             if not self._writer:
                 self._begin()

@@ -18,7 +18,7 @@ from .scans import UsageError
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 RECORD = "voxeld.json"  # in the folder of answers: the request, since a later run must make the same request
 GOES_ON = "; the same command goes on from here"
-NOT_RECORDED = ("latest", "timeout_ms", *SWEEP)  # two change no answer; the others differ from sweep to sweep
+NOT_RECORDED = ("latest", "timeout_ms", *SWEEP)  # two change no answer; SWEEP differs in each sweep
 
 
 def end(status: int, reason: str) -> int:

@@ -74,7 +74,7 @@ class Track:
         return self._times[bisect.bisect_left(self._times, first) : bisect.bisect_right(self._times, last)]
 
     def _is_back(self, time: int) -> bool:
-        """Whether the robot's time must have gone back for this to be its time."""
+        """Whether this time shows that the robot's time has gone back."""
         return self._keep is not None and bool(self._times) and time < self._times[-1] - self._keep
 
     def _forget(self, time: int, keep: int) -> None:
@@ -125,9 +125,9 @@ class Tree:
             self._put(header, _name(child), _pose(reader)).static = topic.endswith(STATIC)
 
     def chain(self, frame: str, fixed: Optional[str], mounted: bool) -> List[Track]:
-        """The tracks from a sensor's frame up to the fixed frame. Without `fixed`, that is the frame of the odometry,
-        else the topmost. `mounted`: the tracks begin at the vehicle's frame, because the request has the mount. Unknown
-        if the tracks do not lead to the fixed frame."""
+        """The tracks from a sensor's frame up to the fixed frame. Without `fixed`, the fixed frame is that of the
+        odometry or, without odometry, the topmost frame. `mounted`: the tracks begin at the vehicle's frame, because
+        the request has the mount. Unknown if the tracks do not lead to the fixed frame."""
         start = frame = _name(frame)
         if self.vehicle is not None and (mounted or not self.vehicle):
             start = self.vehicle

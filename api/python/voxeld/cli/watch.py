@@ -1,6 +1,6 @@
 """Which scans of a folder are complete: those whose size and time have not changed for a while.
 
-It leaves out bags: a bag is whole only when its recorder has ended. It polls the folder. inotify would not see files
+Bags are left out: a bag is complete only when its recorder has ended. The folder is polled: inotify would not see files
 that other machines write, and would need a package."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Watch:
         self._seen: Dict[Path, Tuple[Stamp, float]] = {}  # and the time since which the file has not changed
         self._taken: Dict[Path, Stamp] = {}
         self._bags: Set[Path] = set()
-        self.bags: List[Path] = []  # that the last call of complete() found first
+        self.bags: List[Path] = []  # bags that the last call of complete() found for the first time
 
     def complete(self) -> List[Path]:
         """The scans that became complete since the last call, including those that changed again."""

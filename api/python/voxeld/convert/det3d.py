@@ -1,7 +1,7 @@
 """CenterPoint of tianweiy/CenterPoint, which is built on det3d: the names in the state, the keys.
 
 A box of det3d has its width before its length, and a heading r for which -r - pi/2 is the heading here. The last
-convolutions of the maps `dim` and `rot` are turned, so that the head decodes boxes with the axes of the others.
+convolutions of the maps `dim` and `rot` are rearranged, so that boxes have the axes of the other projects' boxes.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from .state import ConvertError, State
 
 Build = Callable[[State, Network, Map], None]  # makes a head's maps from the map in front of the head
 NORM_EPS, CENTER_EPS = 1e-3, 1e-5  # of backbones and encoders; of centre heads
-CENTER_CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2, "iou": 1}  # the heatmap has one a class
+CENTER_CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2, "iou": 1}  # the heatmap: one per class
 
 
 def encoder_layers(

@@ -2,8 +2,8 @@
 
 The statements and expressions that configurations consist of are followed one by one: assignments, updates of dicts and
 lists, arithmetic, `if`, `for`, members of bases. No function of the file, of a module or of an object is ever called. A
-statement that is not followed is refused by file and line. An expression that is not followed gives a value that
-nobody can take; taking the value is an error with file and line.
+statement that is not followed is refused by file and line. An expression that is not followed gives an unknown
+value. To use this value is an error with file and line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A converted ONNX file against the original: both compute the same random pillars, in ONNX Runtime."""
+"""Compares a converted ONNX file with the original. In ONNX Runtime, both compute the same random pillars."""
 
 from __future__ import annotations
 
