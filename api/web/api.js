@@ -33,7 +33,7 @@ const ask = async (path, kind, options) => from((await send(path, options))[kind
 
 export const getJson = (path) => ask(path, "json");
 export const getText = (path) => ask(path, "text");
-export const remove = (path) => send(path, { method: "DELETE", keepalive: true }); // also of a page that ends
+export const remove = (path) => send(path, { method: "DELETE", keepalive: true }); // arrives even if the page is left
 export const getTensors = async (path) => parseSafetensors(await ask(path, "arrayBuffer"));
 
 // Yields each server-sent event, { name, data }, until the service ends them. Calls `heard` for whatever arrives,

@@ -1,12 +1,13 @@
-// Boxes of a detection, as /v1/detect and /v1/decode answer them: `boxes` [N, 7 or more] (x, y, z, dx, dy, dz, heading,
-// and, of nine numbers, the velocity along x and y) and, if they are there, `labels`, `scores` and `track_ids` [N].
+// Boxes of a detection, as /v1/detect and /v1/decode give them. `boxes` [N, 7 or more] has x, y, z, dx, dy, dz and
+// heading of each box and, if there are nine numbers, its velocity along x and y. `labels`, `scores` and `track_ids`
+// [N] may be missing.
 import { parseSafetensors, Refusal } from "./api.js";
 import { edges } from "./scene.js";
 
 const ENDING = ".safetensors";
 const COLOURS = [[0.9, 0.1, 0.1], [0.1, 0.45, 0.95], [0.95, 0.6, 0], [0.55, 0.2, 0.85], [0, 0.6, 0.5]];
-const GOLDEN = (Math.sqrt(5) - 1) / 2; // turns between the hues of two ids; ids near each other differ well
-const FRONT = 0.5; // of a box's length: how far the line of its heading extends in front of it
+const GOLDEN = (Math.sqrt(5) - 1) / 2; // turns of hue from one id to the next; thus ids near each other differ well
+const FRONT = 0.5; // part of a box's length by which the line of its heading extends in front of it
 const WITH_VELOCITY = 9; // numbers of a box
 
 export const isBoxes = ({ name }) => name.toLowerCase().endsWith(ENDING);
@@ -15,7 +16,7 @@ export const isBoxes = ({ name }) => name.toLowerCase().endsWith(ENDING);
 export const areFor = (boxes, scan) => boxes.name.startsWith(scan.name.replace(/\.[^.]*$/, "."));
 
 // The lines of one box: a list of six numbers, x, y, z of both ends. The line of its velocity goes from its middle to
-// where that will be in a second.
+// where its middle will be in a second.
 function linesOf([x, y, z, dx, dy, dz, heading, vx, vy]) {
   const cos = Math.cos(heading), sin = Math.sin(heading);
   const place = ([u, v, w]) => [x + u * dx * cos - v * dy * sin, y + u * dx * sin + v * dy * cos, z + w * dz];

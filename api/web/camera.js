@@ -64,7 +64,7 @@ export class Camera {
     return { right, up: cross(back, right), back };
   }
 
-  // Column by column, as WebGL takes it: world to clip space.
+  // The matrix from world to clip space, column by column, as WebGL takes it.
   matrix(aspect) {
     const eye = this.eye();
     const { right, up, back } = this.axes();

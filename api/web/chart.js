@@ -4,9 +4,9 @@
 // or, without a cursor, the latest values.
 import { byId, element, rowOf } from "./dom.js";
 
-const KEPT = 600; // seconds of values; as many are shown, and a minute at least
-const SHORTEST = 60;
-const STEPS = [15, 30, 60, 120]; // seconds between two marks of the time axis, of which there are at most five
+const KEPT = 600; // seconds of values that are kept and shown
+const SHORTEST = 60; // seconds that a chart spans at least
+const STEPS = [15, 30, 60, 120]; // seconds between marks of the time axis: the first for which five marks suffice
 const WIDTH = 600, HEIGHT = 120; // of the drawing, which the page stretches
 const COLOURS = 8; // in status.css; lines beyond that number are dashed
 
@@ -39,8 +39,8 @@ function roundUp(value, binary) {
 }
 
 export class Chart {
-  // `format` writes a value. `log`: a logarithmic scale. `binary`: one up to a power of 2. `sparse`: lines that are 0
-  // all the time are left out.
+  // `format` writes a value. `log`: the scale is logarithmic. `binary`: the scale ends at a power of 2. `sparse`: lines
+  // that are 0 all the time are left out.
   constructor({ id, title, unit, format, log = false, binary = false, sparse = false }) {
     Object.assign(this, { title, format, log, binary, sparse });
     this.points = []; // { time, values }, oldest first; values: a Map of name to number
@@ -141,7 +141,7 @@ export class Chart {
     return Array.from({ length: Math.ceil(this.span() / step) }, (_, i) => i * step);
   }
 
-  // The label of a mark, which stays inside of the axis.
+  // The label of a mark. It stays within the ends of the axis.
   label(before) {
     const part = 100 * (1 - before / this.span());
     const label = element("span", { textContent: ago(before) });

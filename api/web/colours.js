@@ -14,14 +14,14 @@ export const FATES = [
 const OF_STEPS = [[70, 130, 200], [215, 80, 80], [225, 110, 170], [165, 110, 60], [20, 160, 170], [140, 150, 40]];
 const BANDS = [...FATES.map(([, colour]) => colour), ...OF_STEPS];
 
-// The number of a colour of BANDS, by the number of a fate in fatesWith.
+// From a fate's place in fatesWith() to the place of its colour in BANDS.
 const bandOf = (fate) => fate < FATES.length ? fate : FATES.length + ((fate - FATES.length) % OF_STEPS.length);
 
-// All fates of points, with their colours: FATES, and those with these names, which steps give.
+// All fates of points, with their colours: FATES, and the fates that steps give, whose names are `names`.
 export const fatesWith = (names) =>
   [...FATES, ...names.map((name, i) => [words(name), BANDS[bandOf(FATES.length + i)]])];
 
-// A third entry limits the row to scans or to streams.
+// What colours can show: name and text. A third entry limits the row to scans or to streams.
 export const COLOURS = [
   ["age", "age of the sweep in s", "stream"],
   ["height", "height"],
@@ -36,7 +36,7 @@ export const COLOURS = [
 // The curve of /v1/serialize that a colour needs, or undefined.
 export const curveOf = (colour) => colour.match(/^order-(.*)/)?.[1];
 
-// From blue to yellow, by way of green: brightness rises all the way, so it reads without telling hues apart. Each
+// From blue to yellow, by way of green: brightness rises all the way, so that nobody needs to tell hues apart. Each
 // colour has a contrast of 3:1 or more to a dark background, of 2:1 or more to a light one.
 const STOPS = {
   light: [[52, 42, 110], [44, 93, 152], [30, 130, 138], [58, 158, 84], [140, 168, 36], [220, 166, 16]],

@@ -36,7 +36,8 @@ function typeOf(schema) {
   return [[schema.type ?? "any"].flat().join(" or "), ...bounds(schema)];
 }
 
-// The members of a schema's objects, as rows: name, type, description. Inner names have those around them.
+// The members of a schema's objects, as rows: name, type, description. The name of an inner member begins with the
+// names of the members around it.
 function membersOf(schema, around = "") {
   if (schema.$ref) return [];
   const own = Object.entries(schema.properties ?? {}).flatMap(([name, member]) => {

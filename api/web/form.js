@@ -2,7 +2,7 @@
 import { element } from "./dom.js";
 import { parseSteps, textOfSteps } from "./steps.js";
 
-// The page asks for the outputs that it shows; a frame is one cloud, and no sweep of a stream.
+// Parameters without a field. The page itself chooses the outputs. A frame is one cloud, not a sweep of a stream.
 const POSES = ["pose", "poses", "mount", "time", "times", "time_column"];
 const STREAMS = ["stream", "streams", "sweeps", ...POSES, "remove_close"];
 const OWN = ["outputs", "point_counts", "latest", "timeout_ms", "points_region", "output_region", ...STREAMS];
@@ -27,7 +27,8 @@ function field(row, presets) {
 
 export class Form {
   // `parameters` and `types` are the rows of voxelize and of steps in GET /v1/describe; changed(name) is called after
-  // each change of the user's. Another preset brings its own grid.
+  // each change of the user's. When the user chooses a preset, the fields of the grid are emptied, because the preset
+  // has a grid.
   constructor(form, parameters, types, presets, changed) {
     this.form = form;
     this.presets = presets;
@@ -60,15 +61,16 @@ export class Form {
     return this.presets.find(({ name }) => name === this.input("preset").value)?.parameters ?? {};
   }
 
-  // The steps of the list or, without a list, of the preset: { tag, op, given }, of which `given` are the parameters
-  // that the preset has.
+  // The steps of the list or, without a list, of the preset: { tag, op, given }. `given` are the parameters that the
+  // preset gives to the step.
   steps() {
     const list = this.input("steps").value.trim();
     if (list) return parseSteps(list);
     return (this.preset().steps ?? []).map(({ op, tag = op, ...given }) => ({ tag, op, given }));
   }
 
-  // Replaces the list of steps by what arrange(list) gives. It also replaces that of the preset, whose values stay.
+  // Replaces the list of steps by arrange(list). Without a list, `list` is that of the preset. The values that the
+  // preset gives to its steps stay.
   arrange(arrange) {
     const steps = this.steps(), values = this.values();
     for (const { tag, given = {} } of steps)
@@ -101,7 +103,8 @@ export class Form {
     this.changed();
   }
 
-  // What the steps still need before the service takes them: "" if nothing. A step that was added waits for a value.
+  // What the steps still need before the service takes them, as a text; "" if nothing. A step that was added waits for
+  // a value.
   needs() {
     for (const { dataset: { tag } } of this.list.children) {
       const own = this.rows.filter(({ name }) => name.startsWith(`${tag}.`));
@@ -141,7 +144,7 @@ export class Form {
     this.list.replaceChildren(...made);
   }
 
-  // An empty field shows what the preset or the service takes for it.
+  // An empty field shows the value of the preset or else the service's default.
   placeholders() {
     const { steps, ...preset } = this.preset();
     if (steps) preset.steps = textOfSteps(steps);
@@ -179,7 +182,7 @@ export class Form {
     if (input.options && input.value !== value) input.append(new Option(value, value, false, true));
   }
 
-  // The number of columns of a row, by the form.
+  // The number of columns of a row, according to the form.
   columns() {
     const { fields, num_features } = this.values();
     const columns = fields ? fields.split(",").length : Number(num_features ?? this.preset().num_features ?? 4);

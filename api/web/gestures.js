@@ -5,7 +5,8 @@ const KEY_TURN = 0.1, KEY_MOVE = 0.05, KEY_ZOOM = 1.15;
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const LOOKS = { r: "reset", t: "top", s: "side" };
 
-// `redraw` is called after each move, `done` after the last of one gesture, `pickAt` with a place from -1 to 1.
+// `redraw` is called after each move, and `done` after the last move of a gesture. `pickAt` is called after a click,
+// with its place: x and y from -1 to 1.
 export function watchCanvas(canvas, camera, { redraw, done, pickAt }) {
   const fingers = new Map(); // pointer id -> its last event
   let wandered = 0;

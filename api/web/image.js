@@ -46,7 +46,7 @@ export async function askImage(bytes, used) {
   const { range_image: { data, shape: [, , height, width] }, range_mask: { data: mask } } = tensors;
   const { channels: names, means, stds } = metadata.parameters, size = height * width;
   const planes = names.map((_, at) => data.subarray(at * size, (at + 1) * size)
-    .map((value) => means ? value * stds[at] + means[at] : value)); // as before the preset's means and stds
+    .map((value) => means ? value * stds[at] + means[at] : value)); // undoes the preset's means and stds
   offerChannels([...names, MASK], byId("channel").value);
   showImage({ names, planes, mask, height, width });
 }

@@ -22,7 +22,7 @@ export class Labels {
     }
   }
 
-  // `project` turns a place into x and y from -1 to 1, or null behind the eye.
+  // `project` turns a place into x and y from -1 to 1; it gives null for a place behind the eye.
   draw(project) {
     const { clientWidth, clientHeight } = this.layer;
     const taken = [];

@@ -5,10 +5,10 @@ import { quantiles } from "./spread.js";
 
 const PAUSE = 2000; // milliseconds before the page asks again for events
 const SILENCE = 40000; // milliseconds; the service sends something every 15 s
-const OWN = "page-tracks-"; // begins the names of the streams of pages
+const OWN = "page-tracks-"; // the names of the pages' own streams begin so
 const AGAIN = [0, 429, 503]; // statuses of temporary refusals
 
-// The name may come from the address of the page, so it may be invalid.
+// The name may come from the address of the page, so it may have any characters.
 const pathOf = (name, ...what) => ["/v1/streams", encodeURIComponent(name), ...what].join("/");
 
 export const listStreams = async () =>
@@ -31,8 +31,8 @@ function sceneOf({ tensors: { points: { data, shape: [number, columns] } }, meta
   return { points: data, columns, ages, ids, voxels, samples, fates: new Uint8Array(number), found: [], stream, pose };
 }
 
-// The page's own stream, in which the service follows the boxes of the frames. It has no more than the last frame, and
-// ends with the page.
+// The page's own stream, in which the service follows the boxes of the frames. The stream keeps only the last frame.
+// The page deletes the stream when the user leaves the page.
 export class Tracks {
   constructor() {
     window.addEventListener("pagehide", () => this.end());
@@ -54,8 +54,9 @@ export class Tracks {
 }
 
 export class Live {
-  // Calls find(scene), a promise, and then show(scene) for each answer, say(text) for other news, and refuse(refusal)
-  // when it ends with an error. A scene has `came`, when its event came, and `late`, the milliseconds since then.
+  // For each answer, awaits find(scene), then calls show(scene). Calls say(text) for other news, and refuse(refusal)
+  // when the stream ends with an error. A scene has `came`, the time at which its event came, and `late`, the
+  // milliseconds from then until show(scene).
   constructor({ find, show, say, refuse }) {
     Object.assign(this, { find, show, say, refuse, name: "" });
     document.addEventListener("visibilitychange", () => this.load());
@@ -150,7 +151,7 @@ export class Live {
   again() {
     if (!this.name || !this.shown || this.waiting) return;
     this.waiting = 1;
-    this.shown--; // it counts once
+    this.shown--; // the frame counts once
     this.load();
   }
 

@@ -34,9 +34,9 @@ let scene, form, shown; // shown: the scene of a stream, or of a scan with `foun
 let frames = []; // { name, read() }; read returns the bytes
 let boxFiles = []; // files of boxes that the user opened
 let frame = 0, playing = false, picture = 0, slow, resting = 0;
-let framed = false; // whether the camera has its place for these frames or this stream
+let framed = false; // whether the camera was placed for these frames or this stream
 let round = 0; // of Play
-let range = null; // of the first frame of the live stream
+let range = null; // of the live stream's first frame, as rangeOf() gives it
 let missing = null; // the name of the scan with which the address was made, until the user opens a scan
 
 // --- drawing ---
@@ -128,7 +128,7 @@ function note(text, numbers = []) {
 }
 
 function noteWarnings({ warnings }, prefix = "") {
-  const isOther = warnings.some(({ kind }) => kind === "format"); // no rows, so their columns mean nothing
+  const isOther = warnings.some(({ kind }) => kind === "format"); // no rows, so numbers of columns mean nothing
   for (const { kind, detail } of warnings)
     note(prefix + detail, kind === "num_features" && !isOther ? detail.match(/(?<=look like )\d+/g) : []);
 }

@@ -1,4 +1,4 @@
-// The service's models: their choice, and the boxes that the chosen one finds.
+// The service's models: the user's choice of one, and the boxes that this model finds.
 import { getJson, post, Refusal } from "./api.js";
 import { foundOf } from "./boxes.js";
 import { byId } from "./dom.js";

@@ -5,7 +5,7 @@ import { byId, element, rowOf, whole, words } from "./dom.js";
 import { rowsOf } from "./scan.js";
 import { countsOf, fatesOf, parseSteps } from "./steps.js";
 
-// One for each stage that an answer can have.
+// Colours, one for each stage that an answer can have.
 const PIECES = ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#999999", "#ee7733", "#44aa99",
                 "#6655cc", "#8b5a2b", "#a8c545", "#882255", "#e0a0d0"];
 
@@ -75,7 +75,7 @@ export function showSweeps({ stream: { time, sweeps }, came, late }, live, boxes
   showAge(came);
 }
 
-const OF_STEP = "step-"; // begins the name of the time of one step, which is a part of the time of all steps
+const OF_STEP = "step-"; // the name of a single step's time begins so; the time of all steps includes it
 
 function timesOf(caption, { total, ...stages }) {
   const bar = element("div", { className: "bar" });
@@ -163,7 +163,7 @@ function pythonOfSteps({ steps, ...given }) {
   return `, steps=[${made.join(", ")}]`;
 }
 
-// `model` and `image`, the parameters of a range image, may be missing.
+// `image` has the parameters of a range image. `model` and `image` may be missing.
 export function showCommands(name, parameters, columns, token, model, image) {
   const address = location.origin;
   const secret = token ? " -H \"Authorization: Bearer $TOKEN\"" : "";
@@ -173,7 +173,7 @@ export function showCommands(name, parameters, columns, token, model, image) {
   byId("curl").textContent = curl("voxels", pathOf("voxelize", parameters))
     + (model ? `\n${curl("boxes", pathOf("detect", { model, ...written }))}` : "")
     + (image ? `\n${curl("image", pathOf("range_image", { ...written, ...image }))}` : "");
-  // An array knows its number of columns and its type.
+  // The Python client takes the number of columns and the type from an array.
   const isArray = !parameters.format && (parameters.dtype ?? "float32") === "float32" && !parameters.filter;
   const rows = isArray ? `numpy.fromfile(${python(name)}, "<f4").reshape(-1, ${columns})`
     : `open(${python(name)}, "rb").read()`;

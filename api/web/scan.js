@@ -32,8 +32,8 @@ async function pointsOf(bytes, used) {
   return { points, columns: width };
 }
 
-// The number in fatesWith of each point; `dropped` has what the steps did. The order of the points decides which of a
-// voxel's points are over its cap.
+// For each point the place of its fate in fatesWith(). `dropped` is what droppedBy() gives, if there are steps. The
+// order of the points decides which of a voxel's points are over its cap.
 function fatesOf({ points, columns, ids }, { max_points_per_voxel: cap }, low, high, voxels, dropped) {
   const fates = new Uint8Array(ids.length);
   const seen = new Uint32Array(voxels);
@@ -46,7 +46,7 @@ function fatesOf({ points, columns, ids }, { max_points_per_voxel: cap }, low, h
   return fates;
 }
 
-// What the steps did to each point, as fatesOf wants it.
+// For each point the place in fatesWith() of the fate that a step gave the point, or 0.
 function droppedBy({ tensors, metadata: { fate_names: names, steps } }) {
   const numbers = names.map((name) => FATES.length + fatesOfSteps(steps).indexOf(name));
   return tensors.point_fates.data.map((fate) => fate && numbers[fate]);
@@ -85,9 +85,9 @@ export async function placesOf(bytes, used, curve) {
   return places;
 }
 
-const USUAL = [3, 4, 5]; // columns of a row: without intensity; with it; with a ring or a time too
+const USUAL = [3, 4, 5]; // columns of a row: x, y, z; intensity; a ring or a time
 
-// Numbers have bytes that text does not have.
+// Whether the bytes are text. Numbers usually have bytes that text does not have.
 const isText = (bytes) => new Uint8Array(bytes, 0, Math.min(bytes.byteLength, 256)).every((byte) =>
   (byte >= 32 && byte < 127) || [9, 10, 13].includes(byte));
 

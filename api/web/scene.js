@@ -18,7 +18,7 @@ const POINTS = `#version 300 es
   layout(location = 1) in float value;
   uniform mat4 view;
   uniform float size;
-  uniform vec4 plain; // of samples: a colour and 1; else 0
+  uniform vec4 plain; // for samples a colour and 1; otherwise 0
   out vec3 colour;
   ${COLOUR}
   void main() {
@@ -53,9 +53,9 @@ const BOXES = (corners, number) => `#version 300 es
     inside = corner.xyz;
   }`;
 
-// Mixes the background into the edges of a face, so that neighbours of one colour read as boxes. Along one axis
-// `inside` is constant on a face; the middle one of three values leaves that axis out. Faces of a few pixels have no
-// edges.
+// Mixes the background into the edges of a face, so that neighbouring boxes of one colour can be told apart. Along one
+// axis `inside` is constant on a face; the middle one of three values leaves that axis out. Faces of a few pixels have
+// no edges.
 const FACES = `#version 300 es
   precision highp float;
   in vec3 colour;
@@ -79,9 +79,9 @@ const LINES = `#version 300 es
   uniform mat4 view;
   uniform vec2 pixels; // of the picture
   uniform float size;
-  uniform vec4 plain; // a colour and 1, or 0: each line has its own colour
+  uniform vec4 plain; // a colour and 1; or 0, if each line has its own colour
   out vec3 colour;
-  const vec4 planes[5] = // 0 or more: inside
+  const vec4 planes[5] = // a place is inside if the product is 0 or more
     vec4[](vec4(0, 0, 1, 1), vec4(1, 0, 0, 2), vec4(-1, 0, 0, 2), vec4(0, 1, 0, 2), vec4(0, -1, 0, 2));
   void main() {
     vec4 a = view * vec4(begin, 1), b = view * vec4(end, 1);
@@ -194,8 +194,8 @@ export class Scene {
     return { program, at };
   }
 
-  // Rows: location, buffer, stride, offset, number of components. With a divisor of 1 all vertices of a line have the
-  // same values.
+  // Each row is an attribute: location, buffer, stride, offset, number of components. With a divisor of 1 all vertices
+  // of a line have the same values.
   vertexArray(name, rows, divisor = 0) {
     const gl = this.gl;
     this.arrays[name] = gl.createVertexArray();
@@ -344,7 +344,7 @@ export class Scene {
     if (show.points) this.drawPoints(`points${step}`, matrix, OWN, this.pointSize, Math.floor(counts.points / step));
     for (const name of ["faces", "edges"])
       if (show[name] && counts.voxels) this.drawVoxels(name, matrix, camera.eye(), step);
-    gl.disable(gl.DEPTH_TEST); // samples are means: they lie inside of their voxels, as the points of objects in boxes
+    gl.disable(gl.DEPTH_TEST); // means lie inside of their voxels, and points inside of boxes of objects
     if (show.samples) this.drawPoints("samples", matrix, SAMPLE, this.pointSize + 2, counts.samples);
     if (show.boxes) this.drawLines("boxes", matrix, [...this.background, 1], BOX_WIDTH + RIM);
     if (show.boxes) this.drawLines("boxes", matrix, OWN, BOX_WIDTH);

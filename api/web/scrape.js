@@ -55,8 +55,8 @@ function bucketsBy(scrape, family, label) {
   return buckets;
 }
 
-// The quantile `part` of cumulative buckets, as Prometheus' histogram_quantile defines it: even within a bucket, and
-// the highest bound for values above it. NaN without an observation.
+// The quantile `part` of cumulative buckets, as Prometheus' histogram_quantile defines it: values are spread evenly
+// within a bucket, and a quantile above the highest bound is that bound. NaN without an observation.
 export function quantileOf(buckets, part) {
   const rank = part * buckets.at(-1).value;
   const index = buckets.findIndex(({ value }) => value >= rank);
@@ -67,7 +67,7 @@ export function quantileOf(buckets, part) {
   return below.bound + (bound - below.bound) * ((rank - below.value) / (value - below.value));
 }
 
-// That quantile of a family's observations between two scrapes, for each value of the label with observations.
+// The quantile `part` of a family's observations between two scrapes, for each value of the label with observations.
 export function quantiles(before, now, family, label, part) {
   const old = bucketsBy(before, family, label);
   const found = new Map();

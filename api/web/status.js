@@ -80,7 +80,7 @@ function showNow(now, before, status) {
   byId("now").replaceChildren(...tiles);
 }
 
-// An amount of a share, and its fraction of the whole.
+// An amount and its limit, as a text and as a meter.
 function share(amount, limit, format, label) {
   const bar = element("meter", { max: Math.max(1, limit), value: amount, ariaLabel: label });
   return element("span", {}, `${format(amount)} of ${format(limit)} `, bar);

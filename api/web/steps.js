@@ -6,11 +6,12 @@ export const parseSteps = (text) => (text === "none" ? [] : text.split(",").filt
   return { tag, op };
 });
 
-// The same as a text, also of the list that a preset or an answer has, in which tags may be left out.
+// The list as a text. Takes also the list of a preset or of an answer, in which tags may be left out.
 export const textOfSteps = (steps) =>
   steps.map(({ tag = "", op }) => tag && tag !== op ? `${tag}:${op}` : op).join(",");
 
-// What an answer says of a step: { tag, op, kept, fates, came }, of which `fates` are pairs of a name and a number.
+// What an answer says of a step: { tag, op, kept, fates, came }. `came` is the number of points before the step, and
+// `fates` are pairs of a name and a number of points.
 export function countsOf({ tag, op, in: came, kept, ...fates }) {
   return { tag, op, came, kept, fates: Object.entries(fates).filter(([, number]) => number) };
 }

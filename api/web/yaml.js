@@ -19,7 +19,7 @@ class Line {
     throw new Error(`cannot read this YAML from column ${this.at}: ${this.text}`);
   }
 
-  // Takes what the pattern, which is sticky, finds here.
+  // Takes what the sticky pattern matches here.
   take(pattern) {
     pattern.lastIndex = this.at;
     const found = pattern.exec(this.text);
