@@ -143,8 +143,8 @@ const struct param param_max_age_ms = {
     .least = 1,
     .most = 3600000,
     .unit = "milliseconds",
-    .doc = "refuses points that would be older than this when their job begins, counted from time or the stamp of a "
-           "PointCloud2",
+    .doc = "refuses points older than this when their job begins; their age counts from the parameter time or a "
+           "PointCloud2's stamp",
 };
 
 const struct param param_timeout_ms = {

@@ -97,7 +97,7 @@ static const struct param max_points_per_voxel = {
     .least = 0,
     .most = VX_MAX_POINTS_PER_VOXEL,
     .initial = "32",
-    .doc = "P: how many points a voxel keeps; 0 = no cap (dynamic voxelization)",
+    .doc = "P: maximum number of points per voxel; 0 = no cap (dynamic voxelization)",
 };
 static const struct param max_points_by = PARAM_MAX_POINTS_BY(job.params.voxelize.choice.points_by, "first");
 static const struct param seed = PARAM_SEED(job.params.voxelize.choice.seed, "0");
@@ -134,7 +134,7 @@ static const struct param order = {
     .offset = FIELD(job.params.voxelize.order),
     .words = order_words,
     .initial = "first",
-    .doc = "voxels by first appearance (spconv), or by ascending batch, x, y, z (torch.unique of dynamic VFEs)",
+    .doc = "order of voxels: first appearance (spconv), or ascending batch, x, y, z (torch.unique of dynamic VFEs)",
 };
 static const struct param fill = {
     .name = "fill",

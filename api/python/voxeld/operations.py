@@ -718,8 +718,8 @@ PARAMETERS: List[Parameter] = [
         None,
         "a whole number from 1 to 3600000",
         (
-            "refuses points that would be older than this when their job begins, counted from time or the stamp of a "
-            "PointCloud2"
+            "refuses points older than this when their job begins; their age counts from the parameter time or a "
+            "PointCloud2's stamp"
         ),
     ),
     Parameter(
@@ -780,7 +780,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "32",
         "a whole number from 0 to 1024",
-        "P: how many points a voxel keeps; 0 = no cap (dynamic voxelization)",
+        "P: maximum number of points per voxel; 0 = no cap (dynamic voxelization)",
     ),
     Parameter(
         "max_points_by",
@@ -846,7 +846,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "first",
         "first or key",
-        "voxels by first appearance (spconv), or by ascending batch, x, y, z (torch.unique of dynamic VFEs)",
+        "order of voxels: first appearance (spconv), or ascending batch, x, y, z (torch.unique of dynamic VFEs)",
     ),
     Parameter(
         "fill",
@@ -2963,8 +2963,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
-                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
+                parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -2976,8 +2976,8 @@ class Operations:
                 rho, phi, z; default: xyz
             grid_shape: with coordinates=cylinder, in place of voxel_size: the cells along rho, phi, z; points
                 outside go to the outermost cells; allowed: 3 whole numbers from 2 to 65536
-            max_points_per_voxel: P: how many points a voxel keeps; 0 = no cap (dynamic voxelization); allowed: a
-                whole number from 0 to 1024; default: 32
+            max_points_per_voxel: P: maximum number of points per voxel; 0 = no cap (dynamic voxelization); allowed:
+                a whole number from 0 to 1024; default: 32
             max_points_by: which points a voxel keeps; default: first
             seed: with max_points_by=random: another seed chooses other points; allowed: a whole number from 0 to
                 2147483647; default: 0
@@ -2987,7 +2987,7 @@ class Operations:
                 those with the most points; default: first
             feature: which tensors are computed; default: mean
             feature_dtype: type of voxel_features, pillar_features and bev_features; default: float32
-            order: voxels by first appearance (spconv), or by ascending batch, x, y, z (torch.unique of dynamic
+            order: order of voxels: first appearance (spconv), or ascending batch, x, y, z (torch.unique of dynamic
                 VFEs); default: first
             fill: what pads voxels: zeros or the voxel's mean (spconv full_mean); default: zero
             block_filter: keeps a voxel only if the heights around it span more than the first threshold and less
@@ -3168,8 +3168,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
-                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
+                parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3307,8 +3307,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
-                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
+                parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -3442,8 +3442,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
-                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
+                parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             outputs: tensors to return; without it points and point_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
@@ -3852,8 +3852,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
-                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
+                parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -4040,8 +4040,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
-                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
+                parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -4189,8 +4189,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
-                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
+                parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -4363,8 +4363,8 @@ class Operations:
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
             interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
-            max_age_ms: milliseconds; refuses points that would be older than this when their job begins, counted
-                from time or the stamp of a PointCloud2; allowed: a whole number from 1 to 3600000
+            max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
+                parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
