@@ -216,8 +216,8 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
 
 static void release_host(struct vx_device *device, void *memory, size_t bytes) {
   if (memory) {
-    // If the device is lost, other devices may still map these addresses to the present pages. They would read new
-    // memory at the same addresses from the old pages. So the addresses are not given back.
+    // If the device is lost, other devices may still map these addresses to the present pages. If new memory came to
+    // these addresses, those devices would still read the old pages. So the addresses are not given back.
     if (cuda_unpin(device, memory)) munmap(memory, mapped(bytes));
   }
 }

@@ -1,7 +1,7 @@
 // See block.cuh.
 //
-// A kernel that runs past the end of such memory would cost the whole process its context. So the size comes from the
-// driver, never from the process that has sent the handle.
+// A kernel that runs past the end of another process's memory would cost this whole process its context. So the size
+// comes from the driver, never from the process that has sent the handle.
 #include "kernels/cuda/base/block.cuh"
 
 #include <cuda.h>

@@ -196,7 +196,7 @@ struct vx_lane {
   uint64_t backbone_number;                       // vx_detector.backbone_number; 0 if there are none
   struct cuda_memory weights;                     // of the last encoder
   float *host_weights;                            // host: a copy, to compare with the next encoder's weights
-  size_t num_weights;                             // in both; 0 if there are none
+  size_t num_weights;                             // of weights and of host_weights; 0: none
   volatile struct cuda_device_status *status;     // host, pinned
   struct cuda_device_status *status_on_device;    // the same, as the device sees it
   struct cuda_host_commands *commands;            // host, pinned

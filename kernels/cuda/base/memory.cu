@@ -3,8 +3,8 @@
 // Blocks come from the device's pool, in the order of the lane's stream. So a lane that grows waits only for its own
 // work. Devices without pools use cudaFree, which waits for all lanes of the device.
 //
-// Each job leaves the table of cells and the lane's counters clean. They are cleared as a whole only if the previous
-// job failed or the memory is new.
+// Each job leaves the table of cells and the lane's counters clean. Table and counters are cleared as a whole only if
+// the previous job failed or the memory is new.
 #include "kernels/cuda/base/memory.cuh"
 
 #include <stdio.h>
@@ -71,8 +71,8 @@ static enum vx_status release_block(struct vx_lane *lane, struct cuda_memory *bl
   return cuda_check(result, "cudaFree", error);
 }
 
-// Returns the memory that the lane freed to the driver, for other blocks, lanes and processes. The pool releases memory
-// only after the host has seen the stream pass the free.
+// Gives the driver back what the lane has freed, for other blocks, lanes and processes. The pool releases memory only
+// after the host has seen the stream pass the free.
 static enum vx_status release_to_driver(struct vx_lane *lane, struct error *error) {
   if (lane->device->pool) {
     CUDA_CALL(cudaStreamSynchronize(lane->stream), error);

@@ -52,7 +52,7 @@ static __device__ inline uint32_t cuda_look_up(const struct cuda_table &table, u
 
 // Adds points to a cell; `point` is the first of them. Returns the previous count. Atomic operations take most of this
 // kernel's time, so one operation both adds the points and returns the first point so far, which usually stays the
-// first. The hits are the upper half of the word, so when they wrap, nothing is carried.
+// first. The hits are the upper half of the word, so when the hits wrap, the point stays.
 static __device__ inline uint32_t cuda_count_hits(struct cuda_cell *cell, uint32_t point, uint32_t points) {
   uint64_t had = atomicAdd((unsigned long long *)cell, (unsigned long long)points << 32);  // little-endian: the hits
   if (point < (uint32_t)had) atomicMin(&cell->first, point);

@@ -2,8 +2,8 @@
 //
 // The tensors of the first stage are an image that stays on the device, in the lane's block `features`. The network's
 // maps are in the block `maps`, together with the map of a backbone. The network's work is enqueued in the lane's
-// stream. So the host waits for the number of voxels, for the number of a backbone's rows, and for the boxes. It does
-// not wait between network and decoder. Runs on the thread that has the lane.
+// stream. So the host waits for the number of voxels, for the number of a backbone's rows, and for the boxes. The host
+// does not wait between network and decoder. Runs on the thread that has the lane.
 #include "kernels/cuda/detect/detect.cuh"
 
 #include <string.h>

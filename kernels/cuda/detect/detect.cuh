@@ -10,7 +10,7 @@ bool cuda_detects(const struct vx_job *job);
 // Does not trim the lane.
 VX_WARN_UNUSED enum vx_status cuda_detect(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
-// Runs the backbone from voxels_at to features_at. Waits once, for the rows of each level.
+// Runs the backbone from voxels_at to features_at. Waits once, for the numbers of rows of all levels.
 VX_WARN_UNUSED enum vx_status cuda_run_backbone(struct vx_lane *lane, struct vx_detection *detection,
                                                 struct error *error);
 

@@ -71,7 +71,7 @@ static __device__ void insert(const struct voxel_view &v, bool is_ready, const m
 }
 
 // If the rows of a lone cloud are in place, the kernel ahead only counts what a chain did, and waits in turn. So this
-// kernel waits for it only at the end.
+// kernel waits for the kernel ahead only at the end.
 static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct voxel_view v) {
   insert(
       v, are_in_place(v) && v.clouds.count == 1, cuda_staying(), [](bool) {});
