@@ -77,8 +77,8 @@ const struct option options_table[] = {
     {INT(gpu_streams, 1, 64), "2",
      "jobs that run at the same time on each GPU, besides detections and long jobs (see gpu_long_streams)"},
     {INT(gpu_long_streams, 1, 64), "2",
-     "long jobs that run at the same time on each GPU, with a lower priority than other jobs: jobs that sample "
-     "(farthest points), have the step statistical_outlier, or may compare more than 4194304 pairs of boxes"},
+     "long jobs that run at the same time on each GPU, with lower priority; a job is long if it samples "
+     "(farthest points), has the step statistical_outlier, or may compare more than 4194304 pairs of boxes"},
     {INT(gpu_detection_streams, 1, 64), "1", "detections that run at the same time on each GPU"},
     {INT(busy_poll_us, 0, 1000000), "1000",
      "with a GPU, microseconds that one idle worker polls for its next job before it sleeps; unless 0, the I/O thread "

@@ -149,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("scans", nargs="+", metavar="SCAN", help="a file, a folder or a bag")
         _add_answers(command, prints)
         command.add_argument("--root", type=FOLDER, metavar="DIR", help="keep the folders of the scans below DIR")
-        command.add_argument("--force", action="store_true", help="replace the answers that there are")
+        command.add_argument("--force", action="store_true", help="replace answers that exist already")
         command.add_argument(
             "--poses",
             type=FOLDER,
@@ -176,33 +176,33 @@ def parser() -> argparse.ArgumentParser:
     watch.add_argument("folder", metavar="DIR", type=FOLDER)
     watch.add_argument("--operation", choices=list(OPERATIONS), default="voxelize", help="default: voxelize")
     _add_answers(watch)
-    watch.add_argument("--settle", type=_seconds, default=1.0, metavar="S", help="default: 1")
+    watch.add_argument("--settle", type=_seconds, default=1.0, metavar="S", help="seconds without a change; default: 1")
     watch.add_argument("--interval", type=_seconds, default=0.5, metavar="S", help="pause between looks; default: 0.5")
     watch.set_defaults(root=None, force=False)
     _add_parameters(watch, parameters_of_any())
 
     _add_live(commands)
     presets = _add_command(commands, "presets", "list the presets, or show one", "List the presets, or show one.")
-    presets.add_argument("name", nargs="?", help="show the parameters of this one")
+    presets.add_argument("name", nargs="?", help="show the parameters of this preset")
     models = _add_command(
         commands, "models", "list the models that detect, or show one", "List the models that detect, or show one."
     )
-    models.add_argument("name", nargs="?", help="show the parameters of this one")
+    models.add_argument("name", nargs="?", help="show the parameters of this model")
     streams = _add_command(
         commands,
         "streams",
         "list the streams that the service keeps, or look at one",
         "List the streams that the service keeps, show one, save its points or delete it.",
     )
-    streams.add_argument("name", nargs="?", help="show this one")
+    streams.add_argument("name", nargs="?", help="show this stream")
     either = streams.add_mutually_exclusive_group()
     either.add_argument(
         "--last", type=FOLDER, metavar="FILE", help="save the points that were joined last, as .npy or rows (.bin)"
     )
-    either.add_argument("--delete", action="store_true", help="drop its sweeps")
+    either.add_argument("--delete", action="store_true", help="drop the sweeps of this stream")
     status = _add_command(commands, "status", "show what the service is doing", "Show what the service is doing.")
     for command in (presets, models, streams, status):
-        command.add_argument("--json", action="store_true", help="as JSON")
+        command.add_argument("--json", action="store_true", help="print JSON")
     for command in commands.choices.values():
         _add_server(command)
     commands.choices["live"].set_defaults(retries=0, deadline=10.0)  # a newer message is better than another attempt
@@ -305,7 +305,7 @@ def _add_live(commands: Any) -> None:
         type=int,
         default=os.environ.get("ROS_DOMAIN_ID", "0"),
         metavar="N",
-        help="default: $ROS_DOMAIN_ID, or 0",
+        help="the ROS domain; default: $ROS_DOMAIN_ID, or 0",
     )
     option(
         "--jobs",
