@@ -52,7 +52,8 @@ VX_SHARED int32_t vx_segment_at(const struct vx_segment *segments, int32_t count
   return near;
 }
 
-// Moves a point that was measured at `t` in the segment: q = exp(dt (v, w)) p, then the segment's pose.
+// Moves a point that was measured at `t` in the segment: q = exp(dt (v, w)) p, then the segment's pose. A coordinate
+// that overflows to NaN gets the bits VX_FLOAT_NAN.
 VX_SHARED void vx_deskew(const struct vx_segment *segment, float t, float point[3]) {
   const float *v = segment->v, *w = segment->w, *m = segment->pose;
   float dt = t - segment->start;
@@ -69,7 +70,8 @@ VX_SHARED void vx_deskew(const struct vx_segment *segment, float t, float point[
     float turned = a * wp[axis] + b * wwp[axis], shifted = (dt * v[axis] + b * wv[axis]) + c * wwv[axis];
     q[axis] = point[axis] + (turned + shifted);
   }
-  for (int row = 0; row < 3; row++, m += 4) point[row] = ((m[0] * q[0] + m[1] * q[1]) + m[2] * q[2]) + m[3];
+  for (int row = 0; row < 3; row++, m += 4)
+    point[row] = vx_canonical(((m[0] * q[0] + m[1] * q[1]) + m[2] * q[2]) + m[3]);
 }
 
 #ifdef __cplusplus
