@@ -318,7 +318,7 @@ class Slots(Held):
         self.hold()
         replies = [self.ask(path + "1")]
         replies += [self.pool.submit(self.daemon.post, path + "2", BODY, JSON)]
-        active = lambda: self.daemon.status()["requests"]["active"] - self.daemon.idle_requests
+        active = lambda: self.daemon.status()["requests"]["active"]
         wait_until(lambda: active() == 3, "a sweep that waits")
         self.go_on()
         self.assert_superseded(replies[0], kept=True)
@@ -336,7 +336,7 @@ class AtTheEnd(unittest.TestCase):
             older.send(post(BODY, path + "1"))
             wait_until(lambda: daemon.status()["long_queue"]["depth"] == 1, "a job that waits")
             newer.send(post(BODY, path + "2"))
-            wait_until(lambda: daemon.status()["requests"]["active"] >= 3 + daemon.idle_requests, "a sweep that waits")
+            wait_until(lambda: daemon.status()["requests"]["active"] >= 3, "a sweep that waits")
             daemon.terminate()
             for connection in (older, newer):
                 self.assertIn("draining", FaultCase.assert_problem(self, connection.read(), 503)["type"])

@@ -54,7 +54,7 @@ class TlsCase(FaultCase):
         return self.raw().send(HALF[0]).send(HALF[1])
 
     def wait_for_uploads(self, number):
-        active = lambda: self.daemon.status()["requests"]["active"] - self.daemon.idle_requests
+        active = lambda: self.daemon.status()["requests"]["active"]
         wait_until(lambda: active() >= number, lambda: f"{number} requests in flight, there are {active()}")
 
     def ends(self, plain):

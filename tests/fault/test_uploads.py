@@ -21,7 +21,7 @@ class Uploads(FaultCase):
 
     def wait_for_uploads(self, number):
         """Waits until the daemon has this many uploads."""
-        active = lambda: self.daemon.status()["requests"]["active"] - self.daemon.idle_requests
+        active = lambda: self.daemon.status()["requests"]["active"]
         wait_until(lambda: active() >= number, lambda: f"{number} requests in flight, there are {active()}")
 
     def test_truncated_by_fin(self):
@@ -259,7 +259,7 @@ class Refused(FaultCase):
         wait_until(lambda: self.daemon.status()["long_workers"]["running"] == 1, "a sampling that runs")
         refused = self.raw().send(head("POST", "/v1/fps?num_samples=1", f"Content-Length: {len(body)}") + body[:MB])
         wait_until(lambda: requests()["open"] == 3, "the second request")  # and the request that asks
-        wait_until(lambda: requests()["active"] - self.daemon.idle_requests == 1, "its refusal")
+        wait_until(lambda: requests()["active"] == 1, "its refusal")
         long.reset()
         self.daemon.assert_quiet()
         self.assertEqual(self.places(), 0)
