@@ -111,6 +111,7 @@ class Foreign(browser.BrowserCase):
 
     def asked(self):
         """How many requests the daemon has refused as forbidden."""
+        self.daemon.await_accounts()
         lines = self.daemon.get("/metrics").body.decode().splitlines()
         return sum(
             float(line.split()[-1]) for line in lines if line.startswith('voxeld_refusals_total{reason="forbidden')

@@ -209,6 +209,7 @@ class Sensor(StreamCase):
             status, lines, errors = self.end(
                 self.start(*self.poses(*map(line, TIMES)), *self.scans(), url=url_of(small))
             )
+            small.await_accounts()
             counted = small.get("/metrics").body.decode()
         self.assertEqual((status, lines[-1]), (0, "4 scans sent, 0 dropped"), errors)
         self.assertIn("evicted", errors)

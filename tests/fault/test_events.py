@@ -139,6 +139,7 @@ class Events(FaultCase):
         self.assertGreater(gaps, 0)
 
     def test_those_who_vanish_are_noticed(self):
+        self.daemon.await_accounts()
         gone = [Bare(self.daemon) for _ in range(20)]
         wait_until(lambda: subscribers(self.daemon) == 20, "all have subscribed")
         aborted = self.daemon.status()["requests"]["aborted"]

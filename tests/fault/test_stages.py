@@ -60,9 +60,9 @@ class Stages(FaultCase):
         self.each_stage(lambda connection, status: connection.reset())
 
     def test_clients_that_leave_in_an_upload_are_counted(self):
-        self.daemon.await_accounts()
         aborted = lambda: sum(counters(self.daemon, "voxeld_requests_aborted_total").values())
         for (request, _), leave in itertools.product(list(REQUESTS.values())[:4], (Raw.close, Raw.reset)):
+            self.daemon.await_accounts()
             before = aborted()
             connection = self.raw().send(request[:-10])
             wait_until(lambda: self.daemon.status()["requests"]["active"] > 0, "the upload begun")

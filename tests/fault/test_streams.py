@@ -335,6 +335,7 @@ class Streams(FaultCase):
         with Daemon(*(word for option in zip(budget, map(str, sizes)) for word in option)) as daemon:
             for time in range(1, 4):
                 self.assertEqual(daemon.post(path_of("s", time), rows(60_000), JSON).status, 200)
+                daemon.await_accounts()  # the request's memory is released
             before = daemon.status()["streams"]["memory_bytes"]
             reply = daemon.post(VOXELIZE, rows(120_000), JSON)
             self.assertEqual(reply.status, 200, reply)

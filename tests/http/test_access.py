@@ -122,6 +122,7 @@ class Tokens(AccessCase):
                 self.assertEqual(reply.headers["Www-Authenticate"], f'{CHALLENGE}, error="invalid_token"')
         for credentials in (f"bearer {token}", f"BEARER   {token}"):
             self.ok(self.ask("/v1/status", f"Authorization: {credentials}"))
+        daemon.await_accounts()
         self.assertEqual(counters(daemon, "voxeld_refusals_total")['reason="invalid-token"'], 8)
 
     def test_two_authorization_headers_are_refused(self):

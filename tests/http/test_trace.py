@@ -16,6 +16,7 @@ class Trace(SharedDaemonCase):
 
     def logged(self, name):
         """The log line of the request."""
+        self.daemon.await_accounts()
         (line,) = self.daemon.logged(f"msg=request id={name} ")
         return line
 

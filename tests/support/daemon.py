@@ -201,7 +201,8 @@ class Daemon(Listener):
 
     def logged(self, message):
         """The lines with `message` among all that the daemon has logged by now. A line is written, and read here, some
-        time after its event, so this sends a request and waits for its line."""
+        time after its event, so this sends a request and waits for its line. The line of another request may still come
+        after it, unless the test awaits the accounts first."""
         mark = f"mark-{uuid.uuid4().hex}"
         self.get("/nowhere", {"X-Request-Id": mark}, source=OPERATOR)
         wait_until(lambda: self.times_logged(mark), "the line of a request in the log")
