@@ -87,6 +87,7 @@ class Reader(unittest.TestCase):
         # While the log catches up, lines of requests to /metrics may be dropped as well.
         wait_until(lambda: sum(int(line["lines"]) for line in told()) == metric(daemon, DROPPED), "all drops reported")
         self.assertTrue(all(line["level"] == "warning" for line in told()))
+        daemon.logged("")  # the log has caught up; a daemon that stops does not wait long for its reader
         daemon.stop()
         lines = [logfmt(line.rstrip("\n")) for line in daemon.lines]
         logged = [line["id"] for line in lines if line.get("path") == "/" + 180 * "x"]
