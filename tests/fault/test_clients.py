@@ -178,18 +178,18 @@ class Connections(FaultCase):
         wait_until(lambda: self.refusals(reason) > before, f"a refusal by {reason} to be counted")
 
     def begin(self, source=None):
-        """A connection with a running or waiting sampling. Neither idle nor slow, it does not make room for others."""
+        """A connection with a long job that runs or waits. Neither idle nor slow, it does not make room for others."""
         connection = self.raw(source=source)
         with contextlib.suppress(ConnectionError):  # a refused request may be cut off in its body
             connection.send(post(many_rows(LONG_POINTS), LONG))
         return connection
 
     def fill(self, operator, busy):
-        """Begins samplings until one is refused. The operator has its own connection to look."""
+        """Begins long jobs until one is refused. The operator has its own connection to look."""
         active = lambda: self.daemon.request("GET", "/v1/status", connection=operator).json()["requests"]["active"]
         while True:
             last = self.begin()
-            wait_until(lambda: last.readable(0) or active() > len(busy), "a sampling under way, or refused")
+            wait_until(lambda: last.readable(0) or active() > len(busy), "a job under way, or refused")
             if last.readable(0):
                 self.refused(last.read())
                 return
@@ -198,14 +198,20 @@ class Connections(FaultCase):
     def test_clients_own_connections_are_too_many(self):
         operator = self.daemon.connection(source="127.0.0.99")
         self.addCleanup(operator.close)
-        busy, before = [], self.refusals("client-over-share")
+        before, busy = self.refusals("client-over-share"), [self.begin()]
+        wait_until(lambda: self.daemon.status()["long_workers"]["running"] == 1, "a long job that runs")
+        short = self.raw().send(post(rows(10), "/v1/fps?num_samples=3"))
+        busy.append(short)
         # There are 16 connections, and one is the operator's. Earlier connections may take a moment to end.
         wait_until(lambda: self.fill(operator, busy) or len(busy) == 7, lambda: f"7 under way, there are {len(busy)}")
         self.refused(self.exchange(post(tiled_rows(MB))))  # read to its end, so that the answer is not lost
         self.assertEqual(self.daemon.get("/healthz", source="127.0.0.2").status, 200)
-        self.assert_voxels(busy[0].read())
+        self.assertFalse(short.readable(0))
         for connection in busy:
-            connection.reset()
+            if connection != short:
+                connection.reset()
+        self.assert_voxels(short.read())
+        short.close()
         wait_until(lambda: self.connections_at_most(2), "their ends")
         self.until_counted("client-over-share", before)
 

@@ -7,15 +7,16 @@ import time
 import unittest
 
 import models
-from client import HEAVY, MB, VOXELIZE, Bystander, Daemon, Raw
+from client import HEAVY, LONG, LONG_POINTS, MB, VOXELIZE, Bystander, Daemon, Raw
 from client import counters, head, heavy_rows, many_rows, post, rows, tensor_file, tiled_rows, wait_until
+from client import with_long_steps
 from events import Subscriber
 from neighbours import SLOW, Neighbours
 from shared import Memory
 from tables import describe, voxeld
 from test_devices import STAND_IN
 from test_log import Shelved
-from test_metrics import LONG_SAMPLES, Metrics
+from test_metrics import Metrics
 from test_page_listener import PagesDaemon, ToPages
 
 NO_GPU = "" if STAND_IN else "there is no stand-in for GPUs in this build"
@@ -180,8 +181,8 @@ def outpace_slow_uploads(_):
 
 
 @deed(("voxeld_jobs_running", "long"), ("voxeld_queue_depth", "long"))
-def long_samplings(daemon):
-    asked = post(many_rows(1_000_000), LONG_SAMPLES)
+def long_jobs(daemon):
+    asked = post(many_rows(LONG_POINTS), LONG)
     runs, waits = Raw(daemon).send(asked), Raw(daemon).send(asked)
     yield daemon
     runs.reset()
@@ -189,9 +190,10 @@ def long_samplings(daemon):
 
 
 @contextlib.contextmanager
-def samplings(clouds, points):
+def samplings(clouds, points, lengthen=str):
     """A daemon with a worker that may help with these samplings."""
-    path = LONG_SAMPLES.replace("900000", str(points * 9 // 10)) + f"&point_counts={','.join([str(points)] * clouds)}"
+    path = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={points * 9 // 10}"
+    path = lengthen(f"{path}&point_counts={','.join([str(points)] * clouds)}")
     limits = ("--workers", "2", "--long-workers", "1", "--max-sampling-work", str(10**13))
     with Daemon(*ON_CPU, *limits) as daemon, Raw(daemon).send(post(many_rows(clouds * points), path)) as asked:
         yield daemon
@@ -200,7 +202,7 @@ def samplings(clouds, points):
 
 @deed(("voxeld_workers_helping",))
 def help_with_samplings(_):
-    with samplings(8, 300_000) as daemon:
+    with samplings(8, 100_000, with_long_steps) as daemon:
         wait_until(lambda: counters(daemon, "voxeld_workers_helping")[""], "a worker that helps")
         yield daemon
 
@@ -389,7 +391,7 @@ def compute_on_a_gpu(_):
 @deed(("voxeld_gpu_jobs_running",), lacking=NO_GPU)
 def compute_long_on_a_gpu(_):
     with with_gpus("--max-sampling-work", str(10**13)) as daemon:
-        yield from long_samplings(daemon)
+        yield from long_jobs(daemon)
 
 
 @deed(("voxeld_regions_pinned_bytes",), lacking=NO_GPU)

@@ -1,5 +1,5 @@
 """`latest=NAME`: of a client's requests with that name only the newest waits. An older one that waits is answered at
-once with 409, and its sweep is kept. The only worker for long jobs runs a sampling for longer than a test takes."""
+once with 409, and its sweep is kept. A long job holds the only worker for long jobs for as long as a test needs."""
 
 import concurrent.futures
 import json
@@ -32,15 +32,12 @@ def infer_body(**parameters):
     return json.dumps({"parameters": parameters, "inputs": inputs}).encode()
 
 
-# Choosing most of many_rows(HELD_POINTS) takes 2 s on a fast machine, longer than any test here holds a worker.
-HELD_POINTS = 1_000_000 if is_sanitized() else 2_000_000
-HELD = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={HELD_POINTS * 9 // 10}"
 ARGS = ("--backend", "cpu", "--workers", "2", "--long-workers", "1")
-ARGS += ("--max-sampling-work", str(HELD_POINTS * HELD_POINTS), "--max-timeout-ms", "3600000")
+ARGS += ("--max-sampling-work", str(LONG_POINTS * LONG_POINTS), "--max-timeout-ms", "3600000")
 
 
 class Held(FaultCase):
-    """Requests behind a long sampling that a test holds."""
+    """Requests behind a long job that a test holds."""
 
     ARGS = ARGS
 
@@ -59,9 +56,9 @@ class Held(FaultCase):
     def hold(self, source="127.0.0.3", more=""):
         """Keeps the long worker busy until go_on."""
         running = lambda: self.daemon.status()["long_workers"]["running"]
-        wait_until(lambda: running() == 0, "the end of the sampling of the test before")
-        self.slow = self.raw(source=source).send(post(many_rows(HELD_POINTS), HELD + more))
-        wait_until(lambda: running() == 1, "a long sampling that runs")
+        wait_until(lambda: running() == 0, "the end of the long job of the test before")
+        self.slow = self.raw(source=source).send(post(many_rows(LONG_POINTS), LONG + more))
+        wait_until(lambda: running() == 1, "a long job that runs")
 
     def go_on(self):
         if self.slow:
@@ -207,7 +204,7 @@ class Latest(Held):
         return self.daemon.get("/v1/streams/s").json()["waiting"]
 
     def test_sweeps_are_kept(self):
-        """All wait in the stream: a sampling has the turn."""
+        """All wait in the stream: the long job has the turn."""
         subscriber = self.enterContext(Subscriber(self.daemon, "/v1/streams/s/events"))
         self.assertEqual(self.daemon.post(self.path(1), self.sweep(1)).status, 200)
         self.hold(source=None, more="&stream=s&sweeps=4&pose=0,0,0,1,0,0,0&time=1.5")
@@ -334,7 +331,7 @@ class AtTheEnd(unittest.TestCase):
         path = SHORT + "&stream=s&pose=0,0,0,1,0,0,0&latest=roof&time="
         with Raw(daemon) as slow, Raw(daemon) as older, Raw(daemon) as newer:
             slow.send(post(many_rows(LONG_POINTS), LONG))
-            wait_until(lambda: daemon.status()["long_workers"]["running"] == 1, "a long sampling that runs")
+            wait_until(lambda: daemon.status()["long_workers"]["running"] == 1, "a long job that runs")
             older.send(post(BODY, path + "1"))
             wait_until(lambda: daemon.status()["long_queue"]["depth"] == 1, "a job that waits")
             newer.send(post(BODY, path + "2"))

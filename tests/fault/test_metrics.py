@@ -8,14 +8,12 @@ import struct
 import subprocess
 import unittest
 
-from client import MB, PATIENCE, VOXELIZE, Daemon, FaultCase, Raw, head, many_rows, post, rows, wait_until
+from client import LONG, LONG_POINTS, MB, PATIENCE, VOXELIZE, Daemon, FaultCase, Raw
+from client import head, many_rows, post, rows, wait_until
 
 SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})?")
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
 LARGE = VOXELIZE + "&feature=points&max_points_per_voxel=1024"  # 16 KB a voxel: more than sockets hold
-LONG_SAMPLES = (
-    "/v1/fps?num_features=3&outputs=sampled_indices&num_samples=900000"  # of a million points: a second or more
-)
 
 
 @functools.cache
@@ -114,8 +112,8 @@ class Counted(FaultCase):
 
     def test_clients_that_leave_while_their_jobs_wait_and_run(self):
         status = self.daemon.status
-        runs = self.raw().send(post(many_rows(1_000_000), LONG_SAMPLES))
-        wait_until(lambda: status()["long_workers"]["running"] == 1, "a sampling that runs")
+        runs = self.raw().send(post(many_rows(LONG_POINTS), LONG))
+        wait_until(lambda: status()["long_workers"]["running"] == 1, "a long job that runs")
         waits = self.raw().send(post(rows(10), "/v1/fps?num_samples=1"))
         wait_until(lambda: status()["long_queue"]["depth"] == 1, "a sampling that waits")
         waits.reset()

@@ -1,5 +1,5 @@
-"""Long samplings and long comparisons of boxes: they end with their client, their deadline or the daemon, and do not
-keep other jobs waiting."""
+"""Long jobs of points and long comparisons of boxes: they end with their client, their deadline or the daemon, and do
+not keep other jobs waiting."""
 
 import http.client
 import signal
@@ -7,13 +7,15 @@ import threading
 import unittest
 
 import client
-from client import LONG, LONG_POINTS, VOXELIZE, Closed, Crowd, Daemon, FaultCase, Raw, many_rows, post, rows, wait_until
+from client import LONG, LONG_POINTS, SAMPLING, VOXELIZE, Closed, Crowd, Daemon, FaultCase, Raw
+from client import begun, many_rows, post, rows, wait_until, with_long_steps
 
-LONG_VOXELS = (
+SAMPLED_VOXELS = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.001,0.001,0.001&max_voxels=16777216"
     "&max_points_per_voxel=1&outputs=sampled_indices"
     f"&fps={LONG_POINTS * 6 // 10}"
 )
+LONG_VOXELS = with_long_steps(SAMPLED_VOXELS)
 SHORT = "/v1/fps?num_samples=3"
 ARGS = ("--workers", "1", "--long-workers", "1", "--gpu-streams", "1", "--gpu-long-streams", "1")
 ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
@@ -44,7 +46,7 @@ class Gone(FaultCase):
         wait_until(lambda: running(self.daemon) == 0, "a worker that is free again")
         self.assertEqual(self.daemon.post(SHORT, rows(10)).status, 200)
 
-    def test_client_that_resets_in_mid_sampling(self):
+    def test_client_that_resets_in_mid_job(self):
         for path in (LONG, LONG_VOXELS):
             with self.subTest(path):
                 begin(self.daemon, path).reset()
@@ -77,19 +79,20 @@ class Gone(FaultCase):
         self.until_free()
 
     def test_deadline_in_mid_sampling(self):
-        for path in (LONG, LONG_VOXELS):
-            reply = self.daemon.post(path + "&timeout_ms=100", BODY)
-            self.assert_problem(reply, 504)
-            self.assertIn("deadline", reply.json()["type"])
+        for path in (SAMPLING, SAMPLED_VOXELS):
+            ask = lambda deadline: self.daemon.post(f"{path}&timeout_ms={deadline}", BODY)
+            problem = self.assert_problem(begun(ask), 504)
+            self.assertIn("deadline", problem["type"])
+            self.assertIn("ended before all ", problem["detail"])
         self.until_free()
 
     def test_voxels_do_not_wait(self):
         clients = [begin(self.daemon)] + [Raw(self.daemon).send(post(BODY, LONG)) for _ in range(5)]
-        wait_until(lambda: waiting(self.daemon) >= 4, "samplings that wait")
+        wait_until(lambda: waiting(self.daemon) == 5, "long jobs that wait")
         crowd = Crowd(self.daemon, 8, VOXELIZE, rows(3000))
         for reply in crowd.join():
             self.assertEqual(reply.status, 200, reply)
-        self.assertFalse(all(client.readable(0) for client in clients), "the samplings were over first")
+        self.assertFalse(any(client.readable(0) for client in clients), "a long job was over first")
         for client in clients:
             client.reset()
         self.until_free()
@@ -190,7 +193,7 @@ class Shutdown(unittest.TestCase):
             number *= 2  # a fast machine: four times the work
             self.assertLess(number, LONG_POINTS // 4, "never seen in mid-sampling")
 
-    def test_sampling_is_ended_when_the_drain_is_over(self):
+    def test_a_long_job_is_ended_when_the_drain_is_over(self):
         for path in (LONG, LONG_VOXELS):
             daemon = self.daemon("--drain-timeout-s", "0")
             client = begin(daemon, path)
@@ -199,7 +202,7 @@ class Shutdown(unittest.TestCase):
                 self.assertIn("draining", FaultCase.assert_problem(self, client.read(), 503)["type"])
                 code = 0
             except Closed:
-                code = 1  # on a busy machine the sampling may end too late for an answer; the exit status shows this
+                code = 1  # on a busy machine the job may end too late for an answer; the exit status shows this
             client.close()
             self.assertEqual(daemon.wait(), code, daemon.log())
 

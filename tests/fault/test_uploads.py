@@ -2,8 +2,8 @@
 
 import unittest
 
-from client import MB, PATIENCE, ROW, VOXELIZE, Closed, FaultCase, Raw
-from client import counters, head, is_sanitized, many_rows, post, rows, tiled_rows, wait_until
+from client import LONG, LONG_POINTS, MB, PATIENCE, ROW, VOXELIZE, Closed, FaultCase, Raw
+from client import counters, head, many_rows, post, rows, tiled_rows, wait_until
 
 LIMIT = 8 * MB
 HALF = (head("POST", VOXELIZE, "Content-Length: 1600000"), tiled_rows(400_000))
@@ -240,23 +240,21 @@ class Deadlines(FaultCase):
 
 
 class Refused(FaultCase):
-    """A client with a long sampling that announces more bytes than it may hold."""
+    """A client with a long job that announces more bytes than it may hold."""
 
     # Samplings may hold 128 MB. A client with a small sampling may not hold 64 MB more, since less would be left for
     # others.
     ARGS = ("--long-workers", "1", "--memory-budget-bytes", str(256 * MB), "--max-response-bytes", str(128 * MB))
     ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000", "--upload-min-rate", "0")
-    ROWS = 250_000 if is_sanitized() else 1_000_000
-    LONG = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={ROWS * 9 // 10}"
 
     def places(self):
         return counters(self.daemon, "voxeld_queue_slots")['lanes="long"']
 
     def test_its_place_is_free_before_its_body_has_come(self):
         body = tiled_rows(64 * MB)
-        long = self.raw().send(post(many_rows(self.ROWS), self.LONG))
+        long = self.raw().send(post(many_rows(LONG_POINTS), LONG))
         requests = lambda: self.daemon.status()["requests"]
-        wait_until(lambda: self.daemon.status()["long_workers"]["running"] == 1, "a sampling that runs")
+        wait_until(lambda: self.daemon.status()["long_workers"]["running"] == 1, "a long job that runs")
         refused = self.raw().send(head("POST", "/v1/fps?num_samples=1", f"Content-Length: {len(body)}") + body[:MB])
         wait_until(lambda: requests()["open"] == 3, "the second request")  # and the request that asks
         wait_until(lambda: requests()["active"] == 1, "its refusal")

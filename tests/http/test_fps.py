@@ -8,14 +8,13 @@ import tempfile
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from client import counters, many_rows
+from client import LONG, LONG_POINTS, begun, counters, many_rows
 from daemon import wait_until
 from http_case import CHUNKED, JSON, KITTI, SMALL, SharedDaemonCase, floats, scan
 
 SCAN = scan("--points", "1000")
-# Choosing most of these points takes a second or more, in every flavour.
-LONG_ROWS = many_rows(1_000_000)
-LONG_QUERY = "num_features=3&outputs=sampled_indices&num_samples=900000"
+ROWS = many_rows(LONG_POINTS)
+SAMPLING = f"num_features=3&outputs=sampled_indices&num_samples={LONG_POINTS * 9 // 10}"
 SAME = "X-Request-Id: same"
 ALL_OUTPUTS = "outputs=sampled_indices,sampled_points,sampled_distances"
 NO_SAMPLES = ("-1", "1.5", "x", "1,", ",1", "1,,1", "%201", "0x1", "1e3", "2147483648", "99999999999999999999")
@@ -127,7 +126,7 @@ class Answers(FpsCase):
         self.assertEqual(without_times(reply.json()), without_times(inside))
         self.problem(self.sample("num_samples=1001", SCAN, JSON), 422, "impossible", "num_samples")
         before = self.samples_total()
-        self.ok(self.sample(LONG_QUERY, LONG_ROWS, JSON))
+        self.ok(self.sample(SAMPLING, ROWS, JSON))
         self.assertEqual(self.samples_total(), before)
 
     def test_voxels_are_sampled_with_fps(self):
@@ -308,8 +307,8 @@ class Refusals(FpsCase):
 
     def test_an_answer_over_max_response_bytes_is_refused_before_anything_is_sampled(self):
         self.start("--max-response-bytes", "65536", "--max-sampling-work", "1000000000000")
-        query = LONG_QUERY.replace("&outputs=sampled_indices", "")
-        self.problem(self.sample(query, LONG_ROWS), 422, "impossible", reason="the answer would have")
+        query = SAMPLING.replace("&outputs=sampled_indices", "")
+        self.problem(self.sample(query, ROWS), 422, "impossible", reason="the answer would have")
 
 
 class LongSamplings(FpsCase):
@@ -330,7 +329,7 @@ class LongSamplings(FpsCase):
         daemon = self.start(*self.ARGS, "--drain-timeout-s", "0")
         with ThreadPoolExecutor(6) as clients:
             for number in range(1, 7):
-                last = clients.submit(self.sample, LONG_QUERY, LONG_ROWS)
+                last = clients.submit(self.post, LONG, ROWS)
                 wait_until(lambda: self.queued_or_running(number), f"{number} samplings in flight")
             self.await_running(1, 0)
             for _ in range(5):
@@ -343,16 +342,16 @@ class LongSamplings(FpsCase):
             self.problem(last.result(), 503, "draining")
 
     def test_a_sampling_ends_at_its_deadline(self):
-        reply = self.sample(f"{LONG_QUERY}&timeout_ms=400", LONG_ROWS)
+        reply = begun(lambda deadline: self.sample(f"{SAMPLING}&timeout_ms={deadline}", ROWS))
         self.problem(reply, 504, "deadline", reason="before all ")
         self.await_running(0, 0)
         self.ok(self.sample("num_samples=5"))
 
     def test_a_sampling_ends_at_the_servers_own_limit(self):
         self.start("--max-timeout-ms", "400", "--max-sampling-work", "1000000000000")
-        for query in (LONG_QUERY, f"{LONG_QUERY}&timeout_ms=3600000"):
-            with self.subTest(query):
-                self.problem(self.sample(query, LONG_ROWS), 504, "deadline")
+        for path in (LONG, f"{LONG}&timeout_ms=3600000"):
+            with self.subTest(path):
+                self.problem(self.post(path, ROWS), 504, "deadline")
 
 
 if __name__ == "__main__":
