@@ -1,5 +1,5 @@
-"""`max_age_ms`: points that are older when a worker opens them are not computed, and a sweep is kept all the same. The
-only worker for long jobs runs a sampling for longer than a test takes."""
+"""`max_age_ms`: points that are older when a worker opens them are not computed, and a sweep is kept all the same. A
+long job of a test holds the only worker for long jobs. The ages have room for a busy machine."""
 
 import importlib.util
 import time
@@ -26,7 +26,7 @@ def cloud(measured, count=20):
 
 def at(seconds):
     """The parameters of points that were measured so many seconds from now."""
-    return f"&max_age_ms=2000&time={time.time() + seconds:.6f}"
+    return f"&max_age_ms=60000&time={time.time() + seconds:.6f}"
 
 
 class MaxAge(Held):
@@ -38,7 +38,7 @@ class MaxAge(Held):
         problem = self.assert_problem(reply, 409, "max_age_ms")
         self.assertEqual(problem["type"], "urn:voxeld:problem:too-old")
         self.assertNotIn("Retry-After", reply.headers)
-        self.assertRegex(problem["detail"], r"the points are \d+ ms old; max_age_ms is 2000$")
+        self.assertRegex(problem["detail"], r"the points are \d+ ms old; max_age_ms is 60000$")
         self.assertEqual("sweep is kept" in problem["detail"], kept)
         age = int(problem["detail"].split("points are ")[1].split()[0])
         self.assertTrue(least <= age < least + 60_000, age)
@@ -51,7 +51,7 @@ class MaxAge(Held):
         self.daemon.await_accounts()
         before, refused = self.too_old(), counters(self.daemon, "voxeld_refusals_total")
         self.assertEqual(self.warnings(self.daemon.post(SHORT + at(0), BODY, JSON)), {})
-        self.assert_too_old(self.daemon.post(SHORT + at(-3), BODY), 3000)
+        self.assert_too_old(self.daemon.post(SHORT + at(-70), BODY), 70_000)
         self.daemon.await_accounts()
         self.assertEqual(self.too_old() - before, 1)
         after = counters(self.daemon, "voxeld_refusals_total")
@@ -59,19 +59,19 @@ class MaxAge(Held):
 
     @unittest.skipUnless(ROSBAGS, "rosbags, which makes the messages, is not installed")
     def test_by_the_stamp_of_a_message(self):
-        path = CLOUD + "&max_age_ms=2000"
+        path = CLOUD + "&max_age_ms=60000"
         self.assertEqual(self.warnings(self.daemon.post(path, cloud(time.time()), JSON)), {})
-        self.assert_too_old(self.daemon.post(path, cloud(time.time() - 3)), 3000)
+        self.assert_too_old(self.daemon.post(path, cloud(time.time() - 70)), 70_000)
         self.assertEqual(self.daemon.post(CLOUD + at(0), cloud(1)).status, 200)  # the time in the request counts
-        self.assert_too_old(self.daemon.post(CLOUD + at(-3), cloud(time.time())), 3000)
+        self.assert_too_old(self.daemon.post(CLOUD + at(-70), cloud(time.time())), 70_000)
 
     def test_waiting_counts(self):
         self.hold()
-        waits, fresh = self.ask(SHORT + at(-1.5)), self.ask(SHORT + at(60), waits=2)
+        waits, fresh = self.ask(SHORT + at(-59.5)), self.ask(SHORT + at(600), waits=2)
         time.sleep(0.6)
         self.assertFalse(waits.done())
         self.go_on()
-        self.assert_too_old(waits.result(), 2000)
+        self.assert_too_old(waits.result(), 60_000)
         self.assertEqual(fresh.result().status, 200)
 
     def test_a_clock_that_is_ahead(self):
@@ -82,33 +82,33 @@ class MaxAge(Held):
     def test_sweeps_are_kept(self):
         now = time.time()
         path = SHORT + "&stream=s&sweeps=4&pose=0,0,0,1,0,0,0&time="
-        self.assert_too_old(self.daemon.post(f"{path}{now - 3:.6f}&max_age_ms=2000", BODY), 3000, kept=True)
+        self.assert_too_old(self.daemon.post(f"{path}{now - 70:.6f}&max_age_ms=60000", BODY), 70_000, kept=True)
         reply = self.daemon.post(f"{path}{now:.6f}&max_age_ms=60000", BODY, JSON)
         joined = reply.json()["stream"]["sweeps"]
         self.assertEqual([sweep["origin"] for sweep in joined], ["sent", "kept"])
 
     def test_several_sweeps_are_as_old_as_the_newest(self):
         now = time.time()
-        path = SHORT + "&stream=s&point_counts=60,40&poses=0,0,0,1,0,0,0,0,0,0,1,0,0,0&max_age_ms=2000&times="
-        self.assertEqual(self.daemon.post(f"{path}{now:.6f},{now - 9:.6f}", BODY).status, 200)
+        path = SHORT + "&stream=s&point_counts=60,40&poses=0,0,0,1,0,0,0,0,0,0,1,0,0,0&max_age_ms=60000&times="
+        self.assertEqual(self.daemon.post(f"{path}{now:.6f},{now - 90:.6f}", BODY).status, 200)
         self.daemon.request("DELETE", "/v1/streams/s")
-        self.assert_too_old(self.daemon.post(f"{path}{now - 3:.6f},{now - 9:.6f}", BODY), 3000, kept=True)
+        self.assert_too_old(self.daemon.post(f"{path}{now - 70:.6f},{now - 90:.6f}", BODY), 70_000, kept=True)
         self.assertEqual(len(self.daemon.get("/v1/streams/s").json()["sweeps"]), 2)
 
     def test_a_superseded_one_is_superseded(self):
         self.hold()
-        older = self.ask(SHORT + "&latest=roof" + at(-3))
-        newer = self.ask(SHORT + "&latest=roof" + at(60))
+        older = self.ask(SHORT + "&latest=roof" + at(-70))
+        newer = self.ask(SHORT + "&latest=roof" + at(600))
         self.assert_superseded(older)
         self.go_on()
         self.assertEqual(newer.result().status, 200)
 
     def test_inference(self):
         path = "/v2/models/fps/infer"
-        fresh = infer_body(num_samples=1, max_age_ms=2000, time=time.time())
+        fresh = infer_body(num_samples=1, max_age_ms=60000, time=time.time())
         self.assertEqual(self.daemon.post(path, fresh).status, 200)
-        old = self.daemon.post(path, infer_body(num_samples=1, max_age_ms=2000, time=time.time() - 3))
-        self.assertEqual((old.status, "max_age_ms is 2000" in old.json()["error"]), (409, True), old)
+        old = self.daemon.post(path, infer_body(num_samples=1, max_age_ms=60000, time=time.time() - 70))
+        self.assertEqual((old.status, "max_age_ms is 60000" in old.json()["error"]), (409, True), old)
 
     def test_values(self):
         for more, parameter, words in (
