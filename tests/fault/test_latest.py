@@ -253,8 +253,11 @@ class Latest(Held):
             rows(2000 if is_sanitized() else 20_000, columns=3),
             "/v1/fps?num_features=3&num_samples=300&latest=x",
         )
-        replies = list(self.pool.map(lambda _: self.daemon.post(path, body), range(number)))
-        statuses = [reply.status for reply in replies]
+        self.hold()
+        replies = [self.pool.submit(self.daemon.post, path, body) for _ in range(number)]
+        wait_until(lambda: any(reply.done() for reply in replies), "one that is superseded")
+        self.go_on()
+        statuses = [reply.result().status for reply in replies]
         self.assertEqual(set(statuses) | {200, 409}, {200, 409}, statuses)
         self.daemon.await_accounts()
         self.assertEqual(self.superseded() - before, statuses.count(409))
