@@ -163,6 +163,7 @@ class Packed(OneDaemonCase):
         with Daemon("--workers", "1", *map(str, limits)) as daemon:
             for name, packer in (("zstd", lambda data: codings.zstd_bomb(len(data), 22)), ("zlib", zlib.compress)):
                 with self.subTest(name):
+                    daemon.await_accounts()  # the memory of earlier requests is released
                     reply = daemon.post(query, files.pointcloud2(points, packed=(name, packer)))
                     self.assertEqual(reply.status, 200, reply)
                     self.assertEqual(check.parse_by_hand(reply.body)[0]["points"].nbytes, points.nbytes)
@@ -174,8 +175,10 @@ class Packed(OneDaemonCase):
         query = POINTS + "num_features=3&format=cloudini"
         with Daemon("--workers", "1", *limits) as daemon:
             for encoding in ("NONE", "LOSSLESS", "LOSSY"):
+                daemon.await_accounts()  # the memory of earlier requests is released
                 reply = daemon.post(query, cloudini.blob(points, 2, encoding))
                 self.assertEqual(reply.status, 200, reply)
+            daemon.await_accounts()
             reply = daemon.post(query, cloudini.blob(points, 2, "LOSSY", resolutions=dict.fromkeys("xyz", 0.001)))
             self.assertEqual((reply.status, reply.json()["type"]), (422, "urn:voxeld:problem:impossible"), reply)
             self.assertIn("the body's points need 13500024 bytes; memory_budget_bytes leaves", reply.json()["detail"])
