@@ -74,12 +74,12 @@ LONG_POINTS = 250_000 if is_sanitized() else 1_000_000
 SAMPLING = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={LONG_POINTS * 9 // 10}"
 
 
-def with_long_steps(path):
-    """The path of a job that the CPU works on for a minute or so: eight steps first find many neighbours of each of
-    many_rows(LONG_POINTS), and drop none."""
-    tags = [f"s{number}" for number in range(8)]
-    steps = ",".join(f"{tag}:statistical_outlier" for tag in tags)
-    return f"{path}&steps={steps}" + "".join(f"&{tag}.mean_k=128&{tag}.std_mul=1e6" for tag in tags)
+def with_long_steps(path, steps=8):
+    """The path of a job whose first steps take a minute or so on the CPU: each of them finds many neighbours of each of
+    many_rows(LONG_POINTS). They drop no point."""
+    tags = [f"s{number}" for number in range(steps)]
+    chain = ",".join(f"{tag}:statistical_outlier" for tag in tags)
+    return f"{path}&steps={chain}" + "".join(f"&{tag}.mean_k=128&{tag}.std_mul=1e6" for tag in tags)
 
 
 # A job that holds a worker for long jobs until its client leaves, its deadline comes or the daemon ends. It takes
