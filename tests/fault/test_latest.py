@@ -32,7 +32,7 @@ def infer_body(**parameters):
     return json.dumps({"parameters": parameters, "inputs": inputs}).encode()
 
 
-ARGS = ("--backend", "cpu", "--workers", "2", "--long-workers", "1")
+ARGS = ("--backend", "cpu", "--workers", "2", "--long-workers", "1", "--stream-ttl-s", "3600")
 ARGS += ("--max-sampling-work", str(LONG_POINTS * LONG_POINTS), "--max-timeout-ms", "3600000")
 
 

@@ -34,7 +34,7 @@ def path_of(name, time, sweeps=3, pose=HERE, more="", base=VOXELIZE):
 
 
 class Streams(FaultCase):
-    ARGS = ("--workers", "2")
+    ARGS = ("--workers", "2", "--stream-ttl-s", "3600")
 
     def tearDown(self):
         for stream in self.daemon.get("/v1/streams").json()["streams"]:
