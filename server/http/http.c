@@ -147,7 +147,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **p
   const struct listener_daemon *own = cls;
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
     *peer = open_peer(own->service, own->group, connection);
-    atomic_fetch_sub(&own->group->coming, 1);
+    listener_group_came(own->group);
   } else if (*peer) {
     close_peer(own->service, *peer);
     *peer = NULL;

@@ -36,7 +36,7 @@ static int accept_one(const struct acceptor *acceptor, int index) {
   int fd = accept4(listener->fd, any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) return errno;
   atomic_fetch_add(&listener->group->coming, 1);
-  if (!acceptor->take(acceptor->cls, index, fd, any, length)) atomic_fetch_sub(&listener->group->coming, 1);
+  if (!acceptor->take(acceptor->cls, index, fd, any, length)) listener_group_came(listener->group);
   return 0;
 }
 
@@ -59,7 +59,10 @@ static void accept_some(const struct acceptor *acceptor, int index) {
 // False if a connection waits and may not be taken yet.
 static bool serve_listener(struct acceptor *acceptor, int index) {
   int *held_ms = &acceptor->held_ms[index];
-  if (!may_accept(acceptor, index) && ++*held_ms < ACCEPTOR_PATIENCE_MS) return false;
+  if (!may_accept(acceptor, index)) {
+    if (++*held_ms < ACCEPTOR_PATIENCE_MS) return false;
+    atomic_store(&acceptor->listeners->at[index].group->coming, 0);
+  }
   *held_ms = 0;
   accept_some(acceptor, index);
   return true;

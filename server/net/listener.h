@@ -25,6 +25,12 @@ struct listener_group {
   int64_t none_until_ns;    // until then connections.c does not search again for a connection that makes room
 };
 
+// A connection that was coming has an IO thread, or is lost.
+static inline void listener_group_came(struct listener_group *group) {
+  long long coming = atomic_load(&group->coming);
+  while (coming > 0 && !atomic_compare_exchange_weak(&group->coming, &coming, coming - 1)) continue;
+}
+
 struct listener {
   int fd;  // does not block; -1 if the list was only checked
   bool tcp;
