@@ -6,6 +6,13 @@
 # compiled, since tests start it very often, but outside the source tree.
 enable_testing()
 
+# Long tests, roughly the longest last. ctest starts tests of a higher cost first, so that none of these runs alone at
+# the end.
+set(longest fault.events asan.fault.placement tsan.fault.deadlines asan.fault.events fault.uploads tsan.fault.uploads
+    platform.in fault.shutdown docs.alerts tsan.fault.abuse tsan.fault.devices deploy.debian browser.status
+    clients.command_line_bags fuzz.openapi oracle.wires browser.image browser.detections browser.stream fault.families
+    fault.oom cuda.emulated_1 cuda.emulated_2 browser.page browser.view platform.trixie platform.arm64)
+
 function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
   set(labels ${LABEL})
   set(voxeld ${CMAKE_BINARY_DIR}/bin/voxeld)
@@ -35,6 +42,11 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     TSAN_OPTIONS=halt_on_error=1)
   set_tests_properties(${NAME} PROPERTIES
     LABELS "${labels}" TIMEOUT ${TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+  list(FIND longest ${NAME} place)
+  math(EXPR cost "${place} + 1")
+  if(cost GREATER 0)
+    set_tests_properties(${NAME} PROPERTIES COST ${cost})
+  endif()
 endfunction()
 
 # Tests that ask one thing after the other: TSan has little to find in them. The other fault tests ask many at once.
@@ -282,19 +294,4 @@ foreach(driver IN LISTS drivers)
     -error_exitcode=1 -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/
     ${words} ${CMAKE_BINARY_DIR}/fuzz/${name}
     ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
-endforeach()
-
-# Long tests, roughly the longest first. ctest starts tests of a higher cost first, so that none of these runs alone at
-# the end.
-set(longest platform.arm64 platform.trixie browser.view browser.page fault.oom cuda.emulated_2 cuda.emulated_1
-    browser.stream browser.detections browser.image oracle.wires fuzz.openapi clients.command_line_bags browser.status
-    deploy.debian tsan.fault.devices tsan.fault.abuse docs.alerts fault.shutdown platform.in tsan.fault.uploads
-    fault.uploads asan.fault.events tsan.fault.deadlines asan.fault.placement fault.events)
-list(REVERSE longest)
-set(cost 0)
-foreach(name IN LISTS longest)
-  math(EXPR cost "${cost} + 1")
-  if(TEST ${name})
-    set_tests_properties(${name} PROPERTIES COST ${cost})
-  endif()
 endforeach()
