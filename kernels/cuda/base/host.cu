@@ -150,7 +150,7 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
 enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                           struct error *error) {
   enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };
-  const struct vx_caller *caller = run->job->caller;
+  const struct vx_caller *caller = run->job ? run->job->caller : NULL;
   if (caller && caller->waiting) caller->waiting(run->job->ctx);
   int64_t began = clock_ns(), waited = 0;
   bool stopped = false;

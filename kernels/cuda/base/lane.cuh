@@ -171,6 +171,14 @@ struct cuda_host_commands {
 
 struct cuda_chain;
 
+// The rows of each level that a sparse convolution has room for. Other backbones, and other numbers of clouds, begin
+// anew.
+struct cuda_sparse_room {
+  struct vx_sparse backbone;
+  int32_t clouds;
+  uint32_t rows[VX_MAX_SPARSE_LEVELS];
+};
+
 // What belongs to one worker.
 struct vx_lane {
   struct vx_device *device;
@@ -192,6 +200,7 @@ struct vx_lane {
   struct cuda_memory image;                       // output block of one job
   struct cuda_memory features, maps;              // what the stages of one detection leave for each other
   struct cuda_memory levels, sparse;              // of a sparse convolution: its cells; its tables and features
+  struct cuda_sparse_room sparse_room;            // of the last sparse convolution
   struct cuda_memory backbone;                    // the weights of the last backbone
   uint64_t backbone_number;                       // vx_detector.backbone_number; 0 if there are none
   struct cuda_memory weights;                     // of the last encoder

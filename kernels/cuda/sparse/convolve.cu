@@ -152,6 +152,7 @@ static __global__ void __launch_bounds__(type::THREADS)
   constexpr int GROUPS = type::COLUMNS / GROUP;
   const float *weight =
       layer.weight + first + threadIdx.x / GROUPS * layer.width + threadIdx.x % GROUPS * GROUP;  // the thread's first
+  if (offsets == 0) return cuda_wait_alone();
   struct walk walk = {offsets, 0}, next = walk;
   find_place<type>(&row, &column);
   load_inputs<type>(table, layer, tile, offsets, shared);

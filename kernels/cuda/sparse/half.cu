@@ -180,11 +180,12 @@ template <int STEP, int COLUMNS, int DEPTH>
 static __global__ void __launch_bounds__(32 * WARPS) half_kernel(struct sparse_table table, struct sparse_layer layer) {
   uint32_t tile = blockIdx.x / layer.columns * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   int32_t first = (int32_t)(blockIdx.x % layer.columns) * COLUMNS;
-  if (tile >= table.num_tiles) return;
+  uint32_t offsets = __ldcg(&table.tiles[tile]);
+  if (offsets == 0) return cuda_wait_alone();
   const int32_t *inputs = table.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE + lane;
   const uint4 *weight = (const uint4 *)layer.weight + first / BLOCK * 32 + lane;
   struct stride next;
-  next.begin(__ldcg(&table.tiles[tile]), inputs);
+  next.begin(offsets, inputs);
   int32_t left = __popc(next.left) * (layer.pitch / STEP);  // steps
   float sums[HALF_TILES][COLUMNS / 8][4];
 #pragma unroll
@@ -231,8 +232,7 @@ static enum vx_status launch(const struct cuda_run *run, const struct sparse_tab
                              struct error *error) {
   layer.columns = layer.width / COLUMNS;
   return cuda_launch("half_kernel", half_kernel<STEP, COLUMNS, DEPTH>,
-                     (uint64_t)((table.num_tiles + WARPS - 1) / WARPS) * layer.columns, 32 * WARPS, 0, run, error,
-                     table, layer);
+                     (uint64_t)table.num_tiles / WARPS * layer.columns, 32 * WARPS, 0, run, error, table, layer);
 }
 
 // Below this number of warps, the device has idle parts. With fewer channels for each warp there are more warps.

@@ -127,6 +127,23 @@ static __device__ int32_t level_of_block(const struct sparse_levels &all) {
   return number;
 }
 
+// Tells the host what was found. The kernels that follow get the numbers only if they can use all of them.
+static __device__ void publish(const struct sparse_levels &all, struct sparse_found *found,
+                               struct sparse_found *published) {
+  uint32_t outside = __ldcg(&found->outside), repeated = __ldcg(&found->repeated);
+  bool usable = outside == 0 && repeated == 0;
+  for (int32_t i = 0; i < all.count; i++) {
+    uint64_t rows = all.sums[all.first[i + 1]] - all.sums[all.first[i]];
+    published->rows[i] = found->rows[i] = rows;
+    usable = usable && rows <= all.levels[i].room;
+  }
+  published->outside = outside;
+  published->repeated = repeated;
+  for (int32_t i = 0; i < all.count && !usable; i++) found->rows[i] = 0;
+  __threadfence_system();
+  *(volatile uint32_t *)&published->told = 1;
+}
+
 // `published`: host memory.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     count_kernel(struct sparse_levels all, struct sparse_found *found, struct sparse_found *published) {
@@ -142,12 +159,7 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
   if (!cuda_last_block(&found->ticket, gridDim.x)) return;
   add_blocks(all.sums, gridDim.x);
   __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int32_t i = 0; i < all.count; i++) published->rows[i] = all.sums[all.first[i + 1]] - all.sums[all.first[i]];
-    published->outside = __ldcg(&found->outside);
-    published->repeated = __ldcg(&found->repeated);
-    __threadfence_system();
-  }
+  if (threadIdx.x == 0) publish(all, found, published);
 }
 
 enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_levels &all, struct sparse_found *found,
@@ -173,6 +185,7 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK) number_kernel(struct spar
   cuda_wait();
   int32_t number = level_of_block(all);
   const struct sparse_level &level = all.levels[number];
+  if (*level.num_rows == 0) return;
   uint32_t block = blockIdx.x - all.first[number], words[THREAD_WORDS], count = 0, total;
   uint64_t first = (uint64_t)block * SPARSE_WORDS + threadIdx.x * THREAD_WORDS;
   load_words(level, first, words);
@@ -202,7 +215,7 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
                 float *sorted, bool half) {
   cuda_wait_in_turn();
   uint64_t i = (uint64_t)blockIdx.x * SPARSE_BLOCK + threadIdx.x, from = i / pitch, channel = i % pitch;
-  if (from >= level.num_rows) return;
+  if (from >= *level.num_rows) return;
   int4 at = coords[from];
   uint32_t row = 0;
   if (!sparse_look(level, at.x, at.y, at.z, at.w, &row)) return;
@@ -217,9 +230,9 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
 enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level &level,
                            const struct vx_sparse_rows *rows, uint32_t channels, uint32_t pitch, float *sorted,
                            struct error *error) {
-  return cuda_launch("sort_kernel", sort_kernel, cuda_blocks((uint64_t)level.num_rows * pitch, SPARSE_BLOCK),
-                     SPARSE_BLOCK, 0, run, error, level, (const int4 *)rows->coords, rows->features, channels, pitch,
-                     sorted, rows->half);
+  return cuda_launch("sort_kernel", sort_kernel, cuda_blocks((uint64_t)level.room * pitch, SPARSE_BLOCK), SPARSE_BLOCK,
+                     0, run, error, level, (const int4 *)rows->coords, rows->features, channels, pitch, sorted,
+                     rows->half);
 }
 
 // A block writes 32 cells of a line in all planes, zeros included.
@@ -233,7 +246,7 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
   int32_t first = 32 * (int32_t)(blockIdx.x % parts), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (warp == 0) {
     uint32_t row = 0;
-    rows[lane] = sparse_look(level, cloud, z, y, first + lane, &row) ? row : UINT32_MAX;
+    rows[lane] = *level.num_rows != 0 && sparse_look(level, cloud, z, y, first + lane, &row) ? row : UINT32_MAX;
   }
   __syncthreads();
   for (int32_t x = warp; x < 32; x += SPARSE_BLOCK / 32)

@@ -1,10 +1,14 @@
 // A backbone on a GPU. cuda_sparse, at the end of this file, shows all of it.
 //
-// The cells of all levels are found first. The host waits for their numbers, so each array has its exact size, and too
-// many rows are refused before any convolution. Everything else is enqueued without a wait.
+// The numbers of rows stay on the device. A lane has room for the most rows that its last backbone has had so far, and
+// an eighth more. So the host enqueues everything at once, and waits only then for the numbers, which the device tells
+// before the first layer. If a level has more rows than room, the device computes nothing, and the host makes room and
+// begins again. A lane's first run of a backbone does that, since it has hardly any room.
 #include "kernels/cuda/sparse/sparse.cuh"
 
 #include <string.h>
+
+#include "kernels/cuda/base/host.cuh"
 
 struct sparse {
   struct cuda_run run;
@@ -16,11 +20,10 @@ struct sparse {
   struct sparse_tables tables;
   struct sparse_packing packing;
   int32_t table[VX_MAX_SPARSE_LAYERS];  // of each layer
-  // A layer reads `in` and writes `out`. `before` has the input of the layer before.
-  float *in, *out, *before;
+  float *features[3];  // layer i reads i % 3 and writes (i + 1) % 3; (i + 2) % 3 has the input of the layer before
 };
 
-// ---- levels ---------------------------------------------------------------------------------------------------------
+// ---- plans ----------------------------------------------------------------------------------------------------------
 
 static struct sparse_window window_of(const struct sparse *sparse, int32_t number) {
   const struct vx_sparse_layer *layer = &sparse->backbone->layers[number];
@@ -66,6 +69,8 @@ static void plan_packing(struct sparse *sparse) {
   packing->first[packing->count] = first;
 }
 
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
 // What is cleared comes first: what the device found, the classes of rows, and the bitmap of level 0.
 static void take_levels(struct sparse *sparse, struct cuda_arena *arena) {
   uint32_t first = 0;
@@ -80,6 +85,7 @@ static void take_levels(struct sparse *sparse, struct cuda_arena *arena) {
     level->all_words = (uint64_t)level->clouds * shape[0] * shape[1] * level->words;
     take(arena, &level->bits, level->all_words + 1);
     take(arena, &level->ranks, level->all_words);
+    level->num_rows = &sparse->found->rows[i];
     sparse->all.first[i] = first;
     first += (uint32_t)sparse_word_blocks(*level);
   }
@@ -89,63 +95,6 @@ static void take_levels(struct sparse *sparse, struct cuda_arena *arena) {
   for (int32_t i = 0; i < sparse->packing.count; i++)
     take(arena, &sparse->packing.layers[i].packed, sparse->packing.first[i + 1] - sparse->packing.first[i]);
 }
-
-static enum vx_status enqueue_levels(struct sparse *sparse, struct error *error) {
-  const struct cuda_run *run = &sparse->run;
-  const struct sparse_level *first = &sparse->all.levels[0];
-  size_t cleared = (size_t)((unsigned char *)(first->bits + first->all_words) - (unsigned char *)sparse->found);
-  CUDA_CALL(cudaMemsetAsync(sparse->found, 0, cleared, run->stream), error);
-  CUDA_TRY(sparse_mark(run, *first, sparse->rows, sparse->found, error));
-  for (int32_t i = 0, level = 0; i < sparse->backbone->num_layers; i++) {
-    if (sparse->plan.level[i] == level) continue;
-    level = sparse->plan.level[i];
-    CUDA_TRY(sparse_stride(run, sparse->all, window_of(sparse, i), error));
-  }
-  CUDA_TRY(
-      sparse_count(run, sparse->all, sparse->found, (struct sparse_found *)run->lane->status_on_device->sparse, error));
-  return sparse->rows->half ? sparse_pack(run, sparse->packing, error) : VX_OK;
-}
-
-// The rows are memory of the device.
-static enum vx_status refuse_outside(const struct sparse *sparse, uint32_t row, struct error *error) {
-  int32_t at[4];
-  CUDA_CALL(
-      cudaMemcpyAsync(at, sparse->rows->coords + 4 * (size_t)row, sizeof at, cudaMemcpyDefault, sparse->run.stream),
-      error);
-  CUDA_CALL(cudaStreamSynchronize(sparse->run.stream), error);
-  return vx_sparse_refuse_outside(row, at, error);
-}
-
-static enum vx_status read_levels(struct sparse *sparse, int64_t *level_rows, struct error *error) {
-  struct sparse_found found;
-  static_assert(sizeof found <= sizeof sparse->run.lane->status->sparse, "the host has no room for the numbers");
-  CUDA_CALL(cudaStreamSynchronize(sparse->run.stream), error);
-  memcpy(&found, (const void *)sparse->run.lane->status->sparse, sizeof found);
-  if (found.outside != 0) return refuse_outside(sparse, UINT32_MAX - found.outside, error);
-  if (found.repeated != 0) return vx_sparse_refuse_repeated(error);
-  for (int32_t i = 0; i < sparse->plan.num_levels; i++) level_rows[i] = (int64_t)found.rows[i];
-  for (int32_t i = 0; i < sparse->plan.num_levels; i++) {
-    if (level_rows[i] > sparse->rows->max_rows)
-      return vx_sparse_refuse_rows(i, level_rows[i], sparse->rows->max_rows, error);
-    sparse->all.levels[i].num_rows = (uint32_t)found.rows[i];
-  }
-  return VX_OK;
-}
-
-static enum vx_status find_levels(struct sparse *sparse, int64_t *level_rows, struct error *error) {
-  struct vx_lane *lane = sparse->run.lane;
-  struct cuda_arena measured = {}, arena = {};
-  plan_tables(sparse);
-  plan_packing(sparse);
-  take_levels(sparse, &measured);
-  CUDA_TRY(cuda_reserve(lane, &lane->levels, measured.used, error));
-  arena.memory = lane->levels.memory;
-  take_levels(sparse, &arena);
-  CUDA_TRY(enqueue_levels(sparse, error));
-  return read_levels(sparse, level_rows, error);
-}
-
-// ---- memory ---------------------------------------------------------------------------------------------------------
 
 // The rows of the first layer's input begin at multiples of 16 bytes.
 static int32_t first_pitch(const struct sparse *sparse) {
@@ -159,8 +108,7 @@ static bool plan_rows(struct sparse *sparse) {
   uint64_t rows = 0;
   for (int32_t i = 0; i < tables->count; i++) {
     tables->first[i] = (uint32_t)rows;
-    rows +=
-        ((uint64_t)sparse->all.levels[tables->windows[i].to].num_rows + SPARSE_BLOCK - 1) / SPARSE_BLOCK * SPARSE_BLOCK;
+    rows += ((uint64_t)sparse->all.levels[tables->windows[i].to].room + SPARSE_BLOCK - 1) / SPARSE_BLOCK * SPARSE_BLOCK;
   }
   tables->first[tables->count] = (uint32_t)rows;
   return rows <= UINT32_MAX;
@@ -170,11 +118,11 @@ static void take_features(struct sparse *sparse, struct cuda_arena *arena) {
   struct sparse_tables *tables = &sparse->tables;
   uint64_t rows = tables->first[tables->count], tiles = rows / SPARSE_TILE;
   uint64_t each = sparse->rows->half ? 2 : 1;  // values in the room of a float
-  uint64_t values = (uint64_t)sparse->rows->num_rows * first_pitch(sparse) / each;
+  uint64_t values = (uint64_t)sparse->all.levels[0].room * first_pitch(sparse) / each;
   for (int32_t i = 0; i < sparse->plan.num_levels; i++)
-    take(arena, &sparse->all.levels[i].cells, sparse->all.levels[i].num_rows);
+    take(arena, &sparse->all.levels[i].cells, sparse->all.levels[i].room);
   for (int32_t i = 0; i < sparse->backbone->num_layers; i++) {
-    uint64_t here = (uint64_t)sparse->all.levels[sparse->plan.level[i]].num_rows * sparse->backbone->layers[i].width /
+    uint64_t here = (uint64_t)sparse->all.levels[sparse->plan.level[i]].room * sparse->backbone->layers[i].width /
                     (i + 1 < sparse->backbone->num_layers ? each : 1);
     values = here > values ? here : values;
   }
@@ -183,57 +131,140 @@ static void take_features(struct sparse *sparse, struct cuda_arena *arena) {
   take(arena, &tables->order, rows);
   take(arena, &tables->tiles, tiles);
   take(arena, &tables->inputs, tiles * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE);
-  take(arena, &sparse->in, values);
-  take(arena, &sparse->out, values);
-  take(arena, &sparse->before, values);
+  for (int i = 0; i < 3; i++) take(arena, &sparse->features[i], values);
 }
 
+// Makes room for this many rows of a level, and some more, so that similar clouds fit too. Returns whether they fit
+// before.
+static bool make_room(uint32_t *room, int64_t rows) {
+  if (rows <= *room) return true;
+  *room = (uint32_t)(rows + rows / 8);
+  return false;
+}
+
+static void begin_room(struct sparse *sparse) {
+  struct cuda_sparse_room *room = &sparse->run.lane->sparse_room;
+  if (room->clouds != sparse->rows->num_clouds || memcmp(&room->backbone, sparse->backbone, sizeof room->backbone) != 0)
+    for (int32_t i = 0; i < VX_MAX_SPARSE_LEVELS; i++) room->rows[i] = SPARSE_BLOCK;
+  memcpy(&room->backbone, sparse->backbone, sizeof room->backbone);
+  room->clouds = sparse->rows->num_clouds;
+  (void)make_room(&room->rows[0], sparse->rows->num_rows);
+}
+
+// Takes the memory of all arrays.
 static enum vx_status prepare(struct sparse *sparse, struct error *error) {
   struct vx_lane *lane = sparse->run.lane;
-  struct cuda_arena measured = {}, arena = {};
+  struct cuda_arena levels = {}, features = {};
+  for (int32_t i = 0; i < sparse->plan.num_levels; i++)
+    sparse->all.levels[i].room = (uint32_t)min((int64_t)lane->sparse_room.rows[i], sparse->rows->max_rows);
   if (!plan_rows(sparse)) return vx_refuse(error, "the levels of the backbone have too many rows");
-  take_features(sparse, &measured);
-  CUDA_TRY(cuda_reserve(lane, &lane->sparse, measured.used, error));
-  arena.memory = lane->sparse.memory;
-  take_features(sparse, &arena);
-  CUDA_TRY(sparse_number(&sparse->run, sparse->all, error));
-  CUDA_TRY(sparse_fill_tables(&sparse->run, sparse->all, sparse->tables, error));
-  if (sparse->rows->num_rows == 0) return VX_OK;
-  return sparse_sort(&sparse->run, sparse->all.levels[0], sparse->rows, sparse->backbone->layers[0].inputs,
-                     first_pitch(sparse), sparse->in, error);
+  take_levels(sparse, &levels);
+  take_features(sparse, &features);
+  CUDA_TRY(cuda_reserve(lane, &lane->levels, levels.used, error));
+  CUDA_TRY(cuda_reserve(lane, &lane->sparse, features.used, error));
+  levels = {lane->levels.memory, 0};
+  features = {lane->sparse.memory, 0};
+  take_levels(sparse, &levels);
+  take_features(sparse, &features);
+  return VX_OK;
 }
 
-// ---- layers ---------------------------------------------------------------------------------------------------------
+// ---- work -----------------------------------------------------------------------------------------------------------
 
-static struct sparse_table table_of(const struct sparse *sparse, int32_t number, uint32_t rows) {
-  const struct sparse_tables *tables = &sparse->tables;
-  uint32_t first = tables->first[sparse->table[number]], tile = first / SPARSE_TILE;
-  return {tables->order + first, tables->tiles + tile,
-          tables->inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE, (uint32_t)sparse_tiles(rows)};
+static volatile struct sparse_found *published(const struct sparse *sparse) {
+  static_assert(sizeof(struct sparse_found) <= sizeof sparse->run.lane->status->sparse, "the host has no room");
+  return (volatile struct sparse_found *)sparse->run.lane->status->sparse;
 }
 
-static enum vx_status run_layer(struct sparse *sparse, int32_t number, struct error *error) {
-  const struct vx_sparse_layer *layer = &sparse->backbone->layers[number];
-  uint32_t rows = sparse->all.levels[sparse->plan.level[number]].num_rows;
-  if (rows > 0) {
-    bool half = sparse->rows->half;
-    struct sparse_layer view = {half ? (const float *)sparse->packing.layers[number].packed : layer->weight,
-                                layer->bias,
-                                sparse->in,
-                                layer->adds ? sparse->before : NULL,
-                                sparse->out,
-                                layer->inputs,
-                                number == 0 ? first_pitch(sparse) : layer->inputs,
-                                layer->width,
-                                0,
-                                number + 1 == sparse->backbone->num_layers};
-    struct sparse_table table = table_of(sparse, number, rows);
-    CUDA_TRY((half ? sparse_convolve_half : sparse_convolve)(&sparse->run, table, view, error));
+static enum vx_status enqueue_levels(struct sparse *sparse, struct error *error) {
+  const struct cuda_run *run = &sparse->run;
+  const struct sparse_level *first = &sparse->all.levels[0];
+  size_t cleared = (size_t)((unsigned char *)(first->bits + first->all_words) - (unsigned char *)sparse->found);
+  published(sparse)->told = 0;
+  CUDA_CALL(cudaMemsetAsync(sparse->found, 0, cleared, run->stream), error);
+  CUDA_TRY(sparse_mark(run, *first, sparse->rows, sparse->found, error));
+  for (int32_t i = 0, level = 0; i < sparse->backbone->num_layers; i++) {
+    if (sparse->plan.level[i] == level) continue;
+    level = sparse->plan.level[i];
+    CUDA_TRY(sparse_stride(run, sparse->all, window_of(sparse, i), error));
   }
-  float *free = sparse->before;
-  sparse->before = sparse->in;
-  sparse->in = sparse->out;
-  sparse->out = free;
+  CUDA_TRY(
+      sparse_count(run, sparse->all, sparse->found, (struct sparse_found *)run->lane->status_on_device->sparse, error));
+  return sparse_number(run, sparse->all, error);
+}
+
+static struct sparse_table table_of(const struct sparse *sparse, int32_t number) {
+  const struct sparse_tables *tables = &sparse->tables;
+  const uint32_t *first = &tables->first[sparse->table[number]];
+  uint32_t tile = first[0] / SPARSE_TILE;
+  return {tables->order + first[0], tables->tiles + tile,
+          tables->inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE, (first[1] - first[0]) / SPARSE_TILE};
+}
+
+static enum vx_status enqueue_layer(const struct sparse *sparse, int32_t number, struct error *error) {
+  const struct vx_sparse_layer *layer = &sparse->backbone->layers[number];
+  bool half = sparse->rows->half;
+  struct sparse_layer view = {half ? (const float *)sparse->packing.layers[number].packed : layer->weight,
+                              layer->bias,
+                              sparse->features[number % 3],
+                              layer->adds ? sparse->features[(number + 2) % 3] : NULL,
+                              sparse->features[(number + 1) % 3],
+                              layer->inputs,
+                              number == 0 ? first_pitch(sparse) : layer->inputs,
+                              layer->width,
+                              0,
+                              number + 1 == sparse->backbone->num_layers};
+  return (half ? sparse_convolve_half : sparse_convolve)(&sparse->run, table_of(sparse, number), view, error);
+}
+
+static enum vx_status enqueue(struct sparse *sparse, float *map, struct error *error) {
+  const struct cuda_run *run = &sparse->run;
+  int32_t layers = sparse->backbone->num_layers, last = sparse->plan.num_levels - 1;
+  CUDA_TRY(enqueue_levels(sparse, error));
+  CUDA_TRY(sparse_fill_tables(run, sparse->all, sparse->tables, error));
+  if (sparse->rows->half) CUDA_TRY(sparse_pack(run, sparse->packing, error));
+  CUDA_TRY(sparse_sort(run, sparse->all.levels[0], sparse->rows, sparse->backbone->layers[0].inputs,
+                       first_pitch(sparse), sparse->features[0], error));
+  for (int32_t i = 0; i < layers; i++) CUDA_TRY(enqueue_layer(sparse, i, error));
+  if (!map) return VX_OK;
+  return sparse_fill_map(run, sparse->all.levels[last], sparse->features[layers % 3], sparse->plan.width, map, error);
+}
+
+// ---- numbers of rows ------------------------------------------------------------------------------------------------
+
+// The rows are memory of the device.
+static enum vx_status refuse_outside(const struct sparse *sparse, uint32_t row, struct error *error) {
+  int32_t at[4];
+  CUDA_CALL(
+      cudaMemcpyAsync(at, sparse->rows->coords + 4 * (size_t)row, sizeof at, cudaMemcpyDefault, sparse->run.stream),
+      error);
+  CUDA_CALL(cudaStreamSynchronize(sparse->run.stream), error);
+  return vx_sparse_refuse_outside(row, at, error);
+}
+
+// Waits for the numbers of rows, and refuses what cannot be computed.
+static enum vx_status read_levels(const struct sparse *sparse, int64_t *level_rows, struct error *error) {
+  const volatile struct sparse_found *found = published(sparse);
+  CUDA_TRY(cuda_await(&sparse->run, &found->told, 1, error));
+  if (found->outside != 0) return refuse_outside(sparse, UINT32_MAX - found->outside, error);
+  if (found->repeated != 0) return vx_sparse_refuse_repeated(error);
+  for (int32_t i = 0; i < sparse->plan.num_levels; i++) level_rows[i] = (int64_t)found->rows[i];
+  for (int32_t i = 0; i < sparse->plan.num_levels; i++)
+    if (level_rows[i] > sparse->rows->max_rows)
+      return vx_sparse_refuse_rows(i, level_rows[i], sparse->rows->max_rows, error);
+  return VX_OK;
+}
+
+// Enqueues everything. `complete`: whether all levels had room, so that the device computes.
+static enum vx_status attempt(struct sparse *sparse, struct vx_sparse_result *result, bool *complete,
+                              struct error *error) {
+  uint32_t *room = sparse->run.lane->sparse_room.rows;
+  CUDA_TRY(prepare(sparse, error));
+  CUDA_TRY(enqueue(sparse, result->map, error));
+  CUDA_TRY(read_levels(sparse, result->level_rows, error));
+  *complete = true;
+  for (int32_t i = 0; i < sparse->plan.num_levels; i++)
+    *complete = make_room(&room[i], result->level_rows[i]) && *complete;
   return VX_OK;
 }
 
@@ -246,13 +277,13 @@ enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_sparse *backbon
   sparse.rows = rows;
   CUDA_TRY(vx_sparse_plan_of(backbone, &sparse.plan, error));
   CUDA_TRY(vx_sparse_rows_fit(&sparse.plan, rows, error));
-  CUDA_TRY(find_levels(&sparse, result->level_rows, error));
-  CUDA_TRY(prepare(&sparse, error));
-  for (int32_t i = 0; i < backbone->num_layers; i++) CUDA_TRY(run_layer(&sparse, i, error));
-  const struct sparse_level &last = sparse.all.levels[sparse.plan.num_levels - 1];
-  result->coords = (const int32_t *)last.cells;
-  result->features = sparse.in;
-  return result->map ? sparse_fill_map(&sparse.run, last, sparse.in, sparse.plan.width, result->map, error) : VX_OK;
+  plan_tables(&sparse);
+  plan_packing(&sparse);
+  begin_room(&sparse);
+  for (bool complete = false; !complete;) CUDA_TRY(attempt(&sparse, result, &complete, error));
+  result->coords = (const int32_t *)sparse.all.levels[sparse.plan.num_levels - 1].cells;
+  result->features = sparse.features[backbone->num_layers % 3];
+  return VX_OK;
 }
 
 enum vx_status cuda_sparse_wait(struct vx_lane *lane, struct error *error) {

@@ -8,6 +8,9 @@
 // offsets, so that the rows of a tile need the same offsets. The order of the rows in a class does not matter: each row
 // has sums of its own.
 //
+// The host does not know the numbers of rows. It launches each kernel for as many rows as a level has room for, and the
+// kernels read the numbers. If the rows of some level have no room, or a row is refused, every number is 0.
+//
 // All kernels run in the lane's stream. Arrays are on the device. A layer reads its table, its biases and its first
 // numbers of inputs before it waits for the kernel ahead (base/device.cuh). This is safe because the sort of the
 // features, and every layer, let the next kernel start only after their own wait.
@@ -30,18 +33,20 @@ enum {
 struct sparse_level {
   int32_t shape[3], clouds, words;  // words of a line
   uint64_t all_words;
-  uint32_t *bits;   // [all_words + 1]
-  uint32_t *ranks;  // [all_words]: rows before each word that has bits
-  uint32_t num_rows;
-  int4 *cells;  // [num_rows]: cloud, z, y, x
+  uint32_t *bits;            // [all_words + 1]
+  uint32_t *ranks;           // [all_words]: rows before each word that has bits
+  uint32_t room;             // rows that the arrays have room for
+  const uint64_t *num_rows;  // [1]
+  int4 *cells;               // [room]: cloud, z, y, x
 };
 
-// What the device found, for the host. It is cleared first.
+// What the device found: for its kernels, which clear it first, and for the host, which clears `told` first.
 struct sparse_found {
-  uint64_t rows[VX_MAX_SPARSE_LEVELS];
-  uint32_t outside;   // UINT32_MAX - row, for the first row outside of the grid; 0 if there is none
-  uint32_t repeated;  // rows whose cell another row has
-  uint32_t ticket;    // blocks that have counted
+  uint64_t rows[VX_MAX_SPARSE_LEVELS];  // for the kernels, all are 0 if not all have room
+  uint32_t outside;                     // UINT32_MAX - row, for the first row outside of the grid; 0 if there is none
+  uint32_t repeated;                    // rows whose cell another row has
+  uint32_t ticket;                      // blocks that have counted
+  uint32_t told;                        // 1: the host has everything
 };
 
 // All levels. Block b of a kernel that goes over all words has SPARSE_WORDS of them.
@@ -78,7 +83,7 @@ struct sparse_tables {
 struct sparse_table {
   const uint32_t *order, *tiles;
   const int32_t *inputs;
-  uint32_t num_tiles;
+  uint32_t num_tiles;  // that the table has room for; those after the last row have no offsets
 };
 
 // With float16, `weight` is packed, and `in`, `added` and `out` point to float16. Only the last layer's `out` does not.
@@ -117,7 +122,6 @@ static __device__ inline uint16_t sparse_to_half(float value) {
 static inline uint64_t sparse_word_blocks(const struct sparse_level &level) {
   return (level.all_words + SPARSE_WORDS - 1) / SPARSE_WORDS;
 }
-static inline uint64_t sparse_tiles(uint64_t rows) { return (rows + SPARSE_TILE - 1) / SPARSE_TILE; }
 
 // The line of cells along x: they are beside each other in the bitmap.
 static __device__ inline uint64_t sparse_line(const struct sparse_level &level, int32_t cloud, int32_t z, int32_t y) {
@@ -144,8 +148,8 @@ VX_WARN_UNUSED enum vx_status sparse_mark(const struct cuda_run *run, const stru
 // Fills the bitmap of the level that a strided layer begins.
 VX_WARN_UNUSED enum vx_status sparse_stride(const struct cuda_run *run, const struct sparse_levels &all,
                                             const struct sparse_window &window, struct error *error);
-// Counts the rows of all levels into `found` and, in the host's memory, into `published`. Counts the rows before each
-// block of words.
+// Counts the rows of all levels into `found`, and the rows before each block of words. Tells the host, in its memory
+// `published`, all that was found.
 VX_WARN_UNUSED enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_levels &all,
                                            struct sparse_found *found, struct sparse_found *published,
                                            struct error *error);

@@ -10,8 +10,9 @@ extern "C" {
 #endif
 
 // Enqueues the rows of the last level, and their map, in the lane's stream. The weights, the rows and the map are
-// memory that the device reads and writes, aligned to 16 bytes; so are the rows of the result. Waits once, for the rows
-// of each level. VX_REFUSED before any convolution if the rows or the levels do not fit.
+// memory that the device reads and writes, aligned to 16 bytes; so are the rows of the result. Then waits for the
+// numbers of rows, which the device tells before the first layer. VX_REFUSED without any convolution if the rows or the
+// levels do not fit. Even after an error, kernels may use the memory until the stream has ended.
 VX_WARN_UNUSED enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_sparse *backbone,
                                           const struct vx_sparse_rows *rows, struct vx_sparse_result *result,
                                           struct error *error);

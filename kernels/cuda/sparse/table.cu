@@ -111,7 +111,7 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
   const struct sparse_window &window = tables.windows[number];
   uint32_t at = blockIdx.x * SPARSE_BLOCK + threadIdx.x, row = at - tables.first[number];
   uint32_t *classes = tables.classes[number];
-  bool is_row = row < all.levels[window.to].num_rows;
+  bool is_row = row < *all.levels[window.to].num_rows;
   uint32_t warp = __ballot_sync(~0u, is_row);
   if (is_row) {
     uint32_t inputs[LINES];
@@ -130,7 +130,7 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
   int32_t number = table_of_block(tables);
   const struct sparse_window &window = tables.windows[number];
   uint32_t first = tables.first[number], at = blockIdx.x * SPARSE_BLOCK + threadIdx.x, row = at - first;
-  if (row < all.levels[window.to].num_rows)
+  if (row < *all.levels[window.to].num_rows)
     tables.order[first + tables.classes[number][class_of(tables.masks[at], window)] + tables.members[at]] = row;
   else
     tables.order[at] = UINT32_MAX;
@@ -181,7 +181,6 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
 enum vx_status sparse_fill_tables(const struct cuda_run *run, const struct sparse_levels &all,
                                   const struct sparse_tables &tables, struct error *error) {
   unsigned blocks = tables.first[tables.count] / SPARSE_BLOCK;
-  if (blocks == 0) return VX_OK;
   CUDA_TRY(cuda_launch("mask_kernel", mask_kernel, blocks, SPARSE_BLOCK, 0, run, error, all, tables));
   CUDA_TRY(cuda_launch("order_kernel", order_kernel, blocks, SPARSE_BLOCK, 0, run, error, all, tables));
   return cuda_launch("fill_kernel", fill_kernel, blocks, SPARSE_BLOCK, 0, run, error, all, tables);

@@ -1,9 +1,11 @@
 // The emulated device's part of CUDA's runtime interface: one device without clusters, whose memory is the host's.
 //
-// New memory is filled with a pattern, so that no code relies on zeros. With VOXELD_EMULATED_BLIND=1 the device does
+// New memory is filled with a pattern, so that no code relies on zeros. After its last page comes one that cannot be
+// touched. With VOXELD_EMULATED_BLIND=1 the device does
 // not see the host's memory, so inputs are copied to it. Streams have no effect: each call is complete when it returns.
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "calls.h"
@@ -25,13 +27,26 @@ static cudaError_t count(int *calls) {
   return cudaSuccess;
 }
 
+enum { PAGE = 4096 };
+
+// The page before the memory has the number of all bytes.
 static cudaError_t allocate(void **memory, size_t bytes) {
-  enum { PAGE = 4096 };
   emulated_calls.allocations++;
-  size_t whole = (bytes + PAGE) / PAGE * PAGE;
-  *memory = aligned_alloc(PAGE, whole);
-  if (*memory == NULL) return cudaErrorMemoryAllocation;
-  memset(*memory, 0xA5, whole);
+  size_t whole = (bytes + PAGE - 1) / PAGE * PAGE, all = whole + 2 * PAGE;
+  char *first = (char *)mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (first == MAP_FAILED || mprotect(first + PAGE + whole, PAGE, PROT_NONE) != 0) return cudaErrorMemoryAllocation;
+  memcpy(first, &all, sizeof all);
+  memset(first + PAGE, 0xA5, whole);
+  *memory = first + PAGE;
+  return cudaSuccess;
+}
+
+static cudaError_t give_back(void *memory) {
+  if (!memory) return cudaSuccess;
+  char *first = (char *)memory - PAGE;
+  size_t all;
+  memcpy(&all, first, sizeof all);
+  munmap(first, all);
   return cudaSuccess;
 }
 
@@ -97,10 +112,6 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) { return allocate(memory, by
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned) { return allocate(memory, bytes); }
 cudaError_t cudaMallocFromPoolAsync(void **memory, size_t bytes, cudaMemPool_t, cudaStream_t) {
   return allocate(memory, bytes);
-}
-static cudaError_t give_back(void *memory) {
-  free(memory);
-  return cudaSuccess;
 }
 cudaError_t cudaFree(void *memory) { return give_back(memory); }
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t) { return give_back(memory); }
