@@ -20,6 +20,7 @@
 #include "kernels/cuda/image/image.cuh"
 #include "kernels/cuda/scatter/scatter.cuh"
 #include "kernels/cuda/serialize/serialize.cuh"
+#include "kernels/cuda/sparse/sparse.h"
 #include "kernels/cuda/steps/steps.cuh"
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
@@ -71,6 +72,10 @@ static enum vx_status inspect(int index, struct vx_device *device, struct error 
   CUDA_CALL(cudaFuncGetAttributes(&attributes, probe_kernel), error);
   // Both the device and the code compiled for it must support it: older code does not wait (see cuda_wait).
   device->overlap = description->compute_capability >= 90 && attributes.ptxVersion >= 90;
+  int driver = 0;
+  CUDA_CALL(cudaDriverGetVersion(&driver), error);
+  // Since CUDA 12.3 a graph can hold kernels that overlap.
+  device->graphs = !device->overlap || (CUDART_VERSION >= 12030 && driver >= 12030);
   device->index = index;
   device->multiprocessors = (unsigned)properties.multiProcessorCount;
   CUDA_TRY(cuda_find_pool(device, error));
@@ -97,6 +102,7 @@ static void close_lane(struct vx_lane *lane) {
   // Errors are ignored here. On a lost device all of these calls fail.
   (void)cudaSetDevice(lane->device->index);
   if (lane->stream) (void)cudaStreamSynchronize(lane->stream);
+  cuda_sparse_release(lane);
   cuda_release_all(lane);
   (void)cudaFreeHost((void *)lane->status);
   (void)cudaFreeHost(lane->commands);

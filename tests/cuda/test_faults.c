@@ -124,10 +124,10 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
   }
 }
 
-// The lane is new each time, so the job replaces a block by a larger one and frees the old one. A run may survive a
-// lack of memory that has passed.
-static void go_through_growth(struct vx_device *device, const struct block *right, const struct vx_counts *sum) {
-  const struct way *way = &growing;
+// The lane is new each time, so the first job replaces a block by a larger one and frees the old one, and the second
+// run of a backbone makes a graph. `before`: jobs before the fault. A run may survive a lack of memory that has passed.
+static void go_through_new_lanes(struct vx_device *device, const struct way *way, int before, const struct block *right,
+                                 const struct vx_counts *sum) {
   for (int class = VX_REFUSED; class <= VX_DEVICE_LOST; class ++) {
     bool reached = true;
     for (long long call = 1; reached; call++, faults++) {
@@ -140,6 +140,8 @@ static void go_through_growth(struct vx_device *device, const struct block *righ
         fail(way, call, class, error.text);
         return;
       }
+      for (int i = 0; i < before; i++)
+        if (!agrees(lane, way, right, sum)) fail(way, call, class, "a job before differs from the CPU");
       inject_set((enum vx_status) class, call, INJECT_ONCE);
       enum vx_status status = run(&vx_cuda_backend, lane, way, &block, &own, &error);
       reached = inject_calls() >= call;
@@ -147,7 +149,7 @@ static void go_through_growth(struct vx_device *device, const struct block *righ
       bool passed = status == VX_OK && (!reached || class == VX_OUT_OF_MEMORY);
       if ((int)status != class && !passed) fail(way, call, class, error.text);
       inject_set(VX_OK, 0, INJECT_ONCE);
-      if (!agrees(lane, way, right, sum)) fail(way, call, class, "the job after growth differs from the CPU");
+      if (!agrees(lane, way, right, sum)) fail(way, call, class, "the job in a new lane differs from the CPU");
       vx_cuda_backend.lane_close(lane);
     }
   }
@@ -222,12 +224,13 @@ int main(void) {
     struct vx_counts sum;
     if (run(&vx_cpu_backend, cpu_lane, &ways[i], &right, &sum, &error) != VX_OK) fail(&ways[i], 0, 0, error.text);
     go_through(gpu_lane, &ways[i], &right, &sum);
+    if (ways[i].op == VX_BACKBONE) go_through_new_lanes(gpu, &ways[i], 1, &right, &sum);
     free(right.memory);
   }
   struct block right;
   struct vx_counts sum;
   if (run(&vx_cpu_backend, cpu_lane, &growing, &right, &sum, &error) != VX_OK) fail(&growing, 0, 0, error.text);
-  go_through_growth(gpu, &right, &sum);
+  go_through_new_lanes(gpu, &growing, 0, &right, &sum);
   free(right.memory);
   vx_cuda_backend.lane_close(gpu_lane);
   vx_cuda_backend.close(gpu);

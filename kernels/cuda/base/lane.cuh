@@ -160,6 +160,13 @@ struct cuda_fps_cloud {
   uint32_t first_row, num_rows, num_samples, first_sample;
 };
 
+// The input of a sparse convolution.
+struct cuda_sparse_input {
+  const int4 *coords;     // [num_rows]
+  const float *features;  // [num_rows, channels]
+  uint64_t num_rows;
+};
+
 // Host memory that the device reads.
 struct cuda_host_commands {
   uint32_t stop;  // sequence of the job that must end early
@@ -167,17 +174,11 @@ struct cuda_host_commands {
   struct cuda_fps_cloud fps_clouds[VX_MAX_CLOUDS];
   float matrices[VX_MAX_CLOUDS * VX_MATRIX_VALUES];
   struct vx_segment segments[VX_MAX_SEGMENTS];
+  struct cuda_sparse_input sparse;
 };
 
 struct cuda_chain;
-
-// The rows of each level that a sparse convolution has room for. Other backbones, and other numbers of clouds, begin
-// anew.
-struct cuda_sparse_room {
-  struct vx_sparse backbone;
-  int32_t clouds;
-  uint32_t rows[VX_MAX_SPARSE_LEVELS];
-};
+struct cuda_sparse_kept;
 
 // What belongs to one worker.
 struct vx_lane {
@@ -200,7 +201,7 @@ struct vx_lane {
   struct cuda_memory image;                       // output block of one job
   struct cuda_memory features, maps;              // what the stages of one detection leave for each other
   struct cuda_memory levels, sparse;              // of a sparse convolution: its cells; its tables and features
-  struct cuda_sparse_room sparse_room;            // of the last sparse convolution
+  struct cuda_sparse_kept *sparse_kept;           // of the last sparse convolution; NULL until the first
   struct cuda_memory backbone;                    // the weights of the last backbone
   uint64_t backbone_number;                       // vx_detector.backbone_number; 0 if there are none
   struct cuda_memory weights;                     // of the last encoder
@@ -217,6 +218,7 @@ struct vx_device {
   int index;
   cudaMemPool_t pool;        // where the lanes' blocks come from; NULL if the device has no pool
   bool overlap;              // a kernel can start while the previous one ends
+  bool graphs;               // a graph can hold the kernels
   unsigned multiprocessors;  // streaming multiprocessors
   unsigned largest_cluster;  // blocks that can take samples together; 1 without clusters
   size_t shared_bytes;       // shared memory of such a block

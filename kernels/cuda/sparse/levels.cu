@@ -12,11 +12,11 @@ static __device__ uint32_t split_word(const struct sparse_level &level, uint64_t
 }
 
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
-    mark_kernel(struct sparse_level level, const int4 *coords, uint32_t num_rows, struct sparse_found *found) {
+    mark_kernel(struct sparse_level level, const struct cuda_sparse_input *input, struct sparse_found *found) {
   cuda_wait();
   uint32_t row = blockIdx.x * SPARSE_BLOCK + threadIdx.x;
-  if (row >= num_rows) return;
-  int4 at = coords[row];
+  if (row >= input->num_rows) return;
+  int4 at = input->coords[row];
   if (at.x < 0 || at.x >= level.clouds || at.y < 0 || at.y >= level.shape[0] || at.z < 0 || at.z >= level.shape[1] ||
       at.w < 0 || at.w >= level.shape[2]) {
     atomicMax(&found->outside, UINT32_MAX - row);
@@ -28,10 +28,9 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
 }
 
 enum vx_status sparse_mark(const struct cuda_run *run, const struct sparse_level &level,
-                           const struct vx_sparse_rows *rows, struct sparse_found *found, struct error *error) {
-  if (rows->num_rows == 0) return VX_OK;
-  return cuda_launch("mark_kernel", mark_kernel, cuda_blocks((uint64_t)rows->num_rows, SPARSE_BLOCK), SPARSE_BLOCK, 0,
-                     run, error, level, (const int4 *)rows->coords, (uint32_t)rows->num_rows, found);
+                           const struct cuda_sparse_input *input, struct sparse_found *found, struct error *error) {
+  return cuda_launch("mark_kernel", mark_kernel, cuda_blocks(level.room, SPARSE_BLOCK), SPARSE_BLOCK, 0, run, error,
+                     level, input, found);
 }
 
 // Packs the even bits.
@@ -211,15 +210,15 @@ enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_lev
 // ---- features -------------------------------------------------------------------------------------------------------
 
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
-    sort_kernel(struct sparse_level level, const int4 *coords, const float *features, uint32_t channels, uint32_t pitch,
+    sort_kernel(struct sparse_level level, const struct cuda_sparse_input *input, uint32_t channels, uint32_t pitch,
                 float *sorted, bool half) {
   cuda_wait_in_turn();
   uint64_t i = (uint64_t)blockIdx.x * SPARSE_BLOCK + threadIdx.x, from = i / pitch, channel = i % pitch;
   if (from >= *level.num_rows) return;
-  int4 at = coords[from];
+  int4 at = input->coords[from];
   uint32_t row = 0;
   if (!sparse_look(level, at.x, at.y, at.z, at.w, &row)) return;
-  float value = channel < channels ? features[from * channels + channel] : 0.0f;
+  float value = channel < channels ? input->features[from * channels + channel] : 0.0f;
   uint64_t to = (uint64_t)row * pitch + channel;
   if (half)
     ((uint16_t *)sorted)[to] = sparse_to_half(value);
@@ -228,11 +227,10 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
 }
 
 enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level &level,
-                           const struct vx_sparse_rows *rows, uint32_t channels, uint32_t pitch, float *sorted,
-                           struct error *error) {
+                           const struct cuda_sparse_input *input, uint32_t channels, uint32_t pitch, float *sorted,
+                           bool half, struct error *error) {
   return cuda_launch("sort_kernel", sort_kernel, cuda_blocks((uint64_t)level.room * pitch, SPARSE_BLOCK), SPARSE_BLOCK,
-                     0, run, error, level, (const int4 *)rows->coords, rows->features, channels, pitch, sorted,
-                     rows->half);
+                     0, run, error, level, input, channels, pitch, sorted, half);
 }
 
 // A block writes 32 cells of a line in all planes, zeros included.

@@ -6,15 +6,20 @@
 // begins again. A lane's first run of a backbone does that, since it has hardly any room.
 #include "kernels/cuda/sparse/sparse.cuh"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cuda/base/host.cuh"
+#include "kernels/cuda/base/transfer.cuh"
 
-struct sparse {
-  struct cuda_run run;
-  const struct vx_sparse *backbone;
-  const struct vx_sparse_rows *rows;
+// All that the kernels are launched with. Only the input differs from run to run of a backbone. The kernels find it in
+// the device's memory.
+struct sparse_work {
+  struct vx_sparse backbone;
+  bool half;
+  float *map;
   struct vx_sparse_plan plan;
+  struct cuda_sparse_input *input;
   struct sparse_levels all;
   struct sparse_found *found;
   struct sparse_tables tables;
@@ -23,10 +28,23 @@ struct sparse {
   float *features[3];  // layer i reads i % 3 and writes (i + 1) % 3; (i + 2) % 3 has the input of the layer before
 };
 
+// A graph launches all kernels of a run at once. A run makes one if it has the same work as the run before it, so that
+// runs that take turns do not make one each time. To find the same work, all bytes of it are compared.
+struct cuda_sparse_kept {
+  struct sparse_work work;              // of the lane's last run
+  uint32_t room[VX_MAX_SPARSE_LEVELS];  // rows
+  cudaGraphExec_t graph;                // NULL: none yet
+};
+
+struct sparse : sparse_work {
+  struct cuda_run run;
+  const struct vx_sparse_rows *rows;
+};
+
 // ---- plans ----------------------------------------------------------------------------------------------------------
 
 static struct sparse_window window_of(const struct sparse *sparse, int32_t number) {
-  const struct vx_sparse_layer *layer = &sparse->backbone->layers[number];
+  const struct vx_sparse_layer *layer = &sparse->backbone.layers[number];
   struct sparse_window window = {};
   int32_t to = sparse->plan.level[number];
   for (int axis = 0; axis < 3; axis++) {
@@ -49,8 +67,8 @@ static bool keeps_table(const struct vx_sparse *backbone, int32_t number) {
 // Which table each layer has.
 static void plan_tables(struct sparse *sparse) {
   struct sparse_tables *tables = &sparse->tables;
-  for (int32_t i = 0; i < sparse->backbone->num_layers; i++) {
-    if (!keeps_table(sparse->backbone, i)) tables->windows[tables->count++] = window_of(sparse, i);
+  for (int32_t i = 0; i < sparse->backbone.num_layers; i++) {
+    if (!keeps_table(&sparse->backbone, i)) tables->windows[tables->count++] = window_of(sparse, i);
     sparse->table[i] = tables->count - 1;
   }
 }
@@ -59,9 +77,9 @@ static void plan_tables(struct sparse *sparse) {
 static void plan_packing(struct sparse *sparse) {
   struct sparse_packing *packing = &sparse->packing;
   uint32_t first = 0;
-  packing->count = sparse->rows->half ? sparse->backbone->num_layers : 0;
+  packing->count = sparse->half ? sparse->backbone.num_layers : 0;
   for (int32_t i = 0; i < packing->count; i++) {
-    const struct vx_sparse_layer *layer = &sparse->backbone->layers[i];
+    const struct vx_sparse_layer *layer = &sparse->backbone.layers[i];
     packing->layers[i] = {layer->weight, NULL, layer->inputs, layer->width};
     packing->first[i] = first;
     first += (uint32_t)(vx_sparse_offsets(layer) * sparse_packed_inputs(layer->inputs) * layer->width / 8);
@@ -74,6 +92,7 @@ static void plan_packing(struct sparse *sparse) {
 // What is cleared comes first: what the device found, the classes of rows, and the bitmap of level 0.
 static void take_levels(struct sparse *sparse, struct cuda_arena *arena) {
   uint32_t first = 0;
+  take(arena, &sparse->input, 1);
   take(arena, &sparse->found, 1);
   take(arena, &sparse->tables.classes, sparse->tables.count);
   for (int32_t i = 0; i < sparse->plan.num_levels; i++) {
@@ -98,8 +117,8 @@ static void take_levels(struct sparse *sparse, struct cuda_arena *arena) {
 
 // The rows of the first layer's input begin at multiples of 16 bytes.
 static int32_t first_pitch(const struct sparse *sparse) {
-  int32_t inputs = sparse->backbone->layers[0].inputs;
-  return sparse->rows->half ? sparse_packed_inputs(inputs) : (inputs + 3) / 4 * 4;
+  int32_t inputs = sparse->backbone.layers[0].inputs;
+  return sparse->half ? sparse_packed_inputs(inputs) : (inputs + 3) / 4 * 4;
 }
 
 // Where the rows of each table begin. Returns false if the tables have too many rows.
@@ -117,13 +136,13 @@ static bool plan_rows(struct sparse *sparse) {
 static void take_features(struct sparse *sparse, struct cuda_arena *arena) {
   struct sparse_tables *tables = &sparse->tables;
   uint64_t rows = tables->first[tables->count], tiles = rows / SPARSE_TILE;
-  uint64_t each = sparse->rows->half ? 2 : 1;  // values in the room of a float
+  uint64_t each = sparse->half ? 2 : 1;  // values in the room of a float
   uint64_t values = (uint64_t)sparse->all.levels[0].room * first_pitch(sparse) / each;
   for (int32_t i = 0; i < sparse->plan.num_levels; i++)
     take(arena, &sparse->all.levels[i].cells, sparse->all.levels[i].room);
-  for (int32_t i = 0; i < sparse->backbone->num_layers; i++) {
-    uint64_t here = (uint64_t)sparse->all.levels[sparse->plan.level[i]].room * sparse->backbone->layers[i].width /
-                    (i + 1 < sparse->backbone->num_layers ? each : 1);
+  for (int32_t i = 0; i < sparse->backbone.num_layers; i++) {
+    uint64_t here = (uint64_t)sparse->all.levels[sparse->plan.level[i]].room * sparse->backbone.layers[i].width /
+                    (i + 1 < sparse->backbone.num_layers ? each : 1);
     values = here > values ? here : values;
   }
   take(arena, &tables->masks, rows);
@@ -142,13 +161,16 @@ static bool make_room(uint32_t *room, int64_t rows) {
   return false;
 }
 
+// The last run's room, in proportion to the clouds. Another backbone begins anew.
 static void begin_room(struct sparse *sparse) {
-  struct cuda_sparse_room *room = &sparse->run.lane->sparse_room;
-  if (room->clouds != sparse->rows->num_clouds || memcmp(&room->backbone, sparse->backbone, sizeof room->backbone) != 0)
-    for (int32_t i = 0; i < VX_MAX_SPARSE_LEVELS; i++) room->rows[i] = SPARSE_BLOCK;
-  memcpy(&room->backbone, sparse->backbone, sizeof room->backbone);
-  room->clouds = sparse->rows->num_clouds;
-  (void)make_room(&room->rows[0], sparse->rows->num_rows);
+  struct cuda_sparse_kept *kept = sparse->run.lane->sparse_kept;
+  bool same = memcmp(&kept->work.backbone, &sparse->backbone, sizeof sparse->backbone) == 0;
+  int64_t before = kept->work.all.levels[0].clouds, least = SPARSE_BLOCK, most = VX_MAX_SPARSE_ROWS;
+  for (int32_t i = 0; i < VX_MAX_SPARSE_LEVELS; i++) {
+    int64_t room = same ? kept->room[i] * (int64_t)sparse->rows->num_clouds / before : least;
+    kept->room[i] = (uint32_t)max(least, min(room, most));
+  }
+  (void)make_room(&kept->room[0], sparse->rows->num_rows);
 }
 
 // Takes the memory of all arrays.
@@ -156,7 +178,7 @@ static enum vx_status prepare(struct sparse *sparse, struct error *error) {
   struct vx_lane *lane = sparse->run.lane;
   struct cuda_arena levels = {}, features = {};
   for (int32_t i = 0; i < sparse->plan.num_levels; i++)
-    sparse->all.levels[i].room = (uint32_t)min((int64_t)lane->sparse_room.rows[i], sparse->rows->max_rows);
+    sparse->all.levels[i].room = (uint32_t)min((int64_t)lane->sparse_kept->room[i], sparse->rows->max_rows);
   if (!plan_rows(sparse)) return vx_refuse(error, "the levels of the backbone have too many rows");
   take_levels(sparse, &levels);
   take_features(sparse, &features);
@@ -180,10 +202,11 @@ static enum vx_status enqueue_levels(struct sparse *sparse, struct error *error)
   const struct cuda_run *run = &sparse->run;
   const struct sparse_level *first = &sparse->all.levels[0];
   size_t cleared = (size_t)((unsigned char *)(first->bits + first->all_words) - (unsigned char *)sparse->found);
-  published(sparse)->told = 0;
   CUDA_CALL(cudaMemsetAsync(sparse->found, 0, cleared, run->stream), error);
-  CUDA_TRY(sparse_mark(run, *first, sparse->rows, sparse->found, error));
-  for (int32_t i = 0, level = 0; i < sparse->backbone->num_layers; i++) {
+  CUDA_TRY(cuda_fetch(run, &run->lane->commands_on_device->sparse, sparse->input,
+                      sizeof *sparse->input / sizeof(uint32_t), error));
+  CUDA_TRY(sparse_mark(run, *first, sparse->input, sparse->found, error));
+  for (int32_t i = 0, level = 0; i < sparse->backbone.num_layers; i++) {
     if (sparse->plan.level[i] == level) continue;
     level = sparse->plan.level[i];
     CUDA_TRY(sparse_stride(run, sparse->all, window_of(sparse, i), error));
@@ -202,8 +225,8 @@ static struct sparse_table table_of(const struct sparse *sparse, int32_t number)
 }
 
 static enum vx_status enqueue_layer(const struct sparse *sparse, int32_t number, struct error *error) {
-  const struct vx_sparse_layer *layer = &sparse->backbone->layers[number];
-  bool half = sparse->rows->half;
+  const struct vx_sparse_layer *layer = &sparse->backbone.layers[number];
+  bool half = sparse->half;
   struct sparse_layer view = {half ? (const float *)sparse->packing.layers[number].packed : layer->weight,
                               layer->bias,
                               sparse->features[number % 3],
@@ -213,21 +236,72 @@ static enum vx_status enqueue_layer(const struct sparse *sparse, int32_t number,
                               number == 0 ? first_pitch(sparse) : layer->inputs,
                               layer->width,
                               0,
-                              number + 1 == sparse->backbone->num_layers};
+                              number + 1 == sparse->backbone.num_layers};
   return (half ? sparse_convolve_half : sparse_convolve)(&sparse->run, table_of(sparse, number), view, error);
 }
 
-static enum vx_status enqueue(struct sparse *sparse, float *map, struct error *error) {
+static enum vx_status enqueue(struct sparse *sparse, struct error *error) {
   const struct cuda_run *run = &sparse->run;
-  int32_t layers = sparse->backbone->num_layers, last = sparse->plan.num_levels - 1;
+  int32_t layers = sparse->backbone.num_layers, last = sparse->plan.num_levels - 1;
   CUDA_TRY(enqueue_levels(sparse, error));
   CUDA_TRY(sparse_fill_tables(run, sparse->all, sparse->tables, error));
-  if (sparse->rows->half) CUDA_TRY(sparse_pack(run, sparse->packing, error));
-  CUDA_TRY(sparse_sort(run, sparse->all.levels[0], sparse->rows, sparse->backbone->layers[0].inputs,
-                       first_pitch(sparse), sparse->features[0], error));
+  if (sparse->half) CUDA_TRY(sparse_pack(run, sparse->packing, error));
+  CUDA_TRY(sparse_sort(run, sparse->all.levels[0], sparse->input, sparse->backbone.layers[0].inputs,
+                       first_pitch(sparse), sparse->features[0], sparse->half, error));
   for (int32_t i = 0; i < layers; i++) CUDA_TRY(enqueue_layer(sparse, i, error));
-  if (!map) return VX_OK;
-  return sparse_fill_map(run, sparse->all.levels[last], sparse->features[layers % 3], sparse->plan.width, map, error);
+  if (!sparse->map) return VX_OK;
+  return sparse_fill_map(run, sparse->all.levels[last], sparse->features[layers % 3], sparse->plan.width, sparse->map,
+                         error);
+}
+
+// ---- graphs ---------------------------------------------------------------------------------------------------------
+
+// The stream captures no longer, whatever fails.
+static enum vx_status capture(struct sparse *sparse, cudaGraph_t *graph, struct error *error) {
+  cudaStream_t stream = sparse->run.stream;
+  cudaError_t begun = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+  enum vx_status status = cuda_check(begun, "cudaStreamBeginCapture", error);
+  if (status == VX_OK) status = enqueue(sparse, error);
+  cudaError_t ended = cudaStreamEndCapture(stream, graph);
+  return status == VX_OK ? cuda_check(ended, "cudaStreamEndCapture", error) : status;
+}
+
+static enum vx_status make_graph(struct sparse *sparse, cudaGraphExec_t *made, struct error *error) {
+  cudaGraph_t graph = NULL;
+  enum vx_status status = capture(sparse, &graph, error);
+  if (status == VX_OK)
+    status = cuda_check(cudaGraphInstantiateWithFlags(made, graph, 0), "cudaGraphInstantiateWithFlags", error);
+  if (graph) (void)cudaGraphDestroy(graph);
+  return status;
+}
+
+// Waits for the stream, since the graph may still run.
+static enum vx_status release_graph(struct vx_lane *lane, struct error *error) {
+  cudaGraphExec_t graph = lane->sparse_kept->graph;
+  lane->sparse_kept->graph = NULL;
+  if (!graph) return VX_OK;
+  cudaError_t ended = cudaStreamSynchronize(lane->stream);
+  (void)cudaGraphExecDestroy(graph);
+  return cuda_check(ended, "cudaStreamSynchronize", error);
+}
+
+// Enqueues the work, as a graph if it is the work of the last run.
+static enum vx_status begin_work(struct sparse *sparse, struct error *error) {
+  struct vx_lane *lane = sparse->run.lane;
+  struct cuda_sparse_kept *kept = lane->sparse_kept;
+  const struct sparse_work *work = sparse;
+  bool same = memcmp(&kept->work, work, sizeof *work) == 0;
+  published(sparse)->told = 0;
+  lane->commands->sparse = {(const int4 *)sparse->rows->coords, sparse->rows->features,
+                            (uint64_t)sparse->rows->num_rows};
+  if (!same) {
+    CUDA_TRY(release_graph(lane, error));
+    memcpy(&kept->work, work, sizeof *work);
+  }
+  if (!same || !lane->device->graphs) return enqueue(sparse, error);
+  if (!kept->graph) CUDA_TRY(make_graph(sparse, &kept->graph, error));
+  CUDA_CALL(cudaGraphLaunch(kept->graph, lane->stream), error);
+  return VX_OK;
 }
 
 // ---- numbers of rows ------------------------------------------------------------------------------------------------
@@ -258,9 +332,9 @@ static enum vx_status read_levels(const struct sparse *sparse, int64_t *level_ro
 // Enqueues everything. `complete`: whether all levels had room, so that the device computes.
 static enum vx_status attempt(struct sparse *sparse, struct vx_sparse_result *result, bool *complete,
                               struct error *error) {
-  uint32_t *room = sparse->run.lane->sparse_room.rows;
+  uint32_t *room = sparse->run.lane->sparse_kept->room;
   CUDA_TRY(prepare(sparse, error));
-  CUDA_TRY(enqueue(sparse, result->map, error));
+  CUDA_TRY(begin_work(sparse, error));
   CUDA_TRY(read_levels(sparse, result->level_rows, error));
   *complete = true;
   for (int32_t i = 0; i < sparse->plan.num_levels; i++)
@@ -270,11 +344,16 @@ static enum vx_status attempt(struct sparse *sparse, struct vx_sparse_result *re
 
 enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_sparse *backbone, const struct vx_sparse_rows *rows,
                            struct vx_sparse_result *result, struct error *error) {
-  struct sparse sparse = {};
+  struct sparse sparse;
+  memset(&sparse, 0, sizeof sparse);
   sparse.run.lane = lane;
   sparse.run.stream = lane->stream;
-  sparse.backbone = backbone;
+  memcpy(&sparse.backbone, backbone, sizeof *backbone);
+  sparse.half = rows->half;
+  sparse.map = result->map;
   sparse.rows = rows;
+  if (!lane->sparse_kept) lane->sparse_kept = (struct cuda_sparse_kept *)calloc(1, sizeof *lane->sparse_kept);
+  if (!lane->sparse_kept) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a sparse convolution");
   CUDA_TRY(vx_sparse_plan_of(backbone, &sparse.plan, error));
   CUDA_TRY(vx_sparse_rows_fit(&sparse.plan, rows, error));
   plan_tables(&sparse);
@@ -284,6 +363,13 @@ enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_sparse *backbon
   result->coords = (const int32_t *)sparse.all.levels[sparse.plan.num_levels - 1].cells;
   result->features = sparse.features[backbone->num_layers % 3];
   return VX_OK;
+}
+
+void cuda_sparse_release(struct vx_lane *lane) {
+  struct error unread;
+  if (lane->sparse_kept) (void)release_graph(lane, &unread);
+  free(lane->sparse_kept);
+  lane->sparse_kept = NULL;
 }
 
 enum vx_status cuda_sparse_wait(struct vx_lane *lane, struct error *error) {

@@ -141,9 +141,9 @@ static __device__ inline bool sparse_look(const struct sparse_level &level, int3
 
 // Each of these functions enqueues the kernels of one step. `run` has the lane and its stream.
 //
-// Marks the cells of the rows in a cleared bitmap.
+// Marks the cells of the rows in a cleared bitmap. `input` is on the device.
 VX_WARN_UNUSED enum vx_status sparse_mark(const struct cuda_run *run, const struct sparse_level &level,
-                                          const struct vx_sparse_rows *rows, struct sparse_found *found,
+                                          const struct cuda_sparse_input *input, struct sparse_found *found,
                                           struct error *error);
 // Fills the bitmap of the level that a strided layer begins.
 VX_WARN_UNUSED enum vx_status sparse_stride(const struct cuda_run *run, const struct sparse_levels &all,
@@ -156,11 +156,11 @@ VX_WARN_UNUSED enum vx_status sparse_count(const struct cuda_run *run, const str
 // Numbers the rows of all levels and lists their cells.
 VX_WARN_UNUSED enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_levels &all,
                                             struct error *error);
-// Copies the features, [num_rows, channels], into the order of the level. A row of `sorted` has `pitch` values, of
-// float16 if the rows say so; those after its channels become 0.
+// Copies the features into the order of the level. A row of `sorted` has `pitch` values, of float16 if `half`; those
+// after its channels become 0.
 VX_WARN_UNUSED enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level &level,
-                                          const struct vx_sparse_rows *rows, uint32_t channels, uint32_t pitch,
-                                          float *sorted, struct error *error);
+                                          const struct cuda_sparse_input *input, uint32_t channels, uint32_t pitch,
+                                          float *sorted, bool half, struct error *error);
 // Fills the tables. The caller has cleared their `classes`.
 VX_WARN_UNUSED enum vx_status sparse_fill_tables(const struct cuda_run *run, const struct sparse_levels &all,
                                                  const struct sparse_tables &tables, struct error *error);

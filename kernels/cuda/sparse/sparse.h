@@ -17,6 +17,9 @@ VX_WARN_UNUSED enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_
                                           const struct vx_sparse_rows *rows, struct vx_sparse_result *result,
                                           struct error *error);
 
+// Releases what the lane keeps of its last sparse convolution. Nothing may be enqueued in the lane's stream.
+void cuda_sparse_release(struct vx_lane *lane);
+
 // Waits for everything that is enqueued in the lane's stream.
 VX_WARN_UNUSED enum vx_status cuda_sparse_wait(struct vx_lane *lane, struct error *error);
 

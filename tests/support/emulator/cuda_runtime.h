@@ -213,7 +213,9 @@ static inline cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, void (*k
 template <typename... params, typename... values>
 static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(params...),
                                              const values &...given) {
-  emulated_launch("a kernel", config->gridDim, config->blockDim, config->dynamicSmemBytes, [&] { kernel(given...); });
+  dim3 blocks = config->gridDim, threads = config->blockDim;
+  size_t bytes = config->dynamicSmemBytes;
+  emulated_enqueue([=] { emulated_launch("a kernel", blocks, threads, bytes, [&] { kernel(given...); }); });
   return cudaSuccess;
 }
 

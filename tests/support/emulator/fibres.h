@@ -28,6 +28,8 @@ uint64_t emulated_now();
 
 void emulated_launch(const char *kernel, dim3 blocks, dim3 threads, size_t shared_bytes,
                      const std::function<void()> &thread);
+// Does the work of a stream at once, or adds it to the graph that is being captured.
+void emulated_enqueue(const std::function<void()> &work);
 // Returns once all threads of the block that have not ended have called it.
 void emulated_barrier();
 // Leaves `bits` for the warp. Returns once all lanes of the mask have called it. The returned row has each lane's bits,

@@ -2,11 +2,14 @@
 //
 // New memory is filled with a pattern, so that no code relies on zeros. After its last page comes one that cannot be
 // touched. With VOXELD_EMULATED_BLIND=1 the device does
-// not see the host's memory, so inputs are copied to it. Streams have no effect: each call is complete when it returns.
+// not see the host's memory, so inputs are copied to it. Streams have no effect: each call is complete when it returns. A
+// graph is a list of work.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
+
+#include <vector>
 
 #include "calls.h"
 #include "cuda_runtime.h"
@@ -48,6 +51,16 @@ static cudaError_t give_back(void *memory) {
   memcpy(&all, first, sizeof all);
   munmap(first, all);
   return cudaSuccess;
+}
+
+typedef std::vector<std::function<void()>> graph;
+static graph *captured;  // NULL: no graph is being captured
+
+void emulated_enqueue(const std::function<void()> &work) {
+  if (captured)
+    captured->push_back(work);
+  else
+    work();
 }
 
 extern "C" {
@@ -135,7 +148,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
 }
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t) {
   emulated_calls.copies++;
-  memset(memory, value, bytes);
+  emulated_enqueue([=] { memset(memory, value, bytes); });
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *, int) { return cudaErrorNotSupported; }
@@ -147,6 +160,34 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *) DONE
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) DONE cudaError_t
     cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes) {
   *free_bytes = *all_bytes = (size_t)4 << 30;
+  return cudaSuccess;
+}
+
+// ---- graphs ---------------------------------------------------------------------------------------------------------
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  captured = new graph;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *made) {
+  *made = (cudaGraph_t)captured;
+  captured = NULL;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t from, unsigned long long) {
+  *made = (cudaGraphExec_t) new graph(*(graph *)from);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t launched, cudaStream_t) {
+  for (const std::function<void()> &work : *(graph *)launched) work();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t dropped) {
+  delete (graph *)dropped;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t dropped) {
+  delete (graph *)dropped;
   return cudaSuccess;
 }
 }
