@@ -81,32 +81,33 @@ static __device__ void multiply(float (&sums)[4], const uint32_t (&values)[4], u
 #endif
 }
 
-// Where a warp is on its way over the offsets and channels. It knows the inputs of the next offset ahead.
+// Where a warp is on its way over the offsets and channels.
 struct stride {
-  uint32_t left;         // offsets from the current one on
-  int32_t channel;       // first channel of the step
-  int32_t index, after;  // the lane's input at the current and at the next offset
+  uint32_t left;    // offsets from the current one on
+  int32_t channel;  // first channel of the step
 
   __device__ bool ends() const { return left == 0; }
   __device__ int32_t offset() const { return __ffs(left) - 1; }
-  __device__ void look(const int32_t *inputs) {
-    index = after;
-    uint32_t rest = left & (left - 1);
-    if (rest != 0) after = __ldcg(&inputs[(__ffs(rest) - 1) * SPARSE_TILE]);
-  }
-  __device__ void begin(uint32_t offsets, const int32_t *inputs) {
-    left = offsets, channel = 0, after = SPARSE_NO_INPUT;
-    if (left != 0) after = __ldcg(&inputs[offset() * SPARSE_TILE]);
-    look(inputs);
-  }
-  __device__ void advance(const struct sparse_layer &layer, int32_t step, const int32_t *inputs) {
+  __device__ void advance(const struct sparse_layer &layer, int32_t step) {
     channel += step;
     if (channel < layer.inputs) return;
     channel = 0;
     left &= left - 1;
-    look(inputs);
   }
 };
+
+// The inputs of a tile, in shared memory.
+typedef int32_t tile_inputs[VX_MAX_SPARSE_OFFSETS][SPARSE_TILE];
+
+// A warp brings the inputs of its tile at once: loads at each offset would each wait for the second-level cache.
+static __device__ void bring_inputs(const int32_t *from, uint32_t offsets, tile_inputs &to) {
+  enum { EACH = 4, OF_OFFSET = SPARSE_TILE / EACH };  // inputs of a copy, copies of an offset
+  for (int32_t i = threadIdx.x % 32; i < VX_MAX_SPARSE_OFFSETS * OF_OFFSET; i += 32)
+    if ((offsets >> i / OF_OFFSET & 1) != 0) cuda_copy_ahead(&to[0][0] + i * EACH, from + i * EACH, true);
+  cuda_end_copies();
+  cuda_await_copies<0>();
+  __syncwarp();
+}
 
 // What a lane has of a step: the values of 4 rows, in words of 2 channels, and its weights.
 template <int STEP, int COLUMNS> struct stage {
@@ -116,14 +117,14 @@ template <int STEP, int COLUMNS> struct stage {
 
 // `weight`: the lane's first.
 template <int STEP, int COLUMNS>
-static __device__ void bring(const struct sparse_layer &layer, const struct stride &at, const uint4 *weight,
-                             struct stage<STEP, COLUMNS> &to) {
+static __device__ void bring(const struct sparse_layer &layer, const struct stride &at, const tile_inputs &inputs,
+                             const uint4 *weight, struct stage<STEP, COLUMNS> &to) {
   uint32_t lane = threadIdx.x % 32;
   int32_t columns = layer.width / BLOCK;
   const uint16_t *in = (const uint16_t *)layer.in + at.channel + lane % 4 * (STEP / 4);
 #pragma unroll
   for (int i = 0; i < 2 * HALF_TILES; i++) {
-    int32_t input = __shfl_sync(~0u, at.index, lane / 4 + 8 * i);
+    int32_t input = inputs[at.offset()][lane / 4 + 8 * i];
     const uint16_t *from = in + (int64_t)input * layer.pitch;
     if (STEP == 32) {
       uint4 four = input == SPARSE_NO_INPUT ? make_uint4(0, 0, 0, 0) : *(const uint4 *)from;
@@ -178,14 +179,15 @@ static __device__ void end_row(const struct sparse_layer &layer, uint32_t row, i
 // A thread block has WARPS tiles. Its warps share weights, in the first-level cache. DEPTH: steps in registers.
 template <int STEP, int COLUMNS, int DEPTH>
 static __global__ void __launch_bounds__(32 * WARPS) half_kernel(struct sparse_table table, struct sparse_layer layer) {
+  alignas(16) __shared__ tile_inputs shared[WARPS];
   uint32_t tile = blockIdx.x / layer.columns * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   int32_t first = (int32_t)(blockIdx.x % layer.columns) * COLUMNS;
   uint32_t offsets = __ldcg(&table.tiles[tile]);
   if (offsets == 0) return cuda_wait_alone();
-  const int32_t *inputs = table.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE + lane;
+  tile_inputs &inputs = shared[threadIdx.x / 32];
+  bring_inputs(table.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE, offsets, inputs);
   const uint4 *weight = (const uint4 *)layer.weight + first / BLOCK * 32 + lane;
-  struct stride next;
-  next.begin(offsets, inputs);
+  struct stride next = {offsets, 0};
   int32_t left = __popc(next.left) * (layer.pitch / STEP);  // steps
   float sums[HALF_TILES][COLUMNS / 8][4];
 #pragma unroll
@@ -202,16 +204,16 @@ static __global__ void __launch_bounds__(32 * WARPS) half_kernel(struct sparse_t
 #pragma unroll
   for (int i = 0; i < DEPTH; i++) {
     if (next.ends()) continue;
-    bring<STEP, COLUMNS>(layer, next, weight, stages[i]);
-    next.advance(layer, STEP, inputs);
+    bring<STEP, COLUMNS>(layer, next, inputs, weight, stages[i]);
+    next.advance(layer, STEP);
   }
   for (; left > 0; left -= DEPTH) {
 #pragma unroll
     for (int i = 0; i < DEPTH; i++) {
       if (i < left) compute<STEP, COLUMNS>(stages[i], sums);
       if (next.ends()) continue;
-      bring<STEP, COLUMNS>(layer, next, weight, stages[i]);
-      next.advance(layer, STEP, inputs);
+      bring<STEP, COLUMNS>(layer, next, inputs, weight, stages[i]);
+      next.advance(layer, STEP);
     }
   }
   cuda_let_next();
