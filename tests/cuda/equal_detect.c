@@ -157,6 +157,19 @@ static void check_places(void) {
   }
 }
 
+// At its deadline a job ends before the layers of its backbone. The next job is not affected.
+static void compare_stopped(struct side sides[2], const struct vx_job *asked, const struct scan *scan) {
+  struct error error = {.text = ""};
+  atomic_store(&sides[1].stop, true);
+  enum vx_status status = side_run(&sides[1], asked, scan, &error);
+  atomic_store(&sides[1].stop, false);
+  if (status != VX_STOPPED || strcmp(error.text, "ended before the backbone ran") != 0) {
+    printf("a backbone was not stopped: %s\n", error.text);
+    exit(1);
+  }
+  compare(sides, asked, scan, "backbone after a stopped one");
+}
+
 // A backbone whose map nobody wants makes none. The map would be larger than all that the lane has reserved for the
 // maps of the jobs before.
 static void compare_without_map(struct side sides[2]) {
@@ -180,6 +193,7 @@ static void compare_without_map(struct side sides[2]) {
   if (vx_sparse_plan_of(&detector.backbone, &detector.plan, &error) != VX_OK || !vx_cuda_backend.runs(&asked)) abort();
   asked.params.detect = vx_detect_of(&detector);
   compare(sides, &asked, &scan, "backbone without its map");
+  compare_stopped(sides, &asked, &scan);
   free_sparse_case(&made);
 }
 
