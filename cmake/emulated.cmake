@@ -60,4 +60,5 @@ foreach(seed 1 2)
               --samplings 4 --largest 3000 --no-lanes --no-regions --seed ${seed} /nowhere)
 endforeach()
 set_property(TEST cuda.emulated_1 APPEND PROPERTY ENVIRONMENT VOXELD_EMULATED_SEED=1)
-set_property(TEST cuda.emulated_2 APPEND PROPERTY ENVIRONMENT VOXELD_EMULATED_SEED=2 VOXELD_EMULATED_BLIND=1)
+set_property(TEST cuda.emulated_2 APPEND PROPERTY ENVIRONMENT VOXELD_EMULATED_SEED=2 VOXELD_EMULATED_BLIND=1
+  VOXELD_EMULATED_GRAPHLESS=1)

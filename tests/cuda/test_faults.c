@@ -96,6 +96,11 @@ static bool agrees(struct vx_lane *lane, const struct way *way, const struct blo
   return good;
 }
 
+// A run may survive a lack of memory that has passed. A backbone whose graph cannot be made runs without it.
+static bool survives(const struct way *way, int class) {
+  return class == VX_OUT_OF_MEMORY || (class == VX_REFUSED && way->with == SPARSE);
+}
+
 static void go_through(struct vx_lane *lane, const struct way *way, const struct block *right,
                        const struct vx_counts *sum) {
   long long calls = 0;
@@ -111,9 +116,8 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
       struct block block;
       inject_set((enum vx_status) class, call, INJECT_ONCE);
       enum vx_status status = run(&vx_cuda_backend, lane, way, &block, &own, &error);
-      // A run asks a busy GPU for its state a varying number of times. A run may also survive a lack of memory that has
-      // passed.
-      bool passed = status == VX_OK && (inject_calls() < call || class == VX_OUT_OF_MEMORY);
+      // A run asks a busy GPU for its state a varying number of times.
+      bool passed = status == VX_OK && (inject_calls() < call || survives(way, class));
       if ((int)status != class && !passed) fail(way, call, class, error.text);
       if (passed && !is_right(&block, &own, right, sum)) fail(way, call, class, "the job differs from the CPU");
       free(block.memory);
@@ -125,7 +129,7 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
 }
 
 // The lane is new each time, so the first job replaces a block by a larger one and frees the old one, and the second
-// run of a backbone makes a graph. `before`: jobs before the fault. A run may survive a lack of memory that has passed.
+// run of a backbone makes a graph. `before`: jobs before the fault.
 static void go_through_new_lanes(struct vx_device *device, const struct way *way, int before, const struct block *right,
                                  const struct vx_counts *sum) {
   for (int class = VX_REFUSED; class <= VX_DEVICE_LOST; class ++) {
@@ -145,9 +149,10 @@ static void go_through_new_lanes(struct vx_device *device, const struct way *way
       inject_set((enum vx_status) class, call, INJECT_ONCE);
       enum vx_status status = run(&vx_cuda_backend, lane, way, &block, &own, &error);
       reached = inject_calls() >= call;
-      free(block.memory);
-      bool passed = status == VX_OK && (!reached || class == VX_OUT_OF_MEMORY);
+      bool passed = status == VX_OK && (!reached || survives(way, class));
       if ((int)status != class && !passed) fail(way, call, class, error.text);
+      if (passed && !is_right(&block, &own, right, sum)) fail(way, call, class, "the job differs from the CPU");
+      free(block.memory);
       inject_set(VX_OK, 0, INJECT_ONCE);
       if (!agrees(lane, way, right, sum)) fail(way, call, class, "the job in a new lane differs from the CPU");
       vx_cuda_backend.lane_close(lane);

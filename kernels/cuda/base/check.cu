@@ -18,6 +18,8 @@ static bool is_callers_fault(cudaError_t result) {
     case cudaErrorInsufficientDriver:
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
     case cudaErrorNotSupported: return true;
     default: return false;
   }

@@ -1,9 +1,9 @@
 // A backbone on a GPU. cuda_sparse, at the end of this file, shows all of it.
 //
-// The numbers of rows stay on the device. A lane has room for the most rows that its last backbone has had so far, and
-// an eighth more. So the host enqueues everything at once, and waits only then for the numbers, which the device tells
+// The numbers of rows stay on the device. A lane has room for the most rows that its last runs have had, and an eighth
+// more. So the host enqueues everything at once, and waits only then for the numbers, which the device tells
 // before the first layer. If a level has more rows than room, the device computes nothing, and the host makes room and
-// begins again. A lane's first run of a backbone does that, since it has hardly any room.
+// begins again. A lane's first run does that, since it has hardly any room.
 #include "kernels/cuda/sparse/sparse.cuh"
 
 #include <stdlib.h>
@@ -34,6 +34,7 @@ struct cuda_sparse_kept {
   struct sparse_work work;              // of the lane's last run
   uint32_t room[VX_MAX_SPARSE_LEVELS];  // rows
   cudaGraphExec_t graph;                // NULL: none yet
+  bool no_graph;                        // none can be made of the work
 };
 
 struct sparse : sparse_work {
@@ -153,22 +154,23 @@ static void take_features(struct sparse *sparse, struct cuda_arena *arena) {
   for (int i = 0; i < 3; i++) take(arena, &sparse->features[i], values);
 }
 
-// Makes room for this many rows of a level, and some more, so that similar clouds fit too. Returns whether they fit
+// Makes room for this many rows of a level, and some more, so that similar clouds fit too. Gives up most of the room if
+// the rows need less than an eighth of it, since each kernel starts blocks for all of it. Returns whether the rows fit
 // before.
 static bool make_room(uint32_t *room, int64_t rows) {
-  if (rows <= *room) return true;
-  *room = (uint32_t)(rows + rows / 8);
-  return false;
+  uint32_t wanted = (uint32_t)max(rows + rows / 8, (int64_t)SPARSE_BLOCK);
+  bool fits = rows <= *room;
+  if (!fits || wanted < *room / 8) *room = wanted;
+  return fits;
 }
 
-// The last run's room, in proportion to the clouds. Another backbone begins anew.
+// The last run's room, in proportion to the clouds.
 static void begin_room(struct sparse *sparse) {
   struct cuda_sparse_kept *kept = sparse->run.lane->sparse_kept;
-  bool same = memcmp(&kept->work.backbone, &sparse->backbone, sizeof sparse->backbone) == 0;
-  int64_t before = kept->work.all.levels[0].clouds, least = SPARSE_BLOCK, most = VX_MAX_SPARSE_ROWS;
+  int64_t before = kept->work.all.levels[0].clouds, clouds = sparse->rows->num_clouds;
   for (int32_t i = 0; i < VX_MAX_SPARSE_LEVELS; i++) {
-    int64_t room = same ? kept->room[i] * (int64_t)sparse->rows->num_clouds / before : least;
-    kept->room[i] = (uint32_t)max(least, min(room, most));
+    int64_t room = before == 0 ? 0 : kept->room[i] * clouds / before;
+    kept->room[i] = (uint32_t)max((int64_t)SPARSE_BLOCK, min(room, VX_MAX_SPARSE_ROWS));
   }
   (void)make_room(&kept->room[0], sparse->rows->num_rows);
 }
@@ -263,7 +265,9 @@ static enum vx_status capture(struct sparse *sparse, cudaGraph_t *graph, struct 
   enum vx_status status = cuda_check(begun, "cudaStreamBeginCapture", error);
   if (status == VX_OK) status = enqueue(sparse, error);
   cudaError_t ended = cudaStreamEndCapture(stream, graph);
-  return status == VX_OK ? cuda_check(ended, "cudaStreamEndCapture", error) : status;
+  if (status == VX_OK) return cuda_check(ended, "cudaStreamEndCapture", error);
+  (void)cudaGetLastError();  // of the end
+  return status;
 }
 
 static enum vx_status make_graph(struct sparse *sparse, cudaGraphExec_t *made, struct error *error) {
@@ -271,6 +275,7 @@ static enum vx_status make_graph(struct sparse *sparse, cudaGraphExec_t *made, s
   enum vx_status status = capture(sparse, &graph, error);
   if (status == VX_OK)
     status = cuda_check(cudaGraphInstantiateWithFlags(made, graph, 0), "cudaGraphInstantiateWithFlags", error);
+  if (status != VX_OK) *made = NULL;
   if (graph) (void)cudaGraphDestroy(graph);
   return status;
 }
@@ -285,21 +290,31 @@ static enum vx_status release_graph(struct vx_lane *lane, struct error *error) {
   return cuda_check(ended, "cudaStreamSynchronize", error);
 }
 
+// Makes a graph of the work, if one can be made. Only the loss of the device is an error.
+static enum vx_status try_graph(struct sparse *sparse, struct error *error) {
+  struct cuda_sparse_kept *kept = sparse->run.lane->sparse_kept;
+  if (kept->graph || kept->no_graph) return VX_OK;
+  enum vx_status status = make_graph(sparse, &kept->graph, error);
+  kept->no_graph = status != VX_OK;
+  return status == VX_DEVICE_LOST ? status : VX_OK;
+}
+
 // Enqueues the work, as a graph if it is the work of the last run.
 static enum vx_status begin_work(struct sparse *sparse, struct error *error) {
   struct vx_lane *lane = sparse->run.lane;
   struct cuda_sparse_kept *kept = lane->sparse_kept;
   const struct sparse_work *work = sparse;
-  bool same = memcmp(&kept->work, work, sizeof *work) == 0;
   published(sparse)->told = 0;
   lane->commands->sparse = {(const int4 *)sparse->rows->coords, sparse->rows->features,
                             (uint64_t)sparse->rows->num_rows};
-  if (!same) {
+  if (memcmp(&kept->work, work, sizeof *work) == 0) {
+    CUDA_TRY(try_graph(sparse, error));
+  } else {
     CUDA_TRY(release_graph(lane, error));
     memcpy(&kept->work, work, sizeof *work);
+    kept->no_graph = !lane->device->graphs;
   }
-  if (!same || !lane->device->graphs) return enqueue(sparse, error);
-  if (!kept->graph) CUDA_TRY(make_graph(sparse, &kept->graph, error));
+  if (!kept->graph) return enqueue(sparse, error);
   CUDA_CALL(cudaGraphLaunch(kept->graph, lane->stream), error);
   return VX_OK;
 }

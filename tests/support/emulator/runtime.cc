@@ -1,9 +1,9 @@
 // The emulated device's part of CUDA's runtime interface: one device without clusters, whose memory is the host's.
 //
 // New memory is filled with a pattern, so that no code relies on zeros. After its last page comes one that cannot be
-// touched. With VOXELD_EMULATED_BLIND=1 the device does
-// not see the host's memory, so inputs are copied to it. Streams have no effect: each call is complete when it returns. A
-// graph is a list of work.
+// touched. With VOXELD_EMULATED_BLIND=1 the device does not see the host's memory, so inputs are copied to it. Streams
+// have no effect: each call is complete when it returns. A graph is a list of work. With VOXELD_EMULATED_GRAPHLESS=1 no
+// capture succeeds.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -170,9 +170,11 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *made) {
-  *made = (cudaGraph_t)captured;
+  bool fails = getenv("VOXELD_EMULATED_GRAPHLESS") != NULL;
+  if (fails) delete captured;
+  *made = fails ? NULL : (cudaGraph_t)captured;
   captured = NULL;
-  return cudaSuccess;
+  return fails ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
 }
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t from, unsigned long long) {
   *made = (cudaGraphExec_t) new graph(*(graph *)from);
