@@ -97,6 +97,17 @@ __device__ static inline void cuda_copy_ahead(void *to, const void *from, bool i
 #endif
 }
 
+// The same for BYTES bytes, 8 or 16, which the first-level cache keeps for other warps.
+template <int BYTES> __device__ static inline void cuda_copy_cached(void *to, const void *from, bool is_there) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from),
+               "n"(BYTES), "r"(is_there ? BYTES : 0)
+               : "memory");
+#else
+  for (int i = 0; i < BYTES / 8; i++) ((uint2 *)to)[i] = is_there ? ((const uint2 *)from)[i] : make_uint2(0, 0);
+#endif
+}
+
 // Ends a group of the thread's copies.
 __device__ static inline void cuda_end_copies() {
 #if __CUDA_ARCH__ >= 800

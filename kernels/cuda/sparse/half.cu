@@ -1,7 +1,9 @@
 // One layer with features and weights of float16, on tensor cores; see sparse.cuh and kernels/sparse.h.
 //
 // A warp has a tile of rows and some channels. It goes over the tile's offsets and over the channels of the inputs, in
-// steps of 16 or 32. A lane brings the values of its rows straight into registers, and always in the same order.
+// steps of 16 or 32, always in the same order. Copies bring the next steps to shared memory while a warp computes one.
+// A lane reads only what it has brought itself, so warps do not wait for each other. Loads into registers would not do:
+// a warp that waits for one of them waits for all.
 //
 // Lane l of a warp has the rows l / 4 + 8 * i. Of a step's channels it has the consecutive ones from (l % 4) * step / 4
 // on, and of 16 output channels those from (l % 4) * 4 on. The weights are packed to suit that: a product of 16 x 16
@@ -10,7 +12,7 @@
 
 enum {
   BLOCK = 16,      // rows, channels in and channels out of a product
-  WARPS = 4,       // of a thread block; each has a tile of its own
+  WARPS = 2,       // of a thread block; each has a tile of its own
   HALF_TILES = 2,  // products of a tile, one below the other
 };
 
@@ -109,51 +111,62 @@ static __device__ void bring_inputs(const int32_t *from, uint32_t offsets, tile_
   __syncwarp();
 }
 
-// What a lane has of a step: the values of 4 rows, in words of 2 channels, and its weights.
+// What a warp has of a step: the values of 4 rows of each lane, and the weights.
 template <int STEP, int COLUMNS> struct stage {
-  uint32_t values[2 * HALF_TILES][STEP / 8];
-  uint4 factors[STEP / BLOCK][COLUMNS / BLOCK];
+  enum { VALUE_BYTES = STEP / 4 * 2, WORDS = VALUE_BYTES / 4 };  // of a row and lane
+  alignas(16) uint32_t values[2 * HALF_TILES][32][WORDS];
+  uint4 factors[STEP / BLOCK][COLUMNS / BLOCK][32];
 };
 
-// `weight`: the lane's first.
+// Begins to bring a step. `weight`: the lane's first.
 template <int STEP, int COLUMNS>
 static __device__ void bring(const struct sparse_layer &layer, const struct stride &at, const tile_inputs &inputs,
                              const uint4 *weight, struct stage<STEP, COLUMNS> &to) {
-  uint32_t lane = threadIdx.x % 32;
-  int32_t columns = layer.width / BLOCK;
+  uint32_t lane = threadIdx.x % 32, columns = layer.width / BLOCK;
   const uint16_t *in = (const uint16_t *)layer.in + at.channel + lane % 4 * (STEP / 4);
+  int32_t rows[2 * HALF_TILES];
+#pragma unroll
+  for (int i = 0; i < 2 * HALF_TILES; i++) rows[i] = inputs[at.offset()][lane / 4 + 8 * i];
 #pragma unroll
   for (int i = 0; i < 2 * HALF_TILES; i++) {
-    int32_t input = inputs[at.offset()][lane / 4 + 8 * i];
-    const uint16_t *from = in + (int64_t)input * layer.pitch;
-    if (STEP == 32) {
-      uint4 four = input == SPARSE_NO_INPUT ? make_uint4(0, 0, 0, 0) : *(const uint4 *)from;
-      to.values[i][0] = four.x, to.values[i][1] = four.y;
-      to.values[i][STEP / 8 - 2] = four.z, to.values[i][STEP / 8 - 1] = four.w;
-    } else {
-      uint2 two = input == SPARSE_NO_INPUT ? make_uint2(0, 0) : *(const uint2 *)from;
-      to.values[i][0] = two.x, to.values[i][1] = two.y;
-    }
+    bool is_there = rows[i] != SPARSE_NO_INPUT;
+    const uint16_t *from = in + (uint64_t)(is_there ? (uint32_t)rows[i] : 0) * (uint32_t)layer.pitch;
+    cuda_copy_cached<stage<STEP, COLUMNS>::VALUE_BYTES>(to.values[i][lane], from, is_there);
   }
-  weight += (int64_t)(at.offset() * (layer.pitch / BLOCK) + at.channel / BLOCK) * columns * 32;
+  weight += (at.offset() * (layer.pitch / BLOCK) + at.channel / BLOCK) * columns * 32;
 #pragma unroll
   for (int part = 0; part < STEP / BLOCK; part++)
 #pragma unroll
-    for (int c = 0; c < COLUMNS / BLOCK; c++) to.factors[part][c] = weight[(part * columns + c) * 32];
+    for (int c = 0; c < COLUMNS / BLOCK; c++)
+      cuda_copy_cached<16>(&to.factors[part][c][lane], weight + (part * columns + c) * 32, true);
+}
+
+template <int WORDS> static __device__ void load_words(const uint32_t (&from)[WORDS], uint32_t (&to)[WORDS]) {
+  if (WORDS == 4) {
+    uint4 four = *(const uint4 *)from;
+    to[0] = four.x, to[1] = four.y, to[WORDS - 2] = four.z, to[WORDS - 1] = four.w;
+  } else {
+    uint2 two = *(const uint2 *)from;
+    to[0] = two.x, to[1] = two.y;
+  }
 }
 
 template <int STEP, int COLUMNS>
 static __device__ void compute(const struct stage<STEP, COLUMNS> &stage, float (&sums)[HALF_TILES][COLUMNS / 8][4]) {
+  uint32_t lane = threadIdx.x % 32, rows[2 * HALF_TILES][STEP / 8];
+#pragma unroll
+  for (int i = 0; i < 2 * HALF_TILES; i++) load_words(stage.values[i][lane], rows[i]);
 #pragma unroll
   for (int part = 0; part < STEP / BLOCK; part++) {
 #pragma unroll
     for (int c = 0; c < COLUMNS / BLOCK; c++) {
+      uint4 factors = stage.factors[part][c][lane];
 #pragma unroll
       for (int i = 0; i < HALF_TILES; i++) {
-        const uint32_t values[4] = {stage.values[2 * i][2 * part], stage.values[2 * i + 1][2 * part],
-                                    stage.values[2 * i][2 * part + 1], stage.values[2 * i + 1][2 * part + 1]};
-        multiply(sums[i][2 * c], values, stage.factors[part][c].x, stage.factors[part][c].y);
-        multiply(sums[i][2 * c + 1], values, stage.factors[part][c].z, stage.factors[part][c].w);
+        const uint32_t values[4] = {rows[2 * i][2 * part], rows[2 * i + 1][2 * part], rows[2 * i][2 * part + 1],
+                                    rows[2 * i + 1][2 * part + 1]};
+        multiply(sums[i][2 * c], values, factors.x, factors.y);
+        multiply(sums[i][2 * c + 1], values, factors.z, factors.w);
       }
     }
   }
@@ -166,8 +179,8 @@ static __device__ void end_row(const struct sparse_layer &layer, uint32_t row, i
   uint64_t at = (uint64_t)row * layer.width + column;
   if (layer.added) {
     uint2 added = *(const uint2 *)((const uint16_t *)layer.added + at);
-    sum.x += vx_half_to_float(added.x & 0xFFFF), sum.y += vx_half_to_float(added.x >> 16);
-    sum.z += vx_half_to_float(added.y & 0xFFFF), sum.w += vx_half_to_float(added.y >> 16);
+    sum.x += sparse_from_half(added.x & 0xFFFF), sum.y += sparse_from_half(added.x >> 16);
+    sum.z += sparse_from_half(added.y & 0xFFFF), sum.w += sparse_from_half(added.y >> 16);
   }
   sum = make_float4(end_sum(sum.x), end_sum(sum.y), end_sum(sum.z), end_sum(sum.w));
   if (layer.is_last)
@@ -176,16 +189,22 @@ static __device__ void end_row(const struct sparse_layer &layer, uint32_t row, i
     *(uint2 *)((uint16_t *)layer.out + at) = make_uint2(pack_two(sum.x, sum.y), pack_two(sum.z, sum.w));
 }
 
-// A thread block has WARPS tiles. Its warps share weights, in the first-level cache. DEPTH: steps in registers.
+// What a warp has in shared memory. DEPTH: steps.
+template <int STEP, int COLUMNS, int DEPTH> struct half_block {
+  struct stage<STEP, COLUMNS> stages[DEPTH];
+  alignas(16) tile_inputs inputs;
+};
+
+// A thread block has WARPS tiles. Its warps share weights, in the first-level cache.
 template <int STEP, int COLUMNS, int DEPTH>
 static __global__ void __launch_bounds__(32 * WARPS) half_kernel(struct sparse_table table, struct sparse_layer layer) {
-  alignas(16) __shared__ tile_inputs shared[WARPS];
+  __shared__ struct half_block<STEP, COLUMNS, DEPTH> blocks[WARPS];
+  struct half_block<STEP, COLUMNS, DEPTH> &shared = blocks[threadIdx.x / 32];
   uint32_t tile = blockIdx.x / layer.columns * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   int32_t first = (int32_t)(blockIdx.x % layer.columns) * COLUMNS;
   uint32_t offsets = __ldcg(&table.tiles[tile]);
   if (offsets == 0) return cuda_wait_alone();
-  tile_inputs &inputs = shared[threadIdx.x / 32];
-  bring_inputs(table.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE, offsets, inputs);
+  bring_inputs(table.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE, offsets, shared.inputs);
   const uint4 *weight = (const uint4 *)layer.weight + first / BLOCK * 32 + lane;
   struct stride next = {offsets, 0};
   int32_t left = __popc(next.left) * (layer.pitch / STEP);  // steps
@@ -200,21 +219,19 @@ static __global__ void __launch_bounds__(32 * WARPS) half_kernel(struct sparse_t
     }
   }
   cuda_wait_alone();
-  struct stage<STEP, COLUMNS> stages[DEPTH];
-#pragma unroll
-  for (int i = 0; i < DEPTH; i++) {
-    if (next.ends()) continue;
-    bring<STEP, COLUMNS>(layer, next, inputs, weight, stages[i]);
-    next.advance(layer, STEP);
+  for (int i = 0; i < DEPTH - 1; i++) {
+    if (!next.ends()) bring<STEP, COLUMNS>(layer, next, shared.inputs, weight, shared.stages[i]);
+    if (!next.ends()) next.advance(layer, STEP);
+    cuda_end_copies();
   }
-  for (; left > 0; left -= DEPTH) {
-#pragma unroll
-    for (int i = 0; i < DEPTH; i++) {
-      if (i < left) compute<STEP, COLUMNS>(stages[i], sums);
-      if (next.ends()) continue;
-      bring<STEP, COLUMNS>(layer, next, inputs, weight, stages[i]);
+  for (int slot = 0; left > 0; left--, slot = slot + 1 == DEPTH ? 0 : slot + 1) {
+    if (!next.ends()) {
+      bring<STEP, COLUMNS>(layer, next, shared.inputs, weight, shared.stages[slot == 0 ? DEPTH - 1 : slot - 1]);
       next.advance(layer, STEP);
     }
+    cuda_end_copies();
+    cuda_await_copies<DEPTH - 1>();
+    compute<STEP, COLUMNS>(shared.stages[slot], sums);
   }
   cuda_let_next();
 #pragma unroll
@@ -244,8 +261,10 @@ template <int STEP>
 static enum vx_status convolve(const struct cuda_run *run, const struct sparse_table &table,
                                const struct sparse_layer &layer, struct error *error) {
   uint64_t least = (uint64_t)run->lane->device->multiprocessors * WARPS_OF_MULTIPROCESSOR;
+  if (layer.width % 64 == 0 && (uint64_t)table.num_tiles * layer.width / 64 >= least)
+    return launch<STEP, 64, 3>(run, table, layer, error);
   if (layer.width % 32 == 0 && (uint64_t)table.num_tiles * layer.width / 32 >= least)
-    return launch<STEP, 32, 2>(run, table, layer, error);
+    return launch<STEP, 32, 4>(run, table, layer, error);
   return launch<STEP, 16, 4>(run, table, layer, error);
 }
 

@@ -116,7 +116,24 @@ static __host__ __device__ inline int32_t sparse_half_step(int32_t inputs) {
 
 // Rounds to float16. Numbers beyond its range become its largest, so that no product is a NaN.
 static __device__ inline uint16_t sparse_to_half(float value) {
-  return vx_float_to_half(value == value ? fminf(fmaxf(value, -65504.0f), 65504.0f) : value);
+  value = value == value ? fminf(fmaxf(value, -65504.0f), 65504.0f) : value;
+#if __CUDA_ARCH__ >= 750
+  uint16_t half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+  return half;
+#else
+  return vx_float_to_half(value);
+#endif
+}
+
+static __device__ inline float sparse_from_half(uint16_t half) {
+#if __CUDA_ARCH__ >= 750
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+  return value;
+#else
+  return vx_half_to_float(half);
+#endif
 }
 
 static inline uint64_t sparse_word_blocks(const struct sparse_level &level) {
