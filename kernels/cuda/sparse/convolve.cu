@@ -60,11 +60,13 @@ static __device__ void bring_stage(const struct sparse_layer &layer, struct bloc
   const float4 *in = (const float4 *)layer.in + walk.channel / GROUP + group;
   bool has_channels = is_whole || walk.channel + group * GROUP < layer.pitch;
   float *to = &shared.values[slot][row][group * GROUP];
+  uint32_t begins[type::VALUES];
+#pragma unroll
+  for (int i = 0; i < type::VALUES; i++) begins[i] = inputs[i * VALUE_ROWS];
 #pragma unroll
   for (int i = 0; i < type::VALUES; i++) {
-    uint32_t input = inputs[i * VALUE_ROWS];
-    bool is_there = input != NOWHERE && has_channels;
-    cuda_copy_ahead(to + i * VALUE_ROWS * type::PITCH, in + (is_there ? input : 0), is_there);
+    bool is_there = begins[i] != NOWHERE && has_channels;
+    cuda_copy_ahead(to + i * VALUE_ROWS * type::PITCH, in + (is_there ? begins[i] : 0), is_there);
   }
   row = threadIdx.x / FACTOR_GROUPS, group = threadIdx.x % FACTOR_GROUPS;
   const float *from = weight + (k * layer.inputs + walk.channel) * layer.width;

@@ -11,8 +11,27 @@ static __device__ uint32_t split_word(const struct sparse_level &level, uint64_t
   return line;
 }
 
+// `words`: of 16 bytes. The first block also copies the input from the host's memory.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
-    mark_kernel(struct sparse_level level, const struct cuda_sparse_input *input, struct sparse_found *found) {
+    clear_kernel(uint4 *first, uint64_t words, const struct cuda_sparse_input *given, struct cuda_sparse_input *input) {
+  cuda_wait();
+  if (blockIdx.x == 0 && threadIdx.x == 0) *input = *given;
+  uint64_t step = (uint64_t)gridDim.x * SPARSE_BLOCK;
+  for (uint64_t i = (uint64_t)blockIdx.x * SPARSE_BLOCK + threadIdx.x; i < words; i += step)
+    first[i] = make_uint4(0, 0, 0, 0);
+}
+
+enum vx_status sparse_clear(const struct cuda_run *run, void *first, uint64_t words, struct cuda_sparse_input *input,
+                            struct error *error) {
+  enum { BLOCKS_OF_MULTIPROCESSOR = 8 };
+  return cuda_launch("clear_kernel", clear_kernel,
+                     cuda_looping_blocks(run, words, SPARSE_BLOCK, BLOCKS_OF_MULTIPROCESSOR), SPARSE_BLOCK, 0, run,
+                     error, (uint4 *)first, words, &run->lane->commands_on_device->sparse, input);
+}
+
+static __global__ void __launch_bounds__(SPARSE_BLOCK)
+    mark_kernel(struct sparse_level level, const struct cuda_sparse_input *input, uint64_t *sums,
+                struct sparse_found *found) {
   cuda_wait();
   uint32_t row = blockIdx.x * SPARSE_BLOCK + threadIdx.x;
   if (row >= input->num_rows) return;
@@ -24,13 +43,16 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
   }
   uint64_t word = sparse_line(level, at.x, at.y, at.z) * level.words + (at.w + 1) / 32;
   uint32_t bit = 1u << (at.w + 1) % 32;
-  if ((atomicOr(&level.bits[word], bit) & bit) != 0) atomicAdd(&found->repeated, 1);
+  if ((atomicOr(&level.bits[word], bit) & bit) != 0)
+    atomicAdd(&found->repeated, 1);
+  else
+    atomicAdd((unsigned long long *)&sums[word / SPARSE_WORDS], 1ull);
 }
 
-enum vx_status sparse_mark(const struct cuda_run *run, const struct sparse_level &level,
+enum vx_status sparse_mark(const struct cuda_run *run, const struct sparse_levels &all,
                            const struct cuda_sparse_input *input, struct sparse_found *found, struct error *error) {
-  return cuda_launch("mark_kernel", mark_kernel, cuda_blocks(level.room, SPARSE_BLOCK), SPARSE_BLOCK, 0, run, error,
-                     level, input, found);
+  return cuda_launch("mark_kernel", mark_kernel, cuda_blocks(all.levels[0].room, SPARSE_BLOCK), SPARSE_BLOCK, 0, run,
+                     error, all.levels[0], input, all.sums, found);
 }
 
 // Packs the even bits.
@@ -45,28 +67,29 @@ static __device__ uint32_t pack_even(uint64_t bits) {
 
 enum { MERGED_WORDS = 4 };
 
-// Merges the input lines that some offset along z and y reaches: their words from `first` on.
+// Merges the input lines that some offset along z and y reaches: their words from `first` on. All loads are on their way
+// at once.
 static __device__ void merge_words(const struct sparse_level &from, const struct sparse_window &window, int32_t cloud,
                                    int32_t z, int32_t y, int32_t first, uint32_t (&any)[MERGED_WORDS]) {
-  for (int32_t kz = 0; kz < window.kernel[0]; kz++) {
+#pragma unroll
+  for (int32_t kz = 0; kz < VX_MAX_SPARSE_KERNEL; kz++) {
     int32_t in_z = z * window.stride[0] - window.padding[0] + kz;
-    for (int32_t ky = 0; ky < window.kernel[1]; ky++) {
+    bool has_plane = kz < window.kernel[0] && in_z >= 0 && in_z < from.shape[0];
+#pragma unroll
+    for (int32_t ky = 0; ky < VX_MAX_SPARSE_KERNEL; ky++) {
       int32_t in_y = y * window.stride[1] - window.padding[1] + ky;
-      if (in_z < 0 || in_z >= from.shape[0] || in_y < 0 || in_y >= from.shape[1]) continue;
-      const uint32_t *line = from.bits + sparse_line(from, cloud, in_z, in_y) * from.words;
+      bool has_line = has_plane && ky < window.kernel[1] && in_y >= 0 && in_y < from.shape[1];
+      const uint32_t *line = from.bits + (has_line ? sparse_line(from, cloud, in_z, in_y) * from.words : 0);
 #pragma unroll
       for (int32_t i = 0; i < MERGED_WORDS; i++)
-        any[i] |= first + i >= 0 && first + i < from.words ? line[first + i] : 0;
+        any[i] |= has_line && first + i >= 0 && first + i < from.words ? line[first + i] : 0;
     }
   }
 }
 
-// A thread makes an output word.
-static __global__ void __launch_bounds__(SPARSE_BLOCK)
-    stride_kernel(struct sparse_level from, struct sparse_level to, struct sparse_window window) {
-  cuda_wait();
-  uint64_t at = (uint64_t)blockIdx.x * SPARSE_BLOCK + threadIdx.x;
-  if (at >= to.all_words) return;
+// The bits of an output word.
+static __device__ uint32_t bits_of(const struct sparse_level &from, const struct sparse_level &to,
+                                   const struct sparse_window &window, uint64_t at) {
   int32_t w, stride = window.stride[2];
   uint32_t line = split_word(to, at, &w), plane = line / to.shape[1];
   // The bit of the input cell that the word's first bit reaches with offset 0, if a word stands before the line.
@@ -82,14 +105,25 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
   }
   int32_t left = to.shape[2] + 1 - 32 * w;
   bits = left < 32 ? bits & ((1u << left) - 1) : bits;
-  to.bits[at] = w == 0 ? bits & ~1u : bits;
+  return w == 0 ? bits & ~1u : bits;
+}
+
+// A thread makes an output word. `sums`: of the level's blocks.
+static __global__ void __launch_bounds__(SPARSE_BLOCK)
+    stride_kernel(struct sparse_level from, struct sparse_level to, struct sparse_window window, uint64_t *sums) {
+  cuda_wait();
+  uint64_t at = (uint64_t)blockIdx.x * SPARSE_BLOCK + threadIdx.x;
+  uint32_t bits = at < to.all_words ? bits_of(from, to, window, at) : 0, count = cuda_warp_add(__popc(bits));
+  if (at < to.all_words) to.bits[at] = bits;
+  if (threadIdx.x % 32 == 0 && count != 0)
+    atomicAdd((unsigned long long *)&sums[at / SPARSE_WORDS], (unsigned long long)count);
 }
 
 enum vx_status sparse_stride(const struct cuda_run *run, const struct sparse_levels &all,
                              const struct sparse_window &window, struct error *error) {
   const struct sparse_level &to = all.levels[window.to];
   return cuda_launch("stride_kernel", stride_kernel, cuda_blocks(to.all_words, SPARSE_BLOCK), SPARSE_BLOCK, 0, run,
-                     error, all.levels[window.from], to, window);
+                     error, all.levels[window.from], to, window, all.sums + all.first[window.to]);
 }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
@@ -100,11 +134,13 @@ static __device__ uint32_t word_at(const struct sparse_level &level, uint64_t wo
   return word < level.all_words ? level.bits[word] : 0;
 }
 
-// The last block adds up the counts of all blocks.
+enum { COUNT_BLOCK = 1024 };
+
+// Adds up the counts of all blocks.
 static __device__ void add_blocks(uint64_t *sums, uint32_t blocks) {
-  enum { EACH = 8 };
+  enum { EACH = 4 };
   uint64_t before = 0;
-  for (uint32_t first = threadIdx.x * EACH; first <= blocks + threadIdx.x * EACH; first += SPARSE_BLOCK * EACH) {
+  for (uint32_t first = threadIdx.x * EACH; first <= blocks + threadIdx.x * EACH; first += COUNT_BLOCK * EACH) {
     uint32_t own[EACH], sum = 0, total;
 #pragma unroll
     for (int i = 0; i < EACH; i++) own[i] = first + i < blocks ? (uint32_t)__ldcg(&sums[first + i]) : 0;
@@ -126,45 +162,35 @@ static __device__ int32_t level_of_block(const struct sparse_levels &all) {
   return number;
 }
 
-// Tells the host what was found. The kernels that follow get the numbers only if they can use all of them.
-static __device__ void publish(const struct sparse_levels &all, struct sparse_found *found,
-                               struct sparse_found *published) {
-  uint32_t outside = __ldcg(&found->outside), repeated = __ldcg(&found->repeated);
-  bool usable = outside == 0 && repeated == 0;
-  for (int32_t i = 0; i < all.count; i++) {
-    uint64_t rows = all.sums[all.first[i + 1]] - all.sums[all.first[i]];
-    published->rows[i] = found->rows[i] = rows;
-    usable = usable && rows <= all.levels[i].room;
-  }
-  published->outside = outside;
-  published->repeated = repeated;
-  for (int32_t i = 0; i < all.count && !usable; i++) found->rows[i] = 0;
-  __threadfence_system();
-  *(volatile uint32_t *)&published->told = 1;
+static __device__ uint64_t rows_of(const struct sparse_levels &all, int32_t level) {
+  return all.sums[all.first[level + 1]] - all.sums[all.first[level]];
 }
 
-// `published`: host memory.
-static __global__ void __launch_bounds__(SPARSE_BLOCK)
-    count_kernel(struct sparse_levels all, struct sparse_found *found, struct sparse_found *published) {
+// One block. The kernels that follow get the numbers of rows only if they can use all of them.
+static __global__ void __launch_bounds__(COUNT_BLOCK)
+    count_kernel(struct sparse_levels all, struct sparse_found *found) {
   cuda_wait();
-  int32_t number = level_of_block(all);
-  const struct sparse_level &level = all.levels[number];
-  uint32_t block = blockIdx.x - all.first[number], count = 0, total;
-  uint64_t first = (uint64_t)block * SPARSE_WORDS + threadIdx.x;
-#pragma unroll
-  for (int i = 0; i < THREAD_WORDS; i++) count += __popc(word_at(level, first + i * SPARSE_BLOCK));
-  (void)cuda_block_before(count, &total);
-  if (threadIdx.x == 0) all.sums[blockIdx.x] = total;
-  if (!cuda_last_block(&found->ticket, gridDim.x)) return;
-  add_blocks(all.sums, gridDim.x);
+  add_blocks(all.sums, all.first[all.count]);
   __syncthreads();
-  if (threadIdx.x == 0) publish(all, found, published);
+  if (threadIdx.x != 0) return;
+  bool usable = found->outside == 0 && found->repeated == 0;
+  for (int32_t i = 0; i < all.count; i++) usable = usable && rows_of(all, i) <= all.levels[i].room;
+  for (int32_t i = 0; i < all.count; i++) found->rows[i] = usable ? rows_of(all, i) : 0;
 }
 
 enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_levels &all, struct sparse_found *found,
-                            struct sparse_found *published, struct error *error) {
-  return cuda_launch("count_kernel", count_kernel, all.first[all.count], SPARSE_BLOCK, 0, run, error, all, found,
-                     published);
+                            struct error *error) {
+  return cuda_launch("count_kernel", count_kernel, 1, COUNT_BLOCK, 0, run, error, all, found);
+}
+
+// Tells the host what was found.
+static __device__ void publish(const struct sparse_levels &all, const struct sparse_found *found,
+                               struct sparse_found *published) {
+  for (int32_t i = 0; i < all.count; i++) published->rows[i] = rows_of(all, i);
+  published->outside = found->outside;
+  published->repeated = found->repeated;
+  __threadfence_system();
+  *(volatile uint32_t *)&published->told = 1;
 }
 
 // `first`: a multiple of THREAD_WORDS.
@@ -179,12 +205,14 @@ static __device__ void load_words(const struct sparse_level &level, uint64_t fir
   for (int i = 0; i < THREAD_WORDS && !is_inside; i++) words[i] = word_at(level, first + i);
 }
 
-// A thread numbers consecutive words.
-static __global__ void __launch_bounds__(SPARSE_BLOCK) number_kernel(struct sparse_levels all) {
+// A thread numbers consecutive words. `published`: host memory.
+static __global__ void __launch_bounds__(SPARSE_BLOCK)
+    number_kernel(struct sparse_levels all, const struct sparse_found *found, struct sparse_found *published) {
   cuda_wait();
   int32_t number = level_of_block(all);
   const struct sparse_level &level = all.levels[number];
-  if (*level.num_rows == 0) return;
+  if (blockIdx.x == 0 && threadIdx.x == 0) publish(all, found, published);
+  if (*level.num_rows == 0 || all.sums[blockIdx.x + 1] == all.sums[blockIdx.x]) return;
   uint32_t block = blockIdx.x - all.first[number], words[THREAD_WORDS], count = 0, total;
   uint64_t first = (uint64_t)block * SPARSE_WORDS + threadIdx.x * THREAD_WORDS;
   load_words(level, first, words);
@@ -203,8 +231,10 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK) number_kernel(struct spar
   }
 }
 
-enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_levels &all, struct error *error) {
-  return cuda_launch("number_kernel", number_kernel, all.first[all.count], SPARSE_BLOCK, 0, run, error, all);
+enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_levels &all,
+                             const struct sparse_found *found, struct sparse_found *published, struct error *error) {
+  return cuda_launch("number_kernel", number_kernel, all.first[all.count], SPARSE_BLOCK, 0, run, error, all, found,
+                     published);
 }
 
 // ---- features -------------------------------------------------------------------------------------------------------

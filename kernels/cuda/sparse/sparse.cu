@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "kernels/cuda/base/host.cuh"
-#include "kernels/cuda/base/transfer.cuh"
 
 // All that the kernels are launched with. Only the input differs from run to run of a backbone. The kernels find it in
 // the device's memory.
@@ -90,12 +89,9 @@ static void plan_packing(struct sparse *sparse) {
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
-// What is cleared comes first: what the device found, the classes of rows, and the bitmap of level 0.
-static void take_levels(struct sparse *sparse, struct cuda_arena *arena) {
+// Plans the shapes of the levels, and their blocks.
+static void plan_levels(struct sparse *sparse) {
   uint32_t first = 0;
-  take(arena, &sparse->input, 1);
-  take(arena, &sparse->found, 1);
-  take(arena, &sparse->tables.classes, sparse->tables.count);
   for (int32_t i = 0; i < sparse->plan.num_levels; i++) {
     struct sparse_level *level = &sparse->all.levels[i];
     const int32_t *shape = sparse->plan.shape[i];
@@ -103,15 +99,25 @@ static void take_levels(struct sparse *sparse, struct cuda_arena *arena) {
     level->clouds = sparse->rows->num_clouds;
     level->words = (shape[2] + 2 + 31) / 32;
     level->all_words = (uint64_t)level->clouds * shape[0] * shape[1] * level->words;
-    take(arena, &level->bits, level->all_words + 1);
-    take(arena, &level->ranks, level->all_words);
-    level->num_rows = &sparse->found->rows[i];
     sparse->all.first[i] = first;
     first += (uint32_t)sparse_word_blocks(*level);
   }
   sparse->all.count = sparse->plan.num_levels;
   sparse->all.first[sparse->all.count] = first;
-  take(arena, &sparse->all.sums, (uint64_t)first + 1);
+}
+
+// What is cleared comes first: what the device found, the classes of rows, the sums, and the bitmap of level 0.
+static void take_levels(struct sparse *sparse, struct cuda_arena *arena) {
+  take(arena, &sparse->input, 1);
+  take(arena, &sparse->found, 1);
+  take(arena, &sparse->tables.classes, sparse->tables.count);
+  take(arena, &sparse->all.sums, (uint64_t)sparse->all.first[sparse->all.count] + 1);
+  for (int32_t i = 0; i < sparse->plan.num_levels; i++) {
+    struct sparse_level *level = &sparse->all.levels[i];
+    take(arena, &level->bits, level->all_words + 1);
+    take(arena, &level->ranks, level->all_words);
+    level->num_rows = &sparse->found->rows[i];
+  }
   for (int32_t i = 0; i < sparse->packing.count; i++)
     take(arena, &sparse->packing.layers[i].packed, sparse->packing.first[i + 1] - sparse->packing.first[i]);
 }
@@ -202,20 +208,17 @@ static volatile struct sparse_found *published(const struct sparse *sparse) {
 
 static enum vx_status enqueue_levels(struct sparse *sparse, struct error *error) {
   const struct cuda_run *run = &sparse->run;
-  const struct sparse_level *first = &sparse->all.levels[0];
-  size_t cleared = (size_t)((unsigned char *)(first->bits + first->all_words) - (unsigned char *)sparse->found);
-  CUDA_CALL(cudaMemsetAsync(sparse->found, 0, cleared, run->stream), error);
-  CUDA_TRY(cuda_fetch(run, &run->lane->commands_on_device->sparse, sparse->input,
-                      sizeof *sparse->input / sizeof(uint32_t), error));
-  CUDA_TRY(sparse_mark(run, *first, sparse->input, sparse->found, error));
+  const struct sparse_levels &all = sparse->all;
+  size_t cleared = (size_t)((unsigned char *)all.levels[0].ranks - (unsigned char *)sparse->found);
+  CUDA_TRY(sparse_clear(run, sparse->found, cleared / sizeof(uint4), sparse->input, error));
+  CUDA_TRY(sparse_mark(run, all, sparse->input, sparse->found, error));
   for (int32_t i = 0, level = 0; i < sparse->backbone.num_layers; i++) {
     if (sparse->plan.level[i] == level) continue;
     level = sparse->plan.level[i];
-    CUDA_TRY(sparse_stride(run, sparse->all, window_of(sparse, i), error));
+    CUDA_TRY(sparse_stride(run, all, window_of(sparse, i), error));
   }
-  CUDA_TRY(
-      sparse_count(run, sparse->all, sparse->found, (struct sparse_found *)run->lane->status_on_device->sparse, error));
-  return sparse_number(run, sparse->all, error);
+  CUDA_TRY(sparse_count(run, all, sparse->found, error));
+  return sparse_number(run, all, sparse->found, (struct sparse_found *)run->lane->status_on_device->sparse, error);
 }
 
 static struct sparse_table table_of(const struct sparse *sparse, int32_t number) {
@@ -373,6 +376,7 @@ enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_sparse *backbon
   CUDA_TRY(vx_sparse_rows_fit(&sparse.plan, rows, error));
   plan_tables(&sparse);
   plan_packing(&sparse);
+  plan_levels(&sparse);
   begin_room(&sparse);
   for (bool complete = false; !complete;) CUDA_TRY(attempt(&sparse, result, &complete, error));
   result->coords = (const int32_t *)sparse.all.levels[sparse.plan.num_levels - 1].cells;

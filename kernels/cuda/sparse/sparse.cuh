@@ -45,7 +45,6 @@ struct sparse_found {
   uint64_t rows[VX_MAX_SPARSE_LEVELS];  // for the kernels, all are 0 if not all have room
   uint32_t outside;                     // UINT32_MAX - row, for the first row outside of the grid; 0 if there is none
   uint32_t repeated;                    // rows whose cell another row has
-  uint32_t ticket;                      // blocks that have counted
   uint32_t told;                        // 1: the host has everything
 };
 
@@ -158,20 +157,22 @@ static __device__ inline bool sparse_look(const struct sparse_level &level, int3
 
 // Each of these functions enqueues the kernels of one step. `run` has the lane and its stream.
 //
-// Marks the cells of the rows in a cleared bitmap. `input` is on the device.
-VX_WARN_UNUSED enum vx_status sparse_mark(const struct cuda_run *run, const struct sparse_level &level,
+// Clears words of 16 bytes from `first` on, and copies the input from the lane's commands.
+VX_WARN_UNUSED enum vx_status sparse_clear(const struct cuda_run *run, void *first, uint64_t words,
+                                           struct cuda_sparse_input *input, struct error *error);
+// Marks the cells of the rows in the cleared bitmap of level 0, and counts them into the cleared sums.
+VX_WARN_UNUSED enum vx_status sparse_mark(const struct cuda_run *run, const struct sparse_levels &all,
                                           const struct cuda_sparse_input *input, struct sparse_found *found,
                                           struct error *error);
-// Fills the bitmap of the level that a strided layer begins.
+// Fills the bitmap of the level that a strided layer begins, and counts its cells into the cleared sums.
 VX_WARN_UNUSED enum vx_status sparse_stride(const struct cuda_run *run, const struct sparse_levels &all,
                                             const struct sparse_window &window, struct error *error);
-// Counts the rows of all levels into `found`, and the rows before each block of words. Tells the host, in its memory
-// `published`, all that was found.
+// Adds up the sums, and finds the numbers of rows.
 VX_WARN_UNUSED enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_levels &all,
-                                           struct sparse_found *found, struct sparse_found *published,
-                                           struct error *error);
-// Numbers the rows of all levels and lists their cells.
+                                           struct sparse_found *found, struct error *error);
+// Numbers the rows of all levels and lists their cells. Tells the host, in its memory `published`, all that was found.
 VX_WARN_UNUSED enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_levels &all,
+                                            const struct sparse_found *found, struct sparse_found *published,
                                             struct error *error);
 // Copies the features into the order of the level. A row of `sorted` has `pitch` values, of float16 if `half`; those
 // after its channels become 0.
