@@ -67,24 +67,26 @@ static __device__ uint32_t pack_even(uint64_t bits) {
 
 enum { MERGED_WORDS = 4 };
 
-// Merges the input lines that some offset along z and y reaches: their words from `first` on. All loads are on their way
-// at once.
+// Merges the input lines that some offset along z and y reaches: their words from `first` on. All loads begin before
+// any ends.
 static __device__ void merge_words(const struct sparse_level &from, const struct sparse_window &window, int32_t cloud,
                                    int32_t z, int32_t y, int32_t first, uint32_t (&any)[MERGED_WORDS]) {
+  enum { LINES = VX_MAX_SPARSE_KERNEL * VX_MAX_SPARSE_KERNEL };
+  uint32_t words[LINES][MERGED_WORDS];
+  int32_t in_z = z * window.stride[0] - window.padding[0], in_y = y * window.stride[1] - window.padding[1];
+  int64_t begin = (((int64_t)cloud * from.shape[0] + in_z) * from.shape[1] + in_y) * from.words + first;
 #pragma unroll
-  for (int32_t kz = 0; kz < VX_MAX_SPARSE_KERNEL; kz++) {
-    int32_t in_z = z * window.stride[0] - window.padding[0] + kz;
-    bool has_plane = kz < window.kernel[0] && in_z >= 0 && in_z < from.shape[0];
+  for (int32_t i = 0; i < LINES; i++) {
+    int32_t kz = i / VX_MAX_SPARSE_KERNEL, ky = i % VX_MAX_SPARSE_KERNEL;
+    bool is_there = kz < window.kernel[0] && ky < window.kernel[1] && (uint32_t)(in_z + kz) < (uint32_t)from.shape[0] &&
+                    (uint32_t)(in_y + ky) < (uint32_t)from.shape[1];
+    int64_t line = begin + (kz * from.shape[1] + ky) * from.words;
 #pragma unroll
-    for (int32_t ky = 0; ky < VX_MAX_SPARSE_KERNEL; ky++) {
-      int32_t in_y = y * window.stride[1] - window.padding[1] + ky;
-      bool has_line = has_plane && ky < window.kernel[1] && in_y >= 0 && in_y < from.shape[1];
-      const uint32_t *line = from.bits + (has_line ? sparse_line(from, cloud, in_z, in_y) * from.words : 0);
-#pragma unroll
-      for (int32_t i = 0; i < MERGED_WORDS; i++)
-        any[i] |= has_line && first + i >= 0 && first + i < from.words ? line[first + i] : 0;
-    }
+    for (int32_t w = 0; w < MERGED_WORDS; w++)
+      words[i][w] = is_there && (uint32_t)(first + w) < (uint32_t)from.words ? from.bits[line + w] : 0;
   }
+#pragma unroll
+  for (int32_t i = 0; i < LINES * MERGED_WORDS; i++) any[i % MERGED_WORDS] |= words[i / MERGED_WORDS][i % MERGED_WORDS];
 }
 
 // The bits of an output word.
@@ -98,6 +100,7 @@ static __device__ uint32_t bits_of(const struct sparse_level &from, const struct
   merge_words(from, window, (int32_t)(plane / to.shape[0]), (int32_t)(plane % to.shape[0]),
               (int32_t)(line % to.shape[1]), begin / 32 - 1, any);
   uint64_t low = (uint64_t)any[1] << 32 | any[0], high = (uint64_t)any[3] << 32 | any[2];
+  if ((low | high) == 0) return 0;
   for (int32_t kx = 0; kx < window.kernel[2]; kx++) {
     int32_t shift = begin % 32 + kx;  // below 34
     uint64_t here = shift == 0 ? low : low >> shift | high << (64 - shift);
