@@ -149,7 +149,8 @@ template <typename type, bool is_whole>
 static __global__ void __launch_bounds__(type::THREADS)
     convolve_kernel(struct sparse_table table, struct sparse_layer layer) {
   __shared__ struct block<type> shared;
-  uint32_t tile = blockIdx.x / layer.columns, offsets = __ldcg(&table.tiles[tile]);
+  uint2 turn = __ldcg(&table.turns[blockIdx.x / layer.columns]);
+  uint32_t tile = turn.x, offsets = turn.y;
   int32_t first = (int32_t)(blockIdx.x % layer.columns) * type::COLUMNS, row, column;
   constexpr int GROUPS = type::COLUMNS / GROUP;
   const float *weight =

@@ -200,9 +200,9 @@ template <int STEP, int COLUMNS, int DEPTH>
 static __global__ void __launch_bounds__(32 * WARPS) half_kernel(struct sparse_table table, struct sparse_layer layer) {
   __shared__ struct half_block<STEP, COLUMNS, DEPTH> blocks[WARPS];
   struct half_block<STEP, COLUMNS, DEPTH> &shared = blocks[threadIdx.x / 32];
-  uint32_t tile = blockIdx.x / layer.columns * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
+  uint2 turn = __ldcg(&table.turns[blockIdx.x / layer.columns * WARPS + threadIdx.x / 32]);
+  uint32_t tile = turn.x, offsets = turn.y, lane = threadIdx.x % 32;
   int32_t first = (int32_t)(blockIdx.x % layer.columns) * COLUMNS;
-  uint32_t offsets = __ldcg(&table.tiles[tile]);
   if (offsets == 0) return cuda_wait_alone();
   bring_inputs(table.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE, offsets, shared.inputs);
   const uint4 *weight = (const uint4 *)layer.weight + first / BLOCK * 32 + lane;

@@ -156,6 +156,7 @@ static void take_features(struct sparse *sparse, struct cuda_arena *arena) {
   take(arena, &tables->members, rows);
   take(arena, &tables->order, rows);
   take(arena, &tables->tiles, tiles);
+  take(arena, &tables->turns, tiles);
   take(arena, &tables->inputs, tiles * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE);
   for (int i = 0; i < 3; i++) take(arena, &sparse->features[i], values);
 }
@@ -225,7 +226,7 @@ static struct sparse_table table_of(const struct sparse *sparse, int32_t number)
   const struct sparse_tables *tables = &sparse->tables;
   const uint32_t *first = &tables->first[sparse->table[number]];
   uint32_t tile = first[0] / SPARSE_TILE;
-  return {tables->order + first[0], tables->tiles + tile,
+  return {tables->order + first[0], tables->turns + tile,
           tables->inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE, (first[1] - first[0]) / SPARSE_TILE};
 }
 

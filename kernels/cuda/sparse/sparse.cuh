@@ -6,7 +6,7 @@
 //
 // A table has the neighbours of output rows. Its rows are sorted by classes: rows of one class have inputs at similar
 // offsets, so that the rows of a tile need the same offsets. The order of the rows in a class does not matter: each row
-// has sums of its own.
+// has sums of its own. A layer computes the tiles with the most offsets first, so that its last blocks are short.
 //
 // The host does not know the numbers of rows. It launches each kernel for as many rows as a level has room for, and the
 // kernels read the numbers. If the rows of some level have no room, or a row is refused, every number is 0.
@@ -68,19 +68,21 @@ struct sparse_tables {
   int32_t count;
   struct sparse_window windows[VX_MAX_SPARSE_LAYERS];
   uint32_t first[VX_MAX_SPARSE_LAYERS + 1];  // row of each table
-  // [count]: for each class first the number of its rows, later where it begins; at the end, the number of blocks that
-  // have counted.
-  uint32_t (*classes)[SPARSE_CLASSES + 1];
+  // [count]: for each class first the number of its rows, later where it begins; then the number of blocks that have
+  // counted; then the number of tiles with 0, 1, ... offsets.
+  uint32_t (*classes)[SPARSE_CLASSES + 1 + SPARSE_TILE];
   uint32_t *masks;    // [rows]: a bit for each offset with an input
   uint32_t *members;  // [rows]: rows of the class before it
   uint32_t *order;    // [rows]: row of each place; UINT32_MAX after the last
-  uint32_t *tiles;    // [rows / SPARSE_TILE]: the offsets that some row of the tile has
+  uint2 *tiles;       // [rows / SPARSE_TILE]: the offsets that some row has; the tiles before with as many offsets
+  uint2 *turns;       // [rows / SPARSE_TILE]: a tile, and its offsets; those with the most offsets come first
   int32_t *inputs;    // [rows / SPARSE_TILE, VX_MAX_SPARSE_OFFSETS, SPARSE_TILE]: only of the tile's offsets
 };
 
 // The table of one layer, as a part of sparse_tables.
 struct sparse_table {
-  const uint32_t *order, *tiles;
+  const uint32_t *order;
+  const uint2 *turns;
   const int32_t *inputs;
   uint32_t num_tiles;  // that the table has room for; those after the last row have no offsets
 };

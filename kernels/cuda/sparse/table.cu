@@ -158,6 +158,11 @@ static __device__ void write_inputs(const struct sparse_level &from, const struc
   }
 }
 
+// The number of tiles with this many offsets.
+static __device__ uint32_t *tiles_with(const struct sparse_tables &tables, int32_t table, uint32_t offsets) {
+  return &tables.classes[table][SPARSE_CLASSES + 1 + offsets];
+}
+
 // A warp fills a tile.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     fill_kernel(struct sparse_levels all, struct sparse_tables tables) {
@@ -169,7 +174,7 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
   uint32_t wanted = row == UINT32_MAX ? 0 : tables.masks[first + row];
   for (int offset = 16; offset > 0; offset /= 2) wanted |= __shfl_xor_sync(~0u, wanted, offset);
   int32_t *inputs = tables.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE + lane;
-  if (lane == 0) tables.tiles[tile] = wanted;
+  if (lane == 0) tables.tiles[tile] = make_uint2(wanted, atomicAdd(tiles_with(tables, number, __popc(wanted)), 1));
   if (row != UINT32_MAX) {
     write_inputs(all.levels[window.from], window, around_of(window, all.levels[window.to].cells[row]), wanted, inputs);
     return;
@@ -178,10 +183,22 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
     if ((wanted >> k & 1) != 0) inputs[k * SPARSE_TILE] = SPARSE_NO_INPUT;
 }
 
+// A warp finds a tile's turn: after all tiles with more offsets. Lane l knows how many tiles have l offsets.
+static __global__ void __launch_bounds__(SPARSE_BLOCK) turn_kernel(struct sparse_tables tables) {
+  cuda_wait();
+  int32_t number = table_of_block(tables);
+  uint32_t first = tables.first[number] / SPARSE_TILE, lane = threadIdx.x % SPARSE_TILE;
+  uint32_t tile = (blockIdx.x * SPARSE_BLOCK + threadIdx.x) / SPARSE_TILE;
+  uint2 own = tables.tiles[tile];
+  uint32_t fuller = cuda_warp_add((int)lane > __popc(own.x) ? __ldcg(tiles_with(tables, number, lane)) : 0);
+  if (lane == 0) tables.turns[first + fuller + own.y] = make_uint2(tile - first, own.x);
+}
+
 enum vx_status sparse_fill_tables(const struct cuda_run *run, const struct sparse_levels &all,
                                   const struct sparse_tables &tables, struct error *error) {
   unsigned blocks = tables.first[tables.count] / SPARSE_BLOCK;
   CUDA_TRY(cuda_launch("mask_kernel", mask_kernel, blocks, SPARSE_BLOCK, 0, run, error, all, tables));
   CUDA_TRY(cuda_launch("order_kernel", order_kernel, blocks, SPARSE_BLOCK, 0, run, error, all, tables));
-  return cuda_launch("fill_kernel", fill_kernel, blocks, SPARSE_BLOCK, 0, run, error, all, tables);
+  CUDA_TRY(cuda_launch("fill_kernel", fill_kernel, blocks, SPARSE_BLOCK, 0, run, error, all, tables));
+  return cuda_launch("turn_kernel", turn_kernel, blocks, SPARSE_BLOCK, 0, run, error, tables);
 }
