@@ -393,6 +393,7 @@ void cuda_sparse_release(struct vx_lane *lane) {
 }
 
 enum vx_status cuda_sparse_wait(struct vx_lane *lane, struct error *error) {
-  CUDA_CALL(cudaStreamSynchronize(lane->stream), error);
-  return VX_OK;
+  cudaError_t result = cudaErrorNotReady;
+  while (result == cudaErrorNotReady) result = cudaStreamQuery(lane->stream);
+  return cuda_check(result, "cudaStreamQuery", error);
 }
