@@ -155,6 +155,7 @@ static __global__ void __launch_bounds__(type::THREADS)
   constexpr int GROUPS = type::COLUMNS / GROUP;
   const float *weight =
       layer.weight + first + threadIdx.x / GROUPS * layer.width + threadIdx.x % GROUPS * GROUP;  // the thread's first
+  sparse_clear_part(layer);
   if (offsets == 0) return cuda_wait_alone();
   struct walk walk = {offsets, 0}, next = walk;
   find_place<type>(&row, &column);
@@ -194,9 +195,11 @@ template <typename type>
 static enum vx_status launch(const struct cuda_run *run, const struct sparse_table &table, struct sparse_layer layer,
                              struct error *error) {
   layer.columns = layer.width / type::COLUMNS;
+  uint64_t blocks = (uint64_t)table.num_tiles * layer.columns;
+  layer.each = (layer.words + blocks - 1) / blocks;
   bool is_whole = layer.inputs % type::STAGE == 0;
-  return cuda_launch("convolve_kernel", is_whole ? convolve_kernel<type, true> : convolve_kernel<type, false>,
-                     (uint64_t)table.num_tiles * layer.columns, type::THREADS, 0, run, error, table, layer);
+  return cuda_launch("convolve_kernel", is_whole ? convolve_kernel<type, true> : convolve_kernel<type, false>, blocks,
+                     type::THREADS, 0, run, error, table, layer);
 }
 
 enum vx_status sparse_convolve(const struct cuda_run *run, const struct sparse_table &table,

@@ -203,6 +203,7 @@ static __global__ void __launch_bounds__(32 * WARPS) half_kernel(struct sparse_t
   uint2 turn = __ldcg(&table.turns[blockIdx.x / layer.columns * WARPS + threadIdx.x / 32]);
   uint32_t tile = turn.x, offsets = turn.y, lane = threadIdx.x % 32;
   int32_t first = (int32_t)(blockIdx.x % layer.columns) * COLUMNS;
+  sparse_clear_part(layer);
   if (offsets == 0) return cuda_wait_alone();
   bring_inputs(table.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE, offsets, shared.inputs);
   const uint4 *weight = (const uint4 *)layer.weight + first / BLOCK * 32 + lane;
@@ -250,8 +251,9 @@ template <int STEP, int COLUMNS, int DEPTH>
 static enum vx_status launch(const struct cuda_run *run, const struct sparse_table &table, struct sparse_layer layer,
                              struct error *error) {
   layer.columns = layer.width / COLUMNS;
-  return cuda_launch("half_kernel", half_kernel<STEP, COLUMNS, DEPTH>,
-                     (uint64_t)table.num_tiles / WARPS * layer.columns, 32 * WARPS, 0, run, error, table, layer);
+  uint64_t blocks = (uint64_t)table.num_tiles / WARPS * layer.columns;
+  layer.each = (layer.words + blocks - 1) / blocks;
+  return cuda_launch("half_kernel", half_kernel<STEP, COLUMNS, DEPTH>, blocks, 32 * WARPS, 0, run, error, table, layer);
 }
 
 // Below this number of warps, the device has idle parts. With fewer channels for each warp there are more warps.

@@ -266,35 +266,27 @@ enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level
                      0, run, error, level, input, channels, pitch, sorted, half);
 }
 
-// A block writes 32 cells of a line in all planes, zeros included.
+// A block writes 32 rows.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     map_kernel(struct sparse_level level, const float *features, int32_t width, float *map) {
-  __shared__ uint32_t rows[32];
-  __shared__ float tile[32][VX_MAX_SPARSE_WIDTH + 1];
+  enum { ROWS = 32 };
+  __shared__ float tile[ROWS][VX_MAX_SPARSE_WIDTH + 1];
   cuda_wait_alone();
-  uint32_t parts = (level.shape[2] + 31) / 32, line = blockIdx.x / parts, plane = line / level.shape[1];
-  int32_t cloud = plane / level.shape[0], z = plane % level.shape[0], y = line % level.shape[1];
-  int32_t first = 32 * (int32_t)(blockIdx.x % parts), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  if (warp == 0) {
-    uint32_t row = 0;
-    rows[lane] = *level.num_rows != 0 && sparse_look(level, cloud, z, y, first + lane, &row) ? row : UINT32_MAX;
-  }
+  uint64_t first = (uint64_t)blockIdx.x * ROWS, num_rows = *level.num_rows;
+  int32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  if (first >= num_rows) return;
+  for (int32_t row = warp; row < ROWS && first + row < num_rows; row += SPARSE_BLOCK / 32)
+    for (int32_t c = lane; c < width; c += 32) tile[row][c] = features[(first + row) * width + c];
   __syncthreads();
-  for (int32_t x = warp; x < 32; x += SPARSE_BLOCK / 32)
-    for (int32_t c = lane; c < width && rows[x] != UINT32_MAX; c += 32)
-      tile[x][c] = features[(uint64_t)rows[x] * width + c];
-  __syncthreads();
-  if (first + lane >= level.shape[2]) return;
+  if (first + lane >= num_rows) return;
+  int4 at = level.cells[first + lane];
   uint64_t all = (uint64_t)level.shape[0] * level.shape[1] * level.shape[2];
-  float *to =
-      map + (((uint64_t)cloud * width * level.shape[0] + z) * level.shape[1] + y) * level.shape[2] + first + lane;
-  bool is_there = rows[lane] != UINT32_MAX;
-  for (int32_t c = warp; c < width; c += SPARSE_BLOCK / 32) to[c * all] = is_there ? tile[lane][c] : 0.0f;
+  float *to = map + (((uint64_t)at.x * width * level.shape[0] + at.y) * level.shape[1] + at.z) * level.shape[2] + at.w;
+  for (int32_t c = warp; c < width; c += SPARSE_BLOCK / 32) to[c * all] = tile[lane][c];
 }
 
 enum vx_status sparse_fill_map(const struct cuda_run *run, const struct sparse_level &level, const float *features,
                                int32_t width, float *map, struct error *error) {
-  uint64_t lines = (uint64_t)level.clouds * level.shape[0] * level.shape[1],
-           parts = ((uint64_t)level.shape[2] + 31) / 32;
-  return cuda_launch("map_kernel", map_kernel, lines * parts, SPARSE_BLOCK, 0, run, error, level, features, width, map);
+  return cuda_launch("map_kernel", map_kernel, cuda_blocks(level.room, 32), SPARSE_BLOCK, 0, run, error, level,
+                     features, width, map);
 }

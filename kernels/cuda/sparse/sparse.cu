@@ -230,9 +230,16 @@ static struct sparse_table table_of(const struct sparse *sparse, int32_t number)
           tables->inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE, (first[1] - first[0]) / SPARSE_TILE};
 }
 
+// Words of 16 bytes that the layers before `layer` clear of the map.
+static uint64_t map_words(const struct sparse *sparse, int32_t layer) {
+  uint64_t values = sparse->map ? (uint64_t)vx_sparse_map_values(&sparse->plan, sparse->rows->num_clouds) : 0;
+  return values / 4 * layer / sparse->backbone.num_layers;
+}
+
 static enum vx_status enqueue_layer(const struct sparse *sparse, int32_t number, struct error *error) {
   const struct vx_sparse_layer *layer = &sparse->backbone.layers[number];
   bool half = sparse->half;
+  uint64_t first = map_words(sparse, number);
   struct sparse_layer view = {half ? (const float *)sparse->packing.layers[number].packed : layer->weight,
                               layer->bias,
                               sparse->features[number % 3],
@@ -242,7 +249,10 @@ static enum vx_status enqueue_layer(const struct sparse *sparse, int32_t number,
                               number == 0 ? first_pitch(sparse) : layer->inputs,
                               layer->width,
                               0,
-                              number + 1 == sparse->backbone.num_layers};
+                              number + 1 == sparse->backbone.num_layers,
+                              (uint4 *)sparse->map + first,
+                              map_words(sparse, number + 1) - first,
+                              0};
   return (half ? sparse_convolve_half : sparse_convolve)(&sparse->run, table_of(sparse, number), view, error);
 }
 

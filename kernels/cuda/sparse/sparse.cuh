@@ -94,6 +94,9 @@ struct sparse_layer {
   int32_t inputs, pitch, width;  // pitch: values between two rows of `in`
   int32_t columns;               // blocks of channels
   bool is_last;
+  uint4 *cleared;  // part of the map that the layer clears beside its sums
+  uint64_t words;  // of 16 bytes, to clear
+  uint64_t each;   // words of a block
 };
 
 // A layer's weights, and room for them as float16 in the order in which half.cu loads them.
@@ -135,6 +138,13 @@ static __device__ inline float sparse_from_half(uint16_t half) {
 #else
   return vx_half_to_float(half);
 #endif
+}
+
+// Clears the block's words of the map. Nobody reads the map before the last layer has ended.
+static __device__ inline void sparse_clear_part(const struct sparse_layer &layer) {
+  uint64_t first = blockIdx.x * layer.each, end = first + layer.each;
+  end = end < layer.words ? end : layer.words;
+  for (uint64_t i = first + threadIdx.x; i < end; i += blockDim.x) __stcs(&layer.cleared[i], make_uint4(0, 0, 0, 0));
 }
 
 static inline uint64_t sparse_word_blocks(const struct sparse_level &level) {
@@ -191,6 +201,7 @@ VX_WARN_UNUSED enum vx_status sparse_pack(const struct cuda_run *run, const stru
                                           struct error *error);
 VX_WARN_UNUSED enum vx_status sparse_convolve_half(const struct cuda_run *run, const struct sparse_table &table,
                                                    const struct sparse_layer &layer, struct error *error);
+// Writes the rows of the last level into the cleared map.
 VX_WARN_UNUSED enum vx_status sparse_fill_map(const struct cuda_run *run, const struct sparse_level &level,
                                               const float *features, int32_t width, float *map, struct error *error);
 
