@@ -149,7 +149,7 @@ static enum vx_status take_source(struct cuda_run *run, struct error *error) {
   run->fps.source = run->source;
   run->fps.dtype = run->dtype;
   run->fps.of_points = true;
-  run->fps.row_of = run->lane->chain ? run->lane->chain->row_of : NULL;
+  run->fps.row_of = vx_starts_at_rank(run->job) ? run->lane->chain->row_of : NULL;
   return VX_OK;
 }
 
