@@ -176,7 +176,7 @@ static __global__ void __launch_bounds__(COUNT_BLOCK)
   add_blocks(all.sums, all.first[all.count]);
   __syncthreads();
   if (threadIdx.x != 0) return;
-  bool usable = found->outside == 0 && found->repeated == 0;
+  bool usable = __ldcg(&found->outside) == 0 && __ldcg(&found->repeated) == 0;
   for (int32_t i = 0; i < all.count; i++) usable = usable && rows_of(all, i) <= all.levels[i].room;
   for (int32_t i = 0; i < all.count; i++) found->rows[i] = usable ? rows_of(all, i) : 0;
 }

@@ -10,9 +10,10 @@ extern "C" {
 #endif
 
 // Enqueues the rows of the last level, and their map, in the lane's stream. The weights, the rows and the map are
-// memory that the device reads and writes, aligned to 16 bytes; so are the rows of the result. Then waits for the
-// numbers of rows, which the device tells before the first layer. VX_REFUSED without any convolution if the rows or the
-// levels do not fit. Even after an error, kernels may use the memory until the stream has ended.
+// memory that the device reads and writes, aligned to 16 bytes; so are the rows of the result. The map overlaps none of
+// the others, and is cleared while the layers run. Then waits for the numbers of rows, which the device tells before
+// the first layer. VX_REFUSED without any convolution if the rows or the levels do not fit. Even after an error,
+// kernels may use the memory until the stream has ended.
 VX_WARN_UNUSED enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_sparse *backbone,
                                           const struct vx_sparse_rows *rows, struct vx_sparse_result *result,
                                           struct error *error);
