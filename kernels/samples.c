@@ -8,9 +8,7 @@ static const char *name_of(const struct vx_job *job) {
   return vx_operations[job->op].makes_voxels ? "voxels" : "points";
 }
 
-bool vx_starts_at_rank(const struct vx_job *job) {
-  return job->op == VX_FPS && job->chain && job->chain->count > 0;
-}
+bool vx_starts_at_rank(const struct vx_job *job) { return job->op == VX_FPS && job->chain && job->chain->count > 0; }
 
 enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, struct error *error) {
   const struct vx_sampling *sampling = vx_sampling_of(job);
