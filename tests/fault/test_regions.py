@@ -308,16 +308,20 @@ class Regions(FaultCase):
         self.daemon.post(f"{REGIONS}/unregister")
         before = files_of(self.daemon)
         for turn in range(300):
-            self.done(self.memory.register(self.daemon, f"b{turn % 7}"))
-            self.memory.register(self.daemon, f"b{turn % 7}")  # is registered already
+            register = lambda turn=turn: self.memory.register(self.daemon, f"b{turn % 7}")
+            wait_until(lambda: register().status == 200, "room for a region")  # which counts until it is closed
+            register()  # is registered already
             self.memory.register(self.daemon, "c", byte_size=SIZE + ROOM + 1)
             self.memory.register(self.daemon, "c", key="/voxeld-test-none")
             self.done(self.daemon.post(f"{REGIONS}/region/b{turn % 7}/unregister"))
         wait_until(lambda: files_of(self.daemon) <= before, lambda: f"{before} files, not {files_of(self.daemon)}")
 
     def test_regions_are_bounded(self):
-        replies = [self.memory.register(self.daemon, f"b{number}") for number in range(130)]
-        self.assertEqual([reply.status for reply in replies], [200] * 127 + [429] * 3)
+        register = lambda number: self.memory.register(self.daemon, f"b{number}")
+        for number in range(127):
+            wait_until(lambda: register(number).status == 200, "room that earlier regions had")
+        replies = [register(number) for number in range(127, 130)]
+        self.assertEqual([reply.status for reply in replies], [429] * 3)
         self.assertIn("unregister some", replies[-1].json()["error"])
         self.done(self.daemon.post(f"{REGIONS}/region/b7/unregister"))
         wait_until(lambda: self.memory.register(self.daemon, "b7").status == 200, "room for another region")
