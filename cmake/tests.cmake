@@ -117,10 +117,11 @@ foreach(flavour IN LISTS flavours) # a short soak, so that its code stays tested
   voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000
               --processes 3 --threads 3)
 endforeach()
-# A polite client among slow ones is promised an answer, on a machine that other tests do not fill.
+# A polite client among slow ones is promised an answer, on a machine that other tests do not fill. So
+# ctest runs at most two tests that ask for two processors at a time, mostly after all others.
 foreach(flavour "" asan. tsan.)
   if(TEST ${flavour}fault.neighbours)
-    set_tests_properties(${flavour}fault.neighbours PROPERTIES PROCESSORS 4)
+    set_tests_properties(${flavour}fault.neighbours PROPERTIES PROCESSORS 2)
   endif()
 endforeach()
 if(VOXELD_TESTS STREQUAL DAEMON)
@@ -163,7 +164,7 @@ voxeld_script_tests(browser "tests/browser/test_*.py" 900 plain ${PYTHON})
 voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
 # Their servers must answer checks within a second.
-set_tests_properties(deploy.balancer deploy.balanced_streams PROPERTIES PROCESSORS 4)
+set_tests_properties(deploy.balancer deploy.balanced_streams PROPERTIES PROCESSORS 2)
 # If what they need is missing, their first test is skipped.
 set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
