@@ -1,9 +1,9 @@
 // A backbone on a GPU. cuda_sparse, at the end of this file, shows all of it.
 //
 // The numbers of rows stay on the device. A lane has room for the most rows that its last runs have had, and an eighth
-// more. So the host enqueues everything at once, and waits only then for the numbers, which the device tells
-// before the first layer. If a level has more rows than room, the device computes nothing, and the host makes room and
-// begins again. A lane's first run does that, since it has hardly any room.
+// more. So the host enqueues everything at once, and only then waits for the numbers, which the device tells before the
+// first layer. If a level has more rows than room, the device computes nothing, and the host makes room and begins
+// again. A lane's first run does that, since it has hardly any room.
 #include "kernels/cuda/sparse/sparse.cuh"
 
 #include <stdlib.h>
@@ -272,7 +272,7 @@ static enum vx_status enqueue(struct sparse *sparse, struct error *error) {
 
 // ---- graphs ---------------------------------------------------------------------------------------------------------
 
-// The stream captures no longer, whatever fails.
+// Ends the capture even if something fails.
 static enum vx_status capture(struct sparse *sparse, cudaGraph_t *graph, struct error *error) {
   cudaStream_t stream = sparse->run.stream;
   cudaError_t begun = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
