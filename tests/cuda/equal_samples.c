@@ -84,6 +84,26 @@ static void test_random(struct side sides[2], struct random *random, int64_t lar
   free(scan.points);
 }
 
+// De-skew alone is no step: `start` counts all points, also those that are not finite.
+static void test_moved_start(struct side sides[2]) {
+  enum { COUNT = 8, COLUMNS = 3 };
+  static struct vx_motion motion = {
+      .count = 1, .first = -1, .last = 1, .segments = {{.pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}}}};
+  static const float times[COUNT];
+  static struct scan scan;
+  struct vx_deskew deskew = {.times = times, .motion = &motion};
+  struct vx_job asked = sampling_of(COLUMNS);
+  float points[COUNT * COLUMNS];
+  for (int i = 0; i < COUNT * COLUMNS; i++) points[i] = (float)i;
+  points[0] = NAN;
+  asked.params.fps.sampling.start = 2;
+  asked.deskew = &deskew;
+  scan = (struct scan){.points = points, .num_points = COUNT, .columns = COLUMNS, .num_clouds = 1};
+  scan.counts[0] = COUNT;
+  scan.samples[0] = 3;
+  compare(sides, &asked, &scan, "samples of moved points");
+}
+
 // A stopped job leaves samples unchosen, and affects no later job. The job may finish before it calls `stopped`.
 static void test_stopped(struct side sides[2], struct random *random) {
   static struct scan scan;
@@ -114,6 +134,7 @@ void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans,
                   int64_t largest) {
   struct random random = {seed + 1};
   test_scans(sides, scans, num_scans);
+  test_moved_start(sides);
   if (largest > 300000) test_stopped(sides, &random);
   for (int i = 0; i < jobs; i++) {
     // Clouds of a million points and more use other kernels.

@@ -8,13 +8,12 @@ import tempfile
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from client import LONG, LONG_POINTS, begun, counters, many_rows
+from client import LONG, LONG_POINTS, SAMPLING, begun, counters, many_rows
 from daemon import wait_until
 from http_case import CHUNKED, JSON, KITTI, SMALL, SharedDaemonCase, floats, scan
 
 SCAN = scan("--points", "1000")
 ROWS = many_rows(LONG_POINTS)
-SAMPLING = f"num_features=3&outputs=sampled_indices&num_samples={LONG_POINTS * 9 // 10}"
 SAME = "X-Request-Id: same"
 ALL_OUTPUTS = "outputs=sampled_indices,sampled_points,sampled_distances"
 NO_SAMPLES = ("-1", "1.5", "x", "1,", ",1", "1,,1", "%201", "0x1", "1e3", "2147483648", "99999999999999999999")
@@ -126,7 +125,7 @@ class Answers(FpsCase):
         self.assertEqual(without_times(reply.json()), without_times(inside))
         self.problem(self.sample("num_samples=1001", SCAN, JSON), 422, "impossible", "num_samples")
         before = self.samples_total()
-        self.ok(self.sample(SAMPLING, ROWS, JSON))
+        self.ok(self.post(SAMPLING, ROWS, JSON))
         self.assertEqual(self.samples_total(), before)
 
     def test_voxels_are_sampled_with_fps(self):
@@ -308,7 +307,7 @@ class Refusals(FpsCase):
     def test_an_answer_over_max_response_bytes_is_refused_before_anything_is_sampled(self):
         self.start("--max-response-bytes", "65536", "--max-sampling-work", "1000000000000")
         query = SAMPLING.replace("&outputs=sampled_indices", "")
-        self.problem(self.sample(query, ROWS), 422, "impossible", reason="the answer would have")
+        self.problem(self.post(query, ROWS), 422, "impossible", reason="the answer would have")
 
 
 class LongSamplings(FpsCase):
@@ -342,7 +341,7 @@ class LongSamplings(FpsCase):
             self.problem(last.result(), 503, "draining")
 
     def test_a_sampling_ends_at_its_deadline(self):
-        reply = begun(lambda deadline: self.sample(f"{SAMPLING}&timeout_ms={deadline}", ROWS))
+        reply = begun(lambda deadline: self.post(f"{SAMPLING}&timeout_ms={deadline}", ROWS))
         self.problem(reply, 504, "deadline", reason="before all ")
         self.await_running(0, 0)
         self.ok(self.sample("num_samples=5"))
