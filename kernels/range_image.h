@@ -109,10 +109,8 @@ VX_SHARED uint32_t vx_row_of_key(enum vx_winner winner, uint64_t key) {
   return winner == VX_WINNER_LAST ? ~(uint32_t)key : (uint32_t)key;
 }
 
-// A channel of a point. `distance`: of the point.
-VX_SHARED float vx_image_value(const struct vx_range_image *params, int32_t channel, const float *row, float distance) {
-  int32_t column = params->channels[channel];
-  float value = column == VX_DISTANCE_CHANNEL ? distance : row[column];
+// A channel of a point. `value`: the point's column of the channel, or its distance.
+VX_SHARED float vx_image_value(const struct vx_range_image *params, int32_t channel, float value) {
   if (params->num_means == 0) return value;
   value = (value - params->means[channel]) / params->stds[channel];
   return vx_canonical(value);

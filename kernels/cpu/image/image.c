@@ -223,10 +223,12 @@ static void write_channels(const struct run *run, const uint64_t *keys, float *t
   for (int32_t u = 0; u < params->width; u++) {
     uint32_t row = vx_row_of_key(params->winner, keys[u]);
     bool filled = keys[u] != VX_EMPTY_KEY;
-    const float *point = filled ? run->points + (int64_t)row * run->columns : NULL;
-    for (int32_t channel = 0; channel < params->num_channels; channel++)
-      to[channel * run->plane + u] =
-          filled ? vx_image_value(params, channel, point, run->distances[row]) : params->empty;
+    const float *point = run->points + (filled ? (int64_t)row * run->columns : 0);
+    for (int32_t channel = 0; channel < params->num_channels; channel++) {
+      int32_t column = params->channels[channel];
+      const float *at = column == VX_DISTANCE_CHANNEL ? &run->distances[filled ? row : 0] : &point[column];
+      to[channel * run->plane + u] = filled ? vx_image_value(params, channel, *at) : params->empty;
+    }
   }
 }
 

@@ -188,6 +188,7 @@ struct cuda_run : voxel_view {
   struct vx_grid grid;
   size_t image_capacity;  // bytes of the output block for row_capacity rows
   bool direct;            // each cell of the grid has its own slot
+  bool all_cells;         // the job uses all slots of the table: the keys of an image's pixels (image.cu)
   bool marked;            // rows are ordered by marks
   bool lists_wanted;      // something reads the kept points voxel by voxel
   bool whole_lists;       // lists are sorted before the gather, not during it

@@ -80,7 +80,7 @@ enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *pa
 // ---- cleaning -------------------------------------------------------------------------------------------------------
 
 static __global__ void __launch_bounds__(BLOCK)
-    clean_kernel(const __grid_constant__ struct cuda_view v, uint32_t num_order_tiles) {
+    clean_kernel(const __grid_constant__ struct cuda_view v, uint32_t num_order_tiles, bool all_cells) {
   cuda_wait();
   struct cuda_counters *both = v.control->counters, *next_counters = v.counters == both ? &both[1] : both;
   uint32_t num_cells = v.counters->num_cells, begin = blockIdx.x * BLOCK + threadIdx.x, step = gridDim.x * BLOCK;
@@ -90,6 +90,7 @@ static __global__ void __launch_bounds__(BLOCK)
     if (v.marks) v.marks[(v.table.keys ? v.table.keys[slot] : slot) / 32] = 0;
     if (v.table.keys) v.table.keys[slot] = CUDA_NO_KEY;
   }
+  for (uint64_t i = begin; all_cells && i < v.table.slots; i += step) *(uint64_t *)&v.cells[i] = UINT64_MAX;
   for (uint64_t i = begin; i < v.num_tiles; i += step) v.control->tiles[i] = 0;
   for (uint64_t i = begin; i < num_order_tiles; i += step) v.control->order_tiles[i] = 0;
   for (uint64_t i = begin; i < v.section_words; i += step) v.control->section_fates[i] = 0;
@@ -99,7 +100,7 @@ static __global__ void __launch_bounds__(BLOCK)
 enum vx_status cuda_clean(const struct cuda_run *run, struct error *error) {
   uint32_t num_order_tiles = run->marked ? cuda_blocks(cuda_mark_groups(run->num_cells), CUDA_TILE) : 0;
   return cuda_launch("clean_kernel", clean_kernel, cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 2), BLOCK, 0,
-                     run, error, *run, num_order_tiles);
+                     run, error, *run, num_order_tiles, run->all_cells);
 }
 
 // ---- data from the host ---------------------------------------------------------------------------------------------

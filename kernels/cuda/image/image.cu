@@ -1,12 +1,14 @@
 // A range image on a GPU (kernels/range_image.h): cuda_range_image, at the end of this file.
 //
-//   clear     Makes all pixels empty.
 //   project   Brings the points from the host and finds their pixels. Each pixel gets the least key of its points. If
 //             KITTI's rings give the rows, the first kernel only notes where turns begin, unless a chain has noted that
-//             before. Two further kernels count the turns and find the pixels.
+//             before. Two further kernels count the turns and find the pixels. All pixels are empty when a job begins:
+//             a pixel's key is a cell of the lane's table (run.cuh), which the job's end cleans.
 //   sections  Counts the fates of the points by section, if the cloud has sections.
 //   number    Numbers the pixels that have a point, by a scan, and tells the host how many there are.
-//   write     Writes the tensors into an image of the output block.
+//   write     Writes the tensors into an image of the output block. Two tensors need the numbers of pixels. Without
+//             these two, it runs beside `number`, which waits in turn. It reads what earlier kernels wrote past the
+//             first-level cache.
 #include "kernels/cuda/image/image.cuh"
 
 #include "kernels/cuda/base/bring.cuh"
@@ -18,33 +20,24 @@
 #include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/tensors.cuh"
 #include "kernels/cuda/base/transfer.cuh"
+#include "kernels/cuda/image/pixels.cuh"
 
 enum { BLOCK = BRING_BLOCK, TURNS_BLOCK = 1024, WORD = 32 };
 
 // A job as its kernels see it.
 struct range_image {
   struct vx_range_image params;
-  struct vx_view view;
+  struct cuda_view_of_image view;
   uint32_t plane;            // pixels of one image
-  uint64_t num_pixels;       // of all images
+  uint32_t num_pixels;       // of all images
   unsigned long long *keys;  // [num_pixels]
-  uint32_t *numbers;         // [num_pixels]: rows in pixel_coords
+  uint32_t *numbers;         // [num_pixels]: rows in pixel_coords; NULL if no tensor needs them
   int32_t *pixels;           // [num_points]: each point's pixel in its image, VX_NO_PIXEL or VX_NOT_FINITE_PIXEL
   float *distances;          // [num_points]
   uint32_t *turns;           // one bit for each point: whether a turn begins there; NULL unless turns are counted
   uint32_t *turns_before;    // [words of turns]: turns before each word
   bool notes_turns;          // true: turns are counted, and no chain has noted where they begin
 };
-
-// ---- clear ----------------------------------------------------------------------------------------------------------
-
-static __global__ void __launch_bounds__(BLOCK)
-    clear_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct range_image s) {
-  cuda_wait();
-  if (blockIdx.x == 0 && threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = cuda_now();
-  for (uint64_t i = (uint64_t)blockIdx.x * BLOCK + threadIdx.x; i < s.num_pixels; i += (uint64_t)gridDim.x * BLOCK)
-    s.keys[i] = VX_EMPTY_KEY;
-}
 
 // ---- project --------------------------------------------------------------------------------------------------------
 
@@ -55,8 +48,7 @@ struct dropped {
 
 static __device__ int32_t row_of(const struct range_image &s, const float *row, const struct location &at,
                                  uint32_t turns) {
-  if (s.params.rows == VX_ROWS_ELEVATION)
-    return (int32_t)vx_row_in_image(&s.view, s.params.outside, vx_image_row(&s.view, at.x, at.y, at.z));
+  if (s.params.rows == VX_ROWS_ELEVATION) return cuda_image_row(s.view, s.params.outside, at.x, at.y, at.z);
   uint32_t most = VX_NO_RING;
   int32_t ring = s.params.ring == VX_KITTI_RINGS ? (int32_t)min(turns, most) : vx_ring_of(row[s.params.ring]);
   return vx_row_of_ring(&s.params, ring);
@@ -71,7 +63,7 @@ static __device__ void project(const struct cuda_view &v, const struct range_ima
     dropped->not_finite++;
   } else {
     int32_t row = row_of(s, v.points + (uint64_t)point * v.columns, at, turns);
-    pixel = row < 0 ? VX_NO_PIXEL : row * s.params.width + (int32_t)vx_image_column(&s.view, at.x, at.y);
+    pixel = row < 0 ? VX_NO_PIXEL : row * s.params.width + cuda_image_column(s.view, at.x, at.y);
     dropped->outside += row < 0;
   }
   if (pixel >= 0) {
@@ -106,7 +98,8 @@ static __device__ void note_turns(const struct cuda_view &v, const struct range_
 
 static __global__ void __launch_bounds__(BLOCK)
     project_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct range_image s) {
-  cuda_wait();
+  cuda_wait_in_turn();  // in turn, since number takes its tiles before its own wait
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = cuda_now();
   struct dropped dropped = {};
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
@@ -197,8 +190,8 @@ static void read_sections(const struct cuda_run *run) {
 static __global__ void __launch_bounds__(SCAN_BLOCK)
     number_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct range_image s) {
   __shared__ struct scan_shared shared;
-  cuda_wait();
-  uint32_t tile = scan_next_tile(&v.counters->number_ticket, &shared);
+  uint32_t tile = scan_next_tile(&v.counters->number_ticket, &shared);  // counters are clean since `project` began
+  cuda_wait_in_turn();
   uint64_t begin = (uint64_t)tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS;
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
 #pragma unroll
@@ -207,7 +200,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
     if (begin + k >= s.num_pixels) continue;
-    s.numbers[begin + k] = (uint32_t)before[k];
+    if (s.numbers) s.numbers[begin + k] = (uint32_t)before[k];
     if ((begin + k) % s.plane == 0) v.control->cloud_rows[(begin + k) / s.plane] = (uint32_t)before[k];
   }
   if (tile == v.num_tiles - 1 && threadIdx.x == 0) v.counters->kept = (uint32_t)total;
@@ -218,18 +211,34 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
 
 typedef struct cuda_tensors<VX_RANGE_IMAGE, VX_POINT_PIXEL_ROWS> image_tensors;
 
+// Writes all channels of a pixel. Reads several before it writes them.
+static __device__ void write_channels(const struct cuda_view &v, const struct range_image &s, float *to, bool filled,
+                                      uint32_t row) {
+  enum { AT_ONCE = 8 };
+  const float *point = v.points + (uint64_t)row * v.columns;
+  for (int32_t first = 0; first < s.params.num_channels; first += AT_ONCE) {
+    float values[AT_ONCE];
+#pragma unroll
+    for (int32_t k = 0; k < AT_ONCE; k++) {
+      if (!filled || first + k >= s.params.num_channels) continue;
+      int32_t column = s.params.channels[first + k];
+      values[k] = __ldcg(column == VX_DISTANCE_CHANNEL ? &s.distances[row] : &point[column]);
+    }
+#pragma unroll
+    for (int32_t k = 0; k < AT_ONCE; k++)
+      if (first + k < s.params.num_channels)
+        to[(uint64_t)(first + k) * s.plane] = filled ? vx_image_value(&s.params, first + k, values[k]) : s.params.empty;
+  }
+}
+
 static __device__ void write_pixel(const struct cuda_view &v, const struct range_image &s, const image_tensors &tensors,
-                                   uint64_t pixel) {
-  uint64_t key = s.keys[pixel], cloud = pixel / s.plane, place = pixel % s.plane;
-  uint32_t row = vx_row_of_key(s.params.winner, key);
+                                   uint32_t pixel) {
+  uint64_t key = __ldcg(&s.keys[pixel]);
+  uint32_t cloud = pixel / s.plane, place = pixel % s.plane, row = vx_row_of_key(s.params.winner, key);
   bool filled = key != VX_EMPTY_KEY;
   float *image = tensors.of<float>(VX_RANGE_IMAGE);
   int32_t *indices = tensors.of<int32_t>(VX_RANGE_INDICES), *coords = tensors.of<int32_t>(VX_PIXEL_COORDS);
   uint8_t *mask = tensors.of<uint8_t>(VX_RANGE_MASK);
-  for (int32_t channel = 0; image && channel < s.params.num_channels; channel++)
-    image[(cloud * s.params.num_channels + channel) * s.plane + place] =
-        filled ? vx_image_value(&s.params, channel, v.points + (uint64_t)row * v.columns, s.distances[row])
-               : s.params.empty;
   if (indices) indices[pixel] = filled ? (int32_t)row : -1;
   if (mask) mask[pixel] = filled;
   if (coords && filled) {
@@ -238,11 +247,12 @@ static __device__ void write_pixel(const struct cuda_view &v, const struct range
     at[1] = (int32_t)(place / s.params.width);
     at[2] = (int32_t)(place % s.params.width);
   }
+  if (image) write_channels(v, s, image + (uint64_t)cloud * s.params.num_channels * s.plane + place, filled, row);
 }
 
 static __device__ void write_point(const struct cuda_view &v, const struct range_image &s, const image_tensors &tensors,
                                    uint32_t point) {
-  int32_t pixel = s.pixels[point], *pixels = tensors.of<int32_t>(VX_POINT_PIXELS);
+  int32_t pixel = __ldcg(&s.pixels[point]), *pixels = tensors.of<int32_t>(VX_POINT_PIXELS);
   int32_t *rows = tensors.of<int32_t>(VX_POINT_PIXEL_ROWS);
   float *ranges = tensors.of<float>(VX_POINT_RANGES);
   bool inside = pixel >= 0;
@@ -250,30 +260,41 @@ static __device__ void write_point(const struct cuda_view &v, const struct range
     pixels[2 * (uint64_t)point] = inside ? pixel / s.params.width : -1;
     pixels[2 * (uint64_t)point + 1] = inside ? pixel % s.params.width : -1;
   }
-  if (ranges) ranges[point] = inside ? s.distances[point] : -1.0f;
+  if (ranges) ranges[point] = inside ? __ldcg(&s.distances[point]) : -1.0f;
   if (rows) {
     uint64_t image = (uint64_t)cuda_cloud_of_point(v.clouds, point) * s.plane;
     rows[point] = inside ? (int32_t)s.numbers[image + pixel] : -1;
   }
 }
 
+// `beside_number`: runs beside `number`, whose results it does not read.
 static __global__ void __launch_bounds__(BLOCK)
     write_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct range_image s,
-                 const __grid_constant__ image_tensors tensors) {
-  cuda_wait();
+                 const __grid_constant__ image_tensors tensors, bool beside_number) {
+  if (!beside_number) cuda_wait();
   uint64_t begin = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, step = (uint64_t)gridDim.x * BLOCK;
+  uint64_t items = (uint64_t)s.num_pixels + v.clouds.num_points;
   tensors.zero_gaps(begin);
-  for (uint64_t i = begin; i < s.num_pixels; i += step) write_pixel(v, s, tensors, i);
-  for (uint64_t i = begin; i < v.clouds.num_points; i += step) write_point(v, s, tensors, (uint32_t)i);
+  for (uint64_t i = begin; i < items; i += step)
+    if (i < s.num_pixels)
+      write_pixel(v, s, tensors, (uint32_t)i);
+    else
+      write_point(v, s, tensors, (uint32_t)(i - s.num_pixels));
   __syncthreads();
   if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_GATHERED], cuda_now());
+  if (beside_number) cuda_wait();
+}
+
+static bool needs_numbers(const struct cuda_run *run) {
+  return (run->tensors & (VX_TENSOR_BIT(VX_PIXEL_COORDS) | VX_TENSOR_BIT(VX_POINT_PIXEL_ROWS))) != 0;
 }
 
 static enum vx_status write(const struct cuda_run *run, const struct range_image *image, struct error *error) {
-  uint64_t points = run->clouds.num_points, items = image->num_pixels > points ? image->num_pixels : points;
+  uint64_t items = (uint64_t)image->num_pixels + run->clouds.num_points;
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
   return cuda_launch("write_kernel", write_kernel, cuda_looping_blocks(run, items, BLOCK, 8), BLOCK, 0, run, error,
-                     *run, *image, cuda_tensors_of<VX_RANGE_IMAGE, VX_POINT_PIXEL_ROWS>(run));
+                     *run, *image, cuda_tensors_of<VX_RANGE_IMAGE, VX_POINT_PIXEL_ROWS>(run),
+                     run->eager && !needs_numbers(run));
 }
 
 // ---- the job --------------------------------------------------------------------------------------------------------
@@ -283,8 +304,7 @@ static void lay_out(struct cuda_run *run, struct range_image *image, struct cuda
   uint64_t points = run->clouds.num_points, words = (points + WORD - 1) / WORD;
   cuda_take_points(run, arena);
   cuda_take_clouds(run, arena);
-  take(arena, &image->keys, image->num_pixels);
-  take(arena, &image->numbers, image->num_pixels);
+  if (needs_numbers(run)) take(arena, &image->numbers, image->num_pixels);
   take(arena, &image->pixels, points);
   take(arena, &image->distances, points);
   if (image->notes_turns) take(arena, &image->turns, words);
@@ -308,9 +328,9 @@ static enum vx_status prepare(struct cuda_run *run, struct range_image *image, s
   CUDA_TRY(cuda_see_part(run, run->input.data, cuda_input_bytes(run), &source, error));
   run->source = source;
   image->params = run->job->params.image;
-  image->view = vx_view_of(&image->params);
+  image->view = cuda_view_of_image(&image->params);
   image->plane = (uint32_t)image->params.height * (uint32_t)image->params.width;
-  image->num_pixels = (uint64_t)run->clouds.count * image->plane;
+  image->num_pixels = (uint32_t)run->clouds.count * image->plane;  // at most VX_MAX_PIXELS
   image->notes_turns = vx_counts_turns(&run->job->params.image) && !chain;
   lay_out(run, image, &measured);
   CUDA_TRY(cuda_reserve(lane, &lane->scratch, measured.used, error));
@@ -318,16 +338,17 @@ static enum vx_status prepare(struct cuda_run *run, struct range_image *image, s
   lay_out(run, image, &arena);
   run->source = source ? source : run->source_copy;
   if (vx_counts_turns(&run->job->params.image) && chain) image->turns = chain->rows.turns;
-  run->num_tiles = (uint32_t)((image->num_pixels + CUDA_TILE - 1) / CUDA_TILE);
+  run->num_tiles = cuda_blocks(image->num_pixels, CUDA_TILE);
+  run->direct = run->all_cells = true;
+  run->table.slots = image->num_pixels;
   CUDA_TRY(cuda_prepare_control(run, error));
+  image->keys = (unsigned long long *)run->cells;
   CUDA_TRY(cuda_copy_source(run, error));
   return run->clouds.count > 1 ? cuda_fetch_clouds(run, error) : VX_OK;
 }
 
 static enum vx_status find_pixels(const struct cuda_run *run, const struct range_image *image, struct error *error) {
   uint64_t points = run->clouds.num_points;
-  CUDA_TRY(cuda_launch("clear_kernel", clear_kernel, cuda_looping_blocks(run, image->num_pixels, BLOCK, 8), BLOCK, 0,
-                       run, error, *run, *image));
   CUDA_TRY(cuda_launch("project_kernel", project_kernel, cuda_looping_blocks(run, points, BLOCK, 4), BLOCK, 0, run,
                        error, *run, *image));
   if (image->turns) {
