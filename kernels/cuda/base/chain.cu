@@ -10,9 +10,11 @@ enum { BLOCK = 256 };
 
 bool cuda_is_folded(const struct vx_job *job) {
   const struct vx_chain *chain = job->chain;
-  if (!chain || chain->count != 1 || chain->steps[0].type != VX_STEP_TRANSFORM || job->op != VX_VOXELIZE) return false;
-  return job->params.voxelize.coordinates != VX_CYLINDER && chain->steps[0].params.transform.num_matrices < 2 &&
-         (job->tensors & VX_CHAIN_TENSORS) == 0 && job->sections.count == 0;
+  if (!chain || job->op != VX_VOXELIZE || (job->tensors & VX_CHAIN_TENSORS) != 0 || job->sections.count != 0)
+    return false;
+  if (job->params.voxelize.coordinates == VX_CYLINDER) return chain->count == 0;
+  return chain->count == 1 && chain->steps[0].type == VX_STEP_TRANSFORM &&
+         chain->steps[0].params.transform.num_matrices < 2;
 }
 
 void cuda_read_folded(struct vx_job *job, const struct cuda_counters *told) {
@@ -21,7 +23,7 @@ void cuda_read_folded(struct vx_job *job, const struct cuda_counters *told) {
   struct vx_chain_report *report = job->report;
   report->left = job->counts.received;
   for (int i = 0; i < CUDA_MOVED_FATES; i++) {
-    report->fates[1][fates[i]] = told->moved_fates[i];
+    report->fates[job->chain->count][fates[i]] = told->moved_fates[i];
     report->left -= told->moved_fates[i];
   }
   report->fates[0][VX_FATE_KEPT] = report->left;

@@ -60,7 +60,7 @@ bool cuda_unpin(struct vx_device *device, void *memory) {
 }
 
 size_t cuda_input_bytes(const struct cuda_run *run) {
-  return (size_t)run->clouds.num_points * run->columns * vx_dtype_size(run->dtype);
+  return (size_t)run->clouds.num_points * (size_t)run->input.dims[1] * vx_dtype_size(run->dtype);
 }
 
 enum vx_status cuda_copy_source(const struct cuda_run *run, struct error *error) {
@@ -315,6 +315,10 @@ struct cuda_run cuda_read_job(struct vx_lane *lane, struct vx_job *job) {
                              lane->chain->cylinder);
   run.dtype = run.input.dtype;
   run.columns = (uint32_t)run.input.dims[1];
+  if (cuda_is_folded(job) && job->params.voxelize.coordinates == VX_CYLINDER) {
+    run.arriving.columns = run.columns;
+    run.columns += VX_CYLINDER_EXTRA;
+  }
   measure_clouds(&run);
   return run;
 }

@@ -102,8 +102,8 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
 
 // ---- the arrays of a job --------------------------------------------------------------------------------------------
 
-// Points that the device cannot read in place get a copy. float32 points are copied directly to where the rows go. The
-// rows that a chain left are there already.
+// Points that the device cannot read in place get a copy. float32 points are copied directly to where the rows arrive.
+// The rows that a chain left are there already.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
   uint64_t values = (uint64_t)run->clouds.num_points * run->columns;
   const struct cuda_chain *chain = run->lane->chain;
@@ -113,12 +113,14 @@ void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
     return;
   }
   take(arena, &run->points, values);
+  struct cuda_points *arriving = run->arriving.columns > 0 ? &run->arriving : run;
+  if (arriving != run) take(arena, &arriving->points, (uint64_t)run->clouds.num_points * arriving->columns);
   if (!run->source && vx_is_narrow(run->dtype)) {
     unsigned char *copy;
-    take(arena, &copy, values * vx_dtype_size(run->dtype));
+    take(arena, &copy, (uint64_t)run->clouds.num_points * arriving->columns * vx_dtype_size(run->dtype));
     run->source_copy = copy;
   } else {
-    run->source_copy = run->source ? NULL : run->points;
+    run->source_copy = run->source ? NULL : arriving->points;
   }
 }
 

@@ -210,6 +210,8 @@ struct cuda_run : voxel_view {
 
   const volatile uint32_t *long_word;  // a word for which the host may wait long: the caller can stop the wait; or NULL
   struct cuda_input inputs[VX_MAX_INPUTS];  // unused if the first input is points
+  // The rows as they arrive, if the first kernel makes them cylindrical (cuda_is_folded); else without columns.
+  struct cuda_points arriving;
 
   // Arguments of some kernels in addition to the view.
   struct cuda_sections sections;

@@ -12,6 +12,7 @@
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/moving.cuh"
 #include "kernels/cuda/base/table.cuh"
+#include "kernels/cylinder.h"
 #include "kernels/half.h"
 
 enum { BLOCK = BRING_BLOCK };
@@ -30,10 +31,10 @@ static __device__ void count_up(uint32_t *count, bool is) {
 
 // Lets no later kernel start before the previous job has cleaned up, because the tickets of the scans must be clean.
 //
-// `move`: what points do as they arrive (bring.cuh). `is_ready`: the points can be read before the kernel ahead has
+// `arrive`: brings a chunk, as `bring` does (bring.cuh). `is_ready`: the points can be read before the kernel ahead has
 // ended. `note`: called by whole blocks, after each chunk has arrived, with whether the thread has a point.
-template <typename moves, typename notes>
-static __device__ void insert(const struct voxel_view &v, bool is_ready, const moves &move, const notes &note) {
+template <typename arrivals, typename notes>
+static __device__ void insert(const struct voxel_view &v, bool is_ready, const arrivals &arrive, const notes &note) {
   __shared__ uint32_t outside, strange;
   if (threadIdx.x == 0) outside = strange = 0;
   __syncthreads();
@@ -42,7 +43,7 @@ static __device__ void insert(const struct voxel_view &v, bool is_ready, const m
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
     uint32_t count = (uint32_t)min((uint64_t)BLOCK, v.clouds.num_points - first);
-    struct location at = bring(v, first, count, move);
+    struct location at = arrive(first, count);
     bool here = threadIdx.x < count;
     note(here);
     int32_t cell[3];
@@ -74,7 +75,8 @@ static __device__ void insert(const struct voxel_view &v, bool is_ready, const m
 // kernel waits for the kernel ahead only at the end.
 static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct voxel_view v) {
   insert(
-      v, are_in_place(v) && v.clouds.count == 1, cuda_staying(), [](bool) {});
+      v, are_in_place(v) && v.clouds.count == 1, [&](uint64_t first, uint32_t count) { return bring(v, first, count); },
+      [](bool) {});
 }
 
 // De-skews the points, if `deskew` has times. Then moves them and drops some, by the job's transform, if it has one.
@@ -86,13 +88,15 @@ static __global__ void __launch_bounds__(BLOCK)
   if (threadIdx.x < CUDA_MOVED_FATES) fates[threadIdx.x] = 0;
   insert(
       v, false,
-      [&](uint64_t row, struct location *at) {
-        if (deskew.times) (void)cuda_deskew_row(deskew, row, true, at);
-        if (!transforms) return true;
-        fate =
-            vx_are_finite(at->x, at->y, at->z) ? cuda_move_at(v.clouds, moving, (uint32_t)row, at) : VX_FATE_NOT_FINITE;
-        if (fate != VX_FATE_KEPT) at->x = vx_bits_float(VX_FLOAT_NAN);
-        return true;
+      [&](uint64_t first, uint32_t count) {
+        return bring(v, first, count, [&](uint64_t row, struct location *at) {
+          if (deskew.times) (void)cuda_deskew_row(deskew, row, true, at);
+          if (!transforms) return true;
+          fate = vx_are_finite(at->x, at->y, at->z) ? cuda_move_at(v.clouds, moving, (uint32_t)row, at)
+                                                    : VX_FATE_NOT_FINITE;
+          if (fate != VX_FATE_KEPT) at->x = vx_bits_float(VX_FLOAT_NAN);
+          return true;
+        });
       },
       [&](bool here) {
         if (!transforms) return;
@@ -105,13 +109,51 @@ static __global__ void __launch_bounds__(BLOCK)
     atomicAdd(&v.counters->moved_fates[threadIdx.x], fates[threadIdx.x]);
 }
 
+// Stores the row of a cylinder that a point becomes. Returns the row's first columns. A row that is not finite has no
+// cell.
+static __device__ struct location to_cylinder(const struct voxel_view &v, const struct cuda_points &arriving,
+                                              uint64_t row, const struct location &at) {
+  float x = vx_are_finite(at.x, at.y, at.z) ? at.x : vx_bits_float(VX_FLOAT_NAN);
+  float rho = vx_cylinder_rho(x, at.y), phi = vx_cylinder_phi(x, at.y);
+  vx_cylinder_row(rho, phi, arriving.points + row * arriving.columns, (int32_t)arriving.columns,
+                  v.points + row * v.columns);
+  return {vx_are_finite(rho, rho, rho) ? rho : vx_bits_float(VX_FLOAT_NAN), phi, at.z};
+}
+
+// De-skews the points, if `deskew` has times. Then makes them cylindrical.
+static __global__ void __launch_bounds__(BLOCK)
+    insert_cylinder_kernel(const __grid_constant__ struct voxel_view v,
+                           const __grid_constant__ struct cuda_points arriving,
+                           const __grid_constant__ struct cuda_deskew deskew) {
+  __shared__ uint32_t dropped;
+  bool finite = true;
+  if (threadIdx.x == 0) dropped = 0;
+  insert(
+      v, false,
+      [&](uint64_t first, uint32_t count) {
+        struct location at = bring(arriving, first, count, [&](uint64_t row, struct location *moved) {
+          return deskew.times && cuda_deskew_row(deskew, row, true, moved);
+        });
+        finite = vx_are_finite(at.x, at.y, at.z);
+        return threadIdx.x < count ? to_cylinder(v, arriving, first + threadIdx.x, at) : at;
+      },
+      [&](bool here) { count_up(&dropped, here && !finite); });
+  if (threadIdx.x == 0 && dropped != 0) atomicAdd(&v.counters->moved_fates[0], dropped);
+}
+
 enum vx_status cuda_insert(const struct cuda_run *run, struct error *error) {
   unsigned blocks = cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 4);
-  bool deskews = cuda_deskews(run), transforms = cuda_is_folded(run->job);
-  if (!deskews && !transforms) return cuda_launch("insert_kernel", insert_kernel, blocks, BLOCK, 0, run, error, *run);
+  bool deskews = cuda_deskews(run), rolls = run->arriving.columns > 0, transforms = cuda_is_folded(run->job) && !rolls;
+  if (!deskews && !transforms && !rolls)
+    return cuda_launch("insert_kernel", insert_kernel, blocks, BLOCK, 0, run, error, *run);
   struct cuda_deskew deskew = {};
   struct cuda_moving moving = {};
   if (deskews) CUDA_TRY(cuda_plan_deskew(run, &run->counters->deskew, &deskew, error));
+  if (rolls) {
+    struct cuda_points arriving = {run->source, run->arriving.points, run->arriving.columns, run->dtype};
+    return cuda_launch("insert_cylinder_kernel", insert_cylinder_kernel, blocks, BLOCK, 0, run, error, *run, arriving,
+                       deskew);
+  }
   if (transforms) CUDA_TRY(cuda_plan_moving(NULL, &run->job->chain->steps[0].params.transform, &moving, error));
   return cuda_launch("insert_moved_kernel", insert_moved_kernel, blocks, BLOCK, 0, run, error, *run, deskew, moving,
                      transforms);
