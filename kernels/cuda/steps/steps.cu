@@ -11,13 +11,13 @@
 // The rows are the lane's block `chain`, so that steps and operation have the lane's scratch for themselves.
 #include "kernels/cuda/steps/steps.cuh"
 
+#include "kernels/cuda/base/cylinder.cuh"
 #include "kernels/cuda/base/deskew.cuh"
 #include "kernels/cuda/base/moving.cuh"
 #include "kernels/cuda/base/publish.cuh"
 #include "kernels/cuda/base/scan.cuh"
 #include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/transfer.cuh"
-#include "kernels/cylinder.h"
 #include "kernels/samples.h"
 #include "kernels/step_ring_outlier.h"
 
@@ -208,8 +208,10 @@ static __global__ void __launch_bounds__(BLOCK)
     cylinder_kernel(const __grid_constant__ struct cuda_chain_rows r, float *cylinder) {
   cuda_wait();
   uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  if (row < r.clouds.num_points)
-    vx_to_cylinder(r.points + row * r.columns, (int32_t)r.columns, cylinder + row * (r.columns + VX_CYLINDER_EXTRA));
+  if (row >= r.clouds.num_points) return;
+  const float *point = r.points + row * r.columns;
+  vx_cylinder_row(vx_cylinder_rho(point[0], point[1]), cuda_phi(point[0], point[1]), point, (int32_t)r.columns,
+                  cylinder + row * (r.columns + VX_CYLINDER_EXTRA));
 }
 
 // Runs twice: over an empty arena to measure, then over the lane's block.

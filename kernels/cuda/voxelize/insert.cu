@@ -7,12 +7,12 @@
 // that it finds; ranks are in no particular order.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
+#include "kernels/cuda/base/cylinder.cuh"
 #include "kernels/cuda/base/deskew.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/moving.cuh"
 #include "kernels/cuda/base/table.cuh"
-#include "kernels/cylinder.h"
 #include "kernels/half.h"
 
 enum { BLOCK = BRING_BLOCK };
@@ -114,7 +114,7 @@ static __global__ void __launch_bounds__(BLOCK)
 static __device__ struct location to_cylinder(const struct voxel_view &v, const struct cuda_points &arriving,
                                               uint64_t row, const struct location &at) {
   float x = vx_are_finite(at.x, at.y, at.z) ? at.x : vx_bits_float(VX_FLOAT_NAN);
-  float rho = vx_cylinder_rho(x, at.y), phi = vx_cylinder_phi(x, at.y);
+  float rho = vx_cylinder_rho(x, at.y), phi = cuda_phi(x, at.y);
   vx_cylinder_row(rho, phi, arriving.points + row * arriving.columns, (int32_t)arriving.columns,
                   v.points + row * v.columns);
   return {vx_are_finite(rho, rho, rho) ? rho : vx_bits_float(VX_FLOAT_NAN), phi, at.z};
