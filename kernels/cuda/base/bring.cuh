@@ -2,8 +2,7 @@
 // arrives.
 //
 // The points are read straight from pinned memory. A few blocks, each reading chunk after chunk, keep the bus busy.
-// Rows that a chain left are in place (points == source), so they are only read. A kernel may read them before it waits
-// for the previous kernel, so these reads bypass the first-level cache (cuda_wait_in_turn).
+// Rows that a chain left are in place (points == source), so they are only read.
 #ifndef VOXELD_CUDA_BRING_CUH
 #define VOXELD_CUDA_BRING_CUH
 
@@ -55,30 +54,42 @@ struct cuda_staying {
   __device__ bool operator()(uint64_t, struct location *) const { return false; }
 };
 
-// Brings a chunk and returns the coordinates of this thread's point. All rows of the chunk are then stored. `move` gets
-// a row's number and its coordinates, and returns whether it has changed them.
+// Brings CHUNKS chunks of BRING_BLOCK rows, from row `first` on, as far as there are rows before `end`. Fills `at` with
+// the coordinates of this thread's row of each chunk, if the row is there. All rows of a chunk are stored when the next
+// thread block's barrier is passed. `move` gets a row's number and its coordinates, and returns whether it has changed
+// them. The loads of usual rows are on their way together.
+template <int CHUNKS, typename function>
+static __device__ void bring_chunks(const struct cuda_points &p, uint64_t first, uint64_t end, const function &move,
+                                    struct location (&at)[CHUNKS]) {
+  bool placed = are_in_place(p), is_usual = p.columns == 4 && p.dtype == VX_FLOAT32;
+  float4 values[CHUNKS];
+#pragma unroll
+  for (int k = 0; k < CHUNKS; k++) {
+    uint64_t row = first + k * BRING_BLOCK + threadIdx.x;
+    if (is_usual && row < end) values[k] = __ldcs((const float4 *)p.source + row);
+  }
+#pragma unroll
+  for (int k = 0; k < CHUNKS; k++) {
+    uint64_t begin = first + k * BRING_BLOCK, row = begin + threadIdx.x;
+    if (!placed && !is_usual && begin < end) bring_rows(p, begin, (uint32_t)min((uint64_t)BRING_BLOCK, end - begin));
+    if (row >= end) continue;
+    float *to = p.points + row * p.columns;
+    at[k] = is_usual ? location{values[k].x, values[k].y, values[k].z} : location{to[0], to[1], to[2]};
+    bool moved = move(row, &at[k]);
+    if (is_usual && (moved || !placed))
+      *(float4 *)to = make_float4(at[k].x, at[k].y, at[k].z, values[k].w);
+    else if (moved)
+      to[0] = at[k].x, to[1] = at[k].y, to[2] = at[k].z;
+  }
+}
+
+// Brings `count` rows, at most a chunk, and returns the coordinates of this thread's row.
 template <typename function = struct cuda_staying>
 static __device__ struct location bring(const struct cuda_points &p, uint64_t first, uint32_t count,
                                         const function &move = function()) {
-  bool placed = are_in_place(p), here = threadIdx.x < count;
-  uint64_t row = first + threadIdx.x;
-  struct location at = {0.0f, 0.0f, 0.0f};
-  if (!placed && p.columns == 4 && p.dtype == VX_FLOAT32) {
-    if (!here) return at;
-    float4 values = __ldcs((const float4 *)p.source + row);
-    at = {values.x, values.y, values.z};
-    (void)move(row, &at);
-    ((float4 *)p.points)[row] = make_float4(at.x, at.y, at.z, values.w);
-    return at;
-  }
-  if (!placed) bring_rows(p, first, count);
-  if (!here) return at;
-  float *values = p.points + row * p.columns;
-  at.x = placed ? __ldcg(values) : values[0];
-  at.y = placed ? __ldcg(values + 1) : values[1];
-  at.z = placed ? __ldcg(values + 2) : values[2];
-  if (move(row, &at)) values[0] = at.x, values[1] = at.y, values[2] = at.z;
-  return at;
+  struct location at[1] = {};
+  bring_chunks(p, first, first + count, move, at);
+  return at[0];
 }
 
 #endif

@@ -33,10 +33,20 @@ void cuda_read_chain(struct vx_lane *lane) {
   struct vx_job *job = lane->chain->run.job;
   struct vx_chain_report *report = job->report;
   const struct cuda_chain_counters *told = &((const struct cuda_device_status *)lane->status)->chain;
-  for (int step = 0; step <= VX_MAX_STEPS; step++)
-    for (int fate = 0; fate < VX_FATE_COUNT; fate++) report->fates[step][fate] = told->fates[step][fate];
-  for (int32_t i = 0; i < job->chain->count; i++) report->step_ns[i] = (int64_t)(told->ended[i + 1] - told->ended[i]);
-  report->left = report->fates[0][VX_FATE_KEPT];
+  report->left = job->counts.received;
+  for (int step = 0; step <= VX_MAX_STEPS; step++) {
+    for (int fate = 0; fate < VX_FATE_COUNT; fate++) {
+      report->fates[step][fate] = told->fates[step][fate];
+      report->left -= told->fates[step][fate];
+    }
+  }
+  report->fates[0][VX_FATE_KEPT] = report->left;
+  uint64_t begun = told->ended[0];
+  for (int32_t i = 0; i < job->chain->count; i++) {
+    uint64_t ended = told->ended[i + 1] > begun ? told->ended[i + 1] : begun;
+    report->step_ns[i] = (int64_t)(ended - begun);
+    begun = ended;
+  }
   report->section_fates = told->section_fates;
   if (job->deskew) cuda_read_deskew(job, &told->deskew);
 }

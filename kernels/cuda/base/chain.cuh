@@ -17,12 +17,14 @@ struct cuda_chain_rows : cuda_points {
 
 struct cuda_chain {
   struct cuda_chain_rows rows;
-  struct cuda_run run;  // for launches: its lane, stream and job
+  struct cuda_run run;           // for launches: its lane, stream and job
+  struct cuda_arrival *arrival;  // what the next kernel does with the rows first (steps/arrival.cuh)
   // [num_points]: the number of rows left before each row; if the row itself is not left, the complement (~) of that
   // number, which is negative. NULL if nothing reads it.
   int32_t *row_of;
   float *cylinder;  // [num_points, columns + VX_CYLINDER_EXTRA]: what the operation sees in place of the rows, or NULL
-  uint64_t *scans;  // states of all scans of the chain
+  uint64_t *scans;  // states of all scans of the chain, behind its counters
+  uint64_t scan_words;                    // states of one scan
   uint32_t num_scans;                     // number in use
   float *matrices;                        // room for the steps that have one matrix per cloud
   uint32_t used_matrices, host_matrices;  // matrices in use: in this array, and in the host's commands

@@ -32,6 +32,9 @@ static enum vx_status see_part(const void *memory, size_t bytes, bool pinned, vo
 
 enum vx_status cuda_see_part(const struct cuda_run *run, const void *memory, size_t bytes, void **seen,
                              struct error *error) {
+  const struct cuda_chain *chain = run->lane ? run->lane->chain : NULL;
+  *seen = (void *)memory;
+  if (chain && (memory == chain->rows.points || memory == chain->cylinder)) return VX_OK;
   return see_part(memory, bytes, run->job->pinned, seen, error);
 }
 
@@ -308,6 +311,7 @@ struct cuda_run cuda_read_job(struct vx_lane *lane, struct vx_job *job) {
   run.long_word = run.sampling ? &lane->status->sent : NULL;
   run.tensors = job->tensors;
   run.input = job->inputs[VX_POINTS];
+  if (lane->chain && run.operation->items == VX_POINT_ITEMS) run.chain = lane->chain->rows.counters;
   if (lane->chain && run.operation->items == VX_POINT_ITEMS)
     run.input = vx_points_of(VX_FLOAT32, run.input.dims[0], (int32_t)run.input.dims[1], lane->chain->rows.points);
   if (lane->chain && lane->chain->cylinder)

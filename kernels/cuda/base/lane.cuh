@@ -102,15 +102,14 @@ static_assert(offsetof(struct cuda_counters, num_inside) % 16 == 0 &&
                   offsetof(struct cuda_counters, num_output_rows) == offsetof(struct cuda_counters, num_inside) + 12,
               "one load reads the four numbers");
 
-// What the device counts over a chain's rows.
+// What the device counts over a chain's rows. The kernels that drop rows add to it.
 struct cuda_chain_counters {
-  uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];         // by step; step 0: rows that no step dropped
+  uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];         // of dropped rows, by step; step 0: no step dropped them
   uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of all steps
   uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud, if they are numbered
-  uint32_t count_ticket;                                   // blocks that have counted
   struct cuda_deskew_counts deskew;
-  uint64_t begun, ended[VX_MAX_STEPS + 1];  // moments; ended[0]: when the rows have arrived
-  uint64_t counted;                         // moment when all this is told
+  uint64_t begun,
+      ended[VX_MAX_STEPS + 1];  // moments; ended[0]: when the rows have arrived; 0: a later step did this one
 };
 
 // Further moments of a detection.

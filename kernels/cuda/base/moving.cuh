@@ -26,12 +26,12 @@ static __device__ inline enum vx_fate cuda_move_at(const struct cuda_clouds &clo
   return vx_fate_of_moved(&moving.params, moving.cuts, moved);
 }
 
-// Moves a row that is left. `at`: the row's coordinates. Returns its fate.
+// Moves a row that is left, and the coordinates `at`, which are its own. Returns its fate.
 static __device__ inline enum vx_fate cuda_move(const struct cuda_chain_rows &r, const struct cuda_moving &moving,
-                                                uint32_t row, struct location at) {
+                                                uint32_t row, struct location *at) {
   float *values = r.points + (uint64_t)row * r.columns;
-  enum vx_fate fate = cuda_move_at(r.clouds, moving, row, &at);
-  values[0] = at.x, values[1] = at.y, values[2] = at.z;
+  enum vx_fate fate = cuda_move_at(r.clouds, moving, row, at);
+  values[0] = at->x, values[1] = at->y, values[2] = at->z;
   return fate;
 }
 

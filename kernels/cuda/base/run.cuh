@@ -17,9 +17,9 @@
 //   transfer  Sends the image to the host. Then removes the job's traces from the table, when nobody waits any more.
 //
 // If the device can, a kernel starts before the previous one has ended, and waits for that end (device.cuh). Some
-// kernels read earlier results before they wait: insert reads the rows that a chain left; assign reads what insert
-// wrote; the gather reads what number and insert wrote. This is safe because number, assign and the last kernel of a
-// chain use cuda_wait_in_turn: the kernel after any of them starts only when the kernel before it has ended.
+// kernels read earlier results before they wait: assign reads what insert wrote; the gather reads what number and insert
+// wrote. This is safe because number and assign use cuda_wait_in_turn: the kernel after any of them starts only when the
+// kernel before it has ended.
 //
 // A job that samples continues in fps.cuh, or does only that. Other operations have their own stages (steps.cu,
 // scatter.cu, nms.cu, boxes.cuh) between the copy of the inputs and the transfer of the image.
@@ -82,6 +82,7 @@ struct cuda_view : cuda_points {
   uint32_t sequence;                          // of the job
   uint32_t num_tiles;                         // of the numbering
   uint32_t section_words;                     // counters in `control` that the job's sections use
+  struct cuda_chain_counters *chain;          // of the chain that left the operation's points; NULL: there is none
   struct cuda_clouds clouds;
   struct cuda_table table;      // of cells
   struct cuda_cell *cells;      // [table.slots]

@@ -4,6 +4,8 @@
 // fence before the word makes the host see the data first. Cleaning comes last: only the lane's next job waits for it.
 #include "kernels/cuda/base/transfer.cuh"
 
+#include "kernels/cuda/base/chain.cuh"
+#include "kernels/cuda/base/clear.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/sections.cuh"
@@ -79,8 +81,10 @@ enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *pa
 
 // ---- cleaning -------------------------------------------------------------------------------------------------------
 
+// `chain_end`: the end of what a chain has counted and scanned.
 static __global__ void __launch_bounds__(BLOCK)
-    clean_kernel(const __grid_constant__ struct cuda_view v, uint32_t num_order_tiles, bool all_cells) {
+    clean_kernel(const __grid_constant__ struct cuda_view v, uint32_t num_order_tiles, bool all_cells,
+                 unsigned char *chain_end) {
   cuda_wait();
   struct cuda_counters *both = v.control->counters, *next_counters = v.counters == both ? &both[1] : both;
   uint32_t num_cells = v.counters->num_cells, begin = blockIdx.x * BLOCK + threadIdx.x, step = gridDim.x * BLOCK;
@@ -95,12 +99,15 @@ static __global__ void __launch_bounds__(BLOCK)
   for (uint64_t i = begin; i < num_order_tiles; i += step) v.control->order_tiles[i] = 0;
   for (uint64_t i = begin; i < v.section_words; i += step) v.control->section_fates[i] = 0;
   if (begin < sizeof *next_counters / sizeof(uint32_t)) ((uint32_t *)next_counters)[begin] = 0;
+  if (v.chain) cuda_clear((unsigned char *)v.chain, chain_end, begin, step);
 }
 
 enum vx_status cuda_clean(const struct cuda_run *run, struct error *error) {
   uint32_t num_order_tiles = run->marked ? cuda_blocks(cuda_mark_groups(run->num_cells), CUDA_TILE) : 0;
+  const struct cuda_chain *chain = run->lane->chain;
+  uint64_t *chain_end = chain ? chain->scans + chain->num_scans * chain->scan_words : NULL;
   return cuda_launch("clean_kernel", clean_kernel, cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 2), BLOCK, 0,
-                     run, error, *run, num_order_tiles, run->all_cells);
+                     run, error, *run, num_order_tiles, run->all_cells, (unsigned char *)chain_end);
 }
 
 // ---- data from the host ---------------------------------------------------------------------------------------------

@@ -13,13 +13,14 @@
 //
 // With `every`, the rows that are left are numbered by a scan instead.
 #include "kernels/cuda/base/scan.cuh"
+#include "kernels/cuda/steps/arrival.cuh"
 #include "kernels/cuda/steps/cells.cuh"
 #include "kernels/cuda/steps/ranks.cuh"
 #include "kernels/cuda/voxelize/voxelize.cuh"
 #include "kernels/near.h"
 #include "kernels/random.h"
 
-enum { BLOCK = 256 };
+enum { BLOCK = BRING_BLOCK };
 
 // Where a cell's mean and list are, if there are means.
 struct __align__(8) listed {
@@ -54,7 +55,8 @@ static bool has_ranks(const struct vx_downsample *params) {
 
 // ---- insert ---------------------------------------------------------------------------------------------------------
 
-static __device__ bool find_key(const struct vx_downsample &params, const float *row, uint64_t *key) {
+static __device__ bool find_key(const struct vx_downsample &params, const struct location &at, uint64_t *key) {
+  const float row[3] = {at.x, at.y, at.z};
   int32_t cell[3];
   bool inside = true;
   for (int axis = 0; axis < 3; axis++) inside = vx_lattice_on_axis(&params, axis, row[axis], &cell[axis]) && inside;
@@ -70,17 +72,20 @@ static __device__ void prepare_cell(const struct downsample &own, uint32_t row, 
   if (own.listed) own.listed[row].number = CUDA_NO_ROW;
 }
 
+template <typename arrival>
 static __global__ void __launch_bounds__(BLOCK)
-    insert_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own) {
-  cuda_wait();
+    insert_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own,
+                  const __grid_constant__ arrival arriving) {
+  cuda_begin_rows(r, arriving);
   uint64_t thread = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  struct location at[1] = {};
+  cuda_take_rows(r, arriving, (uint64_t)blockIdx.x * BLOCK, at);
   bool here = thread < r.clouds.num_points;
   if (own.counters && thread < sizeof *own.counters / sizeof(uint32_t)) ((uint32_t *)own.counters)[thread] = 0;
   uint32_t row = here ? (uint32_t)thread : 0;
-  const float *at = r.points + (uint64_t)row * r.columns;
-  bool left = here && cuda_is_left(at[0]);
+  bool left = here && cuda_is_left(at[0].x);
   uint64_t key = 0;
-  bool inside = left && find_key(own.params, at, &key);
+  bool inside = left && find_key(own.params, at[0], &key);
   uint32_t all_inside = __ballot_sync(~0u, inside);
   if (inside) {
     prepare_cell(own, row, key);
@@ -94,6 +99,7 @@ static __global__ void __launch_bounds__(BLOCK)
     own.owners[row] = CUDA_NO_SLOT;
     if (left) cuda_drop(r, row, VX_FATE_OUT_OF_LATTICE);
   }
+  cuda_end_rows(r, arriving);
 }
 
 // ---- means ----------------------------------------------------------------------------------------------------------
@@ -193,6 +199,7 @@ static __device__ void use_mean(const struct cuda_chain_rows &r, const struct do
 
 static __global__ void __launch_bounds__(BLOCK)
     drop_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own) {
+  cuda_begin_step();
   cuda_wait();
   uint64_t at = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   uint32_t row = (uint32_t)at, owner = at < r.clouds.num_points ? own.owners[at] : CUDA_NO_SLOT;
@@ -271,7 +278,8 @@ static enum vx_status thin_cells(struct cuda_chain *chain, const struct vx_downs
   const struct cuda_run *run = &chain->run, *voxels = &arrays.voxels;
   unsigned blocks = cuda_blocks(chain->rows.clouds.num_points, BLOCK);
   CUDA_TRY(prepare(chain, params, &arrays, error));
-  CUDA_TRY(cuda_launch("insert_kernel", insert_kernel, blocks, BLOCK, 0, run, error, chain->rows, own));
+  CUDA_TRY(cuda_launch_first(chain, "insert_kernel", insert_kernel<struct cuda_arrival>,
+                             insert_kernel<struct cuda_in_place>, blocks, error, own));
   if (own.means) {
     CUDA_TRY(cuda_launch("list_kernel", list_kernel, blocks, BLOCK, 0, run, error, *voxels, own));
     CUDA_TRY(cuda_order_lists(voxels, false, error));
@@ -283,16 +291,19 @@ static enum vx_status thin_cells(struct cuda_chain *chain, const struct vx_downs
 
 // ---- the first of each cell -----------------------------------------------------------------------------------------
 
+// Of two rows that meet, the later may belong to a block that still runs. It has arrived, since it had claimed its cell.
+template <typename arrival>
 static __global__ void __launch_bounds__(BLOCK)
-    first_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own) {
-  cuda_wait();
-  uint64_t thread = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  bool here = thread < r.clouds.num_points;
-  uint32_t row = here ? (uint32_t)thread : 0;
-  const float *at = r.points + (uint64_t)row * r.columns;
-  bool left = here && cuda_is_left(at[0]);
+    first_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own,
+                 const __grid_constant__ arrival arriving) {
+  cuda_begin_rows(r, arriving);
+  uint64_t first = (uint64_t)blockIdx.x * BLOCK;
+  struct location at[1] = {};
+  cuda_take_rows(r, arriving, first, at);
+  uint32_t row = (uint32_t)first + threadIdx.x;
+  bool left = cuda_is_left(at[0].x);
   uint64_t key = 0;
-  bool inside = left && find_key(own.params, at, &key);
+  bool inside = left && find_key(own.params, at[0], &key);
   uint32_t all_inside = __ballot_sync(~0u, inside);
   if (inside) {
     uint32_t peers = __match_any_sync(all_inside, (unsigned long long)key), lane = threadIdx.x % 32;
@@ -309,7 +320,7 @@ static __global__ void __launch_bounds__(BLOCK)
   } else if (left) {
     cuda_drop(r, row, VX_FATE_OUT_OF_LATTICE);
   }
-  cuda_end_step(r);
+  cuda_end_rows(r, arriving);
 }
 
 static enum vx_status keep_firsts(struct cuda_chain *chain, const struct vx_downsample *params, struct error *error) {
@@ -318,14 +329,15 @@ static enum vx_status keep_firsts(struct cuda_chain *chain, const struct vx_down
   own.params = *params;
   CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { take(arena, &own.keys, rows); }));
   CUDA_TRY(cuda_take_owners(chain, &own.table, error));
-  return cuda_launch("first_kernel", first_kernel, cuda_blocks(rows, BLOCK), BLOCK, 0, &chain->run, error, chain->rows,
-                     own);
+  return cuda_launch_first(chain, "first_kernel", first_kernel<struct cuda_arrival>, first_kernel<struct cuda_in_place>,
+                           cuda_blocks(rows, BLOCK), error, own);
 }
 
 // ---- by number ------------------------------------------------------------------------------------------------------
 
 static __global__ void __launch_bounds__(BLOCK)
     skip_kernel(const __grid_constant__ struct cuda_chain_rows r, const uint32_t *before, uint32_t every) {
+  cuda_begin_step();
   cuda_wait();
   uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   if (row < r.clouds.num_points && cuda_is_left(r.points[row * r.columns])) {

@@ -6,12 +6,13 @@
 //
 // The copies of a warp's rows lie side by side, cell by cell. So the list of a cell goes through the copies of a warp
 // before it goes on to those of another. Otherwise lists are in no particular order, since they are only counted.
+#include "kernels/cuda/steps/arrival.cuh"
 #include "kernels/cuda/steps/cells.cuh"
 #include "kernels/near.h"
 
 // The rows that need a search are often neighbours. So the rows of a block that searches are groups of GROUP rows, far
 // apart.
-enum { BLOCK = 256, SEARCH_BLOCK = 512, GROUP = 8 };
+enum { BLOCK = BRING_BLOCK, SEARCH_BLOCK = 512, GROUP = 8 };
 
 // What the owner of a cell keeps for it.
 struct cell {
@@ -71,8 +72,7 @@ static __device__ uint32_t count_before(uint32_t left, uint32_t peers) {
 
 // Called by the threads of `left`, all of one warp. The first peer acts for all.
 static __device__ void insert(const struct cuda_chain_rows &r, const struct radius_outlier &own, uint32_t left,
-                              uint32_t row) {
-  float4 at = load_row(r, own, row);
+                              uint32_t row, float4 at) {
   const float point[3] = {at.x, at.y, at.z};
   int32_t cell[3];
   vx_near_cell(&own.map, point, cell);
@@ -94,16 +94,21 @@ static __device__ void insert(const struct cuda_chain_rows &r, const struct radi
   own.owners[row] = owner;
 }
 
+template <typename arrival>
 static __global__ void __launch_bounds__(BLOCK)
-    insert_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct radius_outlier own) {
-  cuda_wait();
+    insert_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct radius_outlier own,
+                  const __grid_constant__ arrival arriving) {
+  cuda_begin_rows(r, arriving);
+  struct location at[1] = {};
+  cuda_take_rows(r, arriving, (uint64_t)blockIdx.x * BLOCK, at);
   uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  bool here = row < r.clouds.num_points, is_left = here && cuda_is_left(r.points[row * r.columns]);
+  bool is_left = cuda_is_left(at[0].x);
   uint32_t left = __ballot_sync(~0u, is_left);
   if (is_left)
-    insert(r, own, left, (uint32_t)row);
-  else if (here)
+    insert(r, own, left, (uint32_t)row, make_float4(at[0].x, at[0].y, own.map.flat ? 0.0f : at[0].z, 0.0f));
+  else if (row < r.clouds.num_points)
     own.owners[row] = CUDA_NO_SLOT;
+  cuda_end_rows(r, arriving);
 }
 
 // ---- search ---------------------------------------------------------------------------------------------------------
@@ -215,6 +220,7 @@ static __device__ uint32_t find_open(const struct cuda_chain_rows &r, const stru
 static __global__ void __launch_bounds__(SEARCH_BLOCK)
     search_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct radius_outlier own) {
   __shared__ struct open_row open[SEARCH_BLOCK];
+  cuda_begin_step();
   cuda_wait();
   uint64_t rows = ((uint64_t)r.clouds.num_points + GROUP * gridDim.x - 1) / (GROUP * gridDim.x) * GROUP;  // of a block
   for (uint64_t first = 0; first < rows; first += SEARCH_BLOCK) {
@@ -247,8 +253,8 @@ enum vx_status cuda_step_radius_outlier(struct cuda_chain *chain, const struct v
   own.min_neighbors = (uint32_t)params->min_neighbors;
   CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { lay_out(&own, rows, arena); }));
   CUDA_TRY(cuda_take_owners(chain, &own.table, error));
-  CUDA_TRY(cuda_launch("insert_kernel", insert_kernel, cuda_blocks(rows, BLOCK), BLOCK, 0, &chain->run, error,
-                       chain->rows, own));
+  CUDA_TRY(cuda_launch_first(chain, "insert_kernel", insert_kernel<struct cuda_arrival>,
+                             insert_kernel<struct cuda_in_place>, cuda_blocks(rows, BLOCK), error, own));
   return cuda_launch("search_kernel", search_kernel, cuda_looping_blocks(&chain->run, rows, GROUP * 16, 2),
                      SEARCH_BLOCK, 0, &chain->run, error, chain->rows, own);
 }

@@ -28,6 +28,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
 
 // Numbers the rows. `ranks->before` has room.
 static inline enum vx_status cuda_rank_rows(struct cuda_chain *chain, struct cuda_ranks *ranks, struct error *error) {
+  CUDA_TRY(cuda_settle_rows(chain, error));
   ranks->scan = cuda_take_scan(chain);
   return cuda_launch("rank_rows_kernel", rank_rows_kernel, ranks->scan.num_tiles, SCAN_BLOCK, 0, &chain->run, error,
                      chain->rows, *ranks);

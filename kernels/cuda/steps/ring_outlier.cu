@@ -11,10 +11,11 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/base/scan.cuh"
-#include "kernels/cuda/steps/steps.cuh"
+#include "kernels/cuda/steps/arrival.cuh"
 #include "kernels/number.h"
 
 enum { BLOCK = 256, RINGS = VX_NO_RING + 1 };
+static_assert((int)SCAN_BLOCK == (int)BRING_BLOCK, "a block brings the rows of its tile");
 
 // The step as its kernels see it.
 struct ring_outlier {
@@ -36,19 +37,27 @@ struct ring_outlier {
 // ---- rings ----------------------------------------------------------------------------------------------------------
 
 // A sum counts turns in its upper half and rows that are left in its lower.
+template <typename arrival>
 static __global__ void __launch_bounds__(SCAN_BLOCK)
-    line_up_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own) {
+    line_up_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own,
+                   const __grid_constant__ arrival arriving) {
   __shared__ struct scan_shared shared;
-  cuda_wait();
+  __shared__ struct location taken[CUDA_TILE];
+  cuda_begin_rows(r, arriving);
   uint32_t tile = scan_next_tile(own.lining.ticket, &shared);
+  struct location at[SCAN_ITEMS] = {};
+  cuda_take_rows(r, arriving, (uint64_t)tile * CUDA_TILE, at);
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) taken[k * SCAN_BLOCK + threadIdx.x] = at[k];
+  __syncthreads();
   uint64_t begin = (uint64_t)tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS;
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
   static_assert(32 % SCAN_ITEMS == 0, "the turns of a thread's rows are in one word");
   uint32_t turns = begin < r.clouds.num_points ? r.turns[begin / 32] >> begin % 32 : 0;
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
-    bool left = begin + k < r.clouds.num_points && cuda_is_left(r.points[(begin + k) * r.columns]);
-    items[k] = (uint64_t)(turns >> k & 1) << 32 | left;
+    at[k] = taken[threadIdx.x * SCAN_ITEMS + k];
+    items[k] = (uint64_t)(turns >> k & 1) << 32 | cuda_is_left(at[k].x);
   }
   uint64_t total = scan_items(own.lining.tiles, tile, items, before, &shared);
 #pragma unroll
@@ -57,13 +66,13 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
     uint32_t turns_upto = (uint32_t)((before[k] + items[k]) >> 32), place = (uint32_t)before[k];
     own.turns[begin + k] = turns_upto;
     if ((uint32_t)items[k] == 0) continue;
-    const float *row = r.points + (begin + k) * r.columns;
-    struct vx_ringed at = vx_ringed_of(row[0], row[1], row[2]);
-    own.points[place] = make_float4(at.x, at.y, at.z, at.d);
+    struct vx_ringed point = vx_ringed_of(at[k].x, at[k].y, at[k].z);
+    own.points[place] = make_float4(point.x, point.y, point.z, point.d);
     own.sorted_rows[place] = (uint32_t)(begin + k);
     own.sorted_keys[place] = min(turns_upto, (uint32_t)VX_NO_RING);  // of a lone cloud
   }
   if (tile == own.lining.num_tiles - 1 && threadIdx.x == 0) *own.num_places = (uint32_t)total;
+  cuda_end_rows(r, arriving);
 }
 
 static __device__ uint32_t key_of(const struct cuda_chain_rows &r, const struct ring_outlier &own, uint32_t row) {
@@ -182,6 +191,7 @@ static __device__ bool stays(const struct ring_outlier &own, uint32_t walk, uint
 
 static __global__ void __launch_bounds__(BLOCK)
     drop_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own) {
+  cuda_begin_step();
   cuda_wait();
   uint64_t place = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   uint32_t key = place < r.clouds.num_points ? own.place_keys[place] : own.no_key;
@@ -224,8 +234,9 @@ static void lay_out(struct arrays *arrays, const struct cuda_clouds *clouds, str
 }
 
 // Lines up the rows of rings that a column names.
-static enum vx_status sort_by_ring(const struct cuda_chain *chain, struct arrays *arrays, struct error *error) {
+static enum vx_status sort_by_ring(struct cuda_chain *chain, struct arrays *arrays, struct error *error) {
   unsigned blocks = cuda_blocks(chain->rows.clouds.num_points, BLOCK);
+  CUDA_TRY(cuda_settle_rows(chain, error));
   CUDA_TRY(cuda_launch("keys_kernel", keys_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, arrays->own));
   return cuda_check(sort_rows(&chain->run, &arrays->own, arrays->cub, &arrays->cub_bytes), "cub::DeviceRadixSort",
                     error);
@@ -244,8 +255,8 @@ enum vx_status cuda_step_ring_outlier(struct cuda_chain *chain, const struct vx_
   own.walking = cuda_take_scan(chain);
   if (counted) {
     own.lining = cuda_take_scan(chain);
-    CUDA_TRY(cuda_launch("line_up_kernel", line_up_kernel, own.lining.num_tiles, SCAN_BLOCK, 0, run, error, chain->rows,
-                         own));
+    CUDA_TRY(cuda_launch_first(chain, "line_up_kernel", line_up_kernel<struct cuda_arrival>,
+                               line_up_kernel<struct cuda_in_place>, own.lining.num_tiles, error, own));
   } else {
     CUDA_TRY(sort_by_ring(chain, &arrays, error));
   }

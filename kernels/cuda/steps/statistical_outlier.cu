@@ -323,6 +323,7 @@ static __global__ void __launch_bounds__(BLOCK) bound_kernel(const __grid_consta
 
 static __global__ void __launch_bounds__(BLOCK) drop_kernel(const __grid_constant__ struct cuda_chain_rows r,
                                                             const __grid_constant__ struct statistical_outlier own) {
+  cuda_begin_step();
   cuda_wait();
   uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   if (row < r.clouds.num_points && cuda_is_left(r.points[row * r.columns])) {

@@ -1,94 +1,49 @@
 // A chain of steps on a GPU: cuda_run_chain, at the end of this file, shows all of it.
 //
 //   bring    Brings the points from the host, de-skews them if the job asks for that, and drops rows that are not
-//            finite. Notes the turns if a step counts them. Moves the rows if this is the first step.
-//   steps    Each enqueues its own kernels.
+//            finite. Notes the turns if a step counts them. The first kernel of the first step does this, or a kernel
+//            of its own (arrival.cuh).
+//   steps    Each enqueues its own kernels, which count the fates that they give.
 //   number   Numbers the rows that are left, by a scan, if something needs the numbers.
-//   count    Counts the fates by step, and those of all steps by section. Its last block writes the counts to the
-//            host's memory. The operation's kernels come later, so the host has the counts once it has the operation's
-//            sizes.
+//   count    Counts the fates of all steps by section, if there are sections.
+//
+// The kernel that tells the host the operation's sizes also tells it what the chain has counted (publish.cuh). The
+// kernel that cleans up after the operation clears the chain's counters.
 //
 // The rows are the lane's block `chain`, so that steps and operation have the lane's scratch for themselves.
-#include "kernels/cuda/steps/steps.cuh"
-
 #include "kernels/cuda/base/cylinder.cuh"
-#include "kernels/cuda/base/deskew.cuh"
-#include "kernels/cuda/base/moving.cuh"
 #include "kernels/cuda/base/publish.cuh"
 #include "kernels/cuda/base/scan.cuh"
 #include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/transfer.cuh"
+#include "kernels/cuda/steps/arrival.cuh"
 #include "kernels/samples.h"
-#include "kernels/step_ring_outlier.h"
 
-enum { BLOCK = BRING_BLOCK, STEP_FATES = (VX_MAX_STEPS + 1) * VX_FATE_COUNT };
+enum { BLOCK = BRING_BLOCK };
 
 // ---- bring ----------------------------------------------------------------------------------------------------------
 
-// The y of a row as it arrived.
-static __device__ float y_of(const struct cuda_chain_rows &r, const struct cuda_deskew *deskew, uint64_t row) {
-  struct location at;
-  at.y = vx_load(r.dtype, r.source, row * r.columns + 1);
-  if (!deskew) return at.y;
-  at.x = vx_load(r.dtype, r.source, row * r.columns);
-  at.z = vx_load(r.dtype, r.source, row * r.columns + 2);
-  (void)cuda_deskew_row(*deskew, row, false, &at);
-  return at.y;
-}
-
-// Called by a whole block, whose first row is `first`. Notes where turns begin. `deskew`: NULL if there is none.
-static __device__ void note_turns(const struct cuda_chain_rows &r, const struct cuda_deskew *deskew, uint64_t first,
-                                  uint32_t count, const struct location &at) {
-  uint64_t row = first + threadIdx.x;
-  bool here = threadIdx.x < count, is_first = !here || row == 0;
-  if (here && r.clouds.count > 1) is_first = r.clouds.first_point[cuda_cloud_of_point(r.clouds, (uint32_t)row)] == row;
-  float before = __shfl_up_sync(~0u, at.y, 1);
-  if (threadIdx.x % 32 == 0 && !is_first) before = y_of(r, deskew, row - 1);
-  uint32_t turns = __ballot_sync(~0u, !is_first && vx_is_turn(before, at.x, at.y));
-  if (threadIdx.x % 32 == 0 && here) r.turns[row / 32] = turns;
-}
-
-// Called by all threads, with the first step's number in `r`. Without any step, the operation drops the rows that are
-// not finite. `deskew`: NULL if there is none. `use`: what a first step without a kernel does with a row that is left,
-// given x, y, z. Returns its fate.
-template <typename function>
-static __device__ void bring_all(const struct cuda_chain_rows &r, const struct cuda_deskew *deskew,
-                                 const function &use) {
-  cuda_wait_alone();
-  if (blockIdx.x == 0 && threadIdx.x == 0) r.counters->begun = cuda_now();
+static __global__ void __launch_bounds__(BLOCK) settle_kernel(const __grid_constant__ struct cuda_chain_rows r,
+                                                              const __grid_constant__ struct cuda_arrival arrival) {
+  cuda_begin_rows(r, arrival);
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < r.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
-    uint32_t count = (uint32_t)min((uint64_t)BLOCK, r.clouds.num_points - first);
-    struct location at = bring(r, first, count, [&](uint64_t row, struct location *moved) {
-      return deskew && cuda_deskew_row(*deskew, row, true, moved);
-    });
-    if (first + (uint64_t)gridDim.x * BLOCK >= r.clouds.num_points) cuda_let_next();
-    if (r.turns) note_turns(r, deskew, first, count, at);
-    if (threadIdx.x >= count) continue;
-    uint32_t row = (uint32_t)first + threadIdx.x;
-    r.fates[row] = VX_FATE_KEPT;
-    r.steps[row] = 0;
-    enum vx_fate fate = vx_are_finite(at.x, at.y, at.z) ? use(row, at) : VX_FATE_NOT_FINITE;
-    if (fate != VX_FATE_KEPT) cuda_drop(r, row, fate);
+    struct location at[1] = {};
+    cuda_take_rows(r, arrival, first, at);
   }
   __syncthreads();
-  if (threadIdx.x == 0) atomicMax((unsigned long long *)&r.counters->ended[0], cuda_now());
+  cuda_add_fates(r, arrival.number, cuda_fates_before());
+  if (arrival.transforms && threadIdx.x == 0)
+    atomicMax((unsigned long long *)&r.counters->ended[arrival.number], cuda_now());
 }
 
-static __global__ void __launch_bounds__(BLOCK) bring_kernel(const __grid_constant__ struct cuda_chain_rows r) {
-  bring_all(
-      r, NULL, [](uint32_t, const struct location &) { return VX_FATE_KEPT; });
-}
-
-// De-skew, a transform as the first step, or both.
-static __global__ void __launch_bounds__(BLOCK)
-    bring_and_move_kernel(const __grid_constant__ struct cuda_chain_rows r,
-                          const __grid_constant__ struct cuda_deskew deskew,
-                          const __grid_constant__ struct cuda_moving moving, bool transforms) {
-  bring_all(r, deskew.times ? &deskew : NULL, [&](uint32_t row, const struct location &at) {
-    return transforms ? cuda_move(r, moving, row, at) : VX_FATE_KEPT;
-  });
-  if (transforms) cuda_end_step(r);
+enum vx_status cuda_settle_rows(struct cuda_chain *chain, struct error *error) {
+  struct cuda_arrival *arrival = chain->arrival;
+  if (!arrival->brings && !arrival->transforms) return VX_OK;
+  unsigned blocks = cuda_looping_blocks(&chain->run, chain->rows.clouds.num_points, BLOCK, 4);
+  CUDA_TRY(cuda_launch("settle_kernel", settle_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, *arrival));
+  arrival->brings = arrival->transforms = false;
+  return VX_OK;
 }
 
 // ---- number ---------------------------------------------------------------------------------------------------------
@@ -122,60 +77,16 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
 
 // ---- count ----------------------------------------------------------------------------------------------------------
 
-// What the last block tells the host, and what it clears for the lane's next chain.
-struct telling {
-  struct cuda_chain_counters *told;  // host
-  uint64_t *scans;                   // [num_words]
-  uint64_t num_words;
-};
-
-// Called by the last block.
-static __device__ void tell(const struct cuda_chain_rows &r, uint32_t num_sections, const struct telling &to) {
-  volatile uint32_t *words = (volatile uint32_t *)r.counters;
-  const volatile uint32_t *fates = r.counters->fates[0], *of_sections = r.counters->section_fates[0];
-  uint32_t *told_fates = to.told->fates[0], *told_sections = to.told->section_fates[0];
-  for (uint32_t i = threadIdx.x; i < STEP_FATES; i += BLOCK) told_fates[i] = fates[i];
-  for (uint32_t i = threadIdx.x; i < num_sections * VX_FATE_COUNT; i += BLOCK) told_sections[i] = of_sections[i];
-  for (int32_t i = (int32_t)threadIdx.x; i < r.clouds.count; i += BLOCK)
-    to.told->cloud_rows[i] = r.counters->cloud_rows[i];
-  if (threadIdx.x == 0) {
-    to.told->begun = r.counters->begun;
-    to.told->counted = cuda_now();
-    to.told->deskew = r.counters->deskew;
-  }
-  if (threadIdx.x <= VX_MAX_STEPS) to.told->ended[threadIdx.x] = r.counters->ended[threadIdx.x];
-  __threadfence_system();
-  __syncthreads();
-  for (uint32_t i = threadIdx.x; i < sizeof *r.counters / sizeof *words; i += BLOCK) words[i] = 0;
-  for (uint64_t i = threadIdx.x; i < to.num_words; i += BLOCK) to.scans[i] = 0;
-}
-
-// A block counts by step in shared memory. The counts by section go to the device's memory, warp by warp.
-// Waits in turn: the first kernel of a voxelization reads the rows before that kernel waits itself.
-static __global__ void __launch_bounds__(BLOCK)
-    count_kernel(const __grid_constant__ struct cuda_chain_rows r,
-                 const __grid_constant__ struct cuda_sections sections, const __grid_constant__ struct telling to) {
-  __shared__ uint32_t fates[STEP_FATES];
-  cuda_wait_in_turn();
-  for (uint32_t i = threadIdx.x; i < STEP_FATES; i += BLOCK) fates[i] = 0;
-  __syncthreads();
-  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < r.clouds.num_points;
-       first += (uint64_t)gridDim.x * BLOCK) {
-    uint32_t row = (uint32_t)first + threadIdx.x;
-    bool here = first + threadIdx.x < r.clouds.num_points;
-    uint32_t fate = here ? r.fates[row] : VX_FATE_KEPT;
-    bool dropped = fate != VX_FATE_KEPT && sections.count > 0;
-    uint32_t all = __ballot_sync(~0u, here), some = __ballot_sync(~0u, dropped);
-    if (here) cuda_add_together(all, fates, r.steps[row] * VX_FATE_COUNT + fate);
-    if (dropped)
-      cuda_add_together(some, r.counters->section_fates[0], cuda_section_of(sections, row) * VX_FATE_COUNT + fate);
-    __syncwarp();
-  }
-  __syncthreads();
-  uint32_t *of_all = r.counters->fates[0];
-  for (uint32_t i = threadIdx.x; i < STEP_FATES; i += BLOCK)
-    if (fates[i] != 0) atomicAdd(&of_all[i], fates[i]);
-  if (cuda_last_block(&r.counters->count_ticket, gridDim.x)) tell(r, (uint32_t)sections.count, to);
+// Counts the fates by section, warp by warp.
+static __global__ void __launch_bounds__(BLOCK) count_kernel(const __grid_constant__ struct cuda_chain_rows r,
+                                                             const __grid_constant__ struct cuda_sections sections) {
+  cuda_wait();
+  uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  uint32_t fate = row < r.clouds.num_points ? r.fates[row] : VX_FATE_KEPT;
+  uint32_t dropped = __ballot_sync(~0u, fate != VX_FATE_KEPT);
+  if (fate != VX_FATE_KEPT)
+    cuda_add_together(dropped, r.counters->section_fates[0],
+                      cuda_section_of(sections, (uint32_t)row) * VX_FATE_COUNT + fate);
 }
 
 // ---- the chain ------------------------------------------------------------------------------------------------------
@@ -240,7 +151,8 @@ static enum vx_status take_control(struct cuda_chain *chain, struct error *error
   struct vx_lane *lane = chain->run.lane;
   struct cuda_memory *control = &lane->chain_control;
   uint64_t scans = (uint64_t)chain->run.job->chain->count * STEP_SCANS + 1;
-  size_t bytes = sizeof *chain->rows.counters + scans * cuda_scan_words(chain) * sizeof *chain->scans;
+  chain->scan_words = (uint64_t)cuda_blocks(chain->run.clouds.num_points, CUDA_TILE) + 1;
+  size_t bytes = sizeof *chain->rows.counters + scans * chain->scan_words * sizeof *chain->scans;
   CUDA_TRY(cuda_reserve(lane, control, bytes, error));
   if (!lane->chain_clean) CUDA_CALL(cudaMemsetAsync(control->memory, 0, control->bytes, lane->stream), error);
   lane->chain_clean = false;  // until the end of this job
@@ -276,50 +188,42 @@ static cuda_step *step_of(enum vx_step_type type) {
   return NULL;
 }
 
-// Enqueues what brings the rows. Returns in `done` how many steps this includes.
-static enum vx_status bring_rows_left(struct cuda_chain *chain, int32_t *done, struct error *error) {
-  const struct vx_chain *asked = chain->run.job->chain;
-  unsigned blocks = cuda_looping_blocks(&chain->run, chain->rows.clouds.num_points, BLOCK, 4);
+// Plans how the rows come from the body.
+static enum vx_status plan_arrival(struct cuda_chain *chain, struct error *error) {
+  struct cuda_arrival *arrival = chain->arrival;
   CUDA_TRY(cuda_copy_source(&chain->run, error));
   if (chain->run.clouds.count > 1) CUDA_TRY(cuda_fetch_clouds(&chain->run, error));
-  chain->rows.number = asked->count > 0;
-  bool transforms = asked->count > 0 && asked->steps[0].type == VX_STEP_TRANSFORM, deskews = cuda_deskews(&chain->run);
-  *done = transforms;
-  if (!transforms && !deskews)
-    return cuda_launch("bring_kernel", bring_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows);
-  struct cuda_deskew deskew = {};
-  struct cuda_moving moving = {};
-  if (deskews) CUDA_TRY(cuda_plan_deskew(&chain->run, &chain->rows.counters->deskew, &deskew, error));
-  if (transforms) CUDA_TRY(cuda_plan_moving(chain, &asked->steps[0].params.transform, &moving, error));
-  return cuda_launch("bring_and_move_kernel", bring_and_move_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows,
-                     deskew, moving, transforms);
+  arrival->brings = true;
+  arrival->number = chain->run.job->chain->count > 0;
+  return cuda_deskews(&chain->run)
+             ? cuda_plan_deskew(&chain->run, &chain->rows.counters->deskew, &arrival->deskew, error)
+             : VX_OK;
 }
 
 // Enqueues everything up to the rows that are left.
 static enum vx_status run_steps(struct cuda_chain *chain, struct error *error) {
   const struct vx_chain *asked = chain->run.job->chain;
-  uint32_t points = chain->rows.clouds.num_points;
-  unsigned blocks = cuda_looping_blocks(&chain->run, points, BLOCK, 4);
-  int32_t done;
-  CUDA_TRY(bring_rows_left(chain, &done, error));
-  for (int32_t i = done; i < asked->count; i++) {
+  const struct cuda_sections *sections = &chain->run.sections;
+  unsigned blocks = cuda_blocks(chain->rows.clouds.num_points, BLOCK);
+  CUDA_TRY(plan_arrival(chain, error));
+  for (int32_t i = 0; i < asked->count; i++) {
     chain->rows.number = (uint8_t)(i + 1);
     CUDA_TRY(step_of(asked->steps[i].type)(chain, &asked->steps[i], error));
   }
   chain->rows.number = 0;
+  CUDA_TRY(cuda_settle_rows(chain, error));
   if (chain->cylinder)
-    CUDA_TRY(cuda_launch("cylinder_kernel", cylinder_kernel, cuda_blocks(points, BLOCK), BLOCK, 0, &chain->run, error,
-                         chain->rows, chain->cylinder));
+    CUDA_TRY(cuda_launch("cylinder_kernel", cylinder_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows,
+                         chain->cylinder));
   if (chain->run.job->op == VX_SERIALIZE) CUDA_TRY(cuda_drop_outside(chain, error));
   if (chain->row_of) {
     struct cuda_scan scan = cuda_take_scan(chain);
     CUDA_TRY(cuda_launch("number_kernel", number_kernel, scan.num_tiles, SCAN_BLOCK, 0, &chain->run, error, chain->rows,
                          scan, chain->row_of));
   }
-  const struct telling to = {&chain->run.lane->status_on_device->chain, chain->scans,
-                             chain->num_scans * cuda_scan_words(chain)};
-  return cuda_launch("count_kernel", count_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows,
-                     chain->run.sections, to);
+  return sections->count == 0
+             ? VX_OK
+             : cuda_launch("count_kernel", count_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, *sections);
 }
 
 // ---- a job that only has a chain ------------------------------------------------------------------------------------
@@ -354,15 +258,15 @@ enum vx_status cuda_points(struct cuda_run *run, struct error *error) {
 
 // ---- all of it ------------------------------------------------------------------------------------------------------
 
-// The steps last until all is counted, or until the operation begins: it may begin before the end of the count.
+// The steps last until the operation begins. An operation that does not note this moment only tells what was counted.
 static void add_times(const struct cuda_chain *chain) {
   struct vx_job *job = chain->run.job;
   const struct cuda_device_status *status = (const struct cuda_device_status *)chain->run.lane->status;
   const struct cuda_chain_counters *told = &status->chain;
-  uint64_t begun = status->counters.moments[CUDA_BEGUN];
+  const uint64_t *moments = status->counters.moments;
+  uint64_t end = moments[CUDA_BEGUN] != 0 ? moments[CUDA_BEGUN] : moments[CUDA_FOUND];
   job->stage_ns[VX_STAGE_COPY_IN] += (int64_t)(told->ended[0] - told->begun);
-  job->stage_ns[VX_STAGE_STEPS] =
-      (int64_t)((begun != 0 && begun < told->counted ? begun : told->counted) - told->ended[0]);
+  job->stage_ns[VX_STAGE_STEPS] = (int64_t)(end - told->ended[0]);
 }
 
 // The operation runs on the rows that are left, in place of the body.
@@ -388,7 +292,9 @@ enum vx_status cuda_run_chain(struct vx_lane *lane, struct vx_job *job, cuda_job
     vx_settle_chain(job);
     return VX_OK;
   }
+  struct cuda_arrival arrival = {};
   struct cuda_chain chain = {};
+  chain.arrival = &arrival;
   chain.run = cuda_read_job(lane, job);
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   enum vx_status status = prepare(&chain, error);

@@ -6,8 +6,11 @@
 //
 //   cuda_launch("name_kernel", name_kernel, blocks, threads, 0, &chain->run, error, chain->rows, ...)
 //
-// Every kernel calls cuda_wait() (device.cuh) before it touches memory. The last kernel of a step calls
-// cuda_end_step(rows) in each block, when the block's work is done. This notes when the step has ended.
+// Every kernel calls cuda_wait() (device.cuh) before it touches memory. A kernel that drops rows calls cuda_begin_step()
+// first, in all threads of each block, and cuda_end_step(rows) when the block's work is done: a block counts in shared
+// memory which fates its rows have, and then adds these counts to those of the step. The last kernel of a step calls
+// both, because cuda_end_step also notes when the step has ended. The first kernel of a step takes its rows as
+// arrival.cuh says, or cuda_settle_rows comes before it.
 //
 // Scratch: the step has the whole scratch of the lane, until the next step. cuda_step_scratch lays out its arrays. At
 // first the arrays hold what was left in that memory, so a step clears what must be clear. cuda_take_scan takes a scan
@@ -26,11 +29,41 @@
 // The x of a row that was dropped is NaN.
 static __device__ inline bool cuda_is_left(float x) { return x == x; }
 
-// Drops a row that is left.
-static __device__ inline void cuda_drop(const struct cuda_chain_rows &r, uint32_t row, enum vx_fate fate) {
+// How many rows the block's own step has dropped, by fate.
+static __device__ inline uint32_t *cuda_own_fates(void) {
+  __shared__ uint32_t fates[VX_FATE_COUNT];
+  return fates;
+}
+
+// The same for what is done before the step (arrival.cuh).
+static __device__ inline uint32_t *cuda_fates_before(void) {
+  __shared__ uint32_t fates[VX_FATE_COUNT];
+  return fates;
+}
+
+static __device__ inline void cuda_begin_step(void) {
+  if (threadIdx.x < VX_FATE_COUNT) cuda_own_fates()[threadIdx.x] = cuda_fates_before()[threadIdx.x] = 0;
+  __syncthreads();
+}
+
+// Called by a whole block, after a barrier. Adds its counts to those of a step.
+static __device__ inline void cuda_add_fates(const struct cuda_chain_rows &r, uint8_t step, const uint32_t *fates) {
+  if (threadIdx.x < VX_FATE_COUNT && fates[threadIdx.x] != 0)
+    atomicAdd(&r.counters->fates[step][threadIdx.x], fates[threadIdx.x]);
+}
+
+// Drops a row that is left, for a step. `fates`: the block's counts for that step.
+static __device__ inline void cuda_drop_for(const struct cuda_chain_rows &r, uint8_t step, uint32_t *fates,
+                                            uint32_t row, enum vx_fate fate) {
   r.points[(uint64_t)row * r.columns] = vx_bits_float(VX_FLOAT_NAN);
   r.fates[row] = (uint8_t)fate;
-  r.steps[row] = r.number;
+  r.steps[row] = step;
+  atomicAdd(&fates[fate], 1);
+}
+
+// Drops a row that is left.
+static __device__ inline void cuda_drop(const struct cuda_chain_rows &r, uint32_t row, enum vx_fate fate) {
+  cuda_drop_for(r, r.number, cuda_own_fates(), row, fate);
 }
 
 // Drops a row that is left. The row `head` represents it.
@@ -41,6 +74,7 @@ static __device__ inline void cuda_merge(const struct cuda_chain_rows &r, uint32
 
 static __device__ inline void cuda_end_step(const struct cuda_chain_rows &r) {
   __syncthreads();
+  cuda_add_fates(r, r.number, cuda_own_fates());
   if (threadIdx.x == 0) atomicMax((unsigned long long *)&r.counters->ended[r.number], cuda_now());
 }
 
@@ -65,13 +99,9 @@ struct cuda_scan {
 
 enum { STEP_SCANS = 2 };  // that a step may take
 
-static inline uint64_t cuda_scan_words(const struct cuda_chain *chain) {
-  return (uint64_t)cuda_blocks(chain->run.clouds.num_points, CUDA_TILE) + 1;
-}
-
-// Takes a scan whose states are clear. The end of the chain clears them again.
+// Takes a scan whose states are clear. The end of the job clears them again.
 static inline struct cuda_scan cuda_take_scan(struct cuda_chain *chain) {
-  uint64_t words = cuda_scan_words(chain), *tiles = chain->scans + words * chain->num_scans++;
+  uint64_t words = chain->scan_words, *tiles = chain->scans + words * chain->num_scans++;
   return {tiles, (uint32_t *)(tiles + words - 1), (uint32_t)(words - 1)};
 }
 
@@ -79,6 +109,9 @@ typedef enum vx_status cuda_step(struct cuda_chain *chain, const struct vx_step 
 #define X(type, name) cuda_step cuda_step_##name;
 VX_STEPS(X)
 #undef X
+
+// Enqueues what brings and moves the rows, if the kernel that comes next cannot do this itself (arrival.cuh).
+VX_WARN_UNUSED enum vx_status cuda_settle_rows(struct cuda_chain *chain, struct error *error);
 
 // The last step of a job that serializes: drops the rows whose cell is outside (kernels/serialize.h).
 VX_WARN_UNUSED enum vx_status cuda_drop_outside(struct cuda_chain *chain, struct error *error);

@@ -31,14 +31,14 @@ static __device__ void count_up(uint32_t *count, bool is) {
 
 // Lets no later kernel start before the previous job has cleaned up, because the tickets of the scans must be clean.
 //
-// `arrive`: brings a chunk, as `bring` does (bring.cuh). `is_ready`: the points can be read before the kernel ahead has
-// ended. `note`: called by whole blocks, after each chunk has arrived, with whether the thread has a point.
+// `arrive`: brings a chunk, as `bring` does (bring.cuh). `note`: called by whole blocks, after each chunk has arrived,
+// with whether the thread has a point.
 template <typename arrivals, typename notes>
-static __device__ void insert(const struct voxel_view &v, bool is_ready, const arrivals &arrive, const notes &note) {
+static __device__ void insert(const struct voxel_view &v, const arrivals &arrive, const notes &note) {
   __shared__ uint32_t outside, strange;
   if (threadIdx.x == 0) outside = strange = 0;
   __syncthreads();
-  if (!is_ready) cuda_wait_alone();
+  cuda_wait_alone();
   if (blockIdx.x == 0 && threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = cuda_now();
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
@@ -68,15 +68,11 @@ static __device__ void insert(const struct voxel_view &v, bool is_ready, const a
   __syncthreads();
   if (threadIdx.x == 0 && outside != 0) atomicAdd(&v.counters->out_of_range, outside);
   if (threadIdx.x == 0 && strange != 0) atomicAdd(&v.counters->not_finite, strange);
-  if (is_ready) cuda_wait_alone();
 }
 
-// If the rows of a lone cloud are in place, the kernel ahead only counts what a chain did, and waits in turn. So this
-// kernel waits for the kernel ahead only at the end.
 static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct voxel_view v) {
   insert(
-      v, are_in_place(v) && v.clouds.count == 1, [&](uint64_t first, uint32_t count) { return bring(v, first, count); },
-      [](bool) {});
+      v, [&](uint64_t first, uint32_t count) { return bring(v, first, count); }, [](bool) {});
 }
 
 // De-skews the points, if `deskew` has times. Then moves them and drops some, by the job's transform, if it has one.
@@ -87,7 +83,7 @@ static __global__ void __launch_bounds__(BLOCK)
   enum vx_fate fate = VX_FATE_KEPT;
   if (threadIdx.x < CUDA_MOVED_FATES) fates[threadIdx.x] = 0;
   insert(
-      v, false,
+      v,
       [&](uint64_t first, uint32_t count) {
         return bring(v, first, count, [&](uint64_t row, struct location *at) {
           if (deskew.times) (void)cuda_deskew_row(deskew, row, true, at);
@@ -129,7 +125,7 @@ static __global__ void __launch_bounds__(BLOCK)
   bool finite = true;
   if (threadIdx.x == 0) dropped = 0;
   insert(
-      v, false,
+      v,
       [&](uint64_t first, uint32_t count) {
         struct location at = bring(arriving, first, count, [&](uint64_t row, struct location *moved) {
           return deskew.times && cuda_deskew_row(deskew, row, true, moved);

@@ -1,0 +1,151 @@
+// How the rows of a chain come to the first kernel of a step. Most steps need no kernel for that: if the rows are still
+// in the body, or if a transform stands before the step, the step's own first kernel does this work. Such a kernel is a
+// template of what the rows do:
+//
+//   cuda_begin_rows(rows, arrival);                in place of cuda_wait and cuda_begin_step
+//   cuda_take_rows(rows, arrival, first, at);      by whole blocks: the coordinates of each thread's rows
+//   cuda_end_rows(rows, arrival);                  if no later kernel of the step calls cuda_end_step
+//
+// and cuda_launch_first launches it.
+#ifndef VOXELD_CUDA_ARRIVAL_CUH
+#define VOXELD_CUDA_ARRIVAL_CUH
+
+#include "kernels/cuda/base/deskew.cuh"
+#include "kernels/cuda/base/moving.cuh"
+#include "kernels/cuda/steps/steps.cuh"
+#include "kernels/step_ring_outlier.h"
+
+// The rows come from the body, or a transform moves them, or both.
+struct cuda_arrival {
+  bool brings, transforms;
+  uint8_t number;             // of the step that has the rows dropped on the way: the transform, or else the first step
+  struct cuda_deskew deskew;  // without times there is none
+  struct cuda_moving moving;
+};
+
+// The rows are in place.
+struct cuda_in_place {};
+
+// ---- turns ----------------------------------------------------------------------------------------------------------
+
+// The y of a row as it arrived.
+static __device__ inline float cuda_y_of(const struct cuda_chain_rows &r, const struct cuda_deskew &deskew,
+                                         uint64_t row) {
+  struct location at;
+  at.y = vx_load(r.dtype, r.source, row * r.columns + 1);
+  if (!deskew.times) return at.y;
+  at.x = vx_load(r.dtype, r.source, row * r.columns);
+  at.z = vx_load(r.dtype, r.source, row * r.columns + 2);
+  (void)cuda_deskew_row(deskew, row, false, &at);
+  return at.y;
+}
+
+// Called by whole warps, each with 32 rows. Notes where turns begin.
+static __device__ inline void cuda_note_turns(const struct cuda_chain_rows &r, const struct cuda_deskew &deskew,
+                                              uint64_t row, const struct location &at) {
+  bool here = row < r.clouds.num_points, is_first = !here || row == 0;
+  if (here && r.clouds.count > 1) is_first = r.clouds.first_point[cuda_cloud_of_point(r.clouds, (uint32_t)row)] == row;
+  float before = __shfl_up_sync(~0u, at.y, 1);
+  if (threadIdx.x % 32 == 0 && !is_first) before = cuda_y_of(r, deskew, row - 1);
+  uint32_t turns = __ballot_sync(~0u, !is_first && vx_is_turn(before, at.x, at.y));
+  if (threadIdx.x % 32 == 0 && here) r.turns[row / 32] = turns;
+}
+
+// ---- rows in place --------------------------------------------------------------------------------------------------
+
+static __device__ inline void cuda_begin_rows(const struct cuda_chain_rows &, const struct cuda_in_place &) {
+  cuda_begin_step();
+  cuda_wait();
+}
+
+// Fills `at` with the coordinates of the rows first + k * BRING_BLOCK + threadIdx.x. The x of a row that is not left, or
+// not there, is NaN.
+template <int CHUNKS>
+static __device__ inline void cuda_take_rows(const struct cuda_chain_rows &r, const struct cuda_in_place &,
+                                             uint64_t first, struct location (&at)[CHUNKS]) {
+#pragma unroll
+  for (int k = 0; k < CHUNKS; k++) {
+    uint64_t row = first + k * BRING_BLOCK + threadIdx.x;
+    const float *from = r.points + row * r.columns;
+    at[k].x = vx_bits_float(VX_FLOAT_NAN);
+    if (row < r.clouds.num_points) at[k] = {from[0], from[1], from[2]};
+  }
+}
+
+static __device__ inline void cuda_end_rows(const struct cuda_chain_rows &r, const struct cuda_in_place &) {
+  cuda_end_step(r);
+}
+
+// ---- rows that arrive -----------------------------------------------------------------------------------------------
+
+static __device__ inline void cuda_begin_rows(const struct cuda_chain_rows &r, const struct cuda_arrival &a) {
+  cuda_begin_step();
+  if (!a.brings) {
+    cuda_wait();
+    return;
+  }
+  cuda_wait_alone();
+  if (blockIdx.x == 0 && threadIdx.x == 0) r.counters->begun = cuda_now();
+}
+
+// What becomes of a row that is left, or has just come. Returns its fate.
+static __device__ inline enum vx_fate cuda_move_arrived(const struct cuda_chain_rows &r, const struct cuda_arrival &a,
+                                                        uint32_t row, struct location *at) {
+  if (a.brings && !vx_are_finite(at->x, at->y, at->z)) return VX_FATE_NOT_FINITE;
+  return a.transforms ? cuda_move(r, a.moving, row, at) : VX_FATE_KEPT;
+}
+
+template <int CHUNKS>
+static __device__ inline void cuda_take_rows(const struct cuda_chain_rows &r, const struct cuda_arrival &a,
+                                             uint64_t first, struct location (&at)[CHUNKS]) {
+  if (a.brings) {
+    bring_chunks(
+        r, first, r.clouds.num_points,
+        [&](uint64_t row, struct location *moved) {
+          return a.deskew.times && cuda_deskew_row(a.deskew, row, true, moved);
+        },
+        at);
+    cuda_let_next();
+    if (threadIdx.x == 0) atomicMax((unsigned long long *)&r.counters->ended[0], cuda_now());
+  } else {
+    cuda_take_rows(r, cuda_in_place(), first, at);
+  }
+#pragma unroll
+  for (int k = 0; k < CHUNKS; k++) {
+    uint64_t row = first + k * BRING_BLOCK + threadIdx.x;
+    bool here = row < r.clouds.num_points;
+    if (a.brings && r.turns) cuda_note_turns(r, a.deskew, row, at[k]);
+    if (a.brings && here) r.fates[row] = VX_FATE_KEPT, r.steps[row] = 0;
+    enum vx_fate fate = VX_FATE_KEPT;
+    if (here && (a.brings || cuda_is_left(at[k].x))) fate = cuda_move_arrived(r, a, (uint32_t)row, &at[k]);
+    if (fate != VX_FATE_KEPT) cuda_drop_for(r, a.number, cuda_fates_before(), (uint32_t)row, fate);
+    if (fate != VX_FATE_KEPT || !here) at[k].x = vx_bits_float(VX_FLOAT_NAN);
+  }
+}
+
+static __device__ inline void cuda_end_rows(const struct cuda_chain_rows &r, const struct cuda_arrival &a) {
+  cuda_end_step(r);
+  cuda_add_fates(r, a.number, cuda_fates_before());
+}
+
+// ---- launches -------------------------------------------------------------------------------------------------------
+
+// Launches the first kernel of a step: `arriving` if the rows have not arrived or a transform stands before the step,
+// else `staying`. Both take the chain's rows, the step's own arguments, and the arrival.
+template <typename own>
+static inline enum vx_status cuda_launch_first(struct cuda_chain *chain, const char *name,
+                                               void (*arriving)(struct cuda_chain_rows, own, struct cuda_arrival),
+                                               void (*staying)(struct cuda_chain_rows, own, struct cuda_in_place),
+                                               uint64_t blocks, struct error *error, const own &arguments) {
+  struct cuda_arrival *arrival = chain->arrival;
+  if (!arrival->brings && !arrival->transforms)
+    return cuda_launch(name, staying, blocks, BRING_BLOCK, 0, &chain->run, error, chain->rows, arguments,
+                       cuda_in_place());
+  enum vx_status status =
+      cuda_launch(name, arriving, blocks, BRING_BLOCK, 0, &chain->run, error, chain->rows, arguments, *arrival);
+  arrival->brings = arrival->transforms = false;
+  arrival->deskew.times = NULL;
+  return status;
+}
+
+#endif
