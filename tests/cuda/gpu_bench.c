@@ -71,6 +71,8 @@ static const struct work {
     {"+ statistical", BEFORE("statistical_outlier&statistical_outlier.mean_k=20&statistical_outlier.std_mul=2"), RAW,
      "", 0, 0},
     {"+ ring, move, thin", BEFORE("ring_outlier,transform,downsample&" RINGS "&" MOVE "&" THIN), RAW, "", 0, 45},
+    {"+ de-skew", "preset=kitti_second", RAW, "", 0, 0},
+    {"+ de-skew, ring, ...", BEFORE("ring_outlier,transform,downsample&" RINGS "&" MOVE "&" THIN), RAW, "", 0, 45},
     {"cylinder", "preset=semantickitti_cylinder3d", RAW, "", 0, 0},
     {"the same, x y z",
      "num_features=4&point_cloud_range=-50,-50,-4,50,50,2&voxel_size=0.2,0.28,0.2&max_points_per_voxel=0&"
@@ -99,6 +101,17 @@ struct frame {
   void *resident;  // the same points, on the device
   size_t bytes;
   int32_t rows;
+  float *times, *resident_times;  // seconds of each point, in the same two memories
+};
+
+// The works whose names say so are de-skewed: a sweep of 0.1 s, driven along a curve, and as long before and after it.
+static const struct vx_motion motion = {
+    .count = 3,
+    .first = -0.1f,
+    .last = 0.2f,
+    .segments = {{-0.1f, {1, 0, 0, -1, 0, 1, 0, 0, 0, 0, 1, 0}, {10, 0, 0}, {0, 0, 0.3f}},
+                 {0, {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, {10, 0, 0}, {0, 0, 0.3f}},
+                 {0.1f, {1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0}, {10, 0, 0}, {0, 0, 0.3f}}},
 };
 
 struct gpu {
@@ -138,9 +151,14 @@ static bool load(struct gpu *gpu, const char *directory, const char *name, size_
   frame->bytes = size > 0 ? (size_t)size / row_bytes * row_bytes : 0;
   frame->rows = (int32_t)(frame->bytes / row_bytes);
   frame->points = gpu->backend->host_alloc(gpu->device, frame->bytes);
-  bool good = frame->points && fread(frame->points, 1, frame->bytes, file) == frame->bytes &&
-              cudaMalloc(&frame->resident, frame->bytes) == cudaSuccess &&
-              cudaMemcpy(frame->resident, frame->points, frame->bytes, cudaMemcpyHostToDevice) == cudaSuccess;
+  size_t times = (size_t)frame->rows * sizeof *frame->times;
+  frame->times = gpu->backend->host_alloc(gpu->device, times);
+  for (int32_t i = 0; frame->times && i < frame->rows; i++) frame->times[i] = 0.1f * (float)i / (float)frame->rows;
+  bool good = frame->times && cudaMalloc((void **)&frame->resident_times, times) == cudaSuccess &&
+              cudaMemcpy(frame->resident_times, frame->times, times, cudaMemcpyHostToDevice) == cudaSuccess;
+  good = good && frame->points && fread(frame->points, 1, frame->bytes, file) == frame->bytes &&
+         cudaMalloc(&frame->resident, frame->bytes) == cudaSuccess &&
+         cudaMemcpy(frame->resident, frame->points, frame->bytes, cudaMemcpyHostToDevice) == cudaSuccess;
   fclose(file);
   return good;
 }
@@ -210,6 +228,8 @@ static bool time_rounds(struct gpu *gpu, const struct work *work, const struct v
   for (int i = -WARM_UP; i < repeat; i++) {
     const struct frame *frame = &frames[(i + WARM_UP) % num_frames];
     struct vx_job job = job_of(gpu, asked, resident ? frame->resident : frame->points, &frame->rows, &times->voxels);
+    struct vx_deskew deskew = {.times = resident ? frame->resident_times : frame->times, .motion = &motion};
+    job.deskew = strstr(work->name, "de-skew") ? &deskew : NULL;
     double begin = timing_now_us();
     if (gpu->backend->run(gpu->lane, &job, &error) != VX_OK) {
       fprintf(stderr, "gpu-bench: %s\n", error.text);
@@ -279,7 +299,9 @@ static bool bench(struct gpu *gpu, const struct work *work, const char *director
     good = measure(gpu, work, &asked, frames, num_frames, repeat);
   for (int i = 0; i < MAX_FRAMES; i++) {
     gpu->backend->host_release(gpu->device, frames[i].points, frames[i].bytes);
+    gpu->backend->host_release(gpu->device, frames[i].times, (size_t)frames[i].rows * sizeof *frames[i].times);
     (void)cudaFree(frames[i].resident);
+    (void)cudaFree(frames[i].resident_times);
   }
   return good;
 }
