@@ -104,7 +104,6 @@ struct voxel_view : cuda_view {
   bool picked;                  // a row keeps random points: the list of a row has these first
   bool encoded;                 // the encoder is used
   bool fill_mean;               // the mean pads `voxels`
-  bool unattended;              // the host does not wait for any size: see lists.cu
   uint64_t num_cells;           // of all clouds' grids
   uint64_t num_pillars;         // of all clouds' grids: columns of cells
   uint32_t *ranks;              // [num_points]: number of the cell's points inserted before it

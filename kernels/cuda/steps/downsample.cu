@@ -7,7 +7,8 @@
 // Otherwise:
 //   insert  Each row finds the owner of its cell. The cell counts its rows, and knows the first of them.
 //   list    If there are means: numbers the cells, and lists the rows of each.
-//   means   The stage lists of a voxelization without a cap (voxelize.cuh) sorts these lists and sums their rows.
+//   means   As the stage lists of a voxelization (lists.cuh): sorts these lists and sums their rows. If the means are
+//           the result, it also puts them in place and drops the other rows, and the step ends here.
 //   rank    Each cell finds the least rank of its rows, and the row that has this rank.
 //   drop    Drops the rows that do not represent their cells.
 //
@@ -16,6 +17,7 @@
 #include "kernels/cuda/steps/arrival.cuh"
 #include "kernels/cuda/steps/cells.cuh"
 #include "kernels/cuda/steps/ranks.cuh"
+#include "kernels/cuda/voxelize/lists.cuh"
 #include "kernels/cuda/voxelize/voxelize.cuh"
 #include "kernels/near.h"
 #include "kernels/random.h"
@@ -136,6 +138,19 @@ static __device__ struct listed list_cell(const struct voxel_view &v, const stru
   return {(uint32_t)word, (uint32_t)(word >> 32)};
 }
 
+// What becomes of a row in a cell of `hits` rows that `head` represents. `mean`: of the cell, if it is the result.
+static __device__ void end_row(const struct cuda_chain_rows &r, const struct vx_downsample &params, uint32_t row,
+                               uint32_t head, uint32_t hits, const float *mean) {
+  if (hits < (uint32_t)params.min_points)
+    cuda_drop(r, row, VX_FATE_SPARSE_VOXEL);
+  else if (params.method != VX_DOWNSAMPLE_ALL && head != row)
+    cuda_merge(r, row, head);
+  if (!mean || hits < (uint32_t)params.min_points || head != row) return;
+  uint32_t columns = params.average == VX_AVERAGE_XYZ ? 3 : r.columns;
+  for (uint32_t c = 0; c < columns; c++) r.points[(uint64_t)row * r.columns + c] = mean[c];
+  if (!vx_are_finite(mean[0], mean[1], mean[2])) cuda_drop(r, row, VX_FATE_NOT_FINITE);
+}
+
 // Blocks take their rows in order. So a row waits only for an earlier row, whose block already runs.
 static __global__ void __launch_bounds__(BLOCK)
     list_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct downsample own) {
@@ -149,6 +164,22 @@ static __global__ void __launch_bounds__(BLOCK)
   if (owner != CUDA_NO_SLOT) cell = own.cells[owner];
   struct listed listed = list_cell(v, own, (uint32_t)row, owner, cell);
   if (owner != CUDA_NO_SLOT) v.lists[listed.begin + own.places[row]] = (uint32_t)row;
+}
+
+// The thread, warp or block that has a cell reads all of its rows before it writes any.
+template <bool are_result>
+static __global__ void __launch_bounds__(LISTS_BLOCK, 3)
+    means_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_chain_rows r,
+                 const __grid_constant__ struct vx_downsample params) {
+  if (!are_result) {
+    order_lists<UNATTENDED>(v, false, cuda_unused());
+    return;
+  }
+  cuda_begin_step();
+  order_lists<UNATTENDED>(v, false, [&](uint32_t row, uint32_t head, uint32_t hits, const float *mean) {
+    end_row(r, params, row, head, hits, mean);
+  });
+  cuda_end_step(r);
 }
 
 // ---- rank -----------------------------------------------------------------------------------------------------------
@@ -189,29 +220,13 @@ static __global__ void __launch_bounds__(BLOCK) rank_kernel(const __grid_constan
 
 // ---- drop -----------------------------------------------------------------------------------------------------------
 
-static __device__ void use_mean(const struct cuda_chain_rows &r, const struct downsample &own, uint32_t row,
-                                uint32_t owner) {
-  const float *mean = own.means + (uint64_t)number_of(own, owner) * r.columns;
-  uint32_t columns = own.params.average == VX_AVERAGE_XYZ ? 3 : r.columns;
-  for (uint32_t c = 0; c < columns; c++) r.points[(uint64_t)row * r.columns + c] = mean[c];
-  if (!vx_are_finite(mean[0], mean[1], mean[2])) cuda_drop(r, row, VX_FATE_NOT_FINITE);
-}
-
 static __global__ void __launch_bounds__(BLOCK)
     drop_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own) {
   cuda_begin_step();
   cuda_wait();
   uint64_t at = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   uint32_t row = (uint32_t)at, owner = at < r.clouds.num_points ? own.owners[at] : CUDA_NO_SLOT;
-  if (owner != CUDA_NO_SLOT) {
-    uint32_t hits = own.cells[owner].hits + 1, head = *head_of(own, owner);
-    if (hits < (uint32_t)own.params.min_points)
-      cuda_drop(r, row, VX_FATE_SPARSE_VOXEL);
-    else if (own.params.method != VX_DOWNSAMPLE_ALL && head != row)
-      cuda_merge(r, row, head);
-    else if (own.params.method == VX_DOWNSAMPLE_CENTROID)
-      use_mean(r, own, row, owner);
-  }
+  if (owner != CUDA_NO_SLOT) end_row(r, own.params, row, *head_of(own, owner), own.cells[owner].hits + 1, NULL);
   cuda_end_step(r);
 }
 
@@ -255,7 +270,6 @@ static void set_voxels(struct arrays *arrays) {
   voxels->clouds.first_point = NULL;
   voxels->row_capacity = voxels->clouds.max_rows = voxels->clouds.num_points;
   voxels->cap = CUDA_NO_CAP;
-  voxels->unattended = true;
   voxels->slots = own->owners;
   own->counters = voxels->counters;
   own->records = voxels->records;
@@ -282,7 +296,10 @@ static enum vx_status thin_cells(struct cuda_chain *chain, const struct vx_downs
                              insert_kernel<struct cuda_in_place>, blocks, error, own));
   if (own.means) {
     CUDA_TRY(cuda_launch("list_kernel", list_kernel, blocks, BLOCK, 0, run, error, *voxels, own));
-    CUDA_TRY(cuda_order_lists(voxels, false, error));
+    bool are_result = params->method == VX_DOWNSAMPLE_CENTROID;
+    CUDA_TRY(cuda_launch("means_kernel", are_result ? means_kernel<true> : means_kernel<false>,
+                         cuda_list_blocks(voxels), LISTS_BLOCK, 0, run, error, *voxels, chain->rows, *params));
+    if (are_result) return VX_OK;
   }
   for (int found = 0; own.ranks && found < 2; found++)
     CUDA_TRY(cuda_launch("rank_kernel", rank_kernel, blocks, BLOCK, 0, run, error, chain->rows, own, found != 0));

@@ -21,10 +21,9 @@ static_assert((int)SCAN_BLOCK == (int)BRING_BLOCK, "a block brings the rows of i
 struct ring_outlier {
   struct vx_ring_outlier params;
   struct cuda_scan lining, walking;
-  uint32_t *num_places;     // with turns: rows that are left
   uint32_t *turns;          // [num_points]: turns of all clouds up to each row; NULL without turns
   uint32_t *keys, *rows;    // [num_points]: of each row; NULL with turns
-  uint32_t *sorted_keys;    // [num_points]: of each place
+  uint32_t *sorted_keys;    // [num_points]: of each place; with turns and several clouds only whether it has a row
   uint32_t *sorted_rows;    // [num_points]: of each place
   uint32_t *begins, *ends;  // [num_clouds, RINGS]: places of each ring that has any
   uint32_t *place_keys;     // [num_points]: sorted_keys for all clouds; no_key where no row is
@@ -59,19 +58,23 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
     at[k] = taken[threadIdx.x * SCAN_ITEMS + k];
     items[k] = (uint64_t)(turns >> k & 1) << 32 | cuda_is_left(at[k].x);
   }
-  uint64_t total = scan_items(own.lining.tiles, tile, items, before, &shared);
+  (void)scan_items(own.lining.tiles, tile, items, before, &shared);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
     if (begin + k >= r.clouds.num_points) continue;
     uint32_t turns_upto = (uint32_t)((before[k] + items[k]) >> 32), place = (uint32_t)before[k];
     own.turns[begin + k] = turns_upto;
-    if ((uint32_t)items[k] == 0) continue;
+    if ((uint32_t)items[k] == 0) {  // the places from the end on are empty
+      uint32_t empty = r.clouds.num_points - 1 - ((uint32_t)begin + k - place);
+      own.points[empty] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      own.sorted_keys[empty] = own.no_key;
+      continue;
+    }
     struct vx_ringed point = vx_ringed_of(at[k].x, at[k].y, at[k].z);
     own.points[place] = make_float4(point.x, point.y, point.z, point.d);
     own.sorted_rows[place] = (uint32_t)(begin + k);
     own.sorted_keys[place] = min(turns_upto, (uint32_t)VX_NO_RING);  // of a lone cloud
   }
-  if (tile == own.lining.num_tiles - 1 && threadIdx.x == 0) *own.num_places = (uint32_t)total;
   cuda_end_rows(r, arriving);
 }
 
@@ -113,15 +116,15 @@ static __device__ struct vx_ringed point_at(const struct ring_outlier &own, uint
 }
 
 static __device__ struct placed find_place(const struct cuda_chain_rows &r, const struct ring_outlier &own,
-                                           uint64_t place, uint32_t num_places) {
+                                           uint64_t place) {
   struct placed found = {own.no_key, {}};
-  if (place >= num_places) return found;
-  bool is_alone = own.turns && r.clouds.count == 1;
-  uint32_t row = is_alone ? 0 : own.sorted_rows[place];
-  found.key = own.turns && !is_alone ? key_of(r, own, row) : own.sorted_keys[place];
+  if (place >= r.clouds.num_points) return found;
+  found.key = own.sorted_keys[place];
   if (own.turns) {
     found.at = point_at(own, (uint32_t)place);
+    if (r.clouds.count > 1 && found.key != own.no_key) found.key = key_of(r, own, own.sorted_rows[place]);
   } else {
+    uint32_t row = own.sorted_rows[place];
     const float *point = r.points + (uint64_t)row * r.columns;
     found.at = vx_ringed_of(point[0], point[1], point[2]);
   }
@@ -143,11 +146,10 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
   uint32_t tile = scan_next_tile(own.walking.ticket, &shared);
   uint64_t begin = (uint64_t)tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS, points = r.clouds.num_points;
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
-  uint32_t num_places = own.turns ? *own.num_places : (uint32_t)points;
   struct placed places[SCAN_ITEMS + 1] = {{own.no_key, {}}};
-  if (begin > 0) places[0] = find_place(r, own, begin - 1, num_places);
+  if (begin > 0) places[0] = find_place(r, own, begin - 1);
 #pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) places[k + 1] = find_place(r, own, begin + k, num_places);
+  for (int k = 0; k < SCAN_ITEMS; k++) places[k + 1] = find_place(r, own, begin + k);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
     bool linked = begin + k > 0 && places[k + 1].key == places[k].key &&
@@ -174,18 +176,21 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
 static __device__ bool stays(const struct ring_outlier &own, uint32_t walk, uint32_t key) {
   uint32_t first = own.firsts[walk], last = own.firsts[walk + 1] - 1;
   uint32_t begin = own.begins[key], end = own.ends[key], points = last - first + 1;
-  struct vx_ringed at_begin = point_at(own, begin), at_end = point_at(own, end - 1);
-  if (end - begin >= 3 && (first == begin || last == end - 1) && vx_are_linked(&own.params, &at_end, &at_begin)) {
-    if (first == begin && last == end - 1) return true;
-    if (first == begin) {
+  struct vx_ringed from = point_at(own, first), to = point_at(own, last);
+  if (end - begin >= 3 && (first == begin || last == end - 1)) {
+    struct vx_ringed at_begin = point_at(own, begin), at_end = point_at(own, end - 1);
+    bool linked = vx_are_linked(&own.params, &at_end, &at_begin);
+    if (linked && first == begin && last == end - 1) return true;
+    if (linked && first == begin) {
       first = own.firsts[own.walk_of[end - 1]];
       points += end - first;
-    } else {
+      from = point_at(own, first);
+    } else if (linked) {
       last = own.firsts[own.walk_of[begin] + 1] - 1;
       points += last - begin + 1;
+      to = point_at(own, last);
     }
   }
-  struct vx_ringed from = point_at(own, first), to = point_at(own, last);
   return vx_walk_stays(&own.params, &from, &to, points);
 }
 
@@ -194,11 +199,12 @@ static __global__ void __launch_bounds__(BLOCK)
   cuda_begin_step();
   cuda_wait();
   uint64_t place = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  uint32_t key = place < r.clouds.num_points ? own.place_keys[place] : own.no_key;
+  bool here = place < r.clouds.num_points;
+  uint32_t key = here ? own.place_keys[place] : own.no_key, walk = here ? own.walk_of[place] : 0;
   if (key != own.no_key) {
     if (key % RINGS == VX_NO_RING)
       cuda_drop(r, own.sorted_rows[place], VX_FATE_NO_RING);
-    else if (!stays(own, own.walk_of[place], key))
+    else if (!stays(own, walk, key))
       cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
   }
   cuda_end_step(r);
@@ -217,7 +223,6 @@ static void lay_out(struct arrays *arrays, const struct cuda_clouds *clouds, str
   uint64_t rows = clouds->num_points, rings = (uint64_t)clouds->count * RINGS;
   if (own->params.column == VX_KITTI_RINGS) {
     take(arena, &own->turns, rows);
-    take(arena, &own->num_places, 1);
   } else {
     take(arena, &own->keys, rows);
     take(arena, &own->rows, rows);

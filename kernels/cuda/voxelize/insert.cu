@@ -95,11 +95,12 @@ static __global__ void __launch_bounds__(BLOCK)
         });
       },
       [&](bool here) {
-        if (!transforms) return;
-        count_up(&fates[0], here && fate == VX_FATE_NOT_FINITE);
-        count_up(&fates[1], here && fate == VX_FATE_OUT_OF_CROP);
-        count_up(&fates[2], here && fate == VX_FATE_CUT_OUT);
-        count_up(&fates[3], here && fate == VX_FATE_OUT_OF_DISTANCE);
+        if (!transforms || !here || fate == VX_FATE_KEPT) return;
+        atomicAdd(&fates[fate == VX_FATE_NOT_FINITE    ? 0
+                         : fate == VX_FATE_OUT_OF_CROP ? 1
+                         : fate == VX_FATE_CUT_OUT     ? 2
+                                                       : 3],
+                  1);
       });
   if (threadIdx.x < CUDA_MOVED_FATES && fates[threadIdx.x] != 0)
     atomicAdd(&v.counters->moved_fates[threadIdx.x], fates[threadIdx.x]);

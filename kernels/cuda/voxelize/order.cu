@@ -1,4 +1,4 @@
-// Ascending order: of rows by their cells' keys, and of all points by their cells if a list is too long for lists.cu.
+// Ascending order: of rows by their cells' keys, and of all points by their cells if a list is too long for a block.
 //
 // In grids that are not too large, marks order the rows: one bit per cell, set by assign.cu or filter.cu
 // (voxelize.cuh). A row's place is the number of marks before its own. In larger grids cub sorts the rows; the host
