@@ -195,7 +195,8 @@ struct vx_caller {
   //
   // If the backend can pin and the job has rows, the memory may come from host_pin, or from block_open of the lane's
   // device, with any alignment. The call then sets the job's `pinned` if the whole block lies in such memory, or its
-  // `output_ptrs` if single tensors do. An operation that needs a detector leaves `output_ptrs` NULL.
+  // `output_ptrs` if single tensors do. An operation that needs a detector leaves `output_ptrs` NULL. For a block of
+  // block_open the call may also set `head`.
   enum vx_status (*output)(void *ctx, const struct vx_layout *layout, void **block, struct error *error);
   // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. The lane frees the excess before the run
   // returns. If the answer is false, the lane asks for the least that it needs. If that is refused too, the run returns
@@ -246,6 +247,9 @@ struct vx_job {
   // [VX_TENSOR_COUNT], or NULL: memory of host_pin or block_open for single tensors. `output` may set it. Tensors with
   // a NULL pointer are in the block, as vx_layout_pack lays them out.
   void *const *output_ptrs;
+  // [head_bytes] of the host, which a voxelization copies to the bytes right before its block. NULL: nothing.
+  const void *head;
+  size_t head_bytes;
   // How many other workers are idle when the run begins, and could do tasks of the job. The run chooses the size of its
   // tasks by this number, even if other workers are idle by then.
   int32_t helpers;

@@ -163,15 +163,19 @@ static void write_origin(const struct answer *answer, struct text *out) {
   json_printf(out, "backend:%s device:%s", answer->backend, answer->device);
 }
 
-// Writes all members but the times, and leaves the object open.
-static void write_facts(const struct answer *answer, struct text *out) {
-  const struct vx_job *job = answer->job;
-  const struct operation *operation = operations[job->op];
+// Writes the members that do not follow from a voxelization's run, and leaves the object open.
+static void write_first_facts(const struct answer *answer, struct text *out) {
+  const struct operation *operation = operations[answer->job->op];
   json_printf(out, "{");
   if (!answer_is_stable(answer)) write_origin(answer, out);
   json_printf(out, "parameters:");
   job_request_write(answer->request, out);
-  if (operation->write) operation->write(job, out);
+  if (operation->write) operation->write(answer->job, out);
+}
+
+// Writes the other members but the times.
+static void write_last_facts(const struct answer *answer, struct text *out) {
+  const struct vx_job *job = answer->job;
   write_batch(job, out);
   write_counts(job, out);
   if (answer->inspected.deskewed) json_printf(out, "time_clamped:%ld", answer->inspected.deskewed->points.clamped);
@@ -184,23 +188,36 @@ static void write_facts(const struct answer *answer, struct text *out) {
   warnings_write(job, &answer->inspected, out);
 }
 
-void answer_keep_facts(struct answer *answer, struct pool *pool) {
+static void begin_facts(struct answer *answer, struct pool *pool, size_t size) {
+  char *memory = pool_take(pool, size);
+  answer->facts = text_over(memory, memory ? size : 0);
+  write_first_facts(answer, &answer->facts);
+}
+
+void answer_begin_facts(struct answer *answer, struct pool *pool) {
   enum { USUAL_SIZE = 4096 };
+  answer->facts_kept = false;
+  begin_facts(answer, pool, USUAL_SIZE);
+}
+
+void answer_keep_facts(struct answer *answer, struct pool *pool) {
   struct text *facts = &answer->facts;
-  *facts = text_over(NULL, 0);
-  for (size_t size = USUAL_SIZE; size > facts->capacity; size = facts->length + 1) {
-    char *memory = pool_take(pool, size);
-    *facts = text_over(memory, memory ? size : 0);
-    if (!memory) return;
-    write_facts(answer, facts);
+  if (!facts->length || answer->facts_kept) answer_begin_facts(answer, pool);
+  write_last_facts(answer, facts);
+  if (!text_complete(facts)) {
+    begin_facts(answer, pool, facts->length + 1);
+    write_last_facts(answer, facts);
   }
+  answer->facts_kept = text_complete(facts);
 }
 
 void answer_metadata(const struct answer *answer, bool widest, struct text *out) {
-  if (answer->facts.length)
+  if (answer->facts_kept) {
     json_put_part(out, &answer->facts);
-  else
-    write_facts(answer, out);
-  if (!answer_is_stable(answer)) write_timing(answer, widest, out);
+  } else {
+    write_first_facts(answer, out);
+    write_last_facts(answer, out);
+  }
+  if (!answer_is_stable(answer) && !answer->untimed) write_timing(answer, widest, out);
   json_printf(out, "}");
 }

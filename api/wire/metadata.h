@@ -35,7 +35,9 @@ struct answer {
   size_t region_bytes;          // bytes written to the request's output_region
   size_t region_head;           // bytes before the tensors in that file; 0 if it is not a safetensors file
   struct infer *infer;          // for a request by KServe's protocol, else NULL
-  struct text facts;            // the metadata up to its times, if they are kept; empty: they are written each time
+  struct text facts;            // the metadata up to its times, begun or kept
+  bool facts_kept;              // they are whole; else they are written each time
+  bool untimed;                 // the times are not known yet, so the metadata has none
   struct vx_stop *stop;         // the writer of a file checks it; if stopped, the file is incomplete
 };
 
@@ -49,7 +51,8 @@ int64_t answer_timing_ns(const struct answer *answer, int timing);  // -1: a sta
 
 // An answer may have its metadata twice, and each text is measured before it is written. Writes the facts, which are
 // the same in all of them, once, into memory of the pool. Call it when all facts are known. Without memory nothing is
-// kept.
+// kept. answer_begin_facts may be called before a voxelization runs: it writes the facts that are known then.
+void answer_begin_facts(struct answer *answer, struct pool *pool);
 void answer_keep_facts(struct answer *answer, struct pool *pool);
 
 // Writes the metadata as one JSON object. `widest` writes the longest possible times, to measure the text.

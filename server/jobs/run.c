@@ -40,7 +40,10 @@ static void inspect_points(struct job *job, struct view_sample *sample, bool not
   inspected->seen = points_inspect(&view, &job->asked.expected);
 }
 
-// Inspects the points once, for warnings: beside a GPU while the GPU works.
+// Whether the facts of the metadata are known before the tensors: a voxelization then counts nothing more.
+static bool keeps_facts(const struct job *job) { return job->result.kind->reserve && job->work.op == VX_VOXELIZE; }
+
+// Inspects the points once, for warnings, and begins the facts: beside a GPU while the GPU works.
 static void inspect(void *ctx) {
   struct job *job = ctx;
   struct inspection *inspected = &job->result.answer.inspected;
@@ -52,6 +55,7 @@ static void inspect(void *ctx) {
   inspected->loss = &job->loss;
   inspected->deskewed = job_request_deskews(&job->asked) ? &job->deskewed : NULL;
   inspected->joined = sweeps_are_joined(job) ? &job->stream->joined : NULL;
+  if (keeps_facts(job)) answer_begin_facts(&job->result.answer, &job->asked.pool);
 }
 
 // A GPU copies the points of its memory that will be inspected before it begins, so that nobody waits for them.
@@ -63,15 +67,35 @@ static void sample_block(struct job *job, struct view_sample *sample) {
   source_sample_begin(job, sample);
 }
 
+static bool refuse_cut(struct job *job) {
+  return error_refuse(&job->result.error, ERROR_DEFECT, NULL, "the answer is longer than was measured");
+}
+
+// If a GPU writes the answer to its own memory, writes the header before the tensors are there, so that the GPU copies
+// it along with them. The header has no times then.
+static bool write_head(struct job *job) {
+  struct answer *answer = &job->result.answer;
+  const struct job_shared *shared = job->shared;
+  if (!answer->facts_kept || !sinks_take_answer(job) || !shared->in_place || !region_gpu(&shared->sink[0].part))
+    return true;
+  if (!job_acquire_output(job, job->head_bytes)) return false;
+  job->work.head = job->held.output->data;
+  job->work.head_bytes = job->head_bytes;
+  answer->untimed = true;
+  bool written = job->result.kind->frame(answer, &job->tensor_layout, job->held.output->data, job->head_bytes, NULL);
+  answer->untimed = false;
+  return written || refuse_cut(job);
+}
+
 // The backend calls it once the sizes of the tensors are known. If the tensors are a part of the answer, they lie after
 // its header in the output or in the sink. The size of the header is a multiple of their alignment. The header has the
-// warnings, so the job inspects its points before. A voxelization counts nothing after this.
+// warnings, so the job inspects its points before.
 static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
   struct job *job = ctx;
   const struct answer_kind *kind = job->result.kind;
   inspect(job);
   job->tensor_layout = *layout;
-  if (kind->reserve && job->work.op == VX_VOXELIZE) answer_keep_facts(&job->result.answer, &job->asked.pool);
+  if (keeps_facts(job)) answer_keep_facts(&job->result.answer, &job->asked.pool);
   job->head_bytes = kind->reserve ? kind->reserve(&job->result.answer, layout) : 0;
   job->output_refused = true;
   size_t most = job->services->max_response_bytes;
@@ -81,10 +105,12 @@ static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, 
   bool is_file = kind->write && sinks_take_answer(job);  // its length is known once it is written
   if (job->shared && !is_file && !sinks_reserve(job)) return VX_REFUSED;
   job->work.output_ptrs = NULL;
+  job->work.head = NULL;
   char *memory = job->shared ? sinks_reach(job) : NULL;
   job->work.pinned = memory || source_rows(job);
   if (!memory && !job_acquire_output(job, job->result.length)) return VX_OUT_OF_MEMORY;
   if (!memory) memory = job->held.output->data;
+  if (job_gpu(job) && !write_head(job)) return VX_OUT_OF_MEMORY;
   job->output_refused = false;
   *block = memory + job->head_bytes;
   return VX_OK;
@@ -147,6 +173,7 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
   job->result.device = device;
   job->result.answer.backend = device->backend->name;
   job->result.answer.device = device->description.name;
+  job->result.answer.facts.length = 0;
   if (job->shared) job->shared->lane = lane;
   atomic_fetch_add(&device->running, 1);
   if (job->shared) sample_block(job, &sample);
@@ -269,16 +296,12 @@ static bool failed(struct job *job, enum vx_status status, const struct error *e
   return error_refuse(&job->result.error, (enum error_kind)status, parameter_at_fault(job, status), "%s", error->text);
 }
 
-static bool refuse_cut(struct job *job) {
-  return error_refuse(&job->result.error, ERROR_DEFECT, NULL, "the answer is longer than was measured");
-}
-
 // Writes an answer that is a file with a copy of the tensors, if there are any. The tensors become the input, in place
 // of the body. So the body's memory is released before the file's memory is acquired.
 static bool write_file(struct job *job) {
   const struct answer_kind *kind = job->result.kind;
   struct text text = text_over(NULL, 0);
-  if (!job->result.answer.facts.length) answer_keep_facts(&job->result.answer, &job->asked.pool);
+  if (!job->result.answer.facts_kept) answer_keep_facts(&job->result.answer, &job->asked.pool);
   if (!kind->write(&job->result.answer, &job->tensor_layout, NULL, &text, &job->result.error)) return false;
   size_t size = text.length + 1;  // the builder's NUL
   if (job->work.tensors && text.length > job->services->max_response_bytes)
@@ -298,6 +321,7 @@ static bool write_file(struct job *job) {
 static bool write_answer(struct job *job) {
   struct answer *answer = &job->result.answer;
   answer->total_ns = clock_ns() - job->spec.started_ns;
+  if (job->work.head) return true;
   if (job->result.kind->frame) {
     bool apart = !job->held.output;  // a GPU has written the tensors to a region
     if (apart && !job_acquire_output(job, job->head_bytes)) return false;

@@ -215,7 +215,9 @@ bool sinks_commit_tensors(struct job *job) {
 bool sinks_commit_answer(struct job *job) {
   struct job_result *result = &job->result;
   size_t bytes = job->shared->in_place ? job->head_bytes : result->length;
-  if (!sinks_reserve(job) || !commit(job, &job->shared->sink[0], job->held.output->data, bytes)) return false;
+  bool told =
+      job->work.head || (sinks_reserve(job) && commit(job, &job->shared->sink[0], job->held.output->data, bytes));
+  if (!told) return false;
   result->answer.region_bytes = result->length;
   result->answer.region_head = result->kind->frame ? job->head_bytes : 0;
   result->answer.total_ns = clock_ns() - job->spec.started_ns;

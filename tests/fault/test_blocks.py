@@ -3,6 +3,7 @@
 Runs on a GPU, or with the stand-in of the sanitizer builds. See blocks.py."""
 
 import array
+import contextlib
 import json
 import os
 import pathlib
@@ -26,6 +27,10 @@ from shared import Memory
 MODEL = "/v2/models/kitti_second/infer"
 NAMES = ("voxel_coords", "voxel_num_points", "voxel_features")
 ARRAY = np.frombuffer(POINTS, "<f4").reshape(-1, 4)
+
+
+def daemon_io(daemon):
+    return dict(line.split(": ") for line in pathlib.Path(f"/proc/{daemon.pid()}/io").read_text().splitlines())
 
 
 @unittest.skipUnless(has_gpu(), "there is no GPU")
@@ -134,6 +139,23 @@ class Blocks(Changing, BlockCase):
         self.memory.write(odd)
         self.assertEqual(kinds(f"{query}&points_region=a,0,{SIZE}", headers=accept), expected)
         self.assertEqual(self.ways(daemon), (1, 0))
+
+    def test_the_thread_of_a_lone_request_polls_for_the_end_of_its_job(self):
+        def resumed(*args):
+            """Of rounds of 20 requests: how many were resumed, each by a write to an eventfd."""
+            daemon = self.started("--access-log", "none", *args)
+            ask = f"{VOXELIZE}&points_region=a,0,16&output_region=a,{PLACE},{ROOM}"
+            written = [0]
+            with contextlib.closing(daemon.connection()) as connection:
+                for _ in range(21):
+                    replies = [daemon.post(ask, connection=connection) for _ in range(20)]
+                    self.assertEqual({reply.status for reply in replies}, {200}, replies)
+                    written.append(int(daemon_io(daemon)["syscw"]))
+            return [after - before for before, after in zip(written[1:], written[2:])]
+
+        # On a busy machine the thread may be kept waiting for too long, or the job may end before it is suspended.
+        self.assertLess(min(resumed("--busy-poll-us", "100000")), 5)
+        self.assertGreater(max(resumed("--busy-poll-us", "0")), 10)
 
     def test_a_region_that_is_a_part_of_a_block(self):
         daemon = self.started()

@@ -267,12 +267,27 @@ static enum vx_status bring_image(const struct cuda_run *run, struct cuda_parts 
                                : bring(run, 0, run->layout.bytes, run->output, run->job->pinned, parts, error);
 }
 
+// Adds what goes before the block. If the device does not see it, copies it.
+static enum vx_status bring_head(const struct cuda_run *run, struct cuda_part *head, struct error *error) {
+  const struct vx_job *job = run->job;
+  unsigned char *to = (unsigned char *)run->output - job->head_bytes;
+  void *seen = NULL;
+  CUDA_TRY(cuda_see(job->head, job->head_bytes, &seen, error));
+  if (seen)
+    *head = {(const unsigned char *)seen, to, job->head_bytes};
+  else
+    CUDA_CALL(cudaMemcpyAsync(to, job->head, job->head_bytes, cudaMemcpyHostToDevice, run->stream), error);
+  return VX_OK;
+}
+
 enum vx_status cuda_finish_output(const struct cuda_run *run, struct error *error) {
   struct cuda_parts parts = {};
+  struct cuda_part head = {};
   if (run->layout.bytes == 0) return cuda_clean(run, error);
   CUDA_TRY(cuda_write_chain(run, error));
   if (!run->resident) CUDA_TRY(bring_image(run, &parts, error));
-  CUDA_TRY(cuda_send(run, &parts, error));
+  if (run->job->head) CUDA_TRY(bring_head(run, &head, error));
+  CUDA_TRY(cuda_send(run, &parts, &head, error));
   CUDA_TRY(cuda_clean(run, error));
   CUDA_TRY(cuda_await(run, &run->lane->status->sent, run->sequence, error));
   read_times(run);

@@ -12,9 +12,11 @@
 
 enum { BLOCK = 256, SEND_BLOCK = 512, SEND_BLOCKS = 32, AHEAD = 4 };
 
-template <typename unit> static __device__ void send_units(const struct cuda_part &part) {
-  uint64_t count = part.bytes / sizeof(unit), step = (uint64_t)gridDim.x * SEND_BLOCK;
-  for (uint64_t i = (uint64_t)blockIdx.x * SEND_BLOCK + threadIdx.x; i < count; i += AHEAD * step) {
+// Called by `blocks` blocks, of which this one is number `block`.
+template <typename unit>
+static __device__ void send_units(const struct cuda_part &part, unsigned block, unsigned blocks) {
+  uint64_t count = part.bytes / sizeof(unit), step = (uint64_t)blocks * SEND_BLOCK;
+  for (uint64_t i = (uint64_t)block * SEND_BLOCK + threadIdx.x; i < count; i += AHEAD * step) {
     unit bits[AHEAD];
 #pragma unroll
     for (int k = 0; k < AHEAD; k++)
@@ -24,17 +26,17 @@ template <typename unit> static __device__ void send_units(const struct cuda_par
       if (i + k * step < count) __stcs((unit *)part.to + i + k * step, bits[k]);
   }
   uint64_t rest = count * sizeof(unit) + threadIdx.x;
-  if (blockIdx.x == 0 && rest < part.bytes) part.to[rest] = part.from[rest];
+  if (block == 0 && rest < part.bytes) part.to[rest] = part.from[rest];
 }
 
 // A vector access must be aligned to its size. All parts of the output's image are aligned.
-static __device__ void send_part(const struct cuda_part &part) {
+static __device__ void send_part(const struct cuda_part &part, unsigned block, unsigned blocks) {
   if ((uintptr_t)part.to % sizeof(uint4) == 0)
-    send_units<uint4>(part);
+    send_units<uint4>(part, block, blocks);
   else if ((uintptr_t)part.to % sizeof(uint32_t) == 0)
-    send_units<uint32_t>(part);
+    send_units<uint32_t>(part, block, blocks);
   else
-    send_units<unsigned char>(part);
+    send_units<unsigned char>(part, block, blocks);
 }
 
 static __device__ void begin_sending(const struct cuda_view &v) {
@@ -54,29 +56,36 @@ static __device__ void end_sending(const struct cuda_view &v) {
   }
 }
 
-// Most answers are in one block and need no room for more parts.
+// Most answers are in one block and need no room for more parts. The last of the grid's blocks, after `blocks` others,
+// sends the head, which comes from the host.
 static __global__ void __launch_bounds__(SEND_BLOCK)
-    send_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_part part) {
+    send_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_part part,
+                const __grid_constant__ struct cuda_part head, unsigned blocks) {
   begin_sending(v);
-  send_part(part);
+  if (blockIdx.x < blocks)
+    send_part(part, blockIdx.x, blocks);
+  else
+    send_part(head, 0, 1);
   end_sending(v);
 }
 
 static __global__ void __launch_bounds__(SEND_BLOCK)
     send_parts_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_parts parts) {
   begin_sending(v);
-  for (int i = 0; i < parts.count; i++) send_part(parts.part[i]);
+  for (int i = 0; i < parts.count; i++) send_part(parts.part[i], blockIdx.x, gridDim.x);
   end_sending(v);
 }
 
-enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *parts, struct error *error) {
+enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *parts, const struct cuda_part *head,
+                         struct error *error) {
   uint64_t bytes = 0;
   for (int i = 0; i < parts->count; i++) bytes += parts->part[i].bytes;
   unsigned blocks = cuda_blocks(bytes, SEND_BLOCK * sizeof(uint4));
   blocks = min(max(blocks, 1u), (unsigned)SEND_BLOCKS);
-  return parts->count <= 1
-             ? cuda_launch("send_kernel", send_kernel, blocks, SEND_BLOCK, 0, run, error, *run, parts->part[0])
-             : cuda_launch("send_kernel", send_parts_kernel, blocks, SEND_BLOCK, 0, run, error, *run, *parts);
+  if (parts->count > 1)
+    return cuda_launch("send_kernel", send_parts_kernel, blocks, SEND_BLOCK, 0, run, error, *run, *parts);
+  return cuda_launch("send_kernel", send_kernel, blocks + (head->bytes > 0), SEND_BLOCK, 0, run, error, *run,
+                     parts->part[0], *head, blocks);
 }
 
 // ---- cleaning -------------------------------------------------------------------------------------------------------

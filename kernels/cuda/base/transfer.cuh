@@ -15,9 +15,9 @@ struct cuda_parts {
   struct cuda_part part[VX_TENSOR_COUNT];
 };
 
-// Sends the parts, and tells the host that the job has ended.
+// Sends the parts and the head (of 0 bytes: there is none), and tells the host that the job has ended.
 VX_WARN_UNUSED enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *parts,
-                                        struct error *error);
+                                        const struct cuda_part *head, struct error *error);
 // Removes what the job left in the lane's table and counters.
 VX_WARN_UNUSED enum vx_status cuda_clean(const struct cuda_run *run, struct error *error);
 // Copies `words` words. `from`: host memory as the device sees it.

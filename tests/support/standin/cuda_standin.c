@@ -319,6 +319,9 @@ static void write_output(const struct behind *behind) {
     write_tensors(behind);
   else
     write_pinned(behind->output, behind->block, behind->layout.bytes);
+  if (behind->job->head != NULL)
+    write_pinned((void *)(uintptr_t)behind->job->head, behind->block - behind->job->head_bytes,
+                 behind->job->head_bytes);
 }
 
 static bool ask_scratch(void *ctx, size_t bytes) {
