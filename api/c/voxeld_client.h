@@ -250,6 +250,7 @@ const char *voxeld_warning(const struct voxeld_result *result, size_t number, co
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <float.h>
 #include <jansson.h>
 #include <math.h>
@@ -260,6 +261,7 @@ const char *voxeld_warning(const struct voxeld_result *result, size_t number, co
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -277,6 +279,8 @@ extern "C" {
 #define VOXELD__MAX_HEAD 65536         // bytes of headers, those of interim answers and behind chunks included
 #define VOXELD__MAX_HEADER (1u << 24)  // bytes; the header of the largest batch has a hundredth of it
 #define VOXELD__MAX_BACKOFF_S 10.0
+#define VOXELD__DIRECT_HEAD 4096     // bytes of a request on the direct connection
+#define VOXELD__DIRECT_ANSWER 65536  // bytes of an answer there, with its head
 #define VOXELD__DELETE "DELETE"
 #define VOXELD__URN "urn:voxeld:problem:"
 
@@ -304,6 +308,9 @@ struct voxeld_client {
   bool registered;               // as far as the client knows
   char *query;                   // with the parts of the region
   size_t query_room;
+  CURL *direct;                                // has the direct connection; NULL: there is none
+  curl_socket_t socket;                        // of the direct connection
+  bool bodiless;                               // the current call sends no body
   bool no_memory;                              // there was no memory for its answer
   bool in_head;                                // its answer has begun, and more headers follow
   size_t head_bytes;                           // of its answer
@@ -577,6 +584,72 @@ static const char *voxeld__find_in_block(const struct voxeld_cuda *cuda, struct 
   return NULL;
 }
 
+static bool voxeld__pass(char **at, const char *text) {
+  size_t length = strlen(text);
+  if (strncmp(*at, text, length) != 0) return false;
+  *at += length;
+  return true;
+}
+
+static bool voxeld__pass_number(char **at, uint64_t *number) {
+  char *first = *at;
+  for (*number = 0; **at >= '0' && **at <= '9' && *at - first < 18; (*at)++)
+    *number = *number * 10 + (uint64_t)(**at - '0');
+  return *at > first;
+}
+
+// Passes a string without escapes. Returns its first character, or NULL.
+static char *voxeld__pass_string(char **at) {
+  char *text = *at + 1;
+  if (**at != '"') return NULL;
+  size_t length = strcspn(text, "\"\\");
+  *at = text + length + 1;
+  return text[length] == '"' ? text : NULL;
+}
+
+// Passes "NAME":{"dtype":"F32","shape":[1,2],"offset":3}.
+static bool voxeld__pass_tensor(char **at, const struct voxeld_cuda *cuda, struct voxeld_tensor *tensor) {
+  size_t room = cuda->bytes - cuda->answers, dtype = 0, dtypes = sizeof voxeld__dtypes / sizeof *voxeld__dtypes;
+  uint64_t offset, size, bytes;
+  memset(tensor, 0, sizeof *tensor);
+  tensor->name = voxeld__pass_string(at);
+  if (!tensor->name || !voxeld__pass(at, ":{\"dtype\":\"")) return false;
+  while (dtype < dtypes && !voxeld__pass(at, voxeld__dtypes[dtype].name)) dtype++;
+  if (dtype == dtypes || !voxeld__pass(at, "\",\"shape\":")) return false;
+  tensor->dtype = (enum voxeld_dtype)dtype;
+  bytes = voxeld__dtypes[dtype].bytes;
+  while (voxeld__pass(at, tensor->dimensions ? "," : "[")) {
+    if (tensor->dimensions == VOXELD_MAX_DIMENSIONS || !voxeld__pass_number(at, &size) || size > room) return false;
+    if (size && bytes > room / size) return false;
+    tensor->shape[tensor->dimensions++] = (size_t)size;
+    bytes *= size;
+  }
+  if (!voxeld__pass(at, "],\"offset\":") || !voxeld__pass_number(at, &offset) || !voxeld__pass(at, "}")) return false;
+  if (offset > room || bytes > room - offset) return false;
+  tensor->bytes = (size_t)bytes;
+  tensor->data = (char *)cuda->block + cuda->answers + offset;
+  return true;
+}
+
+// Reads the object as voxeld writes it, ten times as fast as jansson. Returns its end. NULL: it is written in another
+// way, or is not valid.
+static char *voxeld__scan_block(const struct voxeld_cuda *cuda, struct voxeld_result *result, char *at) {
+  uint64_t unread;
+  if (!voxeld__pass(&at, "{\"name\":") || !voxeld__pass_string(&at) || !voxeld__pass(&at, ",\"offset\":") ||
+      !voxeld__pass_number(&at, &unread) || !voxeld__pass(&at, ",\"bytes\":") || !voxeld__pass_number(&at, &unread) ||
+      !voxeld__pass(&at, ",\"tensors\":"))
+    return NULL;
+  while (voxeld__pass(&at, result->tensor_count ? "," : "{")) {
+    if (result->tensor_count == VOXELD_MAX_TENSORS ||
+        !voxeld__pass_tensor(&at, cuda, &result->tensors[result->tensor_count]))
+      return NULL;
+    result->tensor_count++;
+  }
+  if (!voxeld__pass(&at, "}}")) return NULL;
+  for (size_t i = 0; i < result->tensor_count; i++) *strchr((char *)result->tensors[i].name, '"') = 0;
+  return at;
+}
+
 // Reads the JSON that says what is in the block. Returns NULL, or what is wrong with the JSON. jansson takes as long
 // for the metadata as the rest of the call takes, so they are read at their first use.
 static const char *voxeld__read_in_block(const struct voxeld_cuda *cuda, struct voxeld_result *result) {
@@ -584,19 +657,23 @@ static const char *voxeld__read_in_block(const struct voxeld_cuda *cuda, struct 
   struct voxeld_buffer *buffer = &result->buffer;
   json_error_t read;
   if (!voxeld__reserve(buffer, buffer->size + 1)) return "there is no memory for it";
-  char *text = (char *)buffer->bytes, *end;
+  char *text = (char *)buffer->bytes, *scanned, *end;
   text[buffer->size] = 0;
   if (strncmp(text, first, sizeof first - 1) != 0) return "it does not say where its tensors are";
   text += sizeof first - 1;
-  buffer->header = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &read);
-  if (!buffer->header) return "it is not JSON";
-  text += read.position;
+  scanned = voxeld__scan_block(cuda, result, text);
+  if (!scanned) {
+    result->tensor_count = 0;
+    buffer->header = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &read);
+    if (!buffer->header) return "it is not JSON";
+  }
+  text = scanned ? scanned : text + read.position;
   end = strrchr(text, '}');
   if (strncmp(text, second, sizeof second - 1) != 0 || text[sizeof second - 1] != '{' || !end)
     return "it has no metadata";
   *end = 0;  // the metadata are its last member
   result->metadata = text + sizeof second - 1;
-  return voxeld__find_in_block(cuda, result, json_object_get(buffer->header, "tensors"));
+  return scanned ? NULL : voxeld__find_in_block(cuda, result, json_object_get(buffer->header, "tensors"));
 }
 
 // Whether the tensor can be sent.
@@ -1157,18 +1234,137 @@ static CURLcode voxeld__transfer(struct voxeld_client *client) {
   return code;
 }
 
-static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct voxeld_result *result, double until) {
-  double left = until - voxeld__now();
-  voxeld__forget(result);
+// Forgets the last answer.
+static void voxeld__begin(struct voxeld_client *client) {
+  voxeld__forget(client->result);
   client->no_memory = client->in_head = false;
   client->head_bytes = 0;
   client->wrong = NULL;
   client->curl_error[0] = client->retry_after[0] = client->date[0] = client->length[0] = 0;
+}
+
+// ---- the direct connection ------------------------------------------------------------------------------------------
+//
+// A call in GPU memory may take less time than libcurl takes for it. So if such a call has no body, the client writes
+// the request and reads the answer itself, on a connection that libcurl has opened. If the service has closed that
+// connection, or answers with anything but a plain 200, libcurl makes the call again.
+
+static void voxeld__disconnect(struct voxeld_client *client) {
+  curl_easy_cleanup(client->direct);
+  client->direct = NULL;
+}
+
+static bool voxeld__connect(struct voxeld_client *client) {
+  const struct timeval look = {0, 100000};  // how often the client looks whether it was stopped
+  client->direct = curl_easy_duphandle(client->curl);
+  bool open = client->direct && curl_easy_setopt(client->direct, CURLOPT_URL, client->base) == CURLE_OK &&
+              curl_easy_setopt(client->direct, CURLOPT_CONNECT_ONLY, 1L) == CURLE_OK &&
+              curl_easy_perform(client->direct) == CURLE_OK &&
+              curl_easy_getinfo(client->direct, CURLINFO_ACTIVESOCKET, &client->socket) == CURLE_OK &&
+              fcntl(client->socket, F_SETFL, fcntl(client->socket, F_GETFL) & ~O_NONBLOCK) == 0 &&
+              setsockopt(client->socket, SOL_SOCKET, SO_RCVTIMEO, &look, sizeof look) == 0;
+  if (!open) voxeld__disconnect(client);
+  return open;
+}
+
+// Sends the head of the request. False if the socket does not take it at once.
+static bool voxeld__send_head(struct voxeld_client *client) {
+  char head[VOXELD__DIRECT_HEAD];
+  const char *host = client->base + strlen("http://"), *target = client->url + strlen("http://");
+  target += strcspn(target, "/");
+  size_t used = (size_t)snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: %.*s\r\nContent-Length: 0\r\n", target,
+                                 (int)strcspn(host, "/"), host);
+  for (const struct curl_slist *line = client->headers; line; line = line->next)
+    if (used < sizeof head && line->data[strlen(line->data) - 1] != ':')  // such a line removes a header of libcurl
+      used += (size_t)snprintf(head + used, sizeof head - used, "%s\r\n", line->data);
+  if (used + 3 > sizeof head) return false;
+  memcpy(head + used, "\r\n", 2);
+  return send(client->socket, head, used + 2, MSG_NOSIGNAL) == (ssize_t)(used + 2);
+}
+
+// Reads the head in the buffer, of `size` bytes. Returns the length of the body; -1: the head is not plain.
+static long voxeld__read_head(struct voxeld_client *client, char *head, size_t size) {
+  if (strncmp(head, "HTTP/1.1 200 ", 13) != 0) return -1;
+  for (char *line = head, *next; line < head + size; line = next) {
+    next = strchr(line, '\n') + 1;
+    bool odd = strncasecmp(line, "Transfer-Encoding:", 18) == 0 || strncasecmp(line, "Connection:", 11) == 0;
+    if (odd || !voxeld__header(line, 1, (size_t)(next - line), client)) return -1;
+  }
+  return *client->length && strlen(client->length) < 10 ? strtol(client->length, NULL, 10) : -1;
+}
+
+// Receives more of the answer, behind `got` bytes in the buffer. Returns 0 at the end, and -1 with *code set.
+static ssize_t voxeld__read_more(struct voxeld_client *client, size_t got, double until, CURLcode *code) {
+  for (;;) {
+    char *room = (char *)client->result->buffer.bytes + got;
+    ssize_t more = recv(client->socket, room, VOXELD__DIRECT_ANSWER - 1 - got, 0);
+    if (more >= 0) return more;
+    *code = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? CURLE_OPERATION_TIMEDOUT : CURLE_RECV_ERROR;
+    if (voxeld__stopped(client)) *code = CURLE_ABORTED_BY_CALLBACK;
+    if (*code != CURLE_OPERATION_TIMEDOUT || voxeld__now() >= until) return -1;
+  }
+}
+
+// Reads the answer into the buffer. CURLE_AGAIN: there is none, or it is not plain.
+static CURLcode voxeld__read_answer(struct voxeld_client *client, double until) {
+  struct voxeld_buffer *buffer = &client->result->buffer;
+  CURLcode code = CURLE_OK;
+  size_t got = 0, head = 0, whole = 0;
+  if (!voxeld__reserve(buffer, VOXELD__DIRECT_ANSWER)) return CURLE_OUT_OF_MEMORY;
+  char *text = (char *)buffer->bytes;
+  while (!whole || got < whole) {
+    ssize_t more = voxeld__read_more(client, got, until, &code);
+    if (more <= 0 && !got && code != CURLE_OPERATION_TIMEDOUT && code != CURLE_ABORTED_BY_CALLBACK) return CURLE_AGAIN;
+    if (more <= 0) return more == 0 ? CURLE_PARTIAL_FILE : code;
+    got += (size_t)more;
+    text[got] = 0;
+    const char *end = whole ? NULL : strstr(text, "\r\n\r\n");
+    if (!end && !whole && got == VOXELD__DIRECT_ANSWER - 1) return CURLE_AGAIN;
+    if (!end) continue;
+    head = (size_t)(end + 4 - text);
+    long body = voxeld__read_head(client, text, head);
+    if (body < 0 || (size_t)body > client->max_answer_bytes) return CURLE_AGAIN;
+    whole = head + (size_t)body;
+    if (whole >= VOXELD__DIRECT_ANSWER) return CURLE_AGAIN;
+  }
+  if (got > whole) return CURLE_AGAIN;
+  buffer->size = whole - head;
+  memmove(text, text + head, buffer->size);
+  return CURLE_OK;
+}
+
+// Makes the call. False: libcurl must make it. A call with `latest` is never repeated, so libcurl makes it.
+static bool voxeld__exchange(struct voxeld_client *client, double until, CURLcode *code) {
+  char byte;
+  double patience = voxeld__now() + client->timeout_s;
+  if (client->answer != VOXELD__IN_BLOCK || !client->bodiless || strncmp(client->base, "http://", 7) != 0 ||
+      voxeld__value_of(client->query, "latest") || (!client->direct && !voxeld__connect(client)))
+    return false;
+  bool quiet = recv(client->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  bool sent = quiet && voxeld__send_head(client);
+  *code = sent ? voxeld__read_answer(client, patience < until ? patience : until) : CURLE_AGAIN;
+  if (*code == CURLE_OK) return true;
+  voxeld__disconnect(client);
+  voxeld__begin(client);
+  return *code != CURLE_AGAIN;
+}
+
+// ---- attempts -------------------------------------------------------------------------------------------------------
+
+static CURLcode voxeld__transfer_until(struct voxeld_client *client, double until) {
+  double left = until - voxeld__now();
   curl_easy_setopt(client->curl, CURLOPT_TIMEOUT_MS, left > 0.001 ? (long)(left * 1000) : 1L);
-  CURLcode code = voxeld__transfer(client);
+  return voxeld__transfer(client);
+}
+
+static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct voxeld_result *result, double until) {
+  voxeld__begin(client);
+  CURLcode code = CURLE_OK;
+  bool direct = voxeld__exchange(client, until, &code);
+  if (!direct) code = voxeld__transfer_until(client, until);
   long status = 0;
   if (code == CURLE_OK && client->in_head) code = CURLE_GOT_NOTHING;  // the connection ended within the headers
-  if (client->transfer) curl_easy_getinfo(client->transfer, CURLINFO_RESPONSE_CODE, &status);
+  if (client->transfer && !direct) curl_easy_getinfo(client->transfer, CURLINFO_RESPONSE_CODE, &status);
   const char *reason = *client->curl_error ? client->curl_error : curl_easy_strerror(code);
   // A refusal that came during the upload counts even if the connection broke after it.
   if (status >= 300 && (code == CURLE_OK || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR))
@@ -1264,6 +1460,7 @@ static enum voxeld_status voxeld__post(struct voxeld_client *client, const char 
                                        const void *rows, size_t bytes, enum voxeld__answer answer,
                                        struct voxeld_result *result) {
   client->answer = answer;
+  client->bodiless = bytes == 0;
   curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)bytes);
   curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, bytes ? (const char *)rows : "");
   return voxeld__ask(client, "POST", path, query, result);
@@ -1552,6 +1749,7 @@ static void voxeld__end_block(struct voxeld_client *client) {
 void voxeld_close(struct voxeld_client *client) {
   if (!client) return;
   if (client->query) voxeld__end_block(client);  // a call has used it
+  curl_easy_cleanup(client->direct);
   curl_easy_cleanup(client->transfer);
   curl_easy_cleanup(client->curl);
   curl_multi_cleanup(client->connections);

@@ -484,6 +484,33 @@ class GpuMemory(CCase):
                 answered = self.calls(url_of(server), "-r", 0, "-t", 1, "-g", self.name, "-G", body=rows(5))
                 self.assertEqual(answered[0]["status"], "BAD_ANSWER", answered)
 
+    def test_the_direct_connection_takes_only_plain_answers(self):
+        """libcurl repeats a call that has another answer, or whose connection ended before the answer."""
+        places = '{"voxels":{"dtype":"F32","shape":[2],"offset":64},"flags":{"dtype":"U8","shape":[],"offset":0}}'
+        text = '{"output_region":{"name":"r","offset":1,"bytes":2,"tensors":%s},"metadata":{}}' % places
+        plain, taken = status_document(text), 2 * [status_document("{}")]
+        options = ("-r", 0, "-t", 1, "-g", self.name, "-G", "-n", 2)
+        for name, other, requests in (
+            ("plain", plain, 5),
+            ("spaced", status_document(text.replace('"shape":', '"shape": ')), 5),
+            ("refused", problem(429), 6),
+            ("chunked", chunked("application/json", b"{}"), 6),
+            ("closing", answer(200, {"Connection": "close"}, text.encode()), 6),
+            ("two answers", plain + plain, 6),
+            ("left", lambda talk: True, 6),
+            ("reset", Talk.reset, 6),
+        ):
+            with self.subTest(name), RudeServer(*taken, other, plain) as server:
+                answered = self.calls(url_of(server), *options, body=rows(5))
+                self.assertEqual([line["status"] for line in answered], ["OK", "OK"])
+                self.assertEqual([tensor["name"] for tensor in answered[0]["tensors"]], ["voxels", "flags"])
+                self.assertEqual(len(server.heads), requests)
+                self.assertEqual(server.connections, 2 if requests == 5 else 3)
+        for cut, requests in ((plain[:-3], 4), (plain[:9], 4)):
+            with RudeServer(*taken, last(cut), plain) as server:
+                (line,) = self.calls(url_of(server), *options[:-2], body=rows(5))
+                self.assertEqual((line["status"], len(server.heads)), ("NO_ANSWER", requests))
+
     def test_options_that_do_not_go_together(self):
         arguments = [CLIENT, "-u", self.plain, "-q", QUERY, "-g", self.name, "-e", "gzip"]
         self.assertEqual(subprocess.run(arguments, input=b"", capture_output=True).returncode, 3)
