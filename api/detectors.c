@@ -140,7 +140,7 @@ void detectors_suggest(const struct detectors *detectors, struct suggestion *nea
   for (size_t i = 0; i < detectors_count(detectors); i++) suggest_try(near, name_at(detectors, i));
 }
 
-// `parameter` has the name; NULL: the path has it.
+// `parameter`: the parameter with the model's name; NULL: the path has the name.
 static bool refuse_unknown(const struct detectors *detectors, const char *name, const char *parameter,
                            struct error *error) {
   char hint[96];

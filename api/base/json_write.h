@@ -29,7 +29,8 @@ void json_put_double(struct text *out, double value);
 // -0.0: readers would take -0 for an integer and lose the sign.
 void json_put_float(struct text *out, float value);
 
-// Appends the value that `part` begins, without newlines. Objects and arrays open in `part` are then open here.
+// Appends the value that `part` begins, without newlines. Objects and arrays that `part` leaves open are then open
+// here.
 void json_put_part(struct text *out, const struct text *part);
 
 // Begins a string. All text that is appended before json_end becomes part of the string. Such text may come from

@@ -37,7 +37,7 @@
   X(TOO_OLD, 409, "too-old", 0, "The points are older than max_age_ms")                                                \
   X(LENGTH_REQUIRED, 411, "length-required", 0, "The request has no Content-Length and is not chunked")                \
   X(BODY_TOO_LARGE, 413, "body-too-large", 0, "The body is over the limit")                                            \
-  X(UNSUPPORTED_MEDIA, 415, "unsupported-media-type", 0, "The body must be raw little-endian rows")                    \
+  X(UNSUPPORTED_MEDIA, 415, "unsupported-media-type", 0, "The Content-Type or Content-Encoding is not accepted")       \
   X(NOT_RIGID, 422, "not-rigid", 0, "The pose is not a rigid motion")                                                  \
   X(CLIENT_OVER_SHARE, 429, "client-over-share", 1, "The client already has its share of the server")                  \
   X(HEAD_TOO_LARGE, 431, "head-too-large", 0,                                                                          \

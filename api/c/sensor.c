@@ -5,20 +5,20 @@
 // Scans are read from the files. Without files they are read from the standard input as frames: each is a little-endian
 // uint32 with the number of bytes, then the rows. The token is $VOXELD_TOKEN.
 //
-// Without -r each scan is sent once the scan before is answered, and is retried after temporary errors. With -r the
+// Without -r each scan is sent when the previous scan is answered, and is retried after temporary errors. With -r the
 // program acts as a live sensor that makes a scan every 1/HZ s and never retries. Files are sent at that rate, frames
 // when they arrive. A scan is dropped if the request fails temporarily, if Retry-After is not over yet, or if the scan
 // is more than 1/HZ s late.
 //
-// With -z scans are packed, for slow links: rounded to this resolution, or with 0 without loss. -q must then have
-// num_features, and with time_field also fields. A scan with a number that does not fit ends the program.
+// With -z scans are packed, for slow links: numbers are rounded to this resolution; with 0 nothing is lost. -q must
+// then have num_features, and with time_field also fields. A scan with a number that does not fit ends the program.
 //
 // With -s each scan is a sweep of that stream, which begins anew; -q says how many sweeps are joined, for example
 // sweeps=10. The file POSES has one line for each scan, with its time and pose in the format of TUM: time x y z qx qy
 // qz qw. Empty lines and lines that begin with # are skipped. Times must rise. The program keeps the last sweeps, and
 // sends them again if the service has lost them.
 //
-// SIGTERM and SIGINT end the program. The last line of its output counts the scans. The exit status is 0; 1 if a
+// SIGTERM and SIGINT end the program. The last line of the output counts the scans. The exit status is 0; 1 if a
 // request failed for good or a scan cannot be read; 2 for wrong usage or options. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <errno.h>

@@ -304,18 +304,18 @@ struct voxeld_client {
   const char *method;            // of the current call
   enum voxeld__answer answer;    // to the current call
   struct voxeld_cuda cuda;       // block NULL: none
-  char region[40];               // its name
-  bool registered;               // as far as the client knows
+  char region[40];               // the name of the block's region
+  bool registered;               // whether the region is registered, as far as the client knows
   char *query;                   // with the parts of the region
   size_t query_room;
   CURL *direct;                                // has the direct connection; NULL: there is none
   curl_socket_t socket;                        // of the direct connection
   bool bodiless;                               // the current call sends no body
-  bool no_memory;                              // there was no memory for its answer
-  bool in_head;                                // its answer has begun, and more headers follow
-  size_t head_bytes;                           // of its answer
-  const char *wrong;                           // what is wrong with the head of its answer; or NULL
-  char retry_after[64], date[64], length[24];  // headers of its answer
+  bool no_memory;                              // there was no memory for the answer
+  bool in_head;                                // the answer has begun, and more headers follow
+  size_t head_bytes;                           // of the head of the answer
+  const char *wrong;                           // what is wrong with the head of the answer; or NULL
+  char retry_after[64], date[64], length[24];  // headers of the answer
 };
 
 static double voxeld__now(void) {

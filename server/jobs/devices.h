@@ -1,5 +1,5 @@
 // The devices that compute: the GPUs that the options name, and the CPU. The CPU runs jobs if there is no GPU, and jobs
-// that a GPU has failed.
+// on which a GPU has failed.
 //
 // A GPU that fails three jobs in a row is paused. After 1 s a single job tries the GPU. If that job fails too, the next
 // pause is twice as long, up to a minute. A lost GPU is never used again.
@@ -52,7 +52,7 @@ void devices_close(struct devices *devices);
 
 // The main device: the first GPU that works, or the CPU if none does.
 const struct device *devices_main(const struct devices *devices);
-int devices_in(const struct devices *devices, enum device_state state);  // how many GPUs
+int devices_in(const struct devices *devices, enum device_state state);  // the number of GPUs in this state
 
 enum device_state device_state(const struct device *device);
 // Whether a job may run on the GPU: the GPU works, or its pause has ended and no other job tries it.

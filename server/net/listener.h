@@ -20,7 +20,7 @@ struct clients;
 struct listener_group {
   bool pages;               // they serve only pages
   struct clients *clients;  // who share the connections
-  atomic_llong coming;      // accepted connections that no IO thread has yet
+  atomic_llong coming;      // accepted connections that no IO thread has taken yet
   atomic_llong open;        // connections
   int64_t none_until_ns;    // until then connections.c does not search again for a connection that makes room
 };
@@ -37,7 +37,7 @@ struct listener {
   struct listener_group *group;
   char address[128];  // ADDRESS:PORT as bound, or unix:PATH
   char path[108];     // of a Unix socket that this process made, else ""
-  dev_t device;       // of that file, like `inode`
+  dev_t device;       // of the file of that socket; so is `inode`
   ino_t inode;
 };
 

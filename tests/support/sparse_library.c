@@ -1,4 +1,4 @@
-// cpu_sparse as a library for tests in Python: any way of convolution, always on one lane. One thread.
+// cpu_sparse as a library for tests in Python: any way of convolution, always on one lane. For one thread.
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ const char *sparse_way(int number, int *runs);
 int sparse_run(int number, const struct vx_sparse *backbone, const struct vx_sparse_rows *rows,
                struct vx_sparse_result *result, char *text);
 
-// result[i] = a[i] * b[i] + c[i] in one step, as the plain way computes it without an instruction.
+// result[i] = a[i] * b[i] + c[i] in one step, as the plain way computes it if the processor has no such instruction.
 void sparse_fuse(const float *a, const float *b, const float *c, int64_t count, float *result);
 
 const char *sparse_way(int number, int *runs) {
