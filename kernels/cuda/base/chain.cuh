@@ -31,7 +31,8 @@ struct cuda_chain {
 };
 
 // Whether a voxelization's first kernel does the work of the whole chain, so that the chain needs no rows of its own.
-// The chain is then a single transform, or no step before cylindrical coordinates. No tensor or section needs its fates.
+// The chain is then a single transform, or has no step and ends in cylindrical coordinates. No tensor or section needs
+// its fates.
 bool cuda_is_folded(const struct vx_job *job);
 // Reads what that kernel has counted into the job's report.
 void cuda_read_folded(struct vx_job *job, const struct cuda_counters *told);

@@ -17,11 +17,11 @@
 //   transfer  Sends the image to the host. Then removes the job's traces from the table, when nobody waits any more.
 //
 // If the device can, a kernel starts before the previous one has ended, and waits for that end (device.cuh). Some
-// kernels read earlier results before they wait: assign reads what insert wrote; the gather reads what number and insert
-// wrote. This is safe because number and assign use cuda_wait_in_turn: the kernel after any of them starts only when the
-// kernel before it has ended.
+// kernels read earlier results before they wait: assign reads what insert wrote; the gather reads what number and
+// insert wrote. This is safe because number and assign use cuda_wait_in_turn: the kernel after any of them starts only
+// when the kernel before it has ended.
 //
-// A job that samples continues in fps.cuh, or does only that. Other operations have their own stages (steps.cu,
+// A job that samples continues in fps.cuh, or does only that. Other operations have their own stages (chain.cu,
 // scatter.cu, nms.cu, boxes.cuh) between the copy of the inputs and the transfer of the image.
 //
 // The device tells the host the sizes and the end of the job by writing host memory (struct cuda_device_status). No

@@ -58,8 +58,8 @@ static __device__ inline void cuda_begin_rows(const struct cuda_chain_rows &, co
   cuda_wait();
 }
 
-// Fills `at` with the coordinates of the rows first + k * BRING_BLOCK + threadIdx.x. The x of a row that is not left, or
-// not there, is NaN.
+// Fills `at` with the coordinates of the rows first + k * BRING_BLOCK + threadIdx.x. The x of a row that is not left,
+// or not there, is NaN.
 template <int CHUNKS>
 static __device__ inline void cuda_take_rows(const struct cuda_chain_rows &r, const struct cuda_in_place &,
                                              uint64_t first, struct location (&at)[CHUNKS]) {

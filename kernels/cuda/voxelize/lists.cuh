@@ -234,9 +234,9 @@ static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row,
 }
 
 // Called by whole blocks of LISTS_BLOCK threads. First the long lists, one block each; then the short ones, one warp
-// each, and the tiny ones, one thread each. `ready`: the lists are sorted already. `use`: what is done with each point of
-// a list that has a mean, given the point, the list's first point, its number of points, and the mean. Nobody reads the
-// points of the list afterwards.
+// each, and the tiny ones, one thread each. `ready`: the lists are sorted already. `use`: what is done with each point
+// of a list that has a mean, given the point, the list's first point, its number of points, and the mean. Nobody reads
+// the points of the list afterwards.
 template <enum lists lists, typename function>
 static __device__ void order_lists(const struct voxel_view &v, bool ready, const function &use) {
   __shared__ uint32_t buffers[2][CUDA_SHARED_LIST];
