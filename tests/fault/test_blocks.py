@@ -140,6 +140,22 @@ class Blocks(Changing, BlockCase):
         self.assertEqual(kinds(f"{query}&points_region=a,0,{SIZE}", headers=accept), expected)
         self.assertEqual(self.ways(daemon), (1, 0))
 
+    def test_the_header_in_the_memory_has_all_metadata_but_the_times(self):
+        def header(reply):
+            file = self.memory.read(reply.json()["output_region"]["bytes"], PLACE)
+            text = file[8 : 8 + int.from_bytes(file[:8], "little")]
+            return json.loads(json.loads(text)["__metadata__"]["voxeld"])
+
+        daemon = self.started()
+        for query in ("", "&point_counts=2000,3000", "&outputs=voxel_coords"):
+            reply = self.ask(daemon, path=VOXELIZE + query)
+            self.assertEqual(reply.status, 200, reply)
+            told = reply.json()["metadata"]
+            self.assertGreater(told.pop("timing_us")["total"], 0)
+            self.assertEqual(header(reply), told)
+        reply = self.ask(daemon, path="/v1/transform?num_features=4")
+        self.assertEqual(header(reply).keys(), reply.json()["metadata"].keys())
+
     def test_the_thread_of_a_lone_request_polls_for_the_end_of_its_job(self):
         def resumed(*args):
             """Of rounds of 20 requests: how many were resumed, each by a write to an eventfd."""
