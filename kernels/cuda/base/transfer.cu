@@ -1,7 +1,8 @@
 // See transfer.cuh.
 //
-// A few blocks are enough to fill the bus. The last block writes a word that tells the host that all data is sent. A
-// fence before the word makes the host see the data first. Cleaning comes last: only the lane's next job waits for it.
+// A few blocks are enough to fill the bus; the GPU's own memory takes more. The last block writes a word that tells the
+// host that all data is sent. A fence before the word makes the host see the data first. Cleaning comes last: only the
+// lane's next job waits for it.
 #include "kernels/cuda/base/transfer.cuh"
 
 #include "kernels/cuda/base/chain.cuh"
@@ -81,7 +82,8 @@ enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *pa
   uint64_t bytes = 0;
   for (int i = 0; i < parts->count; i++) bytes += parts->part[i].bytes;
   unsigned blocks = cuda_blocks(bytes, SEND_BLOCK * sizeof(uint4));
-  blocks = min(max(blocks, 1u), (unsigned)SEND_BLOCKS);
+  unsigned most = run->job->head ? 2 * run->lane->device->multiprocessors : (unsigned)SEND_BLOCKS;
+  blocks = min(max(blocks, 1u), most);
   if (parts->count > 1)
     return cuda_launch("send_kernel", send_parts_kernel, blocks, SEND_BLOCK, 0, run, error, *run, *parts);
   return cuda_launch("send_kernel", send_kernel, blocks + (head->bytes > 0), SEND_BLOCK, 0, run, error, *run,
