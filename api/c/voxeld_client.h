@@ -1277,9 +1277,8 @@ static bool voxeld__send_head(struct voxeld_client *client) {
   for (const struct curl_slist *line = client->headers; line; line = line->next)
     if (used < sizeof head && line->data[strlen(line->data) - 1] != ':')  // such a line removes a header of libcurl
       used += (size_t)snprintf(head + used, sizeof head - used, "%s\r\n", line->data);
-  if (used + 3 > sizeof head) return false;
-  memcpy(head + used, "\r\n", 2);
-  return send(client->socket, head, used + 2, MSG_NOSIGNAL) == (ssize_t)(used + 2);
+  if (used < sizeof head) used += (size_t)snprintf(head + used, sizeof head - used, "\r\n");
+  return used < sizeof head && send(client->socket, head, used, MSG_NOSIGNAL) == (ssize_t)used;
 }
 
 // Reads the head in the buffer, of `size` bytes. Returns the length of the body; -1: the head is not plain.
