@@ -1,7 +1,6 @@
 // Opens the body of a job: decodes it, fetches it from shared memory, reads its format, and so finds the points.
 //
-// Runs on the thread that runs the job, which owns the job meanwhile. The I/O thread calls body_split and body_is_whole
-// too.
+// Runs on the thread that runs the job and owns it meanwhile. The I/O thread calls body_split and body_is_whole too.
 #ifndef VOXELD_BODY_OPEN_H
 #define VOXELD_BODY_OPEN_H
 

@@ -66,8 +66,7 @@ enum device_outcome {
   DEVICE_FAILED,
   DEVICE_UNDECIDED,  // the job ended for a reason other than the GPU
 };
-// Reports the outcome of a job on a GPU; copies `reason`. True if this pauses the GPU or ends its pause. Either is
-// logged.
+// Reports the outcome of a job on a GPU; copies `reason`. Logs and returns true if this pauses the GPU or ends a pause.
 bool device_tell(struct devices *devices, struct device *device, bool trial, enum device_outcome outcome,
                  const char *reason, int64_t now_ns);
 // Marks a GPU as lost; copies `reason`. True for the first report of this GPU.

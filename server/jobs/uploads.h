@@ -25,8 +25,7 @@ struct uploads {
   atomic_uint_fast64_t preempted;  // uploads refused in favour of others, since the start
 };
 
-// Makes room for a job with a whole body: evicts a sweep of a stream, or preempts an upload. False: nothing can be
-// evicted or preempted.
+// Makes room for a job with a whole body: evicts a sweep of a stream, or preempts an upload. False: it can do neither.
 VX_WARN_UNUSED bool uploads_make_room(struct job_services *services, struct client *client,
                                       const struct shortage *shortage);
 
