@@ -9,8 +9,8 @@
 // Every kernel calls cuda_wait() (device.cuh) before it touches memory. A kernel that drops rows first calls
 // cuda_begin_step(), in all threads of each block, and cuda_end_step(rows) when the block's work is done: a block
 // counts in shared memory which fates its rows have, and then adds these counts to those of the step. The last kernel
-// of a step calls both, because cuda_end_step also notes when the step has ended. The first kernel of a step takes its rows as
-// arrival.cuh says, or cuda_settle_rows comes before it.
+// of a step calls both, because cuda_end_step also notes when the step has ended. The first kernel of a step takes its
+// rows as arrival.cuh says, or cuda_settle_rows comes before it.
 //
 // Scratch: the step has the whole scratch of the lane, until the next step. cuda_step_scratch lays out its arrays. At
 // first the arrays hold what was left in that memory, so a step clears what must be clear. cuda_take_scan takes a scan
