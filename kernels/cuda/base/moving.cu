@@ -10,6 +10,7 @@
 static enum vx_status bring_matrices(struct cuda_chain *chain, struct cuda_moving *moving, struct error *error) {
   const struct vx_transform *params = &moving->params;
   memcpy(moving->one, vx_matrix_of(params, 0), sizeof moving->one);
+  moving->each = NULL;
   if (params->num_matrices < 2) return VX_OK;
   uint32_t count = (uint32_t)params->num_matrices, values = count * VX_MATRIX_VALUES;
   if (chain->host_matrices + count > VX_MAX_CLOUDS) {
