@@ -2,10 +2,11 @@
 //
 //   cells    Finds the cell of each row that the chain left, and the least and the largest cell of each cloud. The host
 //            awaits the number of rows and the largest value in grid_coord, which give the depth.
-//   codes    Makes the codes of all curves, and keys: curve, code and, if there is room, row.
-//   sort     cub sorts the keys of all curves together. The sort is stable, so rows with the same code ascend.
+//   codes    Makes the codes of all curves, and counts their digits.
+//   sort     Sorts the codes of all curves at once (sort.cuh). The sort is stable, so rows with the same code ascend.
+//            Without pools, the codes and their order go straight into the image of the output.
 //   count    Counts the rows of each stage of pooling in the sorted codes of the first curve. The host awaits them.
-//   write    Writes the tensors of the rows into the image of the output.
+//   write    Writes the tensors of the rows into the image of the output, if there are pools.
 //   pool     For each stage: a scan counts the new rows along each curve. The first curve's count gives each new row
 //            its number. Then new rows get their codes and orders, and are written. cub sorts the rows by new row.
 //
@@ -23,6 +24,7 @@
 #include "kernels/cuda/base/scan.cuh"
 #include "kernels/cuda/base/tensors.cuh"
 #include "kernels/cuda/base/transfer.cuh"
+#include "kernels/cuda/serialize/sort.cuh"
 #include "kernels/cuda/steps/steps.cuh"
 
 enum { BLOCK = 256, AXES = 3 };
@@ -38,17 +40,15 @@ struct level {
 // What kernels need of a job.
 struct serial {
   struct vx_serial_lattice lattice;
-  const int32_t *row_of;         // [num_points]: of the chain
-  uint32_t *least, *most;        // [clouds, 3]: cells
-  int32_t *cells;                // [rows, 3]: of each row that is left
-  uint16_t *cloud_of;            // [rows]
-  uint64_t *keys, *sorted_keys;  // [orders, rows]
-  uint32_t *ids, *sorted_ids;    // [orders, rows]: the row of each key, if row_bits is 0
-  int row_bits;                  // how many of a key's lowest bits have its row; 0: none
-  uint32_t *order, *inverse;     // [orders, rows]
-  unsigned long long *counts;    // [VX_MAX_POOLS]: rows of each stage
+  const int32_t *row_of;       // [num_points]: of the chain
+  uint32_t *least, *most;      // [clouds, 3]: cells
+  int32_t *cells;              // [rows, 3]: of each row that is left
+  uint16_t *cloud_of;          // [rows]
+  uint32_t *order, *inverse;   // [orders, rows]
+  unsigned long long *counts;  // [VX_MAX_POOLS]: rows of each stage
   // Of a stage of pooling:
   uint32_t *cluster, *sorted_clusters;  // [rows]: the new row of each row; the same, ascending
+  uint32_t *ids, *sorted_ids;           // [rows]: rows; the same, in the order of the new rows
   uint32_t *members;                    // [orders, new rows]: a row of each new row, in the order of the curve
   uint64_t *tiles;                      // [orders, tiles]: states of the scans, then their ticket
   int32_t orders[VX_CURVES], num_orders;
@@ -58,6 +58,8 @@ struct serial {
 
 struct serialize {
   struct serial s;
+  struct sort sort;
+  uint64_t *sorted;  // [orders, rows]: the codes of the first level, if there are pools
   struct level levels[2];
   struct level *level;  // the current one
   unsigned char *cub;
@@ -137,18 +139,10 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- codes ----------------------------------------------------------------------------------------------------------
 
-// The number of bits of a code. A key has its curve above them.
-static __host__ __device__ inline int code_bits(const struct serial &s, const struct level &level) {
-  return 3 * level.depth + s.cloud_bits;
-}
+typedef struct cuda_tensors<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE> serial_tensors;
 
-// One thread for each row and curve.
-static __global__ void __launch_bounds__(BLOCK)
-    codes_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level) {
-  cuda_wait();
-  uint64_t i = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  if (i >= (uint64_t)level.rows * s.num_orders) return;
-  uint32_t curve = (uint32_t)(i / level.rows), row = (uint32_t)(i % level.rows);
+// Makes a row's code on a curve. The first curve's thread also writes the row of grid_coord.
+static __device__ uint64_t make_code(const struct serial &s, const struct level &level, uint32_t curve, uint32_t row) {
   uint32_t cloud = s.cloud_of[row], cell[AXES];
   for (int axis = 0; axis < AXES; axis++) {
     cell[axis] = (uint32_t)s.cells[(uint64_t)row * AXES + axis] - s.least[cloud * AXES + axis];
@@ -156,64 +150,60 @@ static __global__ void __launch_bounds__(BLOCK)
   }
   bool swap = vx_is_transposed(s.orders[curve]);
   uint32_t x = cell[swap ? 1 : 0], y = cell[swap ? 0 : 1], z = cell[2];
-  uint64_t code = vx_is_hilbert(s.orders[curve]) ? vx_hilbert_key(level.depth, x, y, z) : vx_z_key(x, y, z);
-  code |= (uint64_t)cloud << 3 * level.depth;
-  uint64_t key = (uint64_t)curve << code_bits(s, level) | code;
-  level.codes[i] = code;
-  s.keys[i] = s.row_bits > 0 ? key << s.row_bits | row : key;
-  if (s.row_bits == 0) s.ids[i] = row;
+  uint64_t key = vx_is_hilbert(s.orders[curve]) ? vx_hilbert_key(level.depth, x, y, z) : vx_z_key(x, y, z);
+  uint64_t code = (uint64_t)cloud << 3 * level.depth | key;
+  level.codes[(uint64_t)curve * level.rows + row] = code;
+  return code;
 }
 
-static __global__ void __launch_bounds__(BLOCK)
-    order_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level) {
+// A block has one tile of a curve.
+static __global__ void __launch_bounds__(SORT_BLOCK)
+    codes_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level,
+                 const __grid_constant__ struct sort sort, const __grid_constant__ serial_tensors tensors) {
+  __shared__ uint32_t digits[SORT_PASSES * SORT_DIGITS];
   cuda_wait();
-  uint64_t i = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  if (i >= (uint64_t)level.rows * s.num_orders) return;
-  uint64_t first = i / level.rows * level.rows;
-  uint32_t row = s.row_bits > 0 ? (uint32_t)s.sorted_keys[i] & ((1u << s.row_bits) - 1) : s.sorted_ids[i];
-  s.order[i] = row;
-  s.inverse[first + row] = (uint32_t)(i - first);
+  uint32_t curve = blockIdx.x / sort.tiles, tile = blockIdx.x % sort.tiles, first = tile * SORT_TILE;
+  uint32_t count = min((uint32_t)SORT_TILE, level.rows - first);
+  uint64_t codes[SORT_ITEMS];
+  tensors.zero_gaps((uint64_t)blockIdx.x * SORT_BLOCK + threadIdx.x);
+#pragma unroll
+  for (int k = 0; k < SORT_ITEMS; k++) {
+    uint32_t at = k * SORT_BLOCK + threadIdx.x;
+    codes[k] = at < count ? make_code(s, level, curve, first + at) : 0;
+  }
+  sort_count(sort, sort_passes(sort.bits), curve, tile, codes, count, digits);
 }
 
-// Sorts by at least one bit: without bits to sort by, cub may write no output.
-static cudaError_t sort_keys(const struct cuda_run *run, const struct serial &s, uint64_t count, int bits, void *cub,
-                             size_t *bytes) {
-  int end = s.row_bits + (bits > 0 ? bits : 1);
-  if (s.row_bits > 0)
-    return cub::DeviceRadixSort::SortKeys(cub, *bytes, (const uint64_t *)s.keys, s.sorted_keys, (int64_t)count,
-                                          s.row_bits, end, run->stream);
-  return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint64_t *)s.keys, s.sorted_keys, (const uint32_t *)s.ids,
-                                         s.sorted_ids, (int64_t)count, 0, end, run->stream);
-}
-
-// Makes the codes of the first level, and sorts them.
-static enum vx_status sort_level(const struct cuda_run *run, struct serialize *own, struct error *error) {
+// Makes the codes of the first level, and sorts them. `tensors`: whose gaps become zero. `moment`: see sort.cuh.
+static enum vx_status sort_level(const struct cuda_run *run, struct serialize *own, const serial_tensors &tensors,
+                                 unsigned long long *moment, struct error *error) {
   const struct level &level = *own->level;
-  uint64_t items = (uint64_t)level.rows * own->s.num_orders;
-  unsigned blocks = cuda_blocks(items, BLOCK);
-  size_t bytes = own->cub_bytes;
-  int bits = code_bits(own->s, level) + vx_bits_for(own->s.num_orders), row_bits = vx_bits_for((int32_t)level.rows);
-  if (items == 0) return VX_OK;
-  own->s.row_bits = bits + row_bits < 64 ? row_bits : 0;
-  CUDA_TRY(cuda_launch("codes_kernel", codes_kernel, blocks, BLOCK, 0, run, error, own->s, level));
-  CUDA_TRY(cuda_check(sort_keys(run, own->s, items, bits, own->cub, &bytes), "cub::DeviceRadixSort", error));
-  return cuda_launch("order_kernel", order_kernel, blocks, BLOCK, 0, run, error, own->s, level);
+  struct sort *sort = &own->sort;
+  if (level.rows == 0) return VX_OK;
+  sort->rows = level.rows;
+  sort->tiles = sort_tiles(level.rows);
+  sort->bits = 3 * level.depth + own->s.cloud_bits;
+  sort->order = own->s.order;
+  sort->inverse = own->s.inverse;
+  CUDA_TRY(cuda_launch("codes_kernel", codes_kernel, (uint64_t)sort->tiles * sort->segments, SORT_BLOCK, 0, run, error,
+                       own->s, level, *sort, tensors));
+  return sort_segments(run, *sort, level.codes, run->job->params.serialize.num_pools > 0, moment, &own->sorted, error);
 }
 
 // ---- count ----------------------------------------------------------------------------------------------------------
 
-// The shift of each stage from the keys of the first level.
+// The shift of each stage from the codes of the first level.
 struct shifts {
   int32_t count;
   int32_t of[VX_MAX_POOLS];
 };
 
 static __global__ void __launch_bounds__(BLOCK)
-    count_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s, uint32_t rows,
-                 const __grid_constant__ struct shifts shifts) {
+    count_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s,
+                 const uint64_t *sorted, uint32_t rows, const __grid_constant__ struct shifts shifts) {
   cuda_wait();
   uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
-  uint64_t key = i < rows ? s.sorted_keys[i] : 0, last = i > 0 && i < rows ? s.sorted_keys[i - 1] : 0;
+  uint64_t key = i < rows ? sorted[i] : 0, last = i > 0 && i < rows ? sorted[i - 1] : 0;
   for (int32_t stage = 0; stage < shifts.count; stage++) {
     bool begins = i < rows && (i == 0 || key >> shifts.of[stage] != last >> shifts.of[stage]);
     uint32_t all = __ballot_sync(~0u, begins);
@@ -230,15 +220,15 @@ static enum vx_status count_pools(struct cuda_run *run, const struct serialize *
   struct shifts shifts = {};
   int32_t depth = own->level->depth, shift = 0;
   uint32_t rows = own->level->rows;
-  if (params->num_pools == 0 || rows == 0) return VX_OK;
+  if (rows == 0) return VX_OK;
   for (shifts.count = 0; shifts.count < params->num_pools; shifts.count++) {
     int32_t bits = vx_pool_bits(params, shifts.count, depth);
     depth -= bits;
     shift += 3 * bits;
-    shifts.of[shifts.count] = own->s.row_bits + shift;
+    shifts.of[shifts.count] = shift;
   }
-  CUDA_TRY(cuda_launch("count_kernel", count_kernel, cuda_blocks(rows, BLOCK), BLOCK, 0, run, error, *run, own->s, rows,
-                       shifts));
+  CUDA_TRY(cuda_launch("count_kernel", count_kernel, cuda_blocks(rows, BLOCK), BLOCK, 0, run, error, *run, own->s,
+                       (const uint64_t *)own->sorted, rows, shifts));
   CUDA_TRY(cuda_read_counters(run, run->sequence + 1, error));
   for (int32_t stage = 0; stage < params->num_pools; stage++)
     run->job->counts.level_rows[stage] = (int64_t)run->lane->status->sparse[stage];
@@ -246,8 +236,6 @@ static enum vx_status count_pools(struct cuda_run *run, const struct serialize *
 }
 
 // ---- write ----------------------------------------------------------------------------------------------------------
-
-typedef struct cuda_tensors<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE> serial_tensors;
 
 // Where the tensors of a level go: its first row, and the rows of all levels in these tensors.
 struct place {
@@ -424,35 +412,25 @@ static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points
   take(arena, &s->counts, VX_MAX_POOLS);
   take(arena, &s->cells, points * AXES);
   take(arena, &s->cloud_of, points);
-  take(arena, &s->keys, items);
-  take(arena, &s->sorted_keys, items);
-  take(arena, &s->ids, items);
-  take(arena, &s->sorted_ids, items);
+  for (int i = 0; i < 2; i++) {
+    take(arena, &own->sort.states[i], (uint64_t)sort_tiles((uint32_t)points) * s->num_orders * SORT_DIGITS);
+    take(arena, &own->sort.keys[i], items);
+    take(arena, &own->sort.ids[i], items);
+  }
   take(arena, &s->order, items);
   take(arena, &s->inverse, items);
-  take(arena, &own->cub, own->cub_bytes);
   for (int i = 0; i < (run->job->params.serialize.num_pools > 0 ? 2 : 1); i++) {
     take(arena, &own->levels[i].grid, points * AXES);
     take(arena, &own->levels[i].codes, items);
   }
   if (run->job->params.serialize.num_pools == 0) return;
+  take(arena, &own->cub, own->cub_bytes);
+  take(arena, &s->ids, points);
+  take(arena, &s->sorted_ids, points);
   take(arena, &s->cluster, points);
   take(arena, &s->sorted_clusters, points);
   take(arena, &s->members, items);
   take(arena, &s->tiles, tile_words(own, points));
-}
-
-static enum vx_status measure_cub(const struct cuda_run *run, struct serialize *own, uint64_t points,
-                                  struct error *error) {
-  uint64_t items = points * (uint64_t)own->s.num_orders;
-  struct serial with_rows = own->s;
-  size_t other = 0, clusters = 0;
-  with_rows.row_bits = 1;
-  CUDA_TRY(cuda_check(sort_keys(run, own->s, items, 64, NULL, &own->cub_bytes), "cub::DeviceRadixSort", error));
-  CUDA_TRY(cuda_check(sort_keys(run, with_rows, items, 63, NULL, &other), "cub::DeviceRadixSort", error));
-  CUDA_TRY(cuda_check(sort_clusters(run, own->s, points, 32, NULL, &clusters), "cub::DeviceRadixSort", error));
-  own->cub_bytes = max(own->cub_bytes, max(other, clusters));
-  return VX_OK;
 }
 
 static enum vx_status prepare(struct cuda_run *run, struct serialize *own, struct error *error) {
@@ -466,14 +444,20 @@ static enum vx_status prepare(struct cuda_run *run, struct serialize *own, struc
   own->s.cloud_bits = run->clouds.count > 1 ? vx_bits_for(run->clouds.count) : 0;
   own->s.row_of = run->lane->chain->row_of;
   own->level = &own->levels[0];
-  CUDA_TRY(measure_cub(run, own, points, error));
+  own->sort.segments = (uint32_t)params->num_orders;
+  if (params->num_pools > 0)
+    CUDA_TRY(cuda_check(sort_clusters(run, own->s, points, 32, NULL, &own->cub_bytes), "cub::DeviceRadixSort", error));
   lay_out(run, own, points, &measured);
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->scratch, measured.used, error));
   arena.memory = run->lane->scratch.memory;
   lay_out(run, own, points, &arena);
   if (own->s.tiles)
     CUDA_CALL(cudaMemsetAsync(own->s.tiles, 0, tile_words(own, points) * sizeof *own->s.tiles, run->stream), error);
-  return cuda_prepare_control(run, error);
+  run->num_tiles = (uint32_t)(sort_zero_words(own->sort.segments) / 2 + 1);
+  CUDA_TRY(cuda_prepare_control(run, error));
+  own->sort.tickets = (uint32_t *)run->control->tiles;
+  own->sort.counts = own->sort.tickets + SORT_PASSES;
+  return VX_OK;
 }
 
 // ---- all of it ------------------------------------------------------------------------------------------------------
@@ -503,9 +487,31 @@ static enum vx_status find_cells(struct cuda_run *run, struct serialize *own, st
   return VX_OK;
 }
 
-static enum vx_status write_tensors(struct cuda_run *run, struct serialize *own, struct error *error) {
+static enum vx_status take_image(struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_take_output(run, error));
-  if (run->layout.bytes > 0) CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
+  return run->layout.bytes > 0 ? cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error) : VX_OK;
+}
+
+// Writes the tensors of a job without pools. What no tensor has goes to scratch.
+static enum vx_status write_rows(struct cuda_run *run, struct serialize *own, struct error *error) {
+  CUDA_TRY(take_image(run, error));
+  const serial_tensors tensors = cuda_tensors_of<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE>(run);
+  unsigned char *const *at = tensors.at;
+  if (own->level->rows == 0 || (run->tensors & VX_SERIAL_TENSORS) == 0) {
+    const struct place place = {VX_GRID_COORD, VX_SERIALIZED_CODE, 0, own->level->rows};
+    CUDA_TRY(write_level(run, own, place, error));
+    return cuda_finish_output(run, error);
+  }
+  if (at[0]) own->level->grid = (int32_t *)at[0];
+  if (at[VX_SERIALIZED_CODE - VX_GRID_COORD]) own->level->codes = (uint64_t *)at[VX_SERIALIZED_CODE - VX_GRID_COORD];
+  if (at[VX_SERIALIZED_ORDER - VX_GRID_COORD]) own->s.order = (uint32_t *)at[VX_SERIALIZED_ORDER - VX_GRID_COORD];
+  if (at[VX_SERIALIZED_INVERSE - VX_GRID_COORD]) own->s.inverse = (uint32_t *)at[VX_SERIALIZED_INVERSE - VX_GRID_COORD];
+  CUDA_TRY(sort_level(run, own, tensors, (unsigned long long *)&run->counters->moments[CUDA_GATHERED], error));
+  return cuda_finish_output(run, error);
+}
+
+static enum vx_status write_pools(struct cuda_run *run, struct serialize *own, struct error *error) {
+  CUDA_TRY(take_image(run, error));
   own->pooled = vx_sizes_of(run->job).pooled;
   const struct place place = {VX_GRID_COORD, VX_SERIALIZED_CODE, 0, own->level->rows};
   CUDA_TRY(write_level(run, own, place, error));
@@ -528,7 +534,11 @@ enum vx_status cuda_serialize(struct cuda_run *run, struct error *error) {
   run->gathers = VX_STAGE_SERIALIZE;
   CUDA_TRY(prepare(run, &own, error));
   CUDA_TRY(find_cells(run, &own, error));
-  CUDA_TRY(sort_level(run, &own, error));
-  CUDA_TRY(count_pools(run, &own, error));
-  return run->tensors == 0 ? cuda_clean(run, error) : write_tensors(run, &own, error);
+  bool pools = run->job->params.serialize.num_pools > 0;
+  if (pools) {
+    CUDA_TRY(sort_level(run, &own, {}, NULL, error));
+    CUDA_TRY(count_pools(run, &own, error));
+  }
+  if (run->tensors == 0) return cuda_clean(run, error);
+  return pools ? write_pools(run, &own, error) : write_rows(run, &own, error);
 }

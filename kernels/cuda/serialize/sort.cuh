@@ -1,0 +1,208 @@
+// A stable radix sort of several segments of equal length at once: the codes of all curves. Each pass is one kernel.
+//
+// A pass sorts by one digit of the keys. A block has one tile of a segment. Each of its warps ranks its keys among the
+// warp's keys with the same digit; keys before a warp, in the tile, in the tiles before it and in lower digits follow
+// from counts. The counts of all passes' digits are there before the first pass. The counts of earlier tiles come by
+// decoupled look-back (scan.cuh), for each digit by itself. A thread reads several tiles at once, since most blocks
+// count at the same time.
+//
+// The first pass takes the rows as they are; the last writes their order and its inverse.
+#ifndef VOXELD_CUDA_SERIALIZE_SORT_CUH
+#define VOXELD_CUDA_SERIALIZE_SORT_CUH
+
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
+
+enum {
+  SORT_BITS = 9,  // of a digit
+  SORT_DIGITS = 1 << SORT_BITS,
+  SORT_BLOCK = SORT_DIGITS,  // a thread for each digit
+  SORT_WARPS = SORT_BLOCK / 32,
+  SORT_ITEMS = 4,  // keys of a thread
+  SORT_TILE = SORT_BLOCK * SORT_ITEMS,
+  SORT_AHEAD = 16,                                // tiles that a thread looks back at once
+  SORT_PASSES = (64 + SORT_BITS - 1) / SORT_BITS  // at most
+};
+enum : uint32_t { SORT_PREFIX = UINT32_C(1) << 31 };  // in a state: the keys up to the tile's end
+
+struct sort {
+  uint32_t rows, segments, tiles;  // tiles: of a segment
+  int bits;                        // of the keys
+  uint32_t *counts;                // [passes, segments, digits]: keys with each digit; 0 when a job begins
+  uint32_t *tickets;               // [passes]: the next tile; 0 when a job begins
+  // [2 passes, segments, tiles, digits]: 0: nothing is known; up to SORT_TILE + 1: the tile's keys with the digit plus
+  // one; else SORT_PREFIX and those of all tiles up to the tile's end. A pass clears the states for the next one.
+  uint32_t *states[2];
+  uint64_t *keys[2];          // [segments, rows]: what a pass writes for the next one
+  uint32_t *ids[2];           // the same, of the rows
+  uint32_t *order, *inverse;  // [segments, rows]
+};
+
+// One pass: where its keys come from and go to. NULL if it does not read or write them.
+struct sort_pass {
+  int number;
+  const uint64_t *keys;
+  const uint32_t *ids;
+  uint64_t *sorted_keys;
+  uint32_t *sorted_ids;
+  bool last;
+  unsigned long long *moment;  // becomes the moment when the last pass has ended
+};
+
+static __host__ __device__ inline int sort_passes(int bits) { return (bits + SORT_BITS - 1) / SORT_BITS; }
+static __host__ __device__ inline uint32_t sort_tiles(uint32_t rows) { return (rows + SORT_TILE - 1) / SORT_TILE; }
+
+// Words that are 0 when a job begins.
+static inline uint64_t sort_zero_words(uint64_t segments) { return SORT_PASSES * (segments * SORT_DIGITS + 1); }
+
+static __device__ inline uint32_t sort_digit(uint64_t key, int pass) {
+  return (uint32_t)(key >> SORT_BITS * pass) & (SORT_DIGITS - 1);
+}
+
+// Called by a whole block for one tile, with the keys of its threads. Counts their digits of all passes, and clears the
+// states of the first. `digits`: [passes, digits], in shared memory.
+static __device__ inline void sort_count(const struct sort &s, int passes, uint32_t segment, uint32_t tile,
+                                         const uint64_t (&keys)[SORT_ITEMS], uint32_t count, uint32_t *digits) {
+  for (uint32_t i = threadIdx.x; i < (uint32_t)passes * SORT_DIGITS; i += SORT_BLOCK) digits[i] = 0;
+  s.states[0][((uint64_t)segment * s.tiles + tile) * SORT_DIGITS + threadIdx.x] = 0;
+  __syncthreads();
+  for (int pass = 0; pass < passes; pass++) {
+#pragma unroll
+    for (int k = 0; k < SORT_ITEMS; k++) {
+      bool here = k * SORT_BLOCK + threadIdx.x < count;
+      uint32_t digit = here ? sort_digit(keys[k], pass) : SORT_DIGITS, peers = __match_any_sync(~0u, digit);
+      if (here && threadIdx.x % 32 == __ffs(peers) - 1) atomicAdd(&digits[pass * SORT_DIGITS + digit], __popc(peers));
+    }
+  }
+  __syncthreads();
+  for (int pass = 0; pass < passes; pass++) {
+    uint32_t keys_with_digit = digits[pass * SORT_DIGITS + threadIdx.x];
+    uint32_t *counts = s.counts + ((uint64_t)pass * s.segments + segment) * SORT_DIGITS;
+    if (keys_with_digit != 0) atomicAdd(&counts[threadIdx.x], keys_with_digit);
+  }
+}
+
+// Returns the sum over the segment's tiles before this one. `states`: of the thread's digit.
+static __device__ inline uint32_t sort_look_back(const volatile uint32_t *states, uint32_t tile) {
+  uint32_t before = 0;
+  for (int64_t at = (int64_t)tile - 1; at >= 0; at -= SORT_AHEAD) {
+    uint32_t some[SORT_AHEAD];
+#pragma unroll
+    for (int i = 0; i < SORT_AHEAD; i++) some[i] = at - i >= 0 ? states[(at - i) * SORT_DIGITS] : SORT_PREFIX;
+#pragma unroll
+    for (int i = 0; i < SORT_AHEAD; i++) {
+      while (some[i] == 0) some[i] = states[(at - i) * SORT_DIGITS];
+      if (some[i] >= SORT_PREFIX) return before + (some[i] - SORT_PREFIX);
+      before += some[i] - 1;
+    }
+  }
+  return before;
+}
+
+struct sort_shared {
+  uint16_t counts[SORT_WARPS][SORT_DIGITS];  // of each warp; then of the warps before it
+  uint32_t begins[SORT_DIGITS];              // where the tile's keys with each digit begin
+  uint32_t ticket;
+};
+
+// Ranks the keys of a thread among those of its warp. Items are in the order of k, then of the lanes.
+static __device__ inline void sort_rank(uint16_t *counts, const uint32_t (&digits)[SORT_ITEMS],
+                                        uint32_t (&ranks)[SORT_ITEMS]) {
+  uint32_t lane = threadIdx.x % 32;
+#pragma unroll
+  for (int k = 0; k < SORT_ITEMS; k++) {
+    uint32_t peers = __match_any_sync(~0u, digits[k]), leader = __ffs(peers) - 1, before = 0;
+    if (lane == leader && digits[k] < SORT_DIGITS) {
+      before = counts[digits[k]];
+      counts[digits[k]] = (uint16_t)(before + __popc(peers));
+    }
+    ranks[k] = __shfl_sync(~0u, before, leader) + __popc(peers & ((1u << lane) - 1));
+    __syncwarp();
+  }
+}
+
+// Called by a whole block, a thread for each digit. Makes the warps' counts those of the warps before each. Returns the
+// tile's keys with the digit.
+static __device__ inline uint32_t sort_add_warps(struct sort_shared *shared) {
+  uint32_t sum = 0;
+#pragma unroll
+  for (int warp = 0; warp < SORT_WARPS; warp++) {
+    uint32_t own = shared->counts[warp][threadIdx.x];
+    shared->counts[warp][threadIdx.x] = (uint16_t)sum;
+    sum += own;
+  }
+  return sum;
+}
+
+// Waits in turn: after the first pass, a pass reads the counts before its own wait.
+static __global__ void __launch_bounds__(SORT_BLOCK)
+    sort_kernel(const __grid_constant__ struct sort s, const __grid_constant__ struct sort_pass p) {
+  __shared__ struct sort_shared shared;
+  uint32_t warp = threadIdx.x / 32, unused, lower = 0;
+  if (threadIdx.x == 0) shared.ticket = atomicAdd(&s.tickets[p.number], 1);
+#pragma unroll
+  for (int i = 0; i < SORT_WARPS; i++) shared.counts[i][threadIdx.x] = 0;
+  __syncthreads();
+  uint32_t segment = shared.ticket / s.tiles, tile = shared.ticket % s.tiles;
+  const uint32_t *counts = s.counts + ((uint64_t)p.number * s.segments + segment) * SORT_DIGITS;
+  if (p.number > 0) lower = cuda_block_before(__ldcg(&counts[threadIdx.x]), &unused);
+  cuda_wait_in_turn();
+  uint64_t first = (uint64_t)segment * s.rows, at = (uint64_t)shared.ticket * SORT_DIGITS + threadIdx.x;
+  uint32_t begin = tile * SORT_TILE + warp * SORT_ITEMS * 32 + threadIdx.x % 32;
+  s.states[(p.number + 1) % 2][at] = 0;
+  uint64_t keys[SORT_ITEMS];
+  uint32_t ids[SORT_ITEMS], digits[SORT_ITEMS], ranks[SORT_ITEMS];
+#pragma unroll
+  for (int k = 0; k < SORT_ITEMS; k++) {
+    uint32_t row = begin + k * 32;
+    bool here = row < s.rows;
+    keys[k] = here ? p.keys[first + row] : 0;
+    ids[k] = here && p.ids ? p.ids[first + row] : row;
+    digits[k] = here ? sort_digit(keys[k], p.number) : SORT_DIGITS;
+  }
+  if (p.number == 0) lower = cuda_block_before(counts[threadIdx.x], &unused);
+  sort_rank(shared.counts[warp], digits, ranks);
+  __syncthreads();
+  uint32_t own = sort_add_warps(&shared);
+  volatile uint32_t *states = s.states[p.number % 2];
+  states[at] = tile == 0 ? SORT_PREFIX | own : own + 1;
+  uint32_t before = tile == 0 ? 0 : sort_look_back(states + at - (uint64_t)tile * SORT_DIGITS, tile);
+  if (tile > 0) states[at] = SORT_PREFIX | (before + own);
+  shared.begins[threadIdx.x] = lower + before;
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < SORT_ITEMS; k++) {
+    if (digits[k] == SORT_DIGITS) continue;
+    uint32_t to = shared.begins[digits[k]] + shared.counts[warp][digits[k]] + ranks[k];
+    if (p.sorted_keys) p.sorted_keys[first + to] = keys[k];
+    if (p.sorted_ids) p.sorted_ids[first + to] = ids[k];
+    if (p.last) s.order[first + to] = ids[k], s.inverse[first + ids[k]] = to;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0 && p.moment) atomicMax(p.moment, cuda_now());
+}
+
+// Sorts the keys, whose digits are counted. `keys_wanted`: the last pass also writes the sorted keys; `sorted` becomes
+// where. `moment`: becomes the moment of the end, unless it is NULL.
+VX_WARN_UNUSED static inline enum vx_status sort_segments(const struct cuda_run *run, const struct sort &s,
+                                                          const uint64_t *keys, bool keys_wanted,
+                                                          unsigned long long *moment, uint64_t **sorted,
+                                                          struct error *error) {
+  int passes = sort_passes(s.bits);
+  struct sort_pass pass = {};
+  pass.keys = keys;
+  for (; pass.number < passes; pass.number++) {
+    pass.last = pass.number == passes - 1;
+    pass.moment = pass.last ? moment : NULL;
+    *sorted = s.keys[pass.number % 2];
+    pass.sorted_keys = pass.last && !keys_wanted ? NULL : *sorted;
+    pass.sorted_ids = pass.last ? NULL : s.ids[pass.number % 2];
+    CUDA_TRY(
+        cuda_launch("sort_kernel", sort_kernel, (uint64_t)s.tiles * s.segments, SORT_BLOCK, 0, run, error, s, pass));
+    pass.keys = pass.sorted_keys;
+    pass.ids = pass.sorted_ids;
+  }
+  return VX_OK;
+}
+
+#endif
