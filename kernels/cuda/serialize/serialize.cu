@@ -41,11 +41,11 @@ struct level {
 struct serial {
   struct vx_serial_lattice lattice;
   const int32_t *row_of;       // [num_points]: of the chain
-  uint32_t *least, *most;      // [clouds, 3]: cells
+  uint32_t *least, *most;      // [clouds, 3]: cells; the complement (~) of the least; 0 when a job begins
   int32_t *cells;              // [rows, 3]: of each row that is left
   uint16_t *cloud_of;          // [rows]
   uint32_t *order, *inverse;   // [orders, rows]
-  unsigned long long *counts;  // [VX_MAX_POOLS]: rows of each stage
+  unsigned long long *counts;  // [VX_MAX_POOLS]: rows of each stage; 0 when a job begins
   // Of a stage of pooling:
   uint32_t *cluster, *sorted_clusters;  // [rows]: the new row of each row; the same, ascending
   uint32_t *ids, *sorted_ids;           // [rows]: rows; the same, in the order of the new rows
@@ -70,16 +70,8 @@ struct serialize {
 
 // ---- cells ----------------------------------------------------------------------------------------------------------
 
-static __global__ void __launch_bounds__(BLOCK)
-    begin_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s) {
-  cuda_wait();
-  for (uint32_t i = threadIdx.x; i < (uint32_t)v.clouds.count * AXES; i += BLOCK) {
-    s.least[i] = s.fixed ? 0 : UINT32_MAX;
-    s.most[i] = 0;
-  }
-  if (threadIdx.x < VX_MAX_POOLS) s.counts[threadIdx.x] = 0;
-  if (threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = v.counters->moments[CUDA_ARRIVED] = cuda_now();
-}
+// Where the grid of a cloud begins. `at`: the cloud's axis in `least`.
+static __device__ uint32_t least_of(const struct serial &s, uint32_t at) { return s.fixed ? 0 : ~__ldcg(&s.least[at]); }
 
 // Called by a whole warp. Usually all of its rows belong to one cloud. `least`, `most`: of all clouds.
 static __device__ void note_cells(uint32_t *least, uint32_t *most, bool here, uint32_t cloud,
@@ -89,22 +81,37 @@ static __device__ void note_cells(uint32_t *least, uint32_t *most, bool here, ui
   uint32_t one = __shfl_sync(~0u, cloud, __ffs(all) - 1);
   bool together = __ballot_sync(~0u, here && cloud != one) == 0;
   for (int axis = 0; axis < AXES; axis++) {
-    uint32_t low = here ? (uint32_t)cell[axis] : UINT32_MAX, high = here ? (uint32_t)cell[axis] : 0;
-    if (together) low = ~cuda_warp_max(~low), high = cuda_warp_max(high);
+    uint32_t low = here ? ~(uint32_t)cell[axis] : 0, high = here ? (uint32_t)cell[axis] : 0;
+    if (together) low = cuda_warp_max(low), high = cuda_warp_max(high);
     if (!(together ? threadIdx.x % 32 == 0 : here)) continue;
     uint32_t at = (together ? one : cloud) * AXES + (uint32_t)axis;
-    atomicMin(least + at, low);
+    atomicMax(least + at, low);
     atomicMax(most + at, high);
   }
 }
 
-// The blocks of a lone cloud each note their cells in shared memory first. With a fixed origin the least cell stays 0.
+// Called by the last block. Tells the host the largest value in grid_coord. A cloud without rows has none.
+static __device__ void tell_largest(const struct cuda_view &v, const struct serial &s) {
+  __shared__ uint32_t largest;
+  if (threadIdx.x == 0) largest = 0;
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < (uint32_t)v.clouds.count * AXES; i += BLOCK)
+    if (__ldcg(&s.least[i]) != 0) atomicMax(&largest, __ldcg(&s.most[i]) - least_of(s, i));
+  __syncthreads();
+  if (threadIdx.x == 0) v.status->sparse[0] = largest;
+  publish(v, v.sequence);
+}
+
+// The blocks of a lone cloud each note their cells in shared memory first.
 static __global__ void __launch_bounds__(BLOCK)
-    cells_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct serial s) {
+    cells_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_chain_rows r,
+                 const __grid_constant__ struct serial s) {
   __shared__ uint32_t least[AXES], most[AXES];
   cuda_wait();
   bool alone = r.clouds.count == 1;
-  if (threadIdx.x < AXES) least[threadIdx.x] = UINT32_MAX, most[threadIdx.x] = 0;
+  if (blockIdx.x == 0 && threadIdx.x == 0)
+    v.counters->moments[CUDA_BEGUN] = v.counters->moments[CUDA_ARRIVED] = cuda_now();
+  if (threadIdx.x < AXES) least[threadIdx.x] = most[threadIdx.x] = 0;
   __syncthreads();
   uint64_t point = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   int32_t row = point < r.clouds.num_points ? s.row_of[point] : -1, cell[AXES] = {0, 0, 0};
@@ -117,24 +124,11 @@ static __global__ void __launch_bounds__(BLOCK)
   }
   note_cells(alone ? least : s.least, alone ? most : s.most, row >= 0, cloud, cell);
   __syncthreads();
-  if (alone && threadIdx.x < AXES && least[threadIdx.x] != UINT32_MAX) {
-    atomicMin(&s.least[threadIdx.x], least[threadIdx.x]);
+  if (alone && threadIdx.x < AXES && least[threadIdx.x] != 0) {
+    atomicMax(&s.least[threadIdx.x], least[threadIdx.x]);
     atomicMax(&s.most[threadIdx.x], most[threadIdx.x]);
   }
-}
-
-// One block. Tells the host the largest value in grid_coord. A cloud without rows has no largest cell.
-static __global__ void __launch_bounds__(BLOCK)
-    most_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s) {
-  __shared__ uint32_t largest;
-  cuda_wait();
-  if (threadIdx.x == 0) largest = 0;
-  __syncthreads();
-  for (uint32_t i = threadIdx.x; i < (uint32_t)v.clouds.count * AXES; i += BLOCK)
-    if (s.least[i] != UINT32_MAX) atomicMax(&largest, s.most[i] - s.least[i]);
-  __syncthreads();
-  if (threadIdx.x == 0) v.status->sparse[0] = largest;
-  publish(v, v.sequence);
+  if (cuda_last_block(&v.counters->number_ticket, gridDim.x)) tell_largest(v, s);
 }
 
 // ---- codes ----------------------------------------------------------------------------------------------------------
@@ -145,7 +139,7 @@ typedef struct cuda_tensors<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE> serial_te
 static __device__ uint64_t make_code(const struct serial &s, const struct level &level, uint32_t curve, uint32_t row) {
   uint32_t cloud = s.cloud_of[row], cell[AXES];
   for (int axis = 0; axis < AXES; axis++) {
-    cell[axis] = (uint32_t)s.cells[(uint64_t)row * AXES + axis] - s.least[cloud * AXES + axis];
+    cell[axis] = (uint32_t)s.cells[(uint64_t)row * AXES + axis] - least_of(s, cloud * AXES + (uint32_t)axis);
     if (curve == 0) level.grid[(uint64_t)row * AXES + axis] = (int32_t)cell[axis];
   }
   bool swap = vx_is_transposed(s.orders[curve]);
@@ -405,11 +399,8 @@ static uint64_t tile_words(const struct serialize *own, uint64_t points) {
 // Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points, struct cuda_arena *arena) {
   struct serial *s = &own->s;
-  uint64_t items = points * (uint64_t)s->num_orders, clouds = (uint64_t)run->clouds.count;
+  uint64_t items = points * (uint64_t)s->num_orders;
   cuda_take_clouds(run, arena);
-  take(arena, &s->least, clouds * AXES);
-  take(arena, &s->most, clouds * AXES);
-  take(arena, &s->counts, VX_MAX_POOLS);
   take(arena, &s->cells, points * AXES);
   take(arena, &s->cloud_of, points);
   for (int i = 0; i < 2; i++) {
@@ -433,6 +424,19 @@ static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points
   take(arena, &s->tiles, tile_words(own, points));
 }
 
+// Takes what is 0 when a job begins, in place of the states of a scan.
+static enum vx_status take_zeros(struct cuda_run *run, struct serialize *own, struct error *error) {
+  uint64_t bounds = (uint64_t)run->clouds.count * AXES;
+  run->num_tiles = (uint32_t)(VX_MAX_POOLS + bounds + sort_zero_words(own->sort.segments) / 2 + 1);
+  CUDA_TRY(cuda_prepare_control(run, error));
+  own->s.counts = (unsigned long long *)run->control->tiles;
+  own->s.least = (uint32_t *)(own->s.counts + VX_MAX_POOLS);
+  own->s.most = own->s.least + bounds;
+  own->sort.tickets = own->s.most + bounds;
+  own->sort.counts = own->sort.tickets + SORT_PASSES;
+  return VX_OK;
+}
+
 static enum vx_status prepare(struct cuda_run *run, struct serialize *own, struct error *error) {
   const struct vx_serialize *params = &run->job->params.serialize;
   uint64_t points = run->clouds.num_points;
@@ -453,11 +457,7 @@ static enum vx_status prepare(struct cuda_run *run, struct serialize *own, struc
   lay_out(run, own, points, &arena);
   if (own->s.tiles)
     CUDA_CALL(cudaMemsetAsync(own->s.tiles, 0, tile_words(own, points) * sizeof *own->s.tiles, run->stream), error);
-  run->num_tiles = (uint32_t)(sort_zero_words(own->sort.segments) / 2 + 1);
-  CUDA_TRY(cuda_prepare_control(run, error));
-  own->sort.tickets = (uint32_t *)run->control->tiles;
-  own->sort.counts = own->sort.tickets + SORT_PASSES;
-  return VX_OK;
+  return take_zeros(run, own, error);
 }
 
 // ---- all of it ------------------------------------------------------------------------------------------------------
@@ -474,9 +474,7 @@ static enum vx_status find_cells(struct cuda_run *run, struct serialize *own, st
   const struct cuda_chain *chain = run->lane->chain;
   struct vx_job *job = run->job;
   unsigned blocks = cuda_blocks(run->clouds.num_points, BLOCK);
-  CUDA_TRY(cuda_launch("begin_kernel", begin_kernel, 1, BLOCK, 0, run, error, *run, own->s));
-  CUDA_TRY(cuda_launch("cells_kernel", cells_kernel, blocks, BLOCK, 0, run, error, chain->rows, own->s));
-  CUDA_TRY(cuda_launch("most_kernel", most_kernel, 1, BLOCK, 0, run, error, *run, own->s));
+  CUDA_TRY(cuda_launch("cells_kernel", cells_kernel, blocks, BLOCK, 0, run, error, *run, chain->rows, own->s));
   CUDA_TRY(cuda_read_counters(run, run->sequence, error));
   cuda_read_chain(run->lane);
   count_fates(job);
