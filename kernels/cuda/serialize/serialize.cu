@@ -2,9 +2,10 @@
 //
 //   cells    Finds the cell of each row that the chain left, and the least and the largest cell of each cloud. The host
 //            awaits the number of rows and the largest value in grid_coord, which give the depth.
-//   codes    Makes the codes of all curves, and counts their digits.
+//   codes    Makes the codes of all curves, and counts their digits. Reads the sizes on the device, so it runs while
+//            the host still awaits them.
 //   sort     Sorts the codes of all curves at once (sort.cuh). The sort is stable, so rows with the same code ascend.
-//            Without pools, the codes and their order go straight into the image of the output.
+//            Without pools, its first and last pass write the tensors into the image of the output.
 //   count    Counts the rows of each stage of pooling in the sorted codes of the first curve. The host awaits them.
 //   write    Writes the tensors of the rows into the image of the output, if there are pools.
 //   pool     For each stage: a scan counts the new rows along each curve. The first curve's count gives each new row
@@ -42,6 +43,7 @@ struct serial {
   struct vx_serial_lattice lattice;
   const int32_t *row_of;       // [num_points]: of the chain
   uint32_t *least, *most;      // [clouds, 3]: cells; the complement (~) of the least; 0 when a job begins
+  uint32_t *largest;           // in grid_coord; 0 when a job begins
   int32_t *cells;              // [rows, 3]: of each row that is left
   uint16_t *cloud_of;          // [rows]
   uint32_t *order, *inverse;   // [orders, rows]
@@ -52,6 +54,8 @@ struct serial {
   uint32_t *members;                    // [orders, new rows]: a row of each new row, in the order of the curve
   uint64_t *tiles;                      // [orders, tiles]: states of the scans, then their ticket
   int32_t orders[VX_CURVES], num_orders;
+  uint32_t num_points;
+  int32_t depth;  // 0: computed
   bool fixed;
   int cloud_bits;
 };
@@ -90,7 +94,8 @@ static __device__ void note_cells(uint32_t *least, uint32_t *most, bool here, ui
   }
 }
 
-// Called by the last block. Tells the host the largest value in grid_coord. A cloud without rows has none.
+// Called by the last block. Tells the host and the next kernel the largest value in grid_coord. A cloud without rows
+// has none.
 static __device__ void tell_largest(const struct cuda_view &v, const struct serial &s) {
   __shared__ uint32_t largest;
   if (threadIdx.x == 0) largest = 0;
@@ -98,7 +103,7 @@ static __device__ void tell_largest(const struct cuda_view &v, const struct seri
   for (uint32_t i = threadIdx.x; i < (uint32_t)v.clouds.count * AXES; i += BLOCK)
     if (__ldcg(&s.least[i]) != 0) atomicMax(&largest, __ldcg(&s.most[i]) - least_of(s, i));
   __syncthreads();
-  if (threadIdx.x == 0) v.status->sparse[0] = largest;
+  if (threadIdx.x == 0) v.status->sparse[0] = *s.largest = largest;
   publish(v, v.sequence);
 }
 
@@ -150,16 +155,36 @@ static __device__ uint64_t make_code(const struct serial &s, const struct level 
   return code;
 }
 
-// A block has one tile of a curve.
+// The rows that the chain left.
+static __device__ uint32_t rows_left(const struct serial &s) {
+  int32_t last = s.row_of[s.num_points - 1];
+  return last >= 0 ? (uint32_t)last + 1 : ~(uint32_t)last;
+}
+
+// As vx_serial_depth, which later refuses a job whose depth is too large.
+static __device__ int32_t depth_of(const struct serial &s) {
+  return s.depth > 0 ? s.depth : min((int32_t)VX_MAX_SERIAL_DEPTH, 32 - __clz(*s.largest + 1));
+}
+
+static __host__ __device__ inline void set_sizes(struct sort *sort, const struct serial &s, const struct level &level) {
+  sort->rows = level.rows;
+  sort->tiles = sort_tiles(level.rows);
+  sort->bits = 3 * level.depth + s.cloud_bits;
+}
+
+// A block has one tile of a curve, if there are as many. The host does not know the sizes of the level yet.
 static __global__ void __launch_bounds__(SORT_BLOCK)
-    codes_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level,
-                 const __grid_constant__ struct sort sort, const __grid_constant__ serial_tensors tensors) {
+    codes_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level unknown,
+                 const __grid_constant__ struct sort unsized) {
   __shared__ uint32_t digits[SORT_PASSES * SORT_DIGITS];
   cuda_wait();
+  struct level level = {unknown.grid, unknown.codes, rows_left(s), depth_of(s)};
+  struct sort sort = unsized;
+  set_sizes(&sort, s, level);
+  if (blockIdx.x >= sort.tiles * sort.segments) return;
   uint32_t curve = blockIdx.x / sort.tiles, tile = blockIdx.x % sort.tiles, first = tile * SORT_TILE;
   uint32_t count = min((uint32_t)SORT_TILE, level.rows - first);
   uint64_t codes[SORT_ITEMS];
-  tensors.zero_gaps((uint64_t)blockIdx.x * SORT_BLOCK + threadIdx.x);
 #pragma unroll
   for (int k = 0; k < SORT_ITEMS; k++) {
     uint32_t at = k * SORT_BLOCK + threadIdx.x;
@@ -168,20 +193,37 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
   sort_count(sort, sort_passes(sort.bits), curve, tile, codes, count, digits);
 }
 
-// Makes the codes of the first level, and sorts them. `tensors`: whose gaps become zero. `moment`: see sort.cuh.
-static enum vx_status sort_level(const struct cuda_run *run, struct serialize *own, const serial_tensors &tensors,
-                                 unsigned long long *moment, struct error *error) {
+static enum vx_status make_codes(const struct cuda_run *run, const struct serialize *own, struct error *error) {
+  uint64_t tiles = (uint64_t)sort_tiles(run->clouds.num_points) * own->sort.segments;
+  return cuda_launch("codes_kernel", codes_kernel, tiles, SORT_BLOCK, 0, run, error, own->s, *own->level, own->sort);
+}
+
+// What the first pass of the sort writes beside its own work: the tensor grid_coord, if it is requested, and the gaps
+// between the tensors.
+struct beside {
+  const int32_t *from;
+  int32_t *grid;  // or NULL
+  uint64_t values;
+  serial_tensors tensors;
+
+  __device__ void operator()(uint64_t thread, uint64_t threads) const {
+    tensors.zero_gaps(thread);
+    for (uint64_t i = thread; grid && i < values; i += threads) grid[i] = from[i];
+  }
+};
+
+// Sorts the codes of the first level. `codes`: where the first pass copies the codes to, or NULL. `moment`: see
+// sort.cuh.
+static enum vx_status sort_level(const struct cuda_run *run, struct serialize *own, const struct beside &beside,
+                                 uint64_t *codes, unsigned long long *moment, struct error *error) {
   const struct level &level = *own->level;
   struct sort *sort = &own->sort;
   if (level.rows == 0) return VX_OK;
-  sort->rows = level.rows;
-  sort->tiles = sort_tiles(level.rows);
-  sort->bits = 3 * level.depth + own->s.cloud_bits;
+  set_sizes(sort, own->s, level);
   sort->order = own->s.order;
   sort->inverse = own->s.inverse;
-  CUDA_TRY(cuda_launch("codes_kernel", codes_kernel, (uint64_t)sort->tiles * sort->segments, SORT_BLOCK, 0, run, error,
-                       own->s, level, *sort, tensors));
-  return sort_segments(run, *sort, level.codes, run->job->params.serialize.num_pools > 0, moment, &own->sorted, error);
+  const struct sort_extra extra = {codes, run->job->params.serialize.num_pools > 0, moment};
+  return sort_segments(run, *sort, level.codes, extra, beside, &own->sorted, error);
 }
 
 // ---- count ----------------------------------------------------------------------------------------------------------
@@ -427,12 +469,13 @@ static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points
 // Takes what is 0 when a job begins, in place of the states of a scan.
 static enum vx_status take_zeros(struct cuda_run *run, struct serialize *own, struct error *error) {
   uint64_t bounds = (uint64_t)run->clouds.count * AXES;
-  run->num_tiles = (uint32_t)(VX_MAX_POOLS + bounds + sort_zero_words(own->sort.segments) / 2 + 1);
+  run->num_tiles = (uint32_t)(VX_MAX_POOLS + bounds + sort_zero_words(own->sort.segments) / 2 + 2);
   CUDA_TRY(cuda_prepare_control(run, error));
   own->s.counts = (unsigned long long *)run->control->tiles;
   own->s.least = (uint32_t *)(own->s.counts + VX_MAX_POOLS);
   own->s.most = own->s.least + bounds;
-  own->sort.tickets = own->s.most + bounds;
+  own->s.largest = own->s.most + bounds;
+  own->sort.tickets = own->s.largest + 1;
   own->sort.counts = own->sort.tickets + SORT_PASSES;
   return VX_OK;
 }
@@ -444,6 +487,8 @@ static enum vx_status prepare(struct cuda_run *run, struct serialize *own, struc
   (void)vx_serial_lattice_of(params, &own->s.lattice);  // the job was checked
   for (int i = 0; i < VX_CURVES; i++) own->s.orders[i] = params->orders[i];
   own->s.num_orders = params->num_orders;
+  own->s.num_points = run->clouds.num_points;
+  own->s.depth = params->depth;
   own->s.fixed = params->fixed;
   own->s.cloud_bits = run->clouds.count > 1 ? vx_bits_for(run->clouds.count) : 0;
   own->s.row_of = run->lane->chain->row_of;
@@ -469,12 +514,13 @@ static void count_fates(struct vx_job *job) {
   job->counts.not_finite = job->counts.received - job->counts.kept - job->counts.out_of_lattice;
 }
 
-// Finds the cells, and tells the host the sizes that follow from them.
+// Finds the cells and the codes, and tells the host the sizes that follow from the cells.
 static enum vx_status find_cells(struct cuda_run *run, struct serialize *own, struct error *error) {
   const struct cuda_chain *chain = run->lane->chain;
   struct vx_job *job = run->job;
   unsigned blocks = cuda_blocks(run->clouds.num_points, BLOCK);
   CUDA_TRY(cuda_launch("cells_kernel", cells_kernel, blocks, BLOCK, 0, run, error, *run, chain->rows, own->s));
+  CUDA_TRY(make_codes(run, own, error));
   CUDA_TRY(cuda_read_counters(run, run->sequence, error));
   cuda_read_chain(run->lane);
   count_fates(job);
@@ -500,11 +546,11 @@ static enum vx_status write_rows(struct cuda_run *run, struct serialize *own, st
     CUDA_TRY(write_level(run, own, place, error));
     return cuda_finish_output(run, error);
   }
-  if (at[0]) own->level->grid = (int32_t *)at[0];
-  if (at[VX_SERIALIZED_CODE - VX_GRID_COORD]) own->level->codes = (uint64_t *)at[VX_SERIALIZED_CODE - VX_GRID_COORD];
+  const struct beside beside = {own->level->grid, (int32_t *)at[0], (uint64_t)own->level->rows * AXES, tensors};
   if (at[VX_SERIALIZED_ORDER - VX_GRID_COORD]) own->s.order = (uint32_t *)at[VX_SERIALIZED_ORDER - VX_GRID_COORD];
   if (at[VX_SERIALIZED_INVERSE - VX_GRID_COORD]) own->s.inverse = (uint32_t *)at[VX_SERIALIZED_INVERSE - VX_GRID_COORD];
-  CUDA_TRY(sort_level(run, own, tensors, (unsigned long long *)&run->counters->moments[CUDA_GATHERED], error));
+  CUDA_TRY(sort_level(run, own, beside, (uint64_t *)at[VX_SERIALIZED_CODE - VX_GRID_COORD],
+                      (unsigned long long *)&run->counters->moments[CUDA_GATHERED], error));
   return cuda_finish_output(run, error);
 }
 
@@ -534,7 +580,7 @@ enum vx_status cuda_serialize(struct cuda_run *run, struct error *error) {
   CUDA_TRY(find_cells(run, &own, error));
   bool pools = run->job->params.serialize.num_pools > 0;
   if (pools) {
-    CUDA_TRY(sort_level(run, &own, {}, NULL, error));
+    CUDA_TRY(sort_level(run, &own, {}, NULL, NULL, error));
     CUDA_TRY(count_pools(run, &own, error));
   }
   if (run->tensors == 0) return cuda_clean(run, error);

@@ -45,6 +45,7 @@ struct sort_pass {
   const uint32_t *ids;
   uint64_t *sorted_keys;
   uint32_t *sorted_ids;
+  uint64_t *copy;  // of the keys as they come
   bool last;
   unsigned long long *moment;  // becomes the moment when the last pass has ended
 };
@@ -135,8 +136,11 @@ static __device__ inline uint32_t sort_add_warps(struct sort_shared *shared) {
 }
 
 // Waits in turn: after the first pass, a pass reads the counts before its own wait.
+// `beside`: what the threads of the first pass also do.
+template <typename function>
 static __global__ void __launch_bounds__(SORT_BLOCK)
-    sort_kernel(const __grid_constant__ struct sort s, const __grid_constant__ struct sort_pass p) {
+    sort_kernel(const __grid_constant__ struct sort s, const __grid_constant__ struct sort_pass p,
+                const __grid_constant__ function beside) {
   __shared__ struct sort_shared shared;
   uint32_t warp = threadIdx.x / 32, unused, lower = 0;
   if (threadIdx.x == 0) shared.ticket = atomicAdd(&s.tickets[p.number], 1);
@@ -159,7 +163,9 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
     keys[k] = here ? p.keys[first + row] : 0;
     ids[k] = here && p.ids ? p.ids[first + row] : row;
     digits[k] = here ? sort_digit(keys[k], p.number) : SORT_DIGITS;
+    if (here && p.copy) p.copy[first + row] = keys[k];
   }
+  if (p.number == 0) beside((uint64_t)blockIdx.x * SORT_BLOCK + threadIdx.x, (uint64_t)gridDim.x * SORT_BLOCK);
   if (p.number == 0) lower = cuda_block_before(counts[threadIdx.x], &unused);
   sort_rank(shared.counts[warp], digits, ranks);
   __syncthreads();
@@ -182,25 +188,33 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
   if (threadIdx.x == 0 && p.moment) atomicMax(p.moment, cuda_now());
 }
 
-// Sorts the keys, whose digits are counted. `keys_wanted`: the last pass also writes the sorted keys; `sorted` becomes
-// where. `moment`: becomes the moment of the end, unless it is NULL.
-VX_WARN_UNUSED static inline enum vx_status sort_segments(const struct cuda_run *run, const struct sort &s,
-                                                          const uint64_t *keys, bool keys_wanted,
-                                                          unsigned long long *moment, uint64_t **sorted,
-                                                          struct error *error) {
+// What a sort does in addition.
+struct sort_extra {
+  uint64_t *copy;              // the first pass copies the keys to here; or NULL
+  bool keys_wanted;            // the last pass also writes the sorted keys
+  unsigned long long *moment;  // becomes the moment of the end; or NULL
+};
+
+// Sorts the keys, whose digits are counted. `sorted` becomes where the sorted keys are, if they are wanted.
+template <typename function>
+VX_WARN_UNUSED static inline enum vx_status
+sort_segments(const struct cuda_run *run, const struct sort &s, const uint64_t *keys, const struct sort_extra &extra,
+              const function &beside, uint64_t **sorted, struct error *error) {
   int passes = sort_passes(s.bits);
   struct sort_pass pass = {};
   pass.keys = keys;
+  pass.copy = extra.copy;
   for (; pass.number < passes; pass.number++) {
     pass.last = pass.number == passes - 1;
-    pass.moment = pass.last ? moment : NULL;
+    pass.moment = pass.last ? extra.moment : NULL;
     *sorted = s.keys[pass.number % 2];
-    pass.sorted_keys = pass.last && !keys_wanted ? NULL : *sorted;
+    pass.sorted_keys = pass.last && !extra.keys_wanted ? NULL : *sorted;
     pass.sorted_ids = pass.last ? NULL : s.ids[pass.number % 2];
-    CUDA_TRY(
-        cuda_launch("sort_kernel", sort_kernel, (uint64_t)s.tiles * s.segments, SORT_BLOCK, 0, run, error, s, pass));
+    CUDA_TRY(cuda_launch("sort_kernel", sort_kernel<function>, (uint64_t)s.tiles * s.segments, SORT_BLOCK, 0, run,
+                         error, s, pass, beside));
     pass.keys = pass.sorted_keys;
     pass.ids = pass.sorted_ids;
+    pass.copy = NULL;
   }
   return VX_OK;
 }
