@@ -9,13 +9,11 @@
 //   count    Counts the rows of each stage of pooling in the sorted codes of the first curve. The host awaits them.
 //   write    Writes the tensors of the rows into the image of the output, if there are pools.
 //   pool     For each stage: a scan counts the new rows along each curve. The first curve's count gives each new row
-//            its number. Then new rows get their codes and orders, and are written. cub sorts the rows by new row.
+//            its number. Then new rows get their codes and orders, and are written. The rows are sorted by new row.
 //
 // A new row joins the rows in one larger cell, which are neighbours on every curve. So the new rows have the order of
 // the rows that they join, and only the first level is sorted by code.
 #include "kernels/cuda/serialize/serialize.cuh"
-
-#include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/base/chain.cuh"
 #include "kernels/cuda/base/device.cuh"
@@ -49,10 +47,10 @@ struct serial {
   uint32_t *order, *inverse;   // [orders, rows]
   unsigned long long *counts;  // [VX_MAX_POOLS]: rows of each stage; 0 when a job begins
   // Of a stage of pooling:
-  uint32_t *cluster, *sorted_clusters;  // [rows]: the new row of each row; the same, ascending
-  uint32_t *ids, *sorted_ids;           // [rows]: rows; the same, in the order of the new rows
-  uint32_t *members;                    // [orders, new rows]: a row of each new row, in the order of the curve
-  uint64_t *tiles;                      // [orders, tiles]: states of the scans, then their ticket
+  uint64_t *cluster;      // [rows]: the new row of each row
+  uint32_t *sorted_rows;  // [rows]: in the order of the new rows
+  uint32_t *members;      // [orders, new rows]: a row of each new row, in the order of the curve
+  uint64_t *tiles;        // [orders, tiles]: states of the scans, then their ticket
   int32_t orders[VX_CURVES], num_orders;
   uint32_t num_points;
   int32_t depth;  // 0: computed
@@ -62,12 +60,11 @@ struct serial {
 
 struct serialize {
   struct serial s;
-  struct sort sort;
-  uint64_t *sorted;  // [orders, rows]: the codes of the first level, if there are pools
+  struct sort sort;                        // of the codes of the first level
+  struct sort cluster_sort[VX_MAX_POOLS];  // of the rows of each stage
+  uint64_t *sorted;  // [orders, rows]: the codes of the first level, if there are pools; then the new rows, ascending
   struct level levels[2];
-  struct level *level;  // the current one
-  unsigned char *cub;
-  size_t cub_bytes;
+  struct level *level;             // the current one
   int64_t rows_done, inputs_done;  // sums over the stages that have run: rows after and before each
   int64_t pooled;                  // new rows of all stages
 };
@@ -155,6 +152,10 @@ static __device__ uint64_t make_code(const struct serial &s, const struct level 
   return code;
 }
 
+static __host__ __device__ inline int code_bits(const struct serial &s, const struct level &level) {
+  return 3 * level.depth + s.cloud_bits;
+}
+
 // The rows that the chain left.
 static __device__ uint32_t rows_left(const struct serial &s) {
   int32_t last = s.row_of[s.num_points - 1];
@@ -166,12 +167,6 @@ static __device__ int32_t depth_of(const struct serial &s) {
   return s.depth > 0 ? s.depth : min((int32_t)VX_MAX_SERIAL_DEPTH, 32 - __clz(*s.largest + 1));
 }
 
-static __host__ __device__ inline void set_sizes(struct sort *sort, const struct serial &s, const struct level &level) {
-  sort->rows = level.rows;
-  sort->tiles = sort_tiles(level.rows);
-  sort->bits = 3 * level.depth + s.cloud_bits;
-}
-
 // A block has one tile of a curve, if there are as many. The host does not know the sizes of the level yet.
 static __global__ void __launch_bounds__(SORT_BLOCK)
     codes_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level unknown,
@@ -180,7 +175,7 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
   cuda_wait();
   struct level level = {unknown.grid, unknown.codes, rows_left(s), depth_of(s)};
   struct sort sort = unsized;
-  set_sizes(&sort, s, level);
+  sort_set_sizes(&sort, level.rows, code_bits(s, level));
   if (blockIdx.x >= sort.tiles * sort.segments) return;
   uint32_t curve = blockIdx.x / sort.tiles, tile = blockIdx.x % sort.tiles, first = tile * SORT_TILE;
   uint32_t count = min((uint32_t)SORT_TILE, level.rows - first);
@@ -219,7 +214,7 @@ static enum vx_status sort_level(const struct cuda_run *run, struct serialize *o
   const struct level &level = *own->level;
   struct sort *sort = &own->sort;
   if (level.rows == 0) return VX_OK;
-  set_sizes(sort, own->s, level);
+  sort_set_sizes(sort, level.rows, code_bits(own->s, level));
   sort->order = own->s.order;
   sort->inverse = own->s.inverse;
   const struct sort_extra extra = {codes, run->job->params.serialize.num_pools > 0, moment};
@@ -342,9 +337,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
     if (begin + k >= level.rows) continue;
     uint32_t number = (uint32_t)(before[k] + items[k]) - 1;
     if (items[k] != 0) s.members[(uint64_t)curve * new_rows + number] = rows[k];
-    if (curve > 0) continue;
-    s.cluster[rows[k]] = number;
-    s.ids[begin + k] = (uint32_t)(begin + k);
+    if (curve == 0) s.cluster[rows[k]] = number;
   }
 }
 
@@ -357,7 +350,7 @@ static __global__ void __launch_bounds__(BLOCK)
   for (uint64_t word = i; word < words; word += (uint64_t)gridDim.x * BLOCK) s.tiles[word] = 0;
   if (i >= (uint64_t)to.rows * s.num_orders) return;
   uint64_t curve = i / to.rows, row = s.members[i];
-  uint32_t new_row = s.cluster[row];
+  uint32_t new_row = (uint32_t)s.cluster[row];
   to.codes[curve * to.rows + new_row] = from.codes[curve * from.rows + row] >> 3 * bits;
   s.order[i] = new_row;
   s.inverse[curve * to.rows + new_row] = (uint32_t)(i - curve * to.rows);
@@ -365,15 +358,14 @@ static __global__ void __launch_bounds__(BLOCK)
     to.grid[(uint64_t)new_row * AXES + axis] = from.grid[row * AXES + axis] >> bits;
 }
 
-// The number of a row is an integer everywhere: it has 32 bits in a thread and in the pairs that cub sorts, vx_bits_for
-// bits in a key, and 31 in the state of a scan. So it is exact up to VX_MAX_POINTS; a float32 is exact only up to
-// 2^24.
+// The number of a row is an integer everywhere: it has 32 bits in a thread, and 31 in the states of a scan and of a
+// sort. So it is exact up to VX_MAX_POINTS; a float32 is exact only up to 2^24.
 static_assert(VX_MAX_POINTS + BLOCK <= UINT32_MAX, "the last block has numbers for all of its threads");
-static_assert(VX_MAX_POINTS < TILE_SUM, "a scan can sum all rows");
+static_assert(VX_MAX_POINTS < TILE_SUM && VX_MAX_POINTS < SORT_PREFIX, "a scan and a sort can sum all rows");
 
 // One thread per row, and one for the end of indptr. Writes the stage's tensors that have no curve.
 static __global__ void __launch_bounds__(BLOCK)
-    clusters_kernel(const __grid_constant__ struct serial s, uint32_t rows, uint32_t new_rows,
+    clusters_kernel(const __grid_constant__ struct serial s, const uint64_t *sorted, uint32_t rows, uint32_t new_rows,
                     const __grid_constant__ serial_tensors tensors, uint64_t input_at, uint64_t end_at, uint64_t at) {
   cuda_wait();
   uint32_t place = blockIdx.x * BLOCK + threadIdx.x;
@@ -381,35 +373,37 @@ static __global__ void __launch_bounds__(BLOCK)
   int32_t *indptr = tensors.of<int32_t>(VX_POOL_INDPTR), *heads = tensors.of<int32_t>(VX_POOL_HEAD_INDICES);
   if (place == rows && indptr) indptr[end_at + new_rows] = (int32_t)rows;
   if (place >= rows) return;
-  uint32_t row = s.sorted_ids[place], number = s.sorted_clusters[place];
+  uint32_t row = s.sorted_rows[place], number = (uint32_t)sorted[place];
   if (cluster) cluster[input_at + row] = (int32_t)number;
   if (indices) indices[input_at + place] = (int32_t)row;
-  if (place > 0 && s.sorted_clusters[place - 1] == number) return;
+  if (place > 0 && sorted[place - 1] == number) return;
   if (indptr) indptr[end_at + number] = (int32_t)place;
   if (heads) heads[at + number] = (int32_t)row;
 }
 
 // Sorts rows by their new rows.
-static cudaError_t sort_clusters(const struct cuda_run *run, const struct serial &s, uint64_t rows, int bits, void *cub,
-                                 size_t *bytes) {
-  return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint32_t *)s.cluster, s.sorted_clusters,
-                                         (const uint32_t *)s.ids, s.sorted_ids, (int64_t)rows, 0, bits > 0 ? bits : 1,
-                                         run->stream);
+static enum vx_status sort_clusters(const struct cuda_run *run, struct serialize *own, int32_t stage, uint32_t new_rows,
+                                    struct error *error) {
+  struct sort *sort = &own->cluster_sort[stage];
+  int bits = vx_bits_for((int32_t)new_rows);
+  const struct sort_extra extra = {NULL, true, NULL};
+  sort_set_sizes(sort, own->level->rows, bits > 0 ? bits : 1);
+  CUDA_TRY(cuda_launch("sort_count_kernel", sort_count_kernel, sort->tiles, SORT_BLOCK, 0, run, error, *sort,
+                       (const uint64_t *)own->s.cluster));
+  return sort_segments(run, *sort, own->s.cluster, extra, beside{}, &own->sorted, error);
 }
 
 // Makes the next level, and lines up the rows by their new rows.
-static enum vx_status pool_rows(const struct cuda_run *run, const struct serialize *own, const struct level &to,
-                                int bits, struct error *error) {
+static enum vx_status pool_rows(const struct cuda_run *run, struct serialize *own, int32_t stage,
+                                const struct level &to, int bits, struct error *error) {
   const struct level &from = *own->level;
-  size_t bytes = own->cub_bytes;
   if (from.rows == 0) return VX_OK;
   CUDA_TRY(cuda_launch("pool_kernel", pool_kernel, (uint64_t)tiles_of(from.rows) * own->s.num_orders, SCAN_BLOCK, 0,
                        run, error, own->s, from, to.rows, 3 * bits));
   CUDA_TRY(cuda_launch("next_level_kernel", next_level_kernel,
                        cuda_blocks((uint64_t)to.rows * own->s.num_orders, BLOCK), BLOCK, 0, run, error, own->s, from,
                        to, bits));
-  return cuda_check(sort_clusters(run, own->s, from.rows, vx_bits_for((int32_t)to.rows), own->cub, &bytes),
-                    "cub::DeviceRadixSort", error);
+  return sort_clusters(run, own, stage, to.rows, error);
 }
 
 static enum vx_status run_stage(const struct cuda_run *run, struct serialize *own, int32_t stage, struct error *error) {
@@ -418,11 +412,11 @@ static enum vx_status run_stage(const struct cuda_run *run, struct serialize *ow
   struct level *to = &own->levels[own->level == &own->levels[0]];
   to->rows = (uint32_t)run->job->counts.level_rows[stage];
   to->depth = from.depth - bits;
-  CUDA_TRY(pool_rows(run, own, *to, bits, error));
+  CUDA_TRY(pool_rows(run, own, stage, *to, bits, error));
   CUDA_TRY(cuda_launch("clusters_kernel", clusters_kernel, cuda_blocks(from.rows + 1, BLOCK), BLOCK, 0, run, error,
-                       own->s, from.rows, to->rows, cuda_tensors_of<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE>(run),
-                       (uint64_t)own->inputs_done, (uint64_t)own->rows_done + (uint64_t)stage,
-                       (uint64_t)own->rows_done));
+                       own->s, (const uint64_t *)own->sorted, from.rows, to->rows,
+                       cuda_tensors_of<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE>(run), (uint64_t)own->inputs_done,
+                       (uint64_t)own->rows_done + (uint64_t)stage, (uint64_t)own->rows_done));
   own->level = to;
   const struct place place = {VX_POOL_GRID_COORD, VX_POOL_SERIALIZED_CODE, (uint64_t)own->rows_done,
                               (uint64_t)own->pooled};
@@ -457,26 +451,36 @@ static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points
     take(arena, &own->levels[i].codes, items);
   }
   if (run->job->params.serialize.num_pools == 0) return;
-  take(arena, &own->cub, own->cub_bytes);
-  take(arena, &s->ids, points);
-  take(arena, &s->sorted_ids, points);
   take(arena, &s->cluster, points);
-  take(arena, &s->sorted_clusters, points);
+  take(arena, &s->sorted_rows, points);
   take(arena, &s->members, items);
   take(arena, &s->tiles, tile_words(own, points));
 }
 
+// The most bits of a code, and of the number of a new row.
+enum { CODE_BITS = 3 * VX_MAX_SERIAL_DEPTH + 10, ROW_BITS = 31 };
+static_assert(VX_MAX_CLOUDS <= 1 << 10, "a code has ten bits for its cloud");
+
 // Takes what is 0 when a job begins, in place of the states of a scan.
 static enum vx_status take_zeros(struct cuda_run *run, struct serialize *own, struct error *error) {
-  uint64_t bounds = (uint64_t)run->clouds.count * AXES;
-  run->num_tiles = (uint32_t)(VX_MAX_POOLS + bounds + sort_zero_words(own->sort.segments) / 2 + 2);
+  uint64_t bounds = (uint64_t)run->clouds.count * AXES, pools = (uint64_t)run->job->params.serialize.num_pools;
+  uint64_t words =
+      2 * bounds + 1 + sort_zero_words(CODE_BITS, own->sort.segments) + pools * sort_zero_words(ROW_BITS, 1);
+  run->num_tiles = (uint32_t)(VX_MAX_POOLS + (words + 1) / 2);
   CUDA_TRY(cuda_prepare_control(run, error));
   own->s.counts = (unsigned long long *)run->control->tiles;
   own->s.least = (uint32_t *)(own->s.counts + VX_MAX_POOLS);
   own->s.most = own->s.least + bounds;
   own->s.largest = own->s.most + bounds;
-  own->sort.tickets = own->s.largest + 1;
-  own->sort.counts = own->sort.tickets + SORT_PASSES;
+  uint32_t *rest = own->s.largest + 1;
+  sort_take_zeros(&own->sort, CODE_BITS, &rest);
+  for (uint64_t i = 0; i < pools; i++) {
+    own->cluster_sort[i] = own->sort;
+    own->cluster_sort[i].segments = 1;
+    own->cluster_sort[i].order = own->s.sorted_rows;
+    own->cluster_sort[i].inverse = NULL;
+    sort_take_zeros(&own->cluster_sort[i], ROW_BITS, &rest);
+  }
   return VX_OK;
 }
 
@@ -494,8 +498,6 @@ static enum vx_status prepare(struct cuda_run *run, struct serialize *own, struc
   own->s.row_of = run->lane->chain->row_of;
   own->level = &own->levels[0];
   own->sort.segments = (uint32_t)params->num_orders;
-  if (params->num_pools > 0)
-    CUDA_TRY(cuda_check(sort_clusters(run, own->s, points, 32, NULL, &own->cub_bytes), "cub::DeviceRadixSort", error));
   lay_out(run, own, points, &measured);
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->scratch, measured.used, error));
   arena.memory = run->lane->scratch.memory;

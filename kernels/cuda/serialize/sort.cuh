@@ -1,4 +1,5 @@
-// A stable radix sort of several segments of equal length at once: the codes of all curves. Each pass is one kernel.
+// A stable radix sort of several segments of equal length at once, such as the codes of all curves. Each pass is one
+// kernel.
 //
 // A pass sorts by one digit of the keys. A block has one tile of a segment. Each of its warps ranks its keys among the
 // warp's keys with the same digit; keys before a warp, in the tile, in the tiles before it and in lower digits follow
@@ -35,7 +36,7 @@ struct sort {
   uint32_t *states[2];
   uint64_t *keys[2];          // [segments, rows]: what a pass writes for the next one
   uint32_t *ids[2];           // the same, of the rows
-  uint32_t *order, *inverse;  // [segments, rows]
+  uint32_t *order, *inverse;  // [segments, rows]; inverse: or NULL
 };
 
 // One pass: where its keys come from and go to. NULL if it does not read or write them.
@@ -53,8 +54,24 @@ struct sort_pass {
 static __host__ __device__ inline int sort_passes(int bits) { return (bits + SORT_BITS - 1) / SORT_BITS; }
 static __host__ __device__ inline uint32_t sort_tiles(uint32_t rows) { return (rows + SORT_TILE - 1) / SORT_TILE; }
 
-// Words that are 0 when a job begins.
-static inline uint64_t sort_zero_words(uint64_t segments) { return SORT_PASSES * (segments * SORT_DIGITS + 1); }
+// Sizes the sort of `segments` segments.
+static __host__ __device__ inline void sort_set_sizes(struct sort *sort, uint32_t rows, int bits) {
+  sort->rows = rows;
+  sort->tiles = sort_tiles(rows);
+  sort->bits = bits;
+}
+
+// Words of tickets and counts, for keys of at most that many bits.
+static inline uint64_t sort_zero_words(int bits, uint64_t segments) {
+  return (uint64_t)sort_passes(bits) * (segments * SORT_DIGITS + 1);
+}
+
+// Takes the words from `*words`, which then points past them.
+static inline void sort_take_zeros(struct sort *sort, int bits, uint32_t **words) {
+  sort->tickets = *words;
+  sort->counts = *words + sort_passes(bits);
+  *words += sort_zero_words(bits, sort->segments);
+}
 
 static __device__ inline uint32_t sort_digit(uint64_t key, int pass) {
   return (uint32_t)(key >> SORT_BITS * pass) & (SORT_DIGITS - 1);
@@ -81,6 +98,22 @@ static __device__ inline void sort_count(const struct sort &s, int passes, uint3
     uint32_t *counts = s.counts + ((uint64_t)pass * s.segments + segment) * SORT_DIGITS;
     if (keys_with_digit != 0) atomicAdd(&counts[threadIdx.x], keys_with_digit);
   }
+}
+
+// Counts the digits of keys that are in memory. A block has one tile.
+static __global__ void __launch_bounds__(SORT_BLOCK)
+    sort_count_kernel(const __grid_constant__ struct sort s, const uint64_t *from) {
+  __shared__ uint32_t digits[SORT_PASSES * SORT_DIGITS];
+  cuda_wait();
+  uint32_t segment = blockIdx.x / s.tiles, tile = blockIdx.x % s.tiles, first = tile * SORT_TILE;
+  uint32_t count = min((uint32_t)SORT_TILE, s.rows - first);
+  uint64_t keys[SORT_ITEMS];
+#pragma unroll
+  for (int k = 0; k < SORT_ITEMS; k++) {
+    uint32_t at = k * SORT_BLOCK + threadIdx.x;
+    keys[k] = at < count ? from[(uint64_t)segment * s.rows + first + at] : 0;
+  }
+  sort_count(s, sort_passes(s.bits), segment, tile, keys, count, digits);
 }
 
 // Returns the sum over the segment's tiles before this one. `states`: of the thread's digit.
@@ -182,7 +215,8 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
     uint32_t to = shared.begins[digits[k]] + shared.counts[warp][digits[k]] + ranks[k];
     if (p.sorted_keys) p.sorted_keys[first + to] = keys[k];
     if (p.sorted_ids) p.sorted_ids[first + to] = ids[k];
-    if (p.last) s.order[first + to] = ids[k], s.inverse[first + ids[k]] = to;
+    if (p.last) s.order[first + to] = ids[k];
+    if (p.last && s.inverse) s.inverse[first + ids[k]] = to;
   }
   __syncthreads();
   if (threadIdx.x == 0 && p.moment) atomicMax(p.moment, cuda_now());
