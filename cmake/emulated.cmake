@@ -1,7 +1,8 @@
 # Programs with an emulated GPU: cuda-equal-emulated compares the CUDA kernels with the CPU backend, cuda-scan-emulated
-# looks only at their scan. See tests/support/emulator/README.md. The emulator's x86-64 code switches stacks; its
-# addresses of shared variables have 32 bits, so it is not position-independent. UBSan notices what a GPU faults at:
-# vectors that are not aligned. Its kernels would fault at regions that their owners shorten.
+# looks only at their look-backs, cuda-angles-emulated only at their angles. See tests/support/emulator/README.md. The
+# emulator's x86-64 code switches stacks; its addresses of shared variables have 32 bits, so it is not position-
+# independent. UBSan notices what a GPU faults at: vectors that are not aligned. Its kernels would fault at regions that
+# their owners shorten.
 if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
   return()
 endif()
@@ -45,15 +46,17 @@ target_link_options(emulated-gpu PUBLIC -no-pie -fsanitize=alignment,bounds,shif
 target_link_libraries(emulated-gpu PUBLIC api Threads::Threads m)
 add_executable(cuda-equal-emulated $<TARGET_OBJECTS:cuda-equal>)
 add_executable(cuda-scan-emulated tests/cuda/scan_emulated.cc)
+add_executable(cuda-angles-emulated tests/cuda/angles_emulated.cc)
 add_executable(cuda-calls-emulated tests/cuda/calls_emulated.c)
-foreach(program cuda-equal-emulated cuda-scan-emulated cuda-calls-emulated)
+foreach(program cuda-equal-emulated cuda-scan-emulated cuda-angles-emulated cuda-calls-emulated)
   target_link_libraries(${program} PRIVATE emulated-gpu)
   set_target_properties(${program} PROPERTIES LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endforeach()
-set_target_properties(emulated-gpu cuda-equal-emulated cuda-scan-emulated cuda-calls-emulated PROPERTIES
-                      CXX_STANDARD 17 POSITION_INDEPENDENT_CODE OFF)
+set_target_properties(emulated-gpu cuda-equal-emulated cuda-scan-emulated cuda-angles-emulated cuda-calls-emulated
+                      PROPERTIES CXX_STANDARD 17 POSITION_INDEPENDENT_CODE OFF)
 
 voxeld_test(cuda.scan_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-scan-emulated)
+voxeld_test(cuda.angles_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-angles-emulated)
 voxeld_test(cuda.calls_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-calls-emulated)
 # The second, whose inputs are copied to the device, has half as many random jobs.
 foreach(seed 1 2)

@@ -1,11 +1,13 @@
-// cuda-scan-emulated: the look-back of a scan (base/scan.cuh) on the emulated GPU, for a tile far from the last one
-// that knows the sum of all before it. The emulator's own scans never reach this case, since its blocks run one after
-// the other. On a GPU it is rare. One thread of the host. Exit code 1 if a sum is wrong.
+// cuda-scan-emulated: the look-backs of a scan (base/scan.cuh) and of a sort (serialize/sort.cuh) on the emulated GPU,
+// for a tile far from the last one that knows the sum of all before it. The emulator's own jobs never reach this case,
+// since its blocks run one after the other. On a GPU it is rare for a scan. One thread of the host. Exit code 1 if a
+// sum is wrong.
 #include <cstdio>
 #include <vector>
 
 #include "fibres.h"
 #include "kernels/cuda/base/scan.cuh"
+#include "kernels/cuda/serialize/sort.cuh"
 
 static uint64_t states[1024];  // of the tiles; one is scanned
 static uint32_t scanned_tile;
@@ -52,14 +54,37 @@ static bool scan_right(uint32_t tile, uint32_t known) {
   return right;
 }
 
+static uint32_t sort_states[1024 * SORT_DIGITS], found_before[SORT_BLOCK];
+
+static void look_back_kernel() { found_before[threadIdx.x] = sort_look_back(sort_states + threadIdx.x, scanned_tile); }
+
+// The same for a tile of a sort: each digit has a look-back of its own. A tile may have no key with the digit.
+static bool look_back_right(uint32_t tile, uint32_t known) {
+  static uint32_t sums[SORT_DIGITS];
+  scanned_tile = tile;
+  for (uint32_t digit = 0; digit < SORT_DIGITS; digit++) {
+    sums[digit] = 0;
+    for (uint32_t i = 0; i < tile; i++) {
+      uint32_t own = next_random() % 3 == 0 ? 0 : (uint32_t)(next_random() % (SORT_TILE + 1));
+      sums[digit] += own;
+      bool knows = i == 0 || next_random() % known == 0;
+      sort_states[i * SORT_DIGITS + digit] = knows ? SORT_PREFIX | sums[digit] : own + 1;
+    }
+  }
+  emulated_launch("look_back_kernel", dim3(1), dim3(SORT_BLOCK), 0, look_back_kernel);
+  bool right = std::equal(sums, sums + SORT_DIGITS, found_before);
+  if (!right) fprintf(stderr, "sort: tile %u, one of %u known: wrong\n", tile, known);
+  return right;
+}
+
 int main() {
   int scans = 0, wrong = 0;
   for (uint32_t tile : {0, 1, 2, 31, 32, 33, 255, 256, 257, 258, 300, 511, 512, 513, 514, 769, 1023}) {
     for (uint32_t known : {1, 2, 40, 300, 1 << 30}) {
-      wrong += !scan_right(tile, known);
-      scans++;
+      wrong += !scan_right(tile, known) + !look_back_right(tile, known);
+      scans += 2;
     }
   }
-  printf("%d scans, %d wrong\n", scans, wrong);
+  printf("%d look-backs, %d wrong\n", scans, wrong);
   return wrong != 0;
 }
