@@ -147,7 +147,7 @@ static inline type atomicCAS(type *at, expected if_this, desired then) {
 }
 
 template <typename type> static inline type __ldcs(const type *at) { return *at; }
-template <typename type> static inline type __ldcg(const type *at) { return *at; }
+template <typename type> static inline type __ldcg(const type *at) { return *(const type *)emulated_seen(at); }
 template <typename type> static inline type __ldg(const type *at) { return *at; }
 template <typename type> static inline void __stcs(type *at, type value) { *at = value; }
 template <typename type> static inline void __stcg(type *at, type value) { *at = value; }

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct fibre {
   uint32_t mask;            // lanes that it waits for
   struct meeting *meeting;  // what it has not read yet
   unsigned place;           // in the order of the block's threads
+  bool waited;              // for the kernels ahead
 };
 
 // A warp: its lanes in these states, and what lanes leave for each other.
@@ -190,6 +192,52 @@ static void begin(struct fibre *fibre) {
   fibre->stack_pointer = top - SAVED_WORDS;
 }
 
+// ---- kernels that may still run -------------------------------------------------------------------------------------
+
+enum : size_t { LARGEST_COPY = 1 << 20 };  // of larger memory there are no copies
+
+typedef std::map<const unsigned char *, std::vector<unsigned char>> copies;  // by where the memory begins
+
+static std::map<unsigned char *, size_t> memory;  // its bytes
+// Memory before the first kernel that may run when the current kernel starts; before the kernel ahead; before the
+// current kernel.
+static copies seen, before_last, before_this;
+static bool in_turn = true, all_ended = true;  // whether the current kernel waits in turn; see emulated_end_all
+
+void emulated_note_memory(void *at, size_t bytes) {
+  if (bytes > 0)
+    memory[(unsigned char *)at] = bytes;
+  else
+    memory.erase((unsigned char *)at);
+}
+
+void emulated_end_all() { all_ended = true; }
+void emulated_let_next() { in_turn = in_turn && fibres[running].waited; }
+void emulated_wait() { fibres[running].waited = true; }
+
+const void *emulated_seen(const void *at) {
+  if (fibres[running].waited) return at;
+  auto copy = seen.upper_bound((const unsigned char *)at);
+  if (copy == seen.begin()) return at;
+  --copy;
+  size_t offset = (size_t)((const unsigned char *)at - copy->first);
+  return offset < copy->second.size() ? &copy->second[offset] : at;
+}
+
+// Called before each kernel.
+static void copy_memory() {
+  before_last = std::move(before_this);
+  before_this.clear();
+  for (auto [at, bytes] : memory)
+    if (bytes <= LARGEST_COPY) before_this[at].assign(at, at + bytes);
+  if (all_ended)
+    seen = before_this;
+  else if (in_turn)
+    seen = before_last;
+  all_ended = false;
+  in_turn = true;
+}
+
 // ---- a block, a launch ----------------------------------------------------------------------------------------------
 
 // The first place from `from` on, below `end`, whose thread can take a turn; `end` if there is none.
@@ -223,6 +271,7 @@ static void run_block(size_t shared_bytes, std::vector<unsigned> &order) {
   running = EMULATED_THREADS;  // none
   for (unsigned place = 0; place < threads; place++) {
     fibres[order[place]].stack = NULL;
+    fibres[order[place]].waited = false;
     fibres[order[place]].meeting = NULL;
     fibres[order[place]].place = place;
     set_ready(order[place]);
@@ -252,6 +301,7 @@ void emulated_launch(const char *kernel, dim3 blocks, dim3 block, size_t shared_
   gridDim = blocks;
   blockDim = block;
   threads = block.x;
+  copy_memory();
   std::vector<unsigned> block_order = numbers_below(blocks.x), order = numbers_below(threads);
   shuffle(block_order);
   for (unsigned number : block_order) {

@@ -36,6 +36,16 @@ void emulated_barrier();
 // until the lane calls emulated_part. Without a row, emulated_part returns once all lanes of the mask have called it.
 const uint64_t *emulated_meet(uint32_t mask, uint64_t bits);
 void emulated_part(uint32_t mask);
+
+// On a GPU a kernel may start before earlier ones have ended. So before its own wait, __ldcg sees memory as it was
+// before the first kernel that may still run then. This holds for memory of up to LARGEST_COPY bytes. A plain load
+// before the wait still sees what the earlier kernels wrote.
+void emulated_let_next();
+void emulated_wait();
+const void *emulated_seen(const void *at);
+// The next kernel starts after all earlier ones have ended.
+void emulated_end_all();
+void emulated_note_memory(void *memory, size_t bytes);  // 0: it is freed
 [[noreturn]] void emulated_die(const char *text);
 
 #endif

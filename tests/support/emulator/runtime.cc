@@ -41,6 +41,7 @@ static cudaError_t allocate(void **memory, size_t bytes) {
   memcpy(first, &all, sizeof all);
   memset(first + PAGE, 0xA5, whole);
   *memory = first + PAGE;
+  emulated_note_memory(*memory, whole);
   return cudaSuccess;
 }
 
@@ -48,6 +49,7 @@ static cudaError_t give_back(void *memory) {
   if (!memory) return cudaSuccess;
   char *first = (char *)memory - PAGE;
   size_t all;
+  emulated_note_memory(memory, 0);
   memcpy(&all, first, sizeof all);
   munmap(first, all);
   return cudaSuccess;
@@ -143,12 +145,16 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const vo
 }
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
   emulated_calls.copies++;
+  emulated_end_all();
   memcpy(to, from, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t) {
   emulated_calls.copies++;
-  emulated_enqueue([=] { memset(memory, value, bytes); });
+  emulated_enqueue([=] {
+    emulated_end_all();
+    memset(memory, value, bytes);
+  });
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *, int) { return cudaErrorNotSupported; }

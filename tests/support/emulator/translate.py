@@ -15,6 +15,8 @@ import sys
 INSTRUCTIONS = {
     "mov.u64 %0, %%globaltimer;": "{0} = emulated_now();",
     "mov.u32 %0, %1;": "{0} = {1};",
+    "griddepcontrol.launch_dependents;": "emulated_let_next();",
+    "griddepcontrol.wait;": "emulated_wait();",
     "trap;": 'emulated_die("a trap");',
     "st.shared.v2.u32 [%0], {%1, %2};": "*emulated_at<uint2>({0}) = make_uint2({1}, {2});",
     "st.shared.v4.f32 [%0], {%1, %2, %3, %4};": "*emulated_at<float4>({0}) = make_float4({1}, {2}, {3}, {4});",
@@ -23,6 +25,8 @@ INSTRUCTIONS = {
         "{{ float4 v = *emulated_at<float4>({4}); {0} = v.x; {1} = v.y; {2} = v.z; {3} = v.w; }}"
     ),
 }
+# The emulated device is older than these instructions, but takes them.
+GUARDED = re.compile(r"#if __CUDA_ARCH__ >= 900\n([^\n]*griddepcontrol[^\n]*\n)#endif\n")
 ASSEMBLY = re.compile(r"\basm(?: volatile)?\((.*?)\);", re.DOTALL)
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 LAUNCH = re.compile(r"(\w+)<<<(.*?)>>>\((.*?)\);", re.DOTALL)
@@ -69,6 +73,7 @@ def launch(match):
 
 
 def translated(text):
+    text = GUARDED.sub(r"\1", text)
     text = ASSEMBLY.sub(instruction, text)
     text = LAUNCH.sub(launch, text)
     return DYNAMIC.sub(r"static \1 *const \2 = (\1 *)emulated_shared;", text)
