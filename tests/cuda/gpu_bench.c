@@ -317,7 +317,7 @@ static bool print_table(struct gpu *gpu, const char *directory, int repeat) {
   return good;
 }
 
-// Runs one scan several times, as the service would.
+// Runs one scan several times, its points on the device.
 static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
   struct work work = {.name = arguments[0], .query = arguments[0], .frames = {arguments[1]}};
   for (size_t i = 0; i < sizeof works / sizeof *works; i++)
@@ -331,7 +331,9 @@ static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
               load(gpu, directory, arguments[1],
                    (size_t)job_columns(&asked) * vx_dtype_size(asked.inputs[VX_POINTS].dtype), &frame);
   for (long i = strtol(arguments[2], NULL, 10); good && i > 0; i--) {
-    struct vx_job job = job_of(gpu, &asked, frame.points, &frame.rows, &voxels);
+    struct vx_job job = job_of(gpu, &asked, frame.resident, &frame.rows, &voxels);
+    struct vx_deskew deskew = {.times = frame.resident_times, .motion = &motion};
+    if (strstr(work.name, "de-skew")) job.deskew = &deskew;
     good = gpu->backend->run(gpu->lane, &job, &error) == VX_OK;
   }
   if (!good) fprintf(stderr, "gpu-bench: %s: %s\n", arguments[0], error.text);
