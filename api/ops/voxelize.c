@@ -78,7 +78,8 @@ static const struct param coordinates = {
     .offset = FIELD(job.params.voxelize.coordinates),
     .words = coordinates_words,
     .initial = "xyz",
-    .doc = "with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range bounds rho, phi, z",
+    .doc = "with cylinder the service computes rows of rho, phi, z, x, y and the other columns; point_cloud_range "
+           "bounds rho, phi, z",
 };
 static const struct param grid_shape = {
     .name = "grid_shape",

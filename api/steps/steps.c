@@ -129,7 +129,7 @@ static void allow_steps(const struct param *param, struct text *out) {
   text_printf(out, "none, or up to %d of ", VX_MAX_STEPS);
   for (int type = 0; type < VX_STEP_TYPES; type++)
     text_printf(out, "%s%s", type ? ", " : "", vx_step_row_of((enum vx_step_type)type)->name);
-  text_printf(out, ", each as NAME or TAG:NAME; tags differ and have up to %d letters, digits, _ and -",
+  text_printf(out, ", each as TYPE or TAG:TYPE; tags differ and have up to %d letters, digits, _ and -",
               STEP_TAG_SIZE - 1);
 }
 
@@ -181,7 +181,7 @@ static bool refuse_tag(const struct request_chain *chain, const char *name, stru
   }
   return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' names no step of this request%s; its steps are: %s", name,
                       suggest_text(&near, hint, sizeof hint),
-                      chain->count ? tags.data : "none; steps=NAME or steps=TAG:NAME adds one");
+                      chain->count ? tags.data : "none; steps=TYPE or steps=TAG:TYPE adds one");
 }
 
 // `own`: the name within the step.

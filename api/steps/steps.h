@@ -79,7 +79,7 @@ VX_STEPS(X)
 
 const struct step_kind *step_kind_of(enum vx_step_type type);
 
-extern const struct value_type value_steps;  // struct request_chain: `none`, or a list of NAME and TAG:NAME
+extern const struct value_type value_steps;  // struct request_chain: `none`, or a list of TYPE and TAG:TYPE
 
 // Makes the chain of an operation that is one step.
 void chain_init_plain(struct request_chain *chain, enum vx_step_type type);

@@ -730,7 +730,7 @@ PARAMETERS: List[Parameter] = [
         None,
         (
             "none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, statistical_outlier, each as "
-            "NAME or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -"
+            "TYPE or TAG:TYPE; tags differ and have up to 23 letters, digits, _ and -"
         ),
         "what happens to the points before the operation, in this order; TAG.name sets a parameter of a step",
     ),
@@ -759,7 +759,10 @@ PARAMETERS: List[Parameter] = [
         None,
         "xyz",
         "xyz or cylinder",
-        "with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range bounds rho, phi, z",
+        (
+            "with cylinder the service computes rows of rho, phi, z, x, y and the other columns; point_cloud_range "
+            "bounds rho, phi, z"
+        ),
     ),
     Parameter(
         "grid_shape",
@@ -2972,8 +2975,8 @@ class Operations:
             point_cloud_range: metres; a point is in range if its cell index is inside the grid; allowed:
                 x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
             voxel_size: metres; size of a voxel along x, y and z; allowed: x,y,z, finite, each above 0
-            coordinates: with cylinder the columns are rho, phi, z, x, y and the others, and point_cloud_range bounds
-                rho, phi, z; default: xyz
+            coordinates: with cylinder the service computes rows of rho, phi, z, x, y and the other columns;
+                point_cloud_range bounds rho, phi, z; default: xyz
             grid_shape: with coordinates=cylinder, in place of voxel_size: the cells along rho, phi, z; points
                 outside go to the outermost cells; allowed: 3 whole numbers from 2 to 65536
             max_points_per_voxel: P: maximum number of points per voxel; 0 = no cap (dynamic voxelization); allowed:
