@@ -24,7 +24,7 @@ BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
 PREFIX = "voxeld_live_"
 METRICS = (
     ("received_total", "counter", "Messages that came."),
-    ("lost_total", "counter", "Messages that are missing in their publisher's count."),
+    ("lost_total", "counter", "Messages that never came, by the publisher's sequence numbers."),
     ("published_total", "counter", "Answers that were published."),
     ("dropped_total", "counter", "Messages without a published answer, by reason."),
     ("age_seconds", "histogram", "Time from the arrival of a message to the publication of its answer."),
