@@ -116,19 +116,23 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
   sort_count(s, sort_passes(s.bits), segment, tile, keys, count, digits);
 }
 
-// Returns the sum over the segment's tiles before this one. `states`: of the thread's digit.
+// Returns the sum over the segment's tiles before this one. `states`: of the thread's digit. Reads all states again that
+// were not there yet, since each reading takes as long as one state alone.
 static __device__ inline uint32_t sort_look_back(const volatile uint32_t *states, uint32_t tile) {
   uint32_t before = 0;
-  for (int64_t at = (int64_t)tile - 1; at >= 0; at -= SORT_AHEAD) {
+  for (int64_t at = (int64_t)tile - 1; at >= 0;) {
     uint32_t some[SORT_AHEAD];
+    int known = 0;
 #pragma unroll
     for (int i = 0; i < SORT_AHEAD; i++) some[i] = at - i >= 0 ? states[(at - i) * SORT_DIGITS] : SORT_PREFIX;
 #pragma unroll
     for (int i = 0; i < SORT_AHEAD; i++) {
-      while (some[i] == 0) some[i] = states[(at - i) * SORT_DIGITS];
+      if (known < i || some[i] == 0) continue;
       if (some[i] >= SORT_PREFIX) return before + (some[i] - SORT_PREFIX);
       before += some[i] - 1;
+      known++;
     }
+    at -= known;
   }
   return before;
 }
