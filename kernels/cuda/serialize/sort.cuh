@@ -77,6 +77,18 @@ static __device__ inline uint32_t sort_digit(uint64_t key, int pass) {
   return (uint32_t)(key >> SORT_BITS * pass) & (SORT_DIGITS - 1);
 }
 
+// The lanes of the warp with the same digit, by a vote for each bit.
+static __device__ inline uint32_t sort_peers(uint32_t digit) {
+  uint32_t peers = ~0u;
+#pragma unroll
+  for (int bit = 0; bit <= SORT_BITS; bit++) {  // SORT_DIGITS: none
+    bool set = (digit >> bit & 1) != 0;
+    uint32_t votes = __ballot_sync(~0u, set);
+    peers &= set ? votes : ~votes;
+  }
+  return peers;
+}
+
 // Called by a whole block for one tile, with the keys of its threads. Counts their digits of all passes, and clears the
 // states of the first. `digits`: [passes, digits], in shared memory.
 static __device__ inline void sort_count(const struct sort &s, int passes, uint32_t segment, uint32_t tile,
@@ -88,7 +100,7 @@ static __device__ inline void sort_count(const struct sort &s, int passes, uint3
 #pragma unroll
     for (int k = 0; k < SORT_ITEMS; k++) {
       bool here = k * SORT_BLOCK + threadIdx.x < count;
-      uint32_t digit = here ? sort_digit(keys[k], pass) : SORT_DIGITS, peers = __match_any_sync(~0u, digit);
+      uint32_t digit = here ? sort_digit(keys[k], pass) : SORT_DIGITS, peers = sort_peers(digit);
       if (here && threadIdx.x % 32 == __ffs(peers) - 1) atomicAdd(&digits[pass * SORT_DIGITS + digit], __popc(peers));
     }
   }
@@ -149,7 +161,7 @@ static __device__ inline void sort_rank(uint16_t *counts, const uint32_t (&digit
   uint32_t lane = threadIdx.x % 32;
 #pragma unroll
   for (int k = 0; k < SORT_ITEMS; k++) {
-    uint32_t peers = __match_any_sync(~0u, digits[k]), leader = __ffs(peers) - 1, before = 0;
+    uint32_t peers = sort_peers(digits[k]), leader = __ffs(peers) - 1, before = 0;
     if (lane == leader && digits[k] < SORT_DIGITS) {
       before = counts[digits[k]];
       counts[digits[k]] = (uint16_t)(before + __popc(peers));
