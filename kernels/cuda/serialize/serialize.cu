@@ -1,9 +1,10 @@
 // See serialize.cuh. cuda_serialize, at the end of this file, shows all of it.
 //
-//   cells    Finds the cell of each row that the chain left, and the least and the largest cell of each cloud. The host
-//            awaits the number of rows and the largest value in grid_coord, which give the depth.
-//   codes    Makes the codes of all curves, and counts their digits. Reads the sizes on the device, so it runs while
-//            the host still awaits them.
+//   cells    Finds the cell of each row that the steps left, and drops rows outside the lattice. Numbers the rows that
+//            are left, by a scan, and finds the least and the largest cell of each cloud.
+//   codes    Tells the host the number of rows and the largest value in grid_coord, which give the depth. Makes the
+//            codes of all curves, and counts their digits. Reads the sizes on the device, so it does not wait for the
+//            host.
 //   sort     Sorts the codes of all curves at once (sort.cuh). The sort is stable, so rows with the same code ascend.
 //            Without pools, its first and last pass write the tensors into the image of the output.
 //   count    Counts the rows of each stage of pooling in the sorted codes of the first curve. The host awaits them.
@@ -39,11 +40,11 @@ struct level {
 // What kernels need of a job.
 struct serial {
   struct vx_serial_lattice lattice;
-  const int32_t *row_of;       // [num_points]: of the chain
+  int32_t *row_of;             // [num_points]: of the chain
   uint32_t *least, *most;      // [clouds, 3]: cells; the complement (~) of the least; 0 when a job begins
-  uint32_t *largest;           // in grid_coord; 0 when a job begins
+  uint32_t *rows;              // that are left
   int32_t *cells;              // [rows, 3]: of each row that is left
-  uint16_t *cloud_of;          // [rows]
+  uint16_t *cloud_of;          // [rows]; NULL for one cloud
   uint32_t *order, *inverse;   // [orders, rows]
   unsigned long long *counts;  // [VX_MAX_POOLS]: rows of each stage; 0 when a job begins
   // Of a stage of pooling:
@@ -52,7 +53,6 @@ struct serial {
   uint32_t *members;      // [orders, new rows]: a row of each new row, in the order of the curve
   uint64_t *tiles;        // [orders, tiles]: states of the scans, then their ticket
   int32_t orders[VX_CURVES], num_orders;
-  uint32_t num_points;
   int32_t depth;  // 0: computed
   bool fixed;
   int cloud_bits;
@@ -74,15 +74,28 @@ struct serialize {
 // Where the grid of a cloud begins. `at`: the cloud's axis in `least`.
 static __device__ uint32_t least_of(const struct serial &s, uint32_t at) { return s.fixed ? 0 : ~__ldcg(&s.least[at]); }
 
-// Called by a whole warp. Usually all of its rows belong to one cloud. `least`, `most`: of all clouds.
-static __device__ void note_cells(uint32_t *least, uint32_t *most, bool here, uint32_t cloud,
-                                  const int32_t cell[AXES]) {
+// The least (its complement) and the largest cell of some rows along each axis. 0: of no rows.
+struct bounds {
+  uint32_t least[AXES], most[AXES];
+};
+
+static __device__ void widen(struct bounds *bounds, const int32_t cell[AXES]) {
+  for (int axis = 0; axis < AXES; axis++) {
+    bounds->least[axis] = max(bounds->least[axis], ~(uint32_t)cell[axis]);
+    bounds->most[axis] = max(bounds->most[axis], (uint32_t)cell[axis]);
+  }
+}
+
+// Called by a whole warp. Adds the bounds of the threads that have some to those of their clouds. Usually all threads
+// have rows of one cloud. `least`, `most`: of all clouds.
+static __device__ void note_bounds(uint32_t *least, uint32_t *most, uint32_t cloud, const struct bounds &bounds) {
+  bool here = bounds.least[0] != 0;
   uint32_t all = __ballot_sync(~0u, here);
   if (all == 0) return;
   uint32_t one = __shfl_sync(~0u, cloud, __ffs(all) - 1);
   bool together = __ballot_sync(~0u, here && cloud != one) == 0;
   for (int axis = 0; axis < AXES; axis++) {
-    uint32_t low = here ? ~(uint32_t)cell[axis] : 0, high = here ? (uint32_t)cell[axis] : 0;
+    uint32_t low = bounds.least[axis], high = bounds.most[axis];
     if (together) low = cuda_warp_max(low), high = cuda_warp_max(high);
     if (!(together ? threadIdx.x % 32 == 0 : here)) continue;
     uint32_t at = (together ? one : cloud) * AXES + (uint32_t)axis;
@@ -91,46 +104,60 @@ static __device__ void note_cells(uint32_t *least, uint32_t *most, bool here, ui
   }
 }
 
-// Called by the last block. Tells the host and the next kernel the largest value in grid_coord. A cloud without rows
-// has none.
-static __device__ void tell_largest(const struct cuda_view &v, const struct serial &s) {
-  __shared__ uint32_t largest;
-  if (threadIdx.x == 0) largest = 0;
-  __syncthreads();
-  for (uint32_t i = threadIdx.x; i < (uint32_t)v.clouds.count * AXES; i += BLOCK)
-    if (__ldcg(&s.least[i]) != 0) atomicMax(&largest, __ldcg(&s.most[i]) - least_of(s, i));
-  __syncthreads();
-  if (threadIdx.x == 0) v.status->sparse[0] = *s.largest = largest;
-  publish(v, v.sequence);
+// Fills the row's cell. Drops the row if it has none. Returns whether the row is left.
+static __device__ bool take_cell(const struct cuda_chain_rows &r, const struct serial &s, uint64_t row,
+                                 int32_t cell[AXES]) {
+  const float *point = r.points + row * r.columns;
+  if (row >= r.clouds.num_points || !cuda_is_left(point[0])) return false;
+  bool inside = vx_serial_cell(&s.lattice, point, cell);
+  if (!inside) cuda_drop(r, (uint32_t)row, VX_FATE_OUT_OF_LATTICE);
+  return inside;
 }
 
-// The blocks of a lone cloud each note their cells in shared memory first.
-static __global__ void __launch_bounds__(BLOCK)
+static __device__ void store_cell(const struct serial &s, uint32_t row, uint32_t cloud, const int32_t cell[AXES]) {
+  for (int axis = 0; axis < AXES; axis++) s.cells[(uint64_t)row * AXES + axis] = cell[axis];
+  if (s.cloud_of) s.cloud_of[row] = (uint16_t)cloud;
+}
+
+// The blocks of a lone cloud each note their bounds in shared memory first.
+static __global__ void __launch_bounds__(SCAN_BLOCK)
     cells_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_chain_rows r,
-                 const __grid_constant__ struct serial s) {
+                 const __grid_constant__ struct cuda_scan scan, const __grid_constant__ struct serial s) {
+  __shared__ struct scan_shared shared;
   __shared__ uint32_t least[AXES], most[AXES];
+  uint32_t tile = scan_next_tile(scan.ticket, &shared);  // clean since the chain's first kernel began
+  if (threadIdx.x < AXES) least[threadIdx.x] = most[threadIdx.x] = 0;
+  cuda_begin_step();
   cuda_wait();
-  bool alone = r.clouds.count == 1;
   if (blockIdx.x == 0 && threadIdx.x == 0)
     v.counters->moments[CUDA_BEGUN] = v.counters->moments[CUDA_ARRIVED] = cuda_now();
-  if (threadIdx.x < AXES) least[threadIdx.x] = most[threadIdx.x] = 0;
-  __syncthreads();
-  uint64_t point = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  int32_t row = point < r.clouds.num_points ? s.row_of[point] : -1, cell[AXES] = {0, 0, 0};
-  uint32_t cloud = 0;
-  if (row >= 0) {
-    cloud = (uint32_t)cuda_cloud_of_point(r.clouds, (uint32_t)point);
-    (void)vx_serial_cell(&s.lattice, r.points + point * r.columns, cell);
-    for (int axis = 0; axis < AXES; axis++) s.cells[(uint64_t)row * AXES + axis] = cell[axis];
-    s.cloud_of[row] = (uint16_t)cloud;
+  uint32_t begin = tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS;
+  uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
+  int32_t cells[SCAN_ITEMS][AXES];
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) items[k] = take_cell(r, s, (uint64_t)begin + k, cells[k]);
+  uint64_t total = scan_items(scan.tiles, tile, items, before, &shared);
+  bool alone = r.clouds.count == 1;
+  struct bounds bounds = {};
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) {
+    uint32_t row = (uint32_t)before[k], cloud = 0;
+    if ((uint64_t)begin + k < r.clouds.num_points) {
+      s.row_of[begin + k] = items[k] != 0 ? (int32_t)row : ~(int32_t)row;
+      cloud = (uint32_t)cuda_cloud_of_point(r.clouds, begin + k);
+      if (!alone) cuda_note_clouds(r, begin + k, row);
+    }
+    if (items[k] != 0) store_cell(s, row, cloud, cells[k]), widen(&bounds, cells[k]);
+    if (!alone) note_bounds(s.least, s.most, cloud, bounds), bounds = {};
   }
-  note_cells(alone ? least : s.least, alone ? most : s.most, row >= 0, cloud, cell);
+  if (alone) note_bounds(least, most, 0, bounds);
+  if (tile == scan.num_tiles - 1 && threadIdx.x == 0) *s.rows = (uint32_t)total;
   __syncthreads();
+  cuda_add_fates(r, r.number, cuda_own_fates());
   if (alone && threadIdx.x < AXES && least[threadIdx.x] != 0) {
     atomicMax(&s.least[threadIdx.x], least[threadIdx.x]);
     atomicMax(&s.most[threadIdx.x], most[threadIdx.x]);
   }
-  if (cuda_last_block(&v.counters->number_ticket, gridDim.x)) tell_largest(v, s);
 }
 
 // ---- codes ----------------------------------------------------------------------------------------------------------
@@ -139,7 +166,7 @@ typedef struct cuda_tensors<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE> serial_te
 
 // Makes a row's code on a curve. The first curve's thread also writes the row of grid_coord.
 static __device__ uint64_t make_code(const struct serial &s, const struct level &level, uint32_t curve, uint32_t row) {
-  uint32_t cloud = s.cloud_of[row], cell[AXES];
+  uint32_t cloud = s.cloud_of ? s.cloud_of[row] : 0, cell[AXES];
   for (int axis = 0; axis < AXES; axis++) {
     cell[axis] = (uint32_t)s.cells[(uint64_t)row * AXES + axis] - least_of(s, cloud * AXES + (uint32_t)axis);
     if (curve == 0) level.grid[(uint64_t)row * AXES + axis] = (int32_t)cell[axis];
@@ -156,28 +183,41 @@ static __host__ __device__ inline int code_bits(const struct serial &s, const st
   return 3 * level.depth + s.cloud_bits;
 }
 
-// The rows that the chain left.
-static __device__ uint32_t rows_left(const struct serial &s) {
-  int32_t last = s.row_of[s.num_points - 1];
-  return last >= 0 ? (uint32_t)last + 1 : ~(uint32_t)last;
+// Called by a whole block. Returns the largest value in grid_coord. A cloud without rows has none.
+static __device__ uint32_t find_largest(const struct serial &s, uint32_t clouds) {
+  __shared__ uint32_t largest;
+  if (threadIdx.x == 0) largest = 0;
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < clouds * AXES; i += SORT_BLOCK)
+    if (__ldcg(&s.least[i]) != 0) atomicMax(&largest, __ldcg(&s.most[i]) - least_of(s, i));
+  __syncthreads();
+  return largest;
 }
 
 // As vx_serial_depth, which later refuses a job whose depth is too large.
-static __device__ int32_t depth_of(const struct serial &s) {
-  return s.depth > 0 ? s.depth : min((int32_t)VX_MAX_SERIAL_DEPTH, 32 - __clz(*s.largest + 1));
+static __device__ int32_t depth_of(const struct serial &s, uint32_t largest) {
+  return s.depth > 0 ? s.depth : min((int32_t)VX_MAX_SERIAL_DEPTH, 32 - __clz(largest + 1));
 }
 
-// A block has one tile of a curve, if there are as many. The host does not know the sizes of the level yet.
+// The first block tells the host the sizes. Each other block has one tile of a curve, if there are as many. The host
+// does not know the sizes of the level yet.
 static __global__ void __launch_bounds__(SORT_BLOCK)
-    codes_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level unknown,
-                 const __grid_constant__ struct sort unsized) {
+    codes_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s,
+                 const __grid_constant__ struct level unknown, const __grid_constant__ struct sort unsized) {
   __shared__ uint32_t digits[SORT_PASSES * SORT_DIGITS];
   cuda_wait();
-  struct level level = {unknown.grid, unknown.codes, rows_left(s), depth_of(s)};
+  uint32_t largest = find_largest(s, (uint32_t)v.clouds.count);
+  if (blockIdx.x == 0) {
+    if (threadIdx.x == 0) v.status->sparse[0] = largest;
+    publish(v, v.sequence);
+    return;
+  }
+  struct level level = {unknown.grid, unknown.codes, *s.rows, depth_of(s, largest)};
   struct sort sort = unsized;
   sort_set_sizes(&sort, level.rows, code_bits(s, level));
-  if (blockIdx.x >= sort.tiles * sort.segments) return;
-  uint32_t curve = blockIdx.x / sort.tiles, tile = blockIdx.x % sort.tiles, first = tile * SORT_TILE;
+  uint32_t number = blockIdx.x - 1;
+  if (number >= sort.tiles * sort.segments) return;
+  uint32_t curve = number / sort.tiles, tile = number % sort.tiles, first = tile * SORT_TILE;
   uint32_t count = min((uint32_t)SORT_TILE, level.rows - first);
   uint64_t codes[SORT_ITEMS];
 #pragma unroll
@@ -190,7 +230,8 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
 
 static enum vx_status make_codes(const struct cuda_run *run, const struct serialize *own, struct error *error) {
   uint64_t tiles = (uint64_t)sort_tiles(run->clouds.num_points) * own->sort.segments;
-  return cuda_launch("codes_kernel", codes_kernel, tiles, SORT_BLOCK, 0, run, error, own->s, *own->level, own->sort);
+  return cuda_launch("codes_kernel", codes_kernel, tiles + 1, SORT_BLOCK, 0, run, error, *run, own->s, *own->level,
+                     own->sort);
 }
 
 // What the first pass of the sort writes beside its own work: the tensor grid_coord, if it is requested, and the gaps
@@ -438,7 +479,7 @@ static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points
   uint64_t items = points * (uint64_t)s->num_orders;
   cuda_take_clouds(run, arena);
   take(arena, &s->cells, points * AXES);
-  take(arena, &s->cloud_of, points);
+  if (run->clouds.count > 1) take(arena, &s->cloud_of, points);
   for (int i = 0; i < 2; i++) {
     take(arena, &own->sort.states[i], (uint64_t)sort_tiles((uint32_t)points) * s->num_orders * SORT_DIGITS);
     take(arena, &own->sort.keys[i], items);
@@ -471,8 +512,8 @@ static enum vx_status take_zeros(struct cuda_run *run, struct serialize *own, st
   own->s.counts = (unsigned long long *)run->control->tiles;
   own->s.least = (uint32_t *)(own->s.counts + VX_MAX_POOLS);
   own->s.most = own->s.least + bounds;
-  own->s.largest = own->s.most + bounds;
-  uint32_t *rest = own->s.largest + 1;
+  own->s.rows = own->s.most + bounds;
+  uint32_t *rest = own->s.rows + 1;
   sort_take_zeros(&own->sort, CODE_BITS, &rest);
   for (uint64_t i = 0; i < pools; i++) {
     own->cluster_sort[i] = own->sort;
@@ -491,7 +532,6 @@ static enum vx_status prepare(struct cuda_run *run, struct serialize *own, struc
   (void)vx_serial_lattice_of(params, &own->s.lattice);  // the job was checked
   for (int i = 0; i < VX_CURVES; i++) own->s.orders[i] = params->orders[i];
   own->s.num_orders = params->num_orders;
-  own->s.num_points = run->clouds.num_points;
   own->s.depth = params->depth;
   own->s.fixed = params->fixed;
   own->s.cloud_bits = run->clouds.count > 1 ? vx_bits_for(run->clouds.count) : 0;
@@ -518,10 +558,12 @@ static void count_fates(struct vx_job *job) {
 
 // Finds the cells and the codes, and tells the host the sizes that follow from the cells.
 static enum vx_status find_cells(struct cuda_run *run, struct serialize *own, struct error *error) {
-  const struct cuda_chain *chain = run->lane->chain;
+  struct cuda_chain *chain = run->lane->chain;
   struct vx_job *job = run->job;
-  unsigned blocks = cuda_blocks(run->clouds.num_points, BLOCK);
-  CUDA_TRY(cuda_launch("cells_kernel", cells_kernel, blocks, BLOCK, 0, run, error, *run, chain->rows, own->s));
+  struct cuda_scan scan = cuda_take_scan(chain);
+  CUDA_TRY(cuda_launch("cells_kernel", cells_kernel, scan.num_tiles, SCAN_BLOCK, 0, run, error, *run, chain->rows, scan,
+                       own->s));
+  CUDA_TRY(cuda_count_chain(chain, error));
   CUDA_TRY(make_codes(run, own, error));
   CUDA_TRY(cuda_read_counters(run, run->sequence, error));
   cuda_read_chain(run->lane);

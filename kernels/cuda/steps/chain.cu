@@ -7,6 +7,8 @@
 //   number   Numbers the rows that are left, by a scan, if something needs the numbers.
 //   count    Counts the fates of all steps by section, if there are sections.
 //
+// Serialization does the last two itself, since it drops rows after the last step.
+//
 // The kernel that tells the host the operation's sizes also tells it what the chain has counted (publish.cuh). The
 // kernel that cleans up after the operation clears the chain's counters.
 //
@@ -48,13 +50,6 @@ enum vx_status cuda_settle_rows(struct cuda_chain *chain, struct error *error) {
 
 // ---- number ---------------------------------------------------------------------------------------------------------
 
-// If this row is the first of a cloud, notes the number of rows left before that cloud and before the empty clouds
-// ahead of it. For empty clouds at the end the number stays undefined.
-static __device__ void note_clouds(const struct cuda_chain_rows &r, uint32_t row, uint32_t before) {
-  int32_t cloud = cuda_cloud_of_point(r.clouds, row);
-  for (; cloud >= 0 && r.clouds.first_point[cloud] == row; cloud--) r.counters->cloud_rows[cloud] = before;
-}
-
 static __global__ void __launch_bounds__(SCAN_BLOCK)
     number_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct cuda_scan scan,
                   int32_t *row_of) {
@@ -71,7 +66,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
   for (int k = 0; k < SCAN_ITEMS; k++) {
     if (begin + k >= r.clouds.num_points) continue;
     row_of[begin + k] = items[k] != 0 ? (int32_t)before[k] : ~(int32_t)before[k];
-    if (r.clouds.count > 1) note_clouds(r, (uint32_t)(begin + k), (uint32_t)before[k]);
+    if (r.clouds.count > 1) cuda_note_clouds(r, (uint32_t)(begin + k), (uint32_t)before[k]);
   }
 }
 
@@ -87,6 +82,13 @@ static __global__ void __launch_bounds__(BLOCK) count_kernel(const __grid_consta
   if (fate != VX_FATE_KEPT)
     cuda_add_together(dropped, r.counters->section_fates[0],
                       cuda_section_of(sections, (uint32_t)row) * VX_FATE_COUNT + fate);
+}
+
+enum vx_status cuda_count_chain(const struct cuda_chain *chain, struct error *error) {
+  const struct cuda_sections *sections = &chain->run.sections;
+  unsigned blocks = cuda_blocks(chain->rows.clouds.num_points, BLOCK);
+  if (sections->count == 0) return VX_OK;
+  return cuda_launch("count_kernel", count_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, *sections);
 }
 
 // ---- the chain ------------------------------------------------------------------------------------------------------
@@ -203,7 +205,6 @@ static enum vx_status plan_arrival(struct cuda_chain *chain, struct error *error
 // Enqueues everything up to the rows that are left.
 static enum vx_status run_steps(struct cuda_chain *chain, struct error *error) {
   const struct vx_chain *asked = chain->run.job->chain;
-  const struct cuda_sections *sections = &chain->run.sections;
   unsigned blocks = cuda_blocks(chain->rows.clouds.num_points, BLOCK);
   CUDA_TRY(plan_arrival(chain, error));
   for (int32_t i = 0; i < asked->count; i++) {
@@ -215,15 +216,13 @@ static enum vx_status run_steps(struct cuda_chain *chain, struct error *error) {
   if (chain->cylinder)
     CUDA_TRY(cuda_launch("cylinder_kernel", cylinder_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows,
                          chain->cylinder));
-  if (chain->run.job->op == VX_SERIALIZE) CUDA_TRY(cuda_drop_outside(chain, error));
+  if (chain->run.job->op == VX_SERIALIZE) return VX_OK;
   if (chain->row_of) {
     struct cuda_scan scan = cuda_take_scan(chain);
     CUDA_TRY(cuda_launch("number_kernel", number_kernel, scan.num_tiles, SCAN_BLOCK, 0, &chain->run, error, chain->rows,
                          scan, chain->row_of));
   }
-  return sections->count == 0
-             ? VX_OK
-             : cuda_launch("count_kernel", count_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, *sections);
+  return cuda_count_chain(chain, error);
 }
 
 // ---- a job that only has a chain ------------------------------------------------------------------------------------

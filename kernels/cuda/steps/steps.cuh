@@ -90,6 +90,13 @@ static inline enum vx_status cuda_step_scratch(struct cuda_chain *chain, struct 
   return VX_OK;
 }
 
+// If this row is the first of a cloud, notes the number of rows left before that cloud and before the empty clouds
+// ahead of it. For empty clouds at the end the number stays undefined.
+static __device__ inline void cuda_note_clouds(const struct cuda_chain_rows &r, uint32_t row, uint32_t before) {
+  int32_t cloud = cuda_cloud_of_point(r.clouds, row);
+  for (; cloud >= 0 && r.clouds.first_point[cloud] == row; cloud--) r.counters->cloud_rows[cloud] = before;
+}
+
 // A scan over all rows (scan.cuh).
 struct cuda_scan {
   uint64_t *tiles;  // [num_tiles]: its states
@@ -113,8 +120,8 @@ VX_STEPS(X)
 // Enqueues what brings and moves the rows, if the kernel that comes next cannot do this itself (arrival.cuh).
 VX_WARN_UNUSED enum vx_status cuda_settle_rows(struct cuda_chain *chain, struct error *error);
 
-// The last step of a job that serializes: drops the rows whose cell is outside (kernels/serialize.h).
-VX_WARN_UNUSED enum vx_status cuda_drop_outside(struct cuda_chain *chain, struct error *error);
+// Counts the fates by section, if the job has sections. No row may be dropped later.
+VX_WARN_UNUSED enum vx_status cuda_count_chain(const struct cuda_chain *chain, struct error *error);
 
 // Fills row_counts with the rows that the chain left, once they are numbered and the host has awaited the sizes.
 void cuda_read_rows(const struct cuda_run *run, int64_t left);
