@@ -6,7 +6,8 @@
 //            codes of all curves, and counts their digits. Reads the sizes on the device, so it does not wait for the
 //            host.
 //   sort     Sorts the codes of all curves at once (sort.cuh). The sort is stable, so rows with the same code ascend.
-//            Without pools, its first and last pass write the tensors into the image of the output.
+//            The host enqueues the first pass, then awaits the sizes. Without pools, the second and the last pass write
+//            the tensors into the image of the output.
 //   count    Counts the rows of each stage of pooling in the sorted codes of the first curve. The host awaits them.
 //   write    Writes the tensors of the rows into the image of the output, if there are pools.
 //   pool     For each stage: a scan counts the new rows along each curve. The first curve's count gives each new row
@@ -62,7 +63,6 @@ struct serialize {
   struct serial s;
   struct sort sort;                        // of the codes of the first level
   struct sort cluster_sort[VX_MAX_POOLS];  // of the rows of each stage
-  uint64_t *sorted;  // [orders, rows]: the codes of the first level, if there are pools; then the new rows, ascending
   struct level levels[2];
   struct level *level;             // the current one
   int64_t rows_done, inputs_done;  // sums over the stages that have run: rows after and before each
@@ -234,32 +234,40 @@ static enum vx_status make_codes(const struct cuda_run *run, const struct serial
                      own->sort);
 }
 
-// What the first pass of the sort writes beside its own work: the tensor grid_coord, if it is requested, and the gaps
-// between the tensors.
+// ---- sort -----------------------------------------------------------------------------------------------------------
+
+// What the second pass of the sort writes beside its own work: the tensors grid_coord and serialized_code, if they are
+// requested, and the gaps between the tensors.
 struct beside {
-  const int32_t *from;
-  int32_t *grid;  // or NULL
-  uint64_t values;
+  struct level level;
+  int32_t *grid;    // or NULL
+  uint64_t *codes;  // or NULL
+  uint64_t num_codes;
   serial_tensors tensors;
 
   __device__ void operator()(uint64_t thread, uint64_t threads) const {
     tensors.zero_gaps(thread);
-    for (uint64_t i = thread; grid && i < values; i += threads) grid[i] = from[i];
+    for (uint64_t i = thread; grid && i < (uint64_t)level.rows * AXES; i += threads) grid[i] = __ldcg(&level.grid[i]);
+    for (uint64_t i = thread; codes && i < num_codes; i += threads) codes[i] = __ldcg(&level.codes[i]);
   }
 };
 
-// Sorts the codes of the first level. `codes`: where the first pass copies the codes to, or NULL. `moment`: see
-// sort.cuh.
-static enum vx_status sort_level(const struct cuda_run *run, struct serialize *own, const struct beside &beside,
-                                 uint64_t *codes, unsigned long long *moment, struct error *error) {
+// Enqueues the first pass of the sort, for as many rows as there may be.
+static enum vx_status begin_sort(const struct cuda_run *run, struct serialize *own, struct error *error) {
+  sort_set_sizes(&own->sort, run->clouds.num_points, 0);
+  own->sort.known_rows = own->s.rows;
+  return sort_enqueue(run, own->sort, 0, own->level->codes, false, beside{}, NULL, error);
+}
+
+// Enqueues the other passes. `moment`: see sort.cuh.
+static enum vx_status end_sort(const struct cuda_run *run, struct serialize *own, const struct beside &beside,
+                               unsigned long long *moment, struct error *error) {
   const struct level &level = *own->level;
-  struct sort *sort = &own->sort;
   if (level.rows == 0) return VX_OK;
-  sort_set_sizes(sort, level.rows, code_bits(own->s, level));
-  sort->order = own->s.order;
-  sort->inverse = own->s.inverse;
-  const struct sort_extra extra = {codes, run->job->params.serialize.num_pools > 0, moment};
-  return sort_segments(run, *sort, level.codes, extra, beside, &own->sorted, error);
+  sort_set_sizes(&own->sort, level.rows, code_bits(own->s, level));
+  own->sort.order = own->s.order;
+  own->sort.inverse = own->s.inverse;
+  return sort_rest(run, own->sort, run->job->params.serialize.num_pools > 0, beside, moment, error);
 }
 
 // ---- count ----------------------------------------------------------------------------------------------------------
@@ -300,7 +308,7 @@ static enum vx_status count_pools(struct cuda_run *run, const struct serialize *
     shifts.of[shifts.count] = shift;
   }
   CUDA_TRY(cuda_launch("count_kernel", count_kernel, cuda_blocks(rows, BLOCK), BLOCK, 0, run, error, *run, own->s,
-                       (const uint64_t *)own->sorted, rows, shifts));
+                       sort_sorted(own->sort), rows, shifts));
   CUDA_TRY(cuda_read_counters(run, run->sequence + 1, error));
   for (int32_t stage = 0; stage < params->num_pools; stage++)
     run->job->counts.level_rows[stage] = (int64_t)run->lane->status->sparse[stage];
@@ -427,11 +435,11 @@ static enum vx_status sort_clusters(const struct cuda_run *run, struct serialize
                                     struct error *error) {
   struct sort *sort = &own->cluster_sort[stage];
   int bits = vx_bits_for((int32_t)new_rows);
-  const struct sort_extra extra = {NULL, true, NULL};
   sort_set_sizes(sort, own->level->rows, bits > 0 ? bits : 1);
   CUDA_TRY(cuda_launch("sort_count_kernel", sort_count_kernel, sort->tiles, SORT_BLOCK, 0, run, error, *sort,
                        (const uint64_t *)own->s.cluster));
-  return sort_segments(run, *sort, own->s.cluster, extra, beside{}, &own->sorted, error);
+  CUDA_TRY(sort_enqueue(run, *sort, 0, own->s.cluster, true, beside{}, NULL, error));
+  return sort_rest(run, *sort, true, beside{}, NULL, error);
 }
 
 // Makes the next level, and lines up the rows by their new rows.
@@ -455,7 +463,7 @@ static enum vx_status run_stage(const struct cuda_run *run, struct serialize *ow
   to->depth = from.depth - bits;
   CUDA_TRY(pool_rows(run, own, stage, *to, bits, error));
   CUDA_TRY(cuda_launch("clusters_kernel", clusters_kernel, cuda_blocks(from.rows + 1, BLOCK), BLOCK, 0, run, error,
-                       own->s, (const uint64_t *)own->sorted, from.rows, to->rows,
+                       own->s, sort_sorted(own->cluster_sort[stage]), from.rows, to->rows,
                        cuda_tensors_of<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE>(run), (uint64_t)own->inputs_done,
                        (uint64_t)own->rows_done + (uint64_t)stage, (uint64_t)own->rows_done));
   own->level = to;
@@ -565,6 +573,7 @@ static enum vx_status find_cells(struct cuda_run *run, struct serialize *own, st
                        own->s));
   CUDA_TRY(cuda_count_chain(chain, error));
   CUDA_TRY(make_codes(run, own, error));
+  CUDA_TRY(begin_sort(run, own, error));
   CUDA_TRY(cuda_read_counters(run, run->sequence, error));
   cuda_read_chain(run->lane);
   count_fates(job);
@@ -590,11 +599,11 @@ static enum vx_status write_rows(struct cuda_run *run, struct serialize *own, st
     CUDA_TRY(write_level(run, own, place, error));
     return cuda_finish_output(run, error);
   }
-  const struct beside beside = {own->level->grid, (int32_t *)at[0], (uint64_t)own->level->rows * AXES, tensors};
+  const struct beside beside = {*own->level, (int32_t *)at[0], (uint64_t *)at[VX_SERIALIZED_CODE - VX_GRID_COORD],
+                                (uint64_t)own->level->rows * own->sort.segments, tensors};
   if (at[VX_SERIALIZED_ORDER - VX_GRID_COORD]) own->s.order = (uint32_t *)at[VX_SERIALIZED_ORDER - VX_GRID_COORD];
   if (at[VX_SERIALIZED_INVERSE - VX_GRID_COORD]) own->s.inverse = (uint32_t *)at[VX_SERIALIZED_INVERSE - VX_GRID_COORD];
-  CUDA_TRY(sort_level(run, own, beside, (uint64_t *)at[VX_SERIALIZED_CODE - VX_GRID_COORD],
-                      (unsigned long long *)&run->counters->moments[CUDA_GATHERED], error));
+  CUDA_TRY(end_sort(run, own, beside, (unsigned long long *)&run->counters->moments[CUDA_GATHERED], error));
   return cuda_finish_output(run, error);
 }
 
@@ -624,7 +633,7 @@ enum vx_status cuda_serialize(struct cuda_run *run, struct error *error) {
   CUDA_TRY(find_cells(run, &own, error));
   bool pools = run->job->params.serialize.num_pools > 0;
   if (pools) {
-    CUDA_TRY(sort_level(run, &own, {}, NULL, NULL, error));
+    CUDA_TRY(end_sort(run, &own, {}, NULL, error));
     CUDA_TRY(count_pools(run, &own, error));
   }
   if (run->tensors == 0) return cuda_clean(run, error);

@@ -7,7 +7,8 @@
 // decoupled look-back (scan.cuh), for each digit by itself. A thread reads several tiles at once, since most blocks
 // count at the same time.
 //
-// The first pass takes the rows as they are; the last writes their order and its inverse.
+// The first pass takes the rows as they are; the last writes their order and its inverse. The host may enqueue the first
+// pass before it knows how many rows and bits there are.
 #ifndef VOXELD_CUDA_SERIALIZE_SORT_CUH
 #define VOXELD_CUDA_SERIALIZE_SORT_CUH
 
@@ -28,6 +29,7 @@ enum : uint32_t { SORT_PREFIX = UINT32_C(1) << 31 };  // in a state: the keys up
 
 struct sort {
   uint32_t rows, segments, tiles;  // tiles: of a segment
+  const uint32_t *known_rows;      // of the first pass, on the device; NULL: `rows`, which else is at least as large
   int bits;                        // of the keys
   uint32_t *counts;                // [passes, segments, digits]: keys with each digit; 0 when a job begins
   uint32_t *tickets;               // [passes]: the next tile; 0 when a job begins
@@ -46,12 +48,14 @@ struct sort_pass {
   const uint32_t *ids;
   uint64_t *sorted_keys;
   uint32_t *sorted_ids;
-  uint64_t *copy;  // of the keys as they come
   bool last;
   unsigned long long *moment;  // becomes the moment when the last pass has ended
 };
 
-static __host__ __device__ inline int sort_passes(int bits) { return (bits + SORT_BITS - 1) / SORT_BITS; }
+// At least two, so that the first is not the last.
+static __host__ __device__ inline int sort_passes(int bits) {
+  return bits <= 2 * SORT_BITS ? 2 : (bits + SORT_BITS - 1) / SORT_BITS;
+}
 static __host__ __device__ inline uint32_t sort_tiles(uint32_t rows) { return (rows + SORT_TILE - 1) / SORT_TILE; }
 
 // Sizes the sort of `segments` segments.
@@ -185,22 +189,28 @@ static __device__ inline uint32_t sort_add_warps(struct sort_shared *shared) {
 }
 
 // Waits in turn: after the first pass, a pass reads the counts before its own wait.
-// `beside`: what the threads of the first pass also do.
+// `beside`: what the threads of the second pass also do. They begin when the kernel before the first pass has ended, so
+// they must bypass the first-level cache.
 template <typename function>
 static __global__ void __launch_bounds__(SORT_BLOCK)
     sort_kernel(const __grid_constant__ struct sort s, const __grid_constant__ struct sort_pass p,
                 const __grid_constant__ function beside) {
   __shared__ struct sort_shared shared;
-  uint32_t warp = threadIdx.x / 32, unused, lower = 0;
+  uint32_t warp = threadIdx.x / 32, rows = s.rows, unused;
   if (threadIdx.x == 0) shared.ticket = atomicAdd(&s.tickets[p.number], 1);
 #pragma unroll
   for (int i = 0; i < SORT_WARPS; i++) shared.counts[i][threadIdx.x] = 0;
+  if (p.number == 1) beside((uint64_t)blockIdx.x * SORT_BLOCK + threadIdx.x, (uint64_t)gridDim.x * SORT_BLOCK);
   __syncthreads();
-  uint32_t segment = shared.ticket / s.tiles, tile = shared.ticket % s.tiles;
+  if (p.number == 0) cuda_wait_in_turn();
+  if (p.number == 0 && s.known_rows) rows = *s.known_rows;
+  uint32_t tiles = sort_tiles(rows), segment = tiles > 0 ? shared.ticket / tiles : s.segments;
+  if (segment >= s.segments) return;
+  uint32_t tile = shared.ticket - segment * tiles;
   const uint32_t *counts = s.counts + ((uint64_t)p.number * s.segments + segment) * SORT_DIGITS;
-  if (p.number > 0) lower = cuda_block_before(__ldcg(&counts[threadIdx.x]), &unused);
-  cuda_wait_in_turn();
-  uint64_t first = (uint64_t)segment * s.rows, at = (uint64_t)shared.ticket * SORT_DIGITS + threadIdx.x;
+  uint32_t lower = cuda_block_before(__ldcg(&counts[threadIdx.x]), &unused);
+  if (p.number > 0) cuda_wait_in_turn();
+  uint64_t first = (uint64_t)segment * rows, at = (uint64_t)shared.ticket * SORT_DIGITS + threadIdx.x;
   uint32_t begin = tile * SORT_TILE + warp * SORT_ITEMS * 32 + threadIdx.x % 32;
   s.states[(p.number + 1) % 2][at] = 0;
   uint64_t keys[SORT_ITEMS];
@@ -208,14 +218,11 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
 #pragma unroll
   for (int k = 0; k < SORT_ITEMS; k++) {
     uint32_t row = begin + k * 32;
-    bool here = row < s.rows;
+    bool here = row < rows;
     keys[k] = here ? p.keys[first + row] : 0;
     ids[k] = here && p.ids ? p.ids[first + row] : row;
     digits[k] = here ? sort_digit(keys[k], p.number) : SORT_DIGITS;
-    if (here && p.copy) p.copy[first + row] = keys[k];
   }
-  if (p.number == 0) beside((uint64_t)blockIdx.x * SORT_BLOCK + threadIdx.x, (uint64_t)gridDim.x * SORT_BLOCK);
-  if (p.number == 0) lower = cuda_block_before(counts[threadIdx.x], &unused);
   sort_rank(shared.counts[warp], digits, ranks);
   __syncthreads();
   uint32_t own = sort_add_warps(&shared);
@@ -238,35 +245,35 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
   if (threadIdx.x == 0 && p.moment) atomicMax(p.moment, cuda_now());
 }
 
-// What a sort does in addition.
-struct sort_extra {
-  uint64_t *copy;              // the first pass copies the keys to here; or NULL
-  bool keys_wanted;            // the last pass also writes the sorted keys
-  unsigned long long *moment;  // becomes the moment of the end; or NULL
-};
-
-// Sorts the keys, whose digits are counted. `sorted` becomes where the sorted keys are, if they are wanted.
+// Enqueues one pass of a sort whose digits are counted. `keys`: of the first pass. `keys_wanted`: the last pass also
+// writes the sorted keys, where sort_sorted says. `moment`: becomes the moment of the sort's end; or NULL.
 template <typename function>
-VX_WARN_UNUSED static inline enum vx_status
-sort_segments(const struct cuda_run *run, const struct sort &s, const uint64_t *keys, const struct sort_extra &extra,
-              const function &beside, uint64_t **sorted, struct error *error) {
-  int passes = sort_passes(s.bits);
-  struct sort_pass pass = {};
-  pass.keys = keys;
-  pass.copy = extra.copy;
-  for (; pass.number < passes; pass.number++) {
-    pass.last = pass.number == passes - 1;
-    pass.moment = pass.last ? extra.moment : NULL;
-    *sorted = s.keys[pass.number % 2];
-    pass.sorted_keys = pass.last && !extra.keys_wanted ? NULL : *sorted;
-    pass.sorted_ids = pass.last ? NULL : s.ids[pass.number % 2];
-    CUDA_TRY(cuda_launch("sort_kernel", sort_kernel<function>, (uint64_t)s.tiles * s.segments, SORT_BLOCK, 0, run,
-                         error, s, pass, beside));
-    pass.keys = pass.sorted_keys;
-    pass.ids = pass.sorted_ids;
-    pass.copy = NULL;
-  }
+VX_WARN_UNUSED static inline enum vx_status sort_enqueue(const struct cuda_run *run, const struct sort &s, int number,
+                                                         const uint64_t *keys, bool keys_wanted, const function &beside,
+                                                         unsigned long long *moment, struct error *error) {
+  bool last = number == sort_passes(s.bits) - 1, first = number == 0;
+  const struct sort_pass pass = {number,
+                                 first ? keys : s.keys[(number + 1) % 2],
+                                 first ? NULL : s.ids[(number + 1) % 2],
+                                 last && !keys_wanted ? NULL : s.keys[number % 2],
+                                 last ? NULL : s.ids[number % 2],
+                                 last,
+                                 last ? moment : NULL};
+  return cuda_launch("sort_kernel", sort_kernel<function>, (uint64_t)s.tiles * s.segments, SORT_BLOCK, 0, run, error, s,
+                     pass, beside);
+}
+
+// Enqueues all passes but the first.
+template <typename function>
+VX_WARN_UNUSED static inline enum vx_status sort_rest(const struct cuda_run *run, const struct sort &s,
+                                                      bool keys_wanted, const function &beside,
+                                                      unsigned long long *moment, struct error *error) {
+  for (int number = 1; number < sort_passes(s.bits); number++)
+    CUDA_TRY(sort_enqueue(run, s, number, NULL, keys_wanted, beside, moment, error));
   return VX_OK;
 }
+
+// The sorted keys, if they are wanted.
+static inline const uint64_t *sort_sorted(const struct sort &s) { return s.keys[(sort_passes(s.bits) + 1) % 2]; }
 
 #endif
