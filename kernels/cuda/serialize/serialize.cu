@@ -252,10 +252,19 @@ struct beside {
   }
 };
 
+// The bits of a row in the keys of the sort; 0: they may have no room, or the sorted codes are wanted.
+static int row_bits_of(const struct cuda_run *run, const struct serialize *own) {
+  int depth = own->s.depth > 0 ? own->s.depth : (int)VX_MAX_SERIAL_DEPTH,
+      bits = vx_bits_for((int32_t)run->clouds.num_points);
+  bool fit = 3 * depth + own->s.cloud_bits - SORT_BITS + bits <= 64;
+  return fit && run->job->params.serialize.num_pools == 0 ? bits : 0;
+}
+
 // Enqueues the first pass of the sort, for as many rows as there may be.
 static enum vx_status begin_sort(const struct cuda_run *run, struct serialize *own, struct error *error) {
   sort_set_sizes(&own->sort, run->clouds.num_points, 0);
   own->sort.known_rows = own->s.rows;
+  own->sort.row_bits = row_bits_of(run, own);
   return sort_enqueue(run, own->sort, 0, own->level->codes, false, beside{}, NULL, error);
 }
 

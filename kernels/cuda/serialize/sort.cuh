@@ -7,7 +7,8 @@
 // decoupled look-back (scan.cuh), for each digit by itself. A thread reads several tiles at once, since most blocks
 // count at the same time.
 //
-// The first pass takes the rows as they are; the last writes their order and its inverse. The host may enqueue the first
+// The first pass takes the rows as they are; the last writes their order and its inverse. Between them, rows are in the
+// keys, if there is room: in place of the digits that are sorted already. The host may enqueue the first
 // pass before it knows how many rows and bits there are.
 #ifndef VOXELD_CUDA_SERIALIZE_SORT_CUH
 #define VOXELD_CUDA_SERIALIZE_SORT_CUH
@@ -31,6 +32,7 @@ struct sort {
   uint32_t rows, segments, tiles;  // tiles: of a segment
   const uint32_t *known_rows;      // of the first pass, on the device; NULL: `rows`, which else is at least as large
   int bits;                        // of the keys
+  int row_bits;                    // the lowest bits of a key after the first pass: its row; 0: rows are in `ids`
   uint32_t *counts;                // [passes, segments, digits]: keys with each digit; 0 when a job begins
   uint32_t *tickets;               // [passes]: the next tile; 0 when a job begins
   // [2 passes, segments, tiles, digits]: 0: nothing is known; up to SORT_TILE + 1: the tile's keys with the digit plus
@@ -43,7 +45,7 @@ struct sort {
 
 // One pass: where its keys come from and go to. NULL if it does not read or write them.
 struct sort_pass {
-  int number;
+  int number, shift;  // of the digit
   const uint64_t *keys;
   const uint32_t *ids;
   uint64_t *sorted_keys;
@@ -77,8 +79,8 @@ static inline void sort_take_zeros(struct sort *sort, int bits, uint32_t **words
   *words += sort_zero_words(bits, sort->segments);
 }
 
-static __device__ inline uint32_t sort_digit(uint64_t key, int pass) {
-  return (uint32_t)(key >> SORT_BITS * pass) & (SORT_DIGITS - 1);
+static __device__ inline uint32_t sort_digit(uint64_t key, int shift) {
+  return (uint32_t)(key >> shift) & (SORT_DIGITS - 1);
 }
 
 // The lanes of the warp with the same digit, by a vote for each bit.
@@ -104,7 +106,7 @@ static __device__ inline void sort_count(const struct sort &s, int passes, uint3
 #pragma unroll
     for (int k = 0; k < SORT_ITEMS; k++) {
       bool here = k * SORT_BLOCK + threadIdx.x < count;
-      uint32_t digit = here ? sort_digit(keys[k], pass) : SORT_DIGITS, peers = sort_peers(digit);
+      uint32_t digit = here ? sort_digit(keys[k], SORT_BITS * pass) : SORT_DIGITS, peers = sort_peers(digit);
       if (here && threadIdx.x % 32 == __ffs(peers) - 1) atomicAdd(&digits[pass * SORT_DIGITS + digit], __popc(peers));
     }
   }
@@ -221,7 +223,9 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
     bool here = row < rows;
     keys[k] = here ? p.keys[first + row] : 0;
     ids[k] = here && p.ids ? p.ids[first + row] : row;
-    digits[k] = here ? sort_digit(keys[k], p.number) : SORT_DIGITS;
+    digits[k] = here ? sort_digit(keys[k], p.shift) : SORT_DIGITS;
+    if (s.row_bits > 0 && p.number == 0) keys[k] = keys[k] >> SORT_BITS << s.row_bits | row;
+    if (s.row_bits > 0 && p.last) ids[k] = (uint32_t)keys[k] & ((1u << s.row_bits) - 1);
   }
   sort_rank(shared.counts[warp], digits, ranks);
   __syncthreads();
@@ -251,12 +255,13 @@ template <typename function>
 VX_WARN_UNUSED static inline enum vx_status sort_enqueue(const struct cuda_run *run, const struct sort &s, int number,
                                                          const uint64_t *keys, bool keys_wanted, const function &beside,
                                                          unsigned long long *moment, struct error *error) {
-  bool last = number == sort_passes(s.bits) - 1, first = number == 0;
+  bool last = number == sort_passes(s.bits) - 1, first = number == 0, packed = s.row_bits > 0;
   const struct sort_pass pass = {number,
+                                 packed && !first ? s.row_bits + SORT_BITS * (number - 1) : SORT_BITS * number,
                                  first ? keys : s.keys[(number + 1) % 2],
-                                 first ? NULL : s.ids[(number + 1) % 2],
+                                 packed || first ? NULL : s.ids[(number + 1) % 2],
                                  last && !keys_wanted ? NULL : s.keys[number % 2],
-                                 last ? NULL : s.ids[number % 2],
+                                 packed || last ? NULL : s.ids[number % 2],
                                  last,
                                  last ? moment : NULL};
   return cuda_launch("sort_kernel", sort_kernel<function>, (uint64_t)s.tiles * s.segments, SORT_BLOCK, 0, run, error, s,
