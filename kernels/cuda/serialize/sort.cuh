@@ -21,7 +21,7 @@ enum {
   SORT_DIGITS = 1 << SORT_BITS,
   SORT_BLOCK = SORT_DIGITS,  // a thread for each digit
   SORT_WARPS = SORT_BLOCK / 32,
-  SORT_ITEMS = 4,  // keys of a thread
+  SORT_ITEMS = 5,  // keys of a thread
   SORT_TILE = SORT_BLOCK * SORT_ITEMS,
   SORT_AHEAD = 16,                                // tiles that a thread looks back at once
   SORT_PASSES = (64 + SORT_BITS - 1) / SORT_BITS  // at most
