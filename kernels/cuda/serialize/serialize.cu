@@ -199,7 +199,7 @@ static __device__ int32_t depth_of(const struct serial &s, uint32_t largest) {
   return s.depth > 0 ? s.depth : min((int32_t)VX_MAX_SERIAL_DEPTH, 32 - __clz(largest + 1));
 }
 
-// The first block tells the host the sizes. Each other block has one tile of a curve, if there are as many. The host
+// The first block tells the host the sizes. Each other block has a part of a curve, if there are as many. The host
 // does not know the sizes of the level yet.
 static __global__ void __launch_bounds__(SORT_BLOCK)
     codes_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s,
@@ -216,21 +216,16 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
   struct sort sort = unsized;
   sort_set_sizes(&sort, level.rows, code_bits(s, level));
   uint32_t number = blockIdx.x - 1;
-  if (number >= sort.tiles * sort.segments) return;
-  uint32_t curve = number / sort.tiles, tile = number % sort.tiles, first = tile * SORT_TILE;
-  uint32_t count = min((uint32_t)SORT_TILE, level.rows - first);
-  uint64_t codes[SORT_ITEMS];
-#pragma unroll
-  for (int k = 0; k < SORT_ITEMS; k++) {
-    uint32_t at = k * SORT_BLOCK + threadIdx.x;
-    codes[k] = at < count ? make_code(s, level, curve, first + at) : 0;
-  }
-  sort_count(sort, sort_passes(sort.bits), curve, tile, codes, count, digits);
+  uint32_t parts = sort_parts(level.rows), curve = parts > 0 ? number / parts : sort.segments;
+  if (curve >= sort.segments) return;
+  uint32_t part = number - curve * parts, row = part * SORT_BLOCK + threadIdx.x;
+  bool here = row < level.rows;
+  sort_count(sort, curve, part, here ? make_code(s, level, curve, row) : 0, here, digits);
 }
 
 static enum vx_status make_codes(const struct cuda_run *run, const struct serialize *own, struct error *error) {
-  uint64_t tiles = (uint64_t)sort_tiles(run->clouds.num_points) * own->sort.segments;
-  return cuda_launch("codes_kernel", codes_kernel, tiles + 1, SORT_BLOCK, 0, run, error, *run, own->s, *own->level,
+  uint64_t parts = (uint64_t)sort_parts(run->clouds.num_points) * own->sort.segments;
+  return cuda_launch("codes_kernel", codes_kernel, parts + 1, SORT_BLOCK, 0, run, error, *run, own->s, *own->level,
                      own->sort);
 }
 
@@ -445,7 +440,7 @@ static enum vx_status sort_clusters(const struct cuda_run *run, struct serialize
   struct sort *sort = &own->cluster_sort[stage];
   int bits = vx_bits_for((int32_t)new_rows);
   sort_set_sizes(sort, own->level->rows, bits > 0 ? bits : 1);
-  CUDA_TRY(cuda_launch("sort_count_kernel", sort_count_kernel, sort->tiles, SORT_BLOCK, 0, run, error, *sort,
+  CUDA_TRY(cuda_launch("sort_count_kernel", sort_count_kernel, sort_parts(sort->rows), SORT_BLOCK, 0, run, error, *sort,
                        (const uint64_t *)own->s.cluster));
   CUDA_TRY(sort_enqueue(run, *sort, 0, own->s.cluster, true, beside{}, NULL, error));
   return sort_rest(run, *sort, true, beside{}, NULL, error);

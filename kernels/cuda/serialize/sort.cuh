@@ -95,20 +95,20 @@ static __device__ inline uint32_t sort_peers(uint32_t digit) {
   return peers;
 }
 
-// Called by a whole block for one tile, with the keys of its threads. Counts their digits of all passes, and clears the
-// states of the first. `digits`: [passes, digits], in shared memory.
-static __device__ inline void sort_count(const struct sort &s, int passes, uint32_t segment, uint32_t tile,
-                                         const uint64_t (&keys)[SORT_ITEMS], uint32_t count, uint32_t *digits) {
-  for (uint32_t i = threadIdx.x; i < (uint32_t)passes * SORT_DIGITS; i += SORT_BLOCK) digits[i] = 0;
-  s.states[0][((uint64_t)segment * s.tiles + tile) * SORT_DIGITS + threadIdx.x] = 0;
+// The blocks that count a segment's digits, a key for each thread.
+static __host__ __device__ inline uint32_t sort_parts(uint32_t rows) { return (rows + SORT_BLOCK - 1) / SORT_BLOCK; }
+
+// Called by a whole block for one part of a segment, with the keys of its threads. Counts their digits of all passes,
+// and clears the states of the first. `digits`: [passes, digits], in shared memory.
+static __device__ inline void sort_count(const struct sort &s, uint32_t segment, uint32_t part, uint64_t key, bool here,
+                                         uint32_t *digits) {
+  int passes = sort_passes(s.bits);
+  for (int pass = 0; pass < passes; pass++) digits[pass * SORT_DIGITS + threadIdx.x] = 0;
+  if (part < s.tiles) s.states[0][((uint64_t)segment * s.tiles + part) * SORT_DIGITS + threadIdx.x] = 0;
   __syncthreads();
   for (int pass = 0; pass < passes; pass++) {
-#pragma unroll
-    for (int k = 0; k < SORT_ITEMS; k++) {
-      bool here = k * SORT_BLOCK + threadIdx.x < count;
-      uint32_t digit = here ? sort_digit(keys[k], SORT_BITS * pass) : SORT_DIGITS, peers = sort_peers(digit);
-      if (here && threadIdx.x % 32 == __ffs(peers) - 1) atomicAdd(&digits[pass * SORT_DIGITS + digit], __popc(peers));
-    }
+    uint32_t digit = here ? sort_digit(key, SORT_BITS * pass) : SORT_DIGITS, peers = sort_peers(digit);
+    if (here && threadIdx.x % 32 == __ffs(peers) - 1) atomicAdd(&digits[pass * SORT_DIGITS + digit], __popc(peers));
   }
   __syncthreads();
   for (int pass = 0; pass < passes; pass++) {
@@ -118,20 +118,15 @@ static __device__ inline void sort_count(const struct sort &s, int passes, uint3
   }
 }
 
-// Counts the digits of keys that are in memory. A block has one tile.
+// Counts the digits of keys that are in memory.
 static __global__ void __launch_bounds__(SORT_BLOCK)
     sort_count_kernel(const __grid_constant__ struct sort s, const uint64_t *from) {
   __shared__ uint32_t digits[SORT_PASSES * SORT_DIGITS];
   cuda_wait();
-  uint32_t segment = blockIdx.x / s.tiles, tile = blockIdx.x % s.tiles, first = tile * SORT_TILE;
-  uint32_t count = min((uint32_t)SORT_TILE, s.rows - first);
-  uint64_t keys[SORT_ITEMS];
-#pragma unroll
-  for (int k = 0; k < SORT_ITEMS; k++) {
-    uint32_t at = k * SORT_BLOCK + threadIdx.x;
-    keys[k] = at < count ? from[(uint64_t)segment * s.rows + first + at] : 0;
-  }
-  sort_count(s, sort_passes(s.bits), segment, tile, keys, count, digits);
+  uint32_t parts = sort_parts(s.rows), segment = blockIdx.x / parts, part = blockIdx.x % parts;
+  uint32_t row = part * SORT_BLOCK + threadIdx.x;
+  bool here = row < s.rows;
+  sort_count(s, segment, part, here ? from[(uint64_t)segment * s.rows + row] : 0, here, digits);
 }
 
 // Returns the sum over the segment's tiles before this one. `states`: of the thread's digit. Reads all states again that
