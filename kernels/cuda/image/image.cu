@@ -7,8 +7,7 @@
 //   sections  Counts the fates of the points by section, if the cloud has sections.
 //   number    Numbers the pixels that have a point, by a scan, and tells the host how many there are.
 //   write     Writes the tensors into an image of the output block. Two tensors need the numbers of pixels. Without
-//             these two, it runs beside `number`, which waits in turn. It reads what earlier kernels wrote past the
-//             first-level cache.
+//             these two, the first blocks of the same kernel do what `number` does.
 #include "kernels/cuda/image/image.cuh"
 
 #include "kernels/cuda/base/bring.cuh"
@@ -23,6 +22,7 @@
 #include "kernels/cuda/image/pixels.cuh"
 
 enum { BLOCK = BRING_BLOCK, TURNS_BLOCK = 1024, WORD = 32 };
+static_assert((int)BLOCK == (int)SCAN_BLOCK, "a kernel both numbers pixels and writes tensors");
 
 // A job as its kernels see it.
 struct range_image {
@@ -187,16 +187,14 @@ static void read_sections(const struct cuda_run *run) {
 
 // ---- number ---------------------------------------------------------------------------------------------------------
 
-static __global__ void __launch_bounds__(SCAN_BLOCK)
-    number_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct range_image s) {
-  __shared__ struct scan_shared shared;
-  uint32_t tile = scan_next_tile(&v.counters->number_ticket, &shared);  // counters are clean since `project` began
-  cuda_wait_in_turn();
+// Called by a whole block.
+static __device__ void number(const struct cuda_view &v, const struct range_image &s, uint32_t tile,
+                              struct scan_shared *shared) {
   uint64_t begin = (uint64_t)tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS;
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) items[k] = begin + k < s.num_pixels && s.keys[begin + k] != VX_EMPTY_KEY ? 1 : 0;
-  uint64_t total = scan_items(v.control->tiles, tile, items, before, &shared);
+  uint64_t total = scan_items(v.control->tiles, tile, items, before, shared);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
     if (begin + k >= s.num_pixels) continue;
@@ -205,6 +203,14 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
   }
   if (tile == v.num_tiles - 1 && threadIdx.x == 0) v.counters->kept = (uint32_t)total;
   if (cuda_last_block(&v.counters->order_ticket, v.num_tiles)) publish(v, v.sequence);
+}
+
+static __global__ void __launch_bounds__(SCAN_BLOCK)
+    number_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct range_image s) {
+  __shared__ struct scan_shared shared;
+  uint32_t tile = scan_next_tile(&v.counters->number_ticket, &shared);  // counters are clean since `project` began
+  cuda_wait();
+  number(v, s, tile, &shared);
 }
 
 // ---- write ----------------------------------------------------------------------------------------------------------
@@ -222,7 +228,7 @@ static __device__ void write_channels(const struct cuda_view &v, const struct ra
     for (int32_t k = 0; k < AT_ONCE; k++) {
       if (!filled || first + k >= s.params.num_channels) continue;
       int32_t column = s.params.channels[first + k];
-      values[k] = __ldcg(column == VX_DISTANCE_CHANNEL ? &s.distances[row] : &point[column]);
+      values[k] = column == VX_DISTANCE_CHANNEL ? s.distances[row] : point[column];
     }
 #pragma unroll
     for (int32_t k = 0; k < AT_ONCE; k++)
@@ -233,7 +239,7 @@ static __device__ void write_channels(const struct cuda_view &v, const struct ra
 
 static __device__ void write_pixel(const struct cuda_view &v, const struct range_image &s, const image_tensors &tensors,
                                    uint32_t pixel) {
-  uint64_t key = __ldcg(&s.keys[pixel]);
+  uint64_t key = s.keys[pixel];
   uint32_t cloud = pixel / s.plane, place = pixel % s.plane, row = vx_row_of_key(s.params.winner, key);
   bool filled = key != VX_EMPTY_KEY;
   float *image = tensors.of<float>(VX_RANGE_IMAGE);
@@ -252,7 +258,7 @@ static __device__ void write_pixel(const struct cuda_view &v, const struct range
 
 static __device__ void write_point(const struct cuda_view &v, const struct range_image &s, const image_tensors &tensors,
                                    uint32_t point) {
-  int32_t pixel = __ldcg(&s.pixels[point]), *pixels = tensors.of<int32_t>(VX_POINT_PIXELS);
+  int32_t pixel = s.pixels[point], *pixels = tensors.of<int32_t>(VX_POINT_PIXELS);
   int32_t *rows = tensors.of<int32_t>(VX_POINT_PIXEL_ROWS);
   float *ranges = tensors.of<float>(VX_POINT_RANGES);
   bool inside = pixel >= 0;
@@ -260,19 +266,25 @@ static __device__ void write_point(const struct cuda_view &v, const struct range
     pixels[2 * (uint64_t)point] = inside ? pixel / s.params.width : -1;
     pixels[2 * (uint64_t)point + 1] = inside ? pixel % s.params.width : -1;
   }
-  if (ranges) ranges[point] = inside ? __ldcg(&s.distances[point]) : -1.0f;
+  if (ranges) ranges[point] = inside ? s.distances[point] : -1.0f;
   if (rows) {
     uint64_t image = (uint64_t)cuda_cloud_of_point(v.clouds, point) * s.plane;
     rows[point] = inside ? (int32_t)s.numbers[image + pixel] : -1;
   }
 }
 
-// `beside_number`: runs beside `number`, whose results it does not read.
+// The first `tiles` blocks number the pixels.
 static __global__ void __launch_bounds__(BLOCK)
     write_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct range_image s,
-                 const __grid_constant__ image_tensors tensors, bool beside_number) {
-  if (!beside_number) cuda_wait();
-  uint64_t begin = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, step = (uint64_t)gridDim.x * BLOCK;
+                 const __grid_constant__ image_tensors tensors, uint32_t tiles) {
+  __shared__ struct scan_shared shared;
+  uint32_t tile = blockIdx.x < tiles ? scan_next_tile(&v.counters->number_ticket, &shared) : 0;
+  cuda_wait();
+  if (blockIdx.x < tiles) {
+    number(v, s, tile, &shared);
+    return;
+  }
+  uint64_t begin = (uint64_t)(blockIdx.x - tiles) * BLOCK + threadIdx.x, step = (uint64_t)(gridDim.x - tiles) * BLOCK;
   uint64_t items = (uint64_t)s.num_pixels + v.clouds.num_points;
   tensors.zero_gaps(begin);
   for (uint64_t i = begin; i < items; i += step)
@@ -282,19 +294,20 @@ static __global__ void __launch_bounds__(BLOCK)
       write_point(v, s, tensors, (uint32_t)(i - s.num_pixels));
   __syncthreads();
   if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_GATHERED], cuda_now());
-  if (beside_number) cuda_wait();
 }
 
 static bool needs_numbers(const struct cuda_run *run) {
   return (run->tensors & (VX_TENSOR_BIT(VX_PIXEL_COORDS) | VX_TENSOR_BIT(VX_POINT_PIXEL_ROWS))) != 0;
 }
 
-static enum vx_status write(const struct cuda_run *run, const struct range_image *image, struct error *error) {
+// `numbers`: also numbers the pixels.
+static enum vx_status write(const struct cuda_run *run, const struct range_image *image, bool numbers,
+                            struct error *error) {
   uint64_t items = (uint64_t)image->num_pixels + run->clouds.num_points;
+  uint32_t tiles = numbers ? run->num_tiles : 0;
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
-  return cuda_launch("write_kernel", write_kernel, cuda_looping_blocks(run, items, BLOCK, 8), BLOCK, 0, run, error,
-                     *run, *image, cuda_tensors_of<VX_RANGE_IMAGE, VX_POINT_PIXEL_ROWS>(run),
-                     run->eager && !needs_numbers(run));
+  return cuda_launch("write_kernel", write_kernel, tiles + cuda_looping_blocks(run, items, BLOCK, 8), BLOCK, 0, run,
+                     error, *run, *image, cuda_tensors_of<VX_RANGE_IMAGE, VX_POINT_PIXEL_ROWS>(run), tiles);
 }
 
 // ---- the job --------------------------------------------------------------------------------------------------------
@@ -359,7 +372,14 @@ static enum vx_status find_pixels(const struct cuda_run *run, const struct range
   if (run->sections.count > 0)
     CUDA_TRY(cuda_launch("sections_kernel", sections_kernel, cuda_looping_blocks(run, points, BLOCK, 8), BLOCK, 0, run,
                          error, *run, *image, run->sections));
-  return cuda_launch("number_kernel", number_kernel, run->num_tiles, SCAN_BLOCK, 0, run, error, *run, *image);
+  return VX_OK;
+}
+
+// Numbers the pixels. Writes the tensors as early as possible.
+static enum vx_status number_pixels(const struct cuda_run *run, const struct range_image *image, struct error *error) {
+  if (run->eager && !needs_numbers(run)) return write(run, image, true, error);
+  CUDA_TRY(cuda_launch("number_kernel", number_kernel, run->num_tiles, SCAN_BLOCK, 0, run, error, *run, *image));
+  return run->eager ? write(run, image, false, error) : VX_OK;
 }
 
 static enum vx_status read_counts(struct cuda_run *run, struct error *error) {
@@ -404,10 +424,10 @@ enum vx_status cuda_range_image(struct cuda_run *run, struct error *error) {
   CUDA_TRY(prepare(run, &image, error));
   run->eager = is_eager(run, error);
   CUDA_TRY(find_pixels(run, &image, error));
-  if (run->eager) CUDA_TRY(write(run, &image, error));
+  CUDA_TRY(number_pixels(run, &image, error));
   CUDA_TRY(read_counts(run, error));
   if (run->tensors == 0) return cuda_clean(run, error);
   CUDA_TRY(cuda_take_output(run, error));
-  if (!run->eager && run->layout.bytes > 0) CUDA_TRY(write(run, &image, error));
+  if (!run->eager && run->layout.bytes > 0) CUDA_TRY(write(run, &image, false, error));
   return cuda_finish_output(run, error);
 }
