@@ -39,6 +39,9 @@ enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int6
     return vx_refuse(error, "of cloud %d the steps left %lld points, so sampling cannot start from number %d",
                      (int)cloud, (long long)candidates, (int)start);
   if (samples <= candidates) return VX_OK;
+  if (vx_starts_at_rank(job))
+    return vx_refuse(error, "of cloud %d the steps left %lld points, fewer than the %d samples requested", (int)cloud,
+                     (long long)candidates, (int)samples);
   return vx_refuse(error, "cloud %d has %lld %s whose x, y and z are finite, fewer than the %d samples requested",
                    (int)cloud, (long long)candidates, name_of(job), (int)samples);
 }

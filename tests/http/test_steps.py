@@ -117,6 +117,11 @@ class Steps(SharedDaemonCase):
         self.problem(self.post(f"{query}3", FEW), 422, "impossible", "num_samples", reason="the steps left 3 points")
         self.problem(self.post(f"{query}5", FEW), 422, "impossible", "start")
 
+    def test_a_sampling_of_more_points_than_the_steps_left(self):
+        query = "/v1/fps?num_samples=4&steps=transform&transform.distance=1,100"
+        reason = "of cloud 0 the steps left 3 points, fewer than the 4 samples requested"
+        self.problem(self.post(query, FEW), 422, "impossible", "num_samples", reason=reason)
+
     def test_each_sweep_of_a_stream_has_the_fates_of_the_steps(self):
         pose = "0,0,0,1,0,0,0"
         stream = f"stream=steps&point_counts=2,3&times=1,0&poses={pose},{pose}"
