@@ -1,8 +1,8 @@
 # Programs with an emulated GPU: cuda-equal-emulated compares the CUDA kernels with the CPU backend, cuda-scan-emulated
-# looks only at their look-backs, cuda-angles-emulated only at their angles. See tests/support/emulator/README.md. The
-# emulator's x86-64 code switches stacks; its addresses of shared variables have 32 bits, so it is not position-
-# independent. UBSan notices what a GPU faults at: vectors that are not aligned. Its kernels would fault at regions that
-# their owners shorten.
+# looks only at their look-backs, cuda-angles-emulated only at their angles, cuda-stop-emulated only at whether they
+# stop. See tests/support/emulator/README.md. The emulator's x86-64 code switches stacks; its addresses of shared
+# variables have 32 bits, so it is not position-independent. UBSan notices what a GPU faults at: vectors that are not
+# aligned. Its kernels would fault at regions that their owners shorten.
 if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
   return()
 endif()
@@ -48,16 +48,18 @@ add_executable(cuda-equal-emulated $<TARGET_OBJECTS:cuda-equal>)
 add_executable(cuda-scan-emulated tests/cuda/scan_emulated.cc)
 add_executable(cuda-angles-emulated tests/cuda/angles_emulated.cc)
 add_executable(cuda-calls-emulated tests/cuda/calls_emulated.c)
-foreach(program cuda-equal-emulated cuda-scan-emulated cuda-angles-emulated cuda-calls-emulated)
+add_executable(cuda-stop-emulated tests/cuda/stop_emulated.cc)
+foreach(program cuda-equal-emulated cuda-scan-emulated cuda-angles-emulated cuda-calls-emulated cuda-stop-emulated)
   target_link_libraries(${program} PRIVATE emulated-gpu)
   set_target_properties(${program} PROPERTIES LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endforeach()
 set_target_properties(emulated-gpu cuda-equal-emulated cuda-scan-emulated cuda-angles-emulated cuda-calls-emulated
-                      PROPERTIES CXX_STANDARD 17 POSITION_INDEPENDENT_CODE OFF)
+                      cuda-stop-emulated PROPERTIES CXX_STANDARD 17 POSITION_INDEPENDENT_CODE OFF)
 
 voxeld_test(cuda.scan_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-scan-emulated)
 voxeld_test(cuda.angles_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-angles-emulated)
 voxeld_test(cuda.calls_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-calls-emulated)
+voxeld_test(cuda.stop_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-stop-emulated)
 # The second, whose inputs are copied to the device, has half as many random jobs.
 foreach(seed 1 2)
   math(EXPR jobs "20 / ${seed}")

@@ -205,7 +205,8 @@ struct vx_caller {
   // If it returns true, the run ends early with VX_STOPPED. May be NULL.
   //
   // The CPU calls it at least once per 2 * VX_STRIDE rows of its passes, in every operation (stop.h). A GPU calls it
-  // while it samples or compares boxes; all other kernels are short. A detection calls it before the backbone, and
+  // while it does steps, filters blocks, samples or compares boxes, once the host has waited for a millisecond. Only
+  // the kernels that may take long then end early (cuda/base/stop.cuh). A detection calls it before the backbone, and
   // before each run of the network.
   bool (*stopped)(void *ctx);
   // Like vx_parallel_for, for two or more tasks. May be NULL: then the run's own worker does the tasks in turn.

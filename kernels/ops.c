@@ -502,6 +502,14 @@ static bool begin_sections(struct vx_job *job) {
   return points == job->counts.received;
 }
 
+enum vx_status vx_end_stopped(const struct vx_job *job, struct error *error) {
+  bool boxes = job->op == VX_NMS || job->op == VX_DECODE || job->op == VX_DECODE_CENTER;
+  return vx_fail(error, VX_STOPPED, "ended before all %s",
+                 boxes                 ? "boxes were compared"
+                 : vx_sampling_of(job) ? "samples were chosen"
+                                       : "rows were done");
+}
+
 enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
   const struct vx_operation *operation = &vx_operations[job->op];
   int64_t rows = operation->rows_carry_cloud_index ? job->inputs[0].dims[0] : 0;

@@ -78,6 +78,10 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 // too many rows, or if an input does not match the operation's row.
 VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct error *error);
 
+// Ends a job that its caller has stopped, unless it is a detection: VX_STOPPED, and an error that names the work that
+// is not done.
+VX_WARN_UNUSED enum vx_status vx_end_stopped(const struct vx_job *job, struct error *error);
+
 // Adds the report of the job's chain to the counts of the job and its sections. Call this when the operation has filled
 // these counts. The operation has counted the rows that the chain dropped as not_finite; this call corrects that.
 // Further calls in a run do nothing.

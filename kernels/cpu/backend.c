@@ -99,13 +99,6 @@ static cpu_operation *const operations[VX_OPS] = {
 
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
 
-// Names the stage of a long job that is stopped, as a GPU's error does.
-static void name_end(const struct vx_job *job, struct error *error) {
-  bool boxes = job->op == VX_NMS || job->op == VX_DECODE || job->op == VX_DECODE_CENTER;
-  if (boxes || vx_sampling_of(job))
-    (void)vx_fail(error, VX_STOPPED, "ended before all %s", boxes ? "boxes were compared" : "samples were chosen");
-}
-
 // Calls `waiting` first, so the caller sees the points as they were sent, as it does while a GPU works.
 static enum vx_status deskew(const struct vx_job *job, struct error *error) {
   const struct vx_input *points = &job->inputs[VX_POINTS];
@@ -125,7 +118,7 @@ static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error
   if (status == VX_OK)
     status = job->chain ? cpu_run_chain(lane, job, operations[job->op], error) : operations[job->op](lane, job, error);
   job->stop = NULL;
-  if (status == VX_STOPPED) name_end(job, error);
+  if (status == VX_STOPPED && !vx_operations[job->op].needs_detector) status = vx_end_stopped(job, error);
   cpu_arena_trim(&lane->scratch, VX_SCRATCH_KEPT);
   cpu_arena_trim(&lane->chain, VX_SCRATCH_KEPT - lane->scratch.bytes);  // scratch and chain together keep at most this
   cpu_arena_trim(&lane->between, VX_SCRATCH_KEPT);

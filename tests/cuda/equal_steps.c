@@ -1,7 +1,9 @@
 // See equal.h: chains of steps, alone and before an operation. The CPU's lane is the reference.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "kernels/clock.h"
 #include "tests/cuda/equal.h"
 
 static struct vx_box random_box(struct random *random) {
@@ -228,8 +230,97 @@ static void test_cylinder(struct side sides[2], struct random *random, int64_t l
   free(scan.points);
 }
 
+// ---- stopped steps --------------------------------------------------------------------------------------------------
+
+enum { STOPPED_ROWS = 1000000, FAR_ROWS = 4000000 };
+
+static struct scan scan_of(int32_t rows) {
+  struct scan scan = {.columns = 3, .num_points = rows, .num_clouds = 1, .counts = {rows}};
+  scan.points = calloc((size_t)rows, 3 * sizeof(float));
+  if (!scan.points) exit(2);
+  return scan;
+}
+
+static int64_t timed_run(struct side *side, const struct vx_job *asked, const struct scan *scan, enum vx_status *status,
+                         struct error *error) {
+  int64_t began = clock_ns();
+  *status = side_run(side, asked, scan, error);
+  return clock_ns() - began;
+}
+
+// The second of two runs must take less time, of which most is the host's own.
+static void compare_stopped(struct side sides[2], const struct vx_job *asked, const struct scan *scan,
+                            const char *name) {
+  struct error error = {0}, end = {0};
+  enum vx_status whole, stopped;
+  (void)timed_run(&sides[1], asked, scan, &whole, &error);  // takes the lane's memory
+  int64_t ns = timed_run(&sides[1], asked, scan, &whole, &error);
+  atomic_store(&sides[1].stop, true);
+  int64_t stopped_ns = timed_run(&sides[1], asked, scan, &stopped, &end);
+  atomic_store(&sides[1].stop, false);
+  bool good = whole == VX_OK && stopped == VX_STOPPED && stopped_ns < ns * 3 / 4 &&
+              strcmp(end.text, "ended before all rows were done") == 0;
+  atomic_fetch_add(&jobs_run, 1);
+  atomic_fetch_add(&jobs_equal, good);
+  printf("%s: stopped after %.1f of %.1f ms\n", name, (double)stopped_ns / 1e6, (double)ns / 1e6);
+  if (!good) printf("UNEQUAL stop: %s %s\n", error.text, end.text);
+}
+
+// Many steps that take long each; and one whose few searches visit all rows of a far cell, in vain.
+static void test_stops(struct side sides[2], struct random *random) {
+  struct vx_chain slow = {.count = VX_MAX_STEPS}, vain = {.count = 1};
+  struct vx_job asked = {
+      .op = VX_POINTS_OP, .inputs = {vx_points_of(VX_FLOAT32, 0, 3, NULL)}, .tensors = VX_TENSOR_BIT(VX_POINT_INDICES)};
+  struct scan scan = scan_of(STOPPED_ROWS);
+  float *values = scan.points;
+  for (int64_t i = 0; i < 3 * (int64_t)STOPPED_ROWS; i++) values[i] = random_unit(random);
+  for (int32_t i = 0; i < slow.count; i++)
+    slow.steps[i] = (struct vx_step){.type = VX_STEP_STATISTICAL_OUTLIER,
+                                     .params.statistical_outlier = {.mean_k = VX_MAX_MEAN_K, .std_mul = 1e6f}};
+  asked.chain = &slow;
+  compare_stopped(sides, &asked, &scan, "statistical outlier");
+  free(scan.points);
+  scan = scan_of(FAR_ROWS);
+  values = scan.points;
+  for (int32_t i = 0; i < VX_MAX_NEIGHBORS - 1; i++) values[3 * i] = 1.2f;  // two cells from the others
+  vain.steps[0] = (struct vx_step){.type = VX_STEP_RADIUS_OUTLIER,
+                                   .params.radius_outlier = {.radius = 1, .min_neighbors = VX_MAX_NEIGHBORS}};
+  asked.chain = &vain;
+  compare_stopped(sides, &asked, &scan, "radius outlier");
+  scan.num_points = scan.counts[0] = 5000;
+  compare(sides, &asked, &scan, "steps after stopped ones");
+  free(scan.points);
+}
+
+// A block filter with a large window around millions of blocks.
+static void test_stopped_filter(struct side sides[2]) {
+  enum { SIDE = 2000 };
+  struct vx_job asked = {
+      .op = VX_VOXELIZE,
+      .params
+          .voxelize = {.range_max = {SIDE, SIDE, 1},
+                       .voxel_size = {1, 1, 1},
+                       .max_voxels = SIDE * SIDE,
+                       .max_points_per_voxel = 1,
+                       .block_filter = {.enabled = true, .factor = 1, .size = VX_MAX_BLOCK_SIZE, .low = -1, .high = 1}},
+      .inputs = {vx_points_of(VX_FLOAT32, 0, 3, NULL)},
+      .tensors = BIT(VX_VOXEL_COORDS)};
+  struct scan scan = scan_of(SIDE * SIDE);
+  float *values = scan.points;
+  for (int32_t i = 0; i < SIDE * SIDE; i++) {
+    values[3 * i] = (float)(i % SIDE);
+    values[3 * i + 1] = (float)(i / SIDE);
+  }
+  compare_stopped(sides, &asked, &scan, "block filter");
+  scan.num_points = scan.counts[0] = 5000;
+  compare(sides, &asked, &scan, "filter after a stopped one");
+  free(scan.points);
+}
+
 void test_steps(struct side sides[2], uint64_t seed, int jobs, int64_t largest) {
   struct random random = {seed + 2};
+  if (largest >= STOPPED_ROWS) test_stops(sides, &random);
+  if (largest >= STOPPED_ROWS) test_stopped_filter(sides);
   for (int i = 0; i < jobs; i++) {
     test_points(sides, &random, largest, i);
     test_voxels(sides, &random, largest, i);

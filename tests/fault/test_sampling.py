@@ -4,6 +4,7 @@ not keep other jobs waiting."""
 import http.client
 import signal
 import threading
+import time
 import unittest
 
 import client
@@ -16,6 +17,7 @@ SAMPLED_VOXELS = (
     f"&fps={LONG_POINTS * 6 // 10}"
 )
 LONG_VOXELS = with_long_steps(SAMPLED_VOXELS)
+STEPS = with_long_steps("/v1/points?num_features=3&outputs=point_indices")
 SHORT = "/v1/fps?num_samples=3"
 ARGS = ("--workers", "1", "--long-workers", "1", "--gpu-streams", "1", "--gpu-long-streams", "1")
 ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
@@ -85,6 +87,18 @@ class Gone(FaultCase):
             self.assertIn("deadline", problem["type"])
             self.assertIn("ended before all ", problem["detail"])
         self.until_free()
+
+    def test_deadline_in_mid_step(self):
+        reply = begun(lambda deadline: self.daemon.post(f"{STEPS}&timeout_ms={deadline}", BODY))
+        self.assertIn("ended before all rows were done", self.assert_problem(reply, 504)["detail"])
+        self.until_free()
+
+    def test_client_that_resets_in_mid_step(self):
+        client = begin(self.daemon, STEPS)
+        began = time.monotonic()
+        client.reset()
+        self.until_free()
+        self.assertLess(time.monotonic() - began, 1, "the steps ran to their end")
 
     def test_voxels_do_not_wait(self):
         clients = [begin(self.daemon)] + [Raw(self.daemon).send(post(BODY, LONG)) for _ in range(5)]

@@ -12,7 +12,8 @@ struct cuda_chain_rows : cuda_points {
   uint32_t *turns;            // one bit for each row: whether a turn begins there in the body; NULL if nothing reads it
   struct cuda_clouds clouds;  // num_points: rows of all clouds; first_point: of each cloud, NULL for one cloud
   struct cuda_chain_counters *counters;
-  uint8_t number;  // of the current step, from 1
+  struct cuda_stop stop;  // of the job, for steps that may take long
+  uint8_t number;         // of the current step, from 1
 };
 
 struct cuda_chain {

@@ -126,7 +126,7 @@ enum vx_status cuda_copy_inputs(struct cuda_run *run, struct error *error) {
 
 // ---- waiting --------------------------------------------------------------------------------------------------------
 
-// Sampling and suppression can take long. The host sleeps between its checks and asks the caller whether to stop.
+// The host sleeps between its checks and asks the caller whether to stop.
 static enum vx_status await_long(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                                  bool *stopped, struct error *error) {
   enum { LOOK_NS = 50000, LOOKS_PER_QUERY = 200 };
@@ -162,16 +162,12 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
     waited = clock_ns() - began;
     if (waited > TIGHT_NS) sched_yield();
   }
-  if (*word != sequence && word == run->long_word) CUDA_TRY(await_long(run, word, sequence, &stopped, error));
+  if (*word != sequence && run->slow) CUDA_TRY(await_long(run, word, sequence, &stopped, error));
   if (*word != sequence) CUDA_CALL(cudaStreamSynchronize(run->stream), error);
   if (*word != sequence) return vx_fail(error, VX_DEVICE_LOST, "the device finished its work without an answer");
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   CUDA_TRY(cuda_check(cudaPeekAtLastError(), "cudaPeekAtLastError", error));
-  if (stopped) {
-    (void)vx_fail(error, VX_STOPPED, "ended before all %s",
-                  run->sampling ? "samples were chosen" : "boxes were compared");
-  }
-  return stopped ? VX_STOPPED : VX_OK;
+  return stopped ? vx_end_stopped(run->job, error) : VX_OK;
 }
 
 enum vx_status cuda_read_counters(struct cuda_run *run, uint32_t sequence, struct error *error) {
@@ -311,6 +307,8 @@ static void measure_clouds(struct cuda_run *run) {
   run->clouds.max_rows = run->params ? (uint32_t)run->params->max_voxels : 0;
 }
 
+uint32_t cuda_next_sequence(const struct vx_lane *lane) { return lane->sequence + 4; }
+
 struct cuda_run cuda_read_job(struct vx_lane *lane, struct vx_job *job) {
   struct cuda_run run = {};
   run.lane = lane;
@@ -323,7 +321,7 @@ struct cuda_run cuda_read_job(struct vx_lane *lane, struct vx_job *job) {
   run.commands = lane->commands_on_device;
   run.sections = cuda_sections_of(&job->sections);
   run.section_words = (uint32_t)job->sections.count * CUDA_SECTION_FATES;
-  run.long_word = run.sampling ? &lane->status->sent : NULL;
+  run.slow = lane->chain || run.sampling || (run.params && run.params->block_filter.enabled);
   run.tensors = job->tensors;
   run.input = job->inputs[VX_POINTS];
   if (lane->chain && run.operation->items == VX_POINT_ITEMS) run.chain = lane->chain->rows.counters;
@@ -349,7 +347,7 @@ enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_opera
   run.resident = layout != NULL;
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   if (run.clouds.num_points > 0)
-    lane->sequence += 4;  // the job uses the lane's other counters, and cleans up after itself
+    lane->sequence = cuda_next_sequence(lane);  // uses the lane's other counters, and cleans up after itself
   run.sequence = lane->sequence;
   enum vx_status status = operation(&run, error);
   if (status != VX_OK) {

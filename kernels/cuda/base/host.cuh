@@ -14,6 +14,8 @@ typedef enum vx_status cuda_operation(struct cuda_run *run, struct error *error)
 VX_WARN_UNUSED enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_operation *operation,
                                            struct vx_layout *layout, struct error *error);
 
+// The sequence of the lane's next job that has rows.
+uint32_t cuda_next_sequence(const struct vx_lane *lane);
 // Reads everything that the stages need to know about the job.
 struct cuda_run cuda_read_job(struct vx_lane *lane, struct vx_job *job);
 

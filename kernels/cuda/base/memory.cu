@@ -214,6 +214,7 @@ static enum vx_status take_control(struct cuda_run *run, struct error *error) {
   lane->clean = false;  // until the end of this job
   run->control = (struct cuda_control *)lane->control.memory;
   run->counters = &run->control->counters[lane->sequence / 4 % 2];
+  run->stop = {&run->commands->stop, &run->control->told, run->sequence};
   run->table.keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
   run->cells = (struct cuda_cell *)lane->cells.memory;
   run->marks = run->marked ? (uint32_t *)lane->marks.memory : NULL;

@@ -44,6 +44,7 @@
 #include "kernels/cuda/base/check.cuh"
 #include "kernels/cuda/base/clouds.cuh"
 #include "kernels/cuda/base/lane.cuh"
+#include "kernels/cuda/base/stop.cuh"
 #include "kernels/grid.h"
 #include "kernels/kernels.h"
 #include "kernels/ops.h"
@@ -80,6 +81,7 @@ struct cuda_view : cuda_points {
   struct cuda_device_status *status;          // host
   const struct cuda_host_commands *commands;  // host
   uint32_t sequence;                          // of the job
+  struct cuda_stop stop;                      // of the job
   uint32_t num_tiles;                         // of the numbering
   uint32_t section_words;                     // counters in `control` that the job's sections use
   struct cuda_chain_counters *chain;          // of the chain that left the operation's points; NULL: there is none
@@ -208,7 +210,7 @@ struct cuda_run : voxel_view {
   struct vx_layout layout;  // of the output
   void *output;             // the caller's memory, once the layout is known
 
-  const volatile uint32_t *long_word;  // a word for which the host may wait long: the caller can stop the wait; or NULL
+  bool slow;  // a kernel may take long, and looks at `stop`: while the host waits, the caller can stop the job
   struct cuda_input inputs[VX_MAX_INPUTS];  // unused if the first input is points
   // The rows as they arrive, if the first kernel makes them cylindrical (cuda_is_folded); else without columns.
   struct cuda_points arriving;

@@ -53,22 +53,6 @@ static inline uint32_t cuda_slices(const struct cuda_run *run, const struct cuda
   return wanted < room ? wanted : room > 1 ? room : 1;
 }
 
-// Called by a whole block. Returns whether the host has stopped the job. Reading the host's word takes a microsecond,
-// and reads come one after the other. So only a few blocks ask the host (`asks`) and tell the others. Once any block
-// knows, all later kernels know.
-static __device__ inline bool cuda_is_stopped(const struct cuda_view &v, bool asks) {
-  __shared__ bool stopped;
-  volatile uint32_t *told = &v.control->told;
-  const volatile uint32_t *asked = &v.commands->stop;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    stopped = *told == v.sequence || (asks && *asked == v.sequence);
-    if (stopped) *told = v.sequence;
-  }
-  __syncthreads();
-  return stopped;
-}
-
 // ---- ranks: the number of keys stays on the device ------------------------------------------------------------------
 
 // A segment with more keys can take so long that the job may be stopped meanwhile. Its ranks are then undefined.

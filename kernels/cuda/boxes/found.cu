@@ -79,7 +79,7 @@ enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms
   lay_out(run, found, parts, &arena);
   run->num_tiles = cuda_blocks(found->segments.count, sizeof(uint64_t) / sizeof *found->num_found);
   CUDA_TRY(cuda_prepare_control(run, error));
-  run->long_word = &run->lane->status->sized;
+  run->slow = true;
   found->num_found = (uint32_t *)run->control->tiles;
   fill_parts(found, parts);
   CUDA_TRY(cuda_copy_inputs(run, error));

@@ -172,7 +172,7 @@ static enum vx_status prepare(struct cuda_run *run, struct nms *nms, struct erro
     CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, most * sizeof(int32_t), error));
   }
   run->num_tiles = cuda_blocks(s->segments.count, sizeof(uint64_t) / sizeof(uint32_t));
-  run->long_word = &run->lane->status->sized;
+  run->slow = true;
   CUDA_TRY(cuda_prepare_control(run, error));
   s->counts = nms->ranking.counts = (uint32_t *)run->control->tiles;
   s->ranked = nms->ranking.ranked;

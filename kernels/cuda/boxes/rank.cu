@@ -78,7 +78,7 @@ static __global__ void __launch_bounds__(SELECT_BLOCK)
   __shared__ struct selection selection;
   cuda_wait();
   uint32_t count = r.counts[blockIdx.x];
-  if (count <= most_listed(r.most) || cuda_is_stopped(v, true)) return;
+  if (count <= most_listed(r.most) || cuda_is_stopped(v.stop, true)) return;
   if (threadIdx.x == 0) {
     selection.wanted = r.most;
     selection.kept = 0;
@@ -131,7 +131,7 @@ static __global__ void __launch_bounds__(BLOCK)
   const uint64_t *keys = r.keys + cuda_segment_begin(r.segments, segment);
   uint64_t *ranked = r.ranked + cuda_ranked_begin(r.segments, r.most, segment);
   for (uint32_t first = blockIdx.x % slices * WARP; first < count; first += slices * WARP) {
-    if (count > CUDA_QUICK_KEYS && cuda_is_stopped(v, blockIdx.x % slices == 0)) return;
+    if (count > CUDA_QUICK_KEYS && cuda_is_stopped(v.stop, blockIdx.x % slices == 0)) return;
     uint32_t own = first + threadIdx.x % WARP;
     uint64_t mine = own < count ? keys[own] : 0;
     uint32_t rank = rank_of(keys, count, mine);

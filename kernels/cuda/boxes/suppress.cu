@@ -23,7 +23,7 @@ static __global__ void __launch_bounds__(TILE_BLOCK)
   cuda_wait();
   const struct chunk chunk = chunk_of(s, blockIdx.x / s.slices);
   uint32_t slice = blockIdx.x % s.slices;
-  if (chunk.left == 0 || is_full(s, chunk.segment) || (chunk.long_job && cuda_is_stopped(v, slice == 0))) return;
+  if (chunk.left == 0 || is_full(s, chunk.segment) || (chunk.long_job && cuda_is_stopped(v.stop, slice == 0))) return;
   const struct vx_nms nms = nms_of(s, chunk.segment);
   uint32_t *overlaps = overlaps_of(s, chunk.segment), lane = threadIdx.x % TILE;
   // Tiles on and above the diagonal, column by column.
@@ -131,7 +131,7 @@ static __device__ void settle(const struct cuda_view &v, const struct cuda_suppr
   uint32_t most = (uint32_t)s.nms.post_max, next = 0, num_kept = 0;
   uint32_t *kept = s.kept + cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, chunk.segment);
   for (uint32_t round = 1; next < chunk.end && num_kept < most; round++) {
-    if (round % TURNS_PER_LOOK == 0 && chunk.long_job && cuda_is_stopped(v, true)) return;
+    if (round % TURNS_PER_LOOK == 0 && chunk.long_job && cuda_is_stopped(v.stop, true)) return;
     if (threadIdx.x < WINDOW) own->by[threadIdx.x] = 0;
     if (threadIdx.x < WARP) list_window(chunk.end, own);
     __syncthreads();
@@ -174,7 +174,7 @@ static __global__ void __launch_bounds__(BLOCK)
   uint32_t kept_before = s.number == 0 ? 0 : s.num_kept[chunk.segment];
   bool full = is_full(s, chunk.segment);
   if (s.number == 0) begin_segment(v, s, chunk);
-  if (chunk.left == 0 || full || (chunk.long_job && cuda_is_stopped(v, true))) return;
+  if (chunk.left == 0 || full || (chunk.long_job && cuda_is_stopped(v.stop, true))) return;
   if (threadIdx.x == 0) s.kept_before[chunk.segment] = kept_before;
   if (threadIdx.x < WORDS) own.struck[threadIdx.x] = closed_of(s, chunk, threadIdx.x);
   if (threadIdx.x == 0) {
@@ -221,7 +221,7 @@ static __global__ void __launch_bounds__(TILE_BLOCK)
   const struct vx_nms nms = nms_of(s, segment);
   uint32_t turn = 0;
   for (uint64_t i = slice; i < (uint64_t)rows * ((ranked - later + TILE - 1) / TILE); i += s.slices, turn++) {
-    if (turn % TURNS_PER_LOOK == 0 && cuda_is_stopped(v, slice == 0)) return;
+    if (turn % TURNS_PER_LOOK == 0 && cuda_is_stopped(v.stop, slice == 0)) return;
     uint32_t row = (uint32_t)(i % rows) * TILE, column = (uint32_t)(i / rows) * TILE;
     strike_tile(s, segment, nms, kept + row, min(kept_here - row, (uint32_t)TILE), later + column, ranked, &tile);
   }

@@ -160,6 +160,7 @@ static enum vx_status take_control(struct cuda_chain *chain, struct error *error
   lane->chain_clean = false;  // until the end of this job
   chain->rows.counters = (struct cuda_chain_counters *)control->memory;
   chain->scans = (uint64_t *)(chain->rows.counters + 1);
+  chain->run.stop = {&chain->run.commands->stop, &chain->rows.counters->told, cuda_next_sequence(lane)};
   return VX_OK;
 }
 
@@ -176,7 +177,9 @@ static enum vx_status prepare(struct cuda_chain *chain, struct error *error) {
   chain->run.source = source ? source : chain->run.source_copy;
   (struct cuda_points &)chain->rows = chain->run;
   chain->rows.clouds = chain->run.clouds;
-  return take_control(chain, error);
+  CUDA_TRY(take_control(chain, error));
+  chain->rows.stop = chain->run.stop;
+  return VX_OK;
 }
 
 static cuda_step *step_of(enum vx_step_type type) {

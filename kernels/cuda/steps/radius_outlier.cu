@@ -13,6 +13,8 @@
 // The rows that need a search are often neighbours. So the rows of a block that searches are groups of GROUP rows, far
 // apart.
 enum { BLOCK = BRING_BLOCK, SEARCH_BLOCK = 512, GROUP = 8 };
+// A warp asks whether the job is stopped once in so many turns, which take a millisecond or so.
+enum { LOOK_TURNS = 2048 };
 
 // What the owner of a cell keeps for it.
 struct cell {
@@ -113,11 +115,14 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- search ---------------------------------------------------------------------------------------------------------
 
-// The search for the neighbours of one row.
+// The search for the neighbours of one row. A warp keeps the last three for its next row.
 struct search {
   struct cuda_part part;
   float at[3];
   int32_t cell[3];
+  const struct cuda_stop *stop;
+  uint32_t turns;  // places that its threads have visited, each turn a place per thread
+  bool stopped;
 };
 
 static __device__ uint64_t slot_at(const struct radius_outlier &own, const struct search &search, uint64_t at) {
@@ -137,11 +142,12 @@ static __device__ uint32_t find_list(const struct radius_outlier &own, const str
   return CUDA_NO_POINT;
 }
 
-// Called by a whole warp, with a list for each thread. Counts the neighbours in these lists. Stops at `most`.
-static __device__ uint32_t neighbors_in(const struct radius_outlier &own, const struct search &search, uint32_t list,
+// Called by a whole warp, with a list for each thread. Counts the neighbours in these lists. Stops at `most`, or if the
+// job is stopped: a list may have millions of rows, none of them near.
+static __device__ uint32_t neighbors_in(const struct radius_outlier &own, struct search &search, uint32_t list,
                                         uint32_t most) {
   uint32_t found = 0;
-  while (found < most && __any_sync(~0u, list != CUDA_NO_POINT)) {
+  while (found < most && !search.stopped && __any_sync(~0u, list != CUDA_NO_POINT)) {
     bool is_near = false;
     if (list != CUDA_NO_POINT) {
       float4 place = own.places[list];
@@ -150,6 +156,7 @@ static __device__ uint32_t neighbors_in(const struct radius_outlier &own, const 
       list = __float_as_uint(place.w);
     }
     found += __popc(__ballot_sync(~0u, is_near));
+    if (++search.turns % LOOK_TURNS == 0) search.stopped = __any_sync(~0u, cuda_has_stopped(*search.stop, true));
   }
   return found;
 }
@@ -158,7 +165,7 @@ static __device__ uint32_t neighbors_in(const struct radius_outlier &own, const 
 // `shell` cells away on the others. Stops at `most`. Each thread first reads the slots where the searches for its cells
 // begin.
 template <int shell>
-static __device__ uint32_t neighbors_on(const struct radius_outlier &own, const struct search &search, uint32_t most) {
+static __device__ uint32_t neighbors_on(const struct radius_outlier &own, struct search &search, uint32_t most) {
   enum { SIDE = 2 * shell + 1, ROUNDS = (SIDE * SIDE * SIDE + 31) / 32 };
   int32_t cells[ROUNDS][3], num_cells = own.map.flat ? SIDE * SIDE : SIDE * SIDE * SIDE;
   uint64_t at[ROUNDS], slots[ROUNDS];
@@ -182,16 +189,20 @@ static __device__ uint32_t neighbors_on(const struct radius_outlier &own, const 
   return found;
 }
 
-// Called by a whole warp. Whether a row of a cell with `found` other rows has enough neighbours, these included.
+// Called by a whole warp. Whether a row of a cell with `found` other rows has enough neighbours, these included. True
+// if the job is stopped.
 static __device__ bool has_neighbors(const struct cuda_chain_rows &r, const struct radius_outlier &own, uint32_t row,
-                                     uint32_t found) {
+                                     uint32_t found, struct search &search) {
   float4 at = load_row(r, own, row);
-  struct search search = {cuda_part_of(own.table, r.clouds, row), {at.x, at.y, at.z}, {}};
+  search.part = cuda_part_of(own.table, r.clouds, row);
+  search.at[0] = at.x;
+  search.at[1] = at.y;
+  search.at[2] = at.z;
   vx_near_cell(&own.map, search.at, search.cell);
   static_assert(VX_NEAR_CELLS == 2, "two shells");
   found += neighbors_on<1>(own, search, own.min_neighbors - found);
   if (found < own.min_neighbors) found += neighbors_on<2>(own, search, own.min_neighbors - found);
-  return found >= own.min_neighbors;
+  return found >= own.min_neighbors || search.stopped;
 }
 
 // A row that needs a search.
@@ -222,12 +233,14 @@ static __global__ void __launch_bounds__(SEARCH_BLOCK)
   __shared__ struct open_row open[SEARCH_BLOCK];
   cuda_begin_step();
   cuda_wait();
+  struct search search = {};
+  search.stop = &r.stop;
   uint64_t rows = ((uint64_t)r.clouds.num_points + GROUP * gridDim.x - 1) / (GROUP * gridDim.x) * GROUP;  // of a block
   for (uint64_t first = 0; first < rows; first += SEARCH_BLOCK) {
     uint32_t num_open = find_open(r, own, first, open);
-    for (uint32_t i = threadIdx.x / 32; i < num_open; i += SEARCH_BLOCK / 32) {
+    for (uint32_t i = threadIdx.x / 32; i < num_open && !search.stopped; i += SEARCH_BLOCK / 32) {
       struct open_row its = open[i];
-      bool stays = has_neighbors(r, own, its.row, its.others);
+      bool stays = has_neighbors(r, own, its.row, its.others, search);
       __syncwarp();  // all threads have read the row
       if (!stays && threadIdx.x % 32 == 0) cuda_drop(r, its.row, VX_FATE_RADIUS_OUTLIER);
     }

@@ -20,9 +20,14 @@
 enum {
   BLOCK = 256,
   SEARCH_BLOCK = 128,
-  LEAF = 16,   // rows of a leaf
-  FAN = 8,     // children of a node
-  LEVELS = 10  // 16 * 8^9 is more than 2^31
+  LEAF = 16,    // rows of a leaf
+  FAN = 8,      // children of a node
+  LEVELS = 10,  // 16 * 8^9 is more than 2^31
+  // While it searches, each thread looks once in LOOK_TURNS nodes whether the job is stopped. One block in ASKING asks
+  // the host; a thread that visits far more nodes than others also asks.
+  LOOK_TURNS = 128,
+  LATE_TURNS = 4096,
+  ASKING = 16
 };
 
 // The keys of a sort: first the cloud, then whether the row is left (rows that are not left come last), then the place
@@ -224,12 +229,17 @@ static __device__ bool is_near(const struct search &search, const struct statist
   return vx_squared_distance_to_box(search.at, box->low, box->high) < search.squares[search.mean_k];
 }
 
-// Walks through the nodes in the order of their rows. The topmost level has one node.
-static __device__ void search_nodes(struct search *search, const struct statistical_outlier &own) {
+static __device__ bool is_asking() { return blockIdx.x % ASKING == 0; }
+
+// Walks through the nodes in the order of their rows. The topmost level has one node. Ends early if the job is stopped.
+static __device__ void search_nodes(struct search *search, const struct cuda_stop &stop,
+                                    const struct statistical_outlier &own) {
   uint32_t top = own.num_levels - 1, level = top, node = 0;
   uint64_t rows = LEAF;  // of a node
+  uint32_t turns = 0;
   for (uint32_t i = 0; i < top; i++) rows *= FAN;
   while (level < top || node == 0) {
+    if (++turns % LOOK_TURNS == 0 && cuda_has_stopped(stop, is_asking() || turns % LATE_TURNS == 0)) return;
     bool near = is_near(*search, own, level, node, rows);
     if (near && level > 0) {
       level--;
@@ -249,6 +259,7 @@ static __global__ void __launch_bounds__(SEARCH_BLOCK)
     search_kernel(const __grid_constant__ struct cuda_chain_rows r,
                   const __grid_constant__ struct statistical_outlier own) {
   cuda_wait();
+  if (cuda_is_stopped(r.stop, is_asking())) return;
   uint64_t place = (uint64_t)blockIdx.x * SEARCH_BLOCK + threadIdx.x;
   if (place >= r.clouds.num_points) return;
   float4 row = own.places[place];
@@ -265,7 +276,7 @@ static __global__ void __launch_bounds__(SEARCH_BLOCK)
   search.mean_k = own.params.mean_k;
   float bound = bound_at(search, own, (uint32_t)place);
   for (int32_t i = 0; i <= search.mean_k; i++) search.squares[i] = bound;
-  search_nodes(&search, own);
+  search_nodes(&search, r.stop, own);
   own.distances[own.ranks.before[__float_as_uint(row.w)]] =
       vx_mean_distance(search.squares, search.mean_k, (int32_t)points);
 }
@@ -312,7 +323,7 @@ static __global__ void __launch_bounds__(BLOCK) bound_kernel(const __grid_consta
   struct stretch ranks = ranks_of_cloud(r, own, cloud);
   uint32_t points = ranks.end - ranks.begin;
   double bound = INFINITY;
-  if (points >= 2) {
+  if (points >= 2 && !cuda_is_stopped(r.stop, false)) {
     double *sums = sums_of_cloud(own, rows_of_cloud(r.clouds, cloud).begin, cloud);
     const float *distances = own.distances + ranks.begin;
     double mean = sum_terms(sums, distances, points, false, 0.0) / points;

@@ -14,8 +14,8 @@
 //
 // Scratch: the step has the whole scratch of the lane, until the next step. cuda_step_scratch lays out its arrays. At
 // first the arrays hold what was left in that memory, so a step clears what must be clear. cuda_take_scan takes a scan
-// over the rows, which is clear. The lane's table of cells, its counters and its tiles belong to the operation: a step
-// must leave them alone.
+// over the rows, which is clear. A kernel that may take more than some milliseconds looks at rows.stop (stop.cuh) while
+// it runs. The lane's table of cells, its counters and its tiles belong to the operation: a step must leave them alone.
 #ifndef VOXELD_CUDA_STEPS_CUH
 #define VOXELD_CUDA_STEPS_CUH
 

@@ -11,7 +11,9 @@
 #include "kernels/cuda/base/table.cuh"
 #include "kernels/half.h"
 
-enum { BLOCK = 256, ROW_THREADS = 8 };
+// QUICK_SIZE: with a larger size, the search around blocks may take so long that the job may be stopped meanwhile. One
+// block of threads in ASKING asks the host.
+enum { BLOCK = 256, ROW_THREADS = 8, QUICK_SIZE = 8, ASKING = 16 };
 
 static __device__ uint64_t block_key(const struct cuda_block_filter &f, int64_t cloud, int64_t x, int64_t y) {
   return (uint64_t)((cloud * f.grid_blocks[0] + x) * f.grid_blocks[1] + y);
@@ -51,11 +53,12 @@ static __global__ void __launch_bounds__(BLOCK)
   }
 }
 
-// One thread per slot of the table of blocks.
+// One thread per slot of the table of blocks. With a large size it may take long.
 static __global__ void __launch_bounds__(BLOCK)
     judge_blocks_kernel(const __grid_constant__ struct voxel_view v,
                         const __grid_constant__ struct cuda_block_filter f) {
   uint64_t slot = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (f.params.size > QUICK_SIZE && cuda_is_stopped(v.stop, blockIdx.x % ASKING == 0)) return;
   if (slot >= f.blocks.slots || f.blocks.keys[slot] == CUDA_NO_KEY) return;
   int64_t y = (int64_t)(f.blocks.keys[slot] % (uint64_t)f.grid_blocks[1]);
   int64_t above = (int64_t)(f.blocks.keys[slot] / (uint64_t)f.grid_blocks[1]);

@@ -155,10 +155,14 @@ static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t 
   return buffers[from];
 }
 
-// Called by a whole block. Lists the points of a row again, in order, by a search through all points.
+// Called by a whole block. Lists the points of a row again, in order, by a search through all points. If the job is
+// stopped, the list has the row's points in any order, some of them twice.
 static __device__ const uint32_t *list_in_order(const struct voxel_view &v, const struct cuda_record &record) {
+  enum { LOOK_POINTS = 1024 * LISTS_BLOCK };
   uint32_t *list = v.lists + record.begin, listed = 0, found;
   for (uint64_t first = record.first_point; listed < record.hits; first += LISTS_BLOCK, listed += found) {
+    uint64_t searched = first - record.first_point;
+    if (searched % LOOK_POINTS == 0 && cuda_is_stopped(v.stop, searched > 0 || blockIdx.x == 0)) break;
     uint64_t point = first + threadIdx.x;
     bool is_mine = point < v.clouds.num_points && v.slots[point] == record.slot;
     uint32_t before = cuda_block_before(is_mine, &found);

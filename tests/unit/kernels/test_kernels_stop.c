@@ -343,7 +343,7 @@ static void memory_is_filled_and_copied_stride_by_stride(void **state) {
 }
 
 int main(void) {
-  // A GPU calls `stopped` at intervals of time, and only while it samples or compares boxes.
+  // A GPU calls `stopped` at intervals of time, and only in some operations.
   if (setenv("VOXELD_TEST_BACKEND", "cpu", 1) != 0) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(jobs_of_every_kind_can_be_stopped),
