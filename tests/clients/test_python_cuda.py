@@ -16,7 +16,7 @@ import fake_cuda
 import voxeld
 from daemon import OneDaemonCase
 from rude_server import url_of
-from voxeld import dlpack
+from voxeld import dlpack, driver
 
 REFUSAL = (501, "no-shared-memory", "", "the service does not allow CUDA memory: --allow-cuda-shared-memory")
 
@@ -176,6 +176,15 @@ class Cuda(OneDaemonCase):
         other = self.client.voxelize(points, "kitti_second", out="cuda")["voxel_coords"].data_ptr
         self.assertNotEqual(address, other)
         self.library.busy.clear()
+
+    def test_only_work_on_the_gpu_is_recorded(self):
+        points = self.on_gpu(points_of())
+        for streams, records in ((set(), 0), (self.library.working, 1), (self.library.captured, 1)):
+            streams.add(driver.DEFAULT_STREAM)
+            self.library.calls.clear()
+            self.client.voxelize(points, "kitti_second", out="cuda")
+            self.assertEqual(self.library.calls.count("cuEventRecord"), records)
+            streams.clear()
 
     def test_answers_grow(self):
         points = np.random.default_rng(1).uniform(-40, 40, (900_000, 4)).astype("<f4")

@@ -54,7 +54,8 @@ class Library:
         self.devices, self.device, self.stack = devices, None, []
         self.allocations, self.numbers = {}, itertools.count(1)
         self.room = 1 << 40
-        self.calls, self.busy = [], set()  # busy: events that have not passed
+        # Events that have not passed; streams that work, or are being captured.
+        self.calls, self.busy, self.working, self.captured = [], set(), set(), set()
 
     # --- for tests ---
 
@@ -140,6 +141,13 @@ class Library:
 
     def _cuStreamSynchronize(self, stream):
         pass
+
+    def _cuStreamIsCapturing(self, stream, status):
+        status.value = stream.value in self.captured
+
+    def _cuStreamQuery(self, stream):
+        assert stream.value not in self.captured  # would end the capture
+        return NOT_READY if stream.value in self.working else 0
 
     def _cuEventCreate(self, event, flags):
         event.value = next(self.numbers)

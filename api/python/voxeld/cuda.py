@@ -59,6 +59,7 @@ class Block:
         self.region: Optional[str] = None
         with library.on(device):
             self.address = library.allocate(size)
+            self.number = library.number_of(self.address)
             self.event = library.event()
 
 
@@ -84,7 +85,7 @@ class Memory:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._idle: Deque[Block] = collections.deque()  # a result may end at any time, so this needs no lock
-        self._mine: Dict[int, Block] = {}  # by address
+        self._mine: Dict[int, Block] = {}  # by number of the allocation
         # First addresses and regions of others' allocations, by number. None: the points are copied.
         self._guests: Dict[int, Tuple[int, Optional[str]]] = {}
         self._room = SMALLEST_BLOCK  # for an answer
@@ -123,17 +124,21 @@ class Memory:
             self._trim()
             block = Block(self.driver(), device, size)
         with self._lock:
-            self._mine[block.address] = block
+            self._mine[block.number] = block
         return block
 
     def _release(self, block: Block) -> None:
-        """Called wherever a result ends, maybe in the middle of another method of this object."""
+        """Called wherever a result ends, maybe in the middle of another method of this object. If the stream has no
+        work, nothing is recorded: an event would be work of this process, and until the GPU has changed to it and back,
+        which takes 0.1 ms, the service waits."""
         try:
             if self._process != os.getpid():
                 return
             library = self.driver()
             with library.on(block.device):
-                library.record(block.event, current_stream(block.device))
+                stream = current_stream(block.device)
+                if not library.is_idle(stream):
+                    library.record(block.event, stream)
             if self._closed:
                 self._free(block)
             else:
@@ -154,7 +159,7 @@ class Memory:
 
     def _free(self, block: Block) -> None:
         library = self.driver()
-        self._mine.pop(block.address, None)
+        self._mine.pop(block.number, None)
         with library.on(block.device):
             library.wait_for(block.event)
             library.end(block.event)
@@ -225,12 +230,14 @@ class Memory:
         library = self.driver()
         try:
             number = library.number_of(points.address)
+            block = self._mine.get(number)
             with self._lock:
                 base, region = self._guests.get(number, (0, None))
-            if not base:
+            if block is not None:
+                base, region = block.address, self.region_of(block)
+            elif not base:
                 base, size = library.range_of(points.address)
-                block = self._mine.get(base)
-                region = self._guest(number, base, size, points.device) if block is None else self.region_of(block)
+                region = self._guest(number, base, size, points.device)
         except CudaError:  # memory of a pool
             return None
         return region and f"{region},{points.address - base},{points.nbytes}"

@@ -141,8 +141,8 @@ class CudaArray:
 
 
 def is_on_gpu(array: Any) -> bool:
-    if isinstance(array, (np.ndarray, bytes, bytearray, memoryview)):
-        return False
+    if isinstance(array, (np.ndarray, bytes, bytearray, memoryview, CudaTensor)):
+        return isinstance(array, CudaTensor)
     if _is_torch(array):
         return bool(array.is_cuda)
     if hasattr(array, "__cuda_array_interface__"):
@@ -152,7 +152,9 @@ def is_on_gpu(array: Any) -> bool:
 
 def array_of(array: Any) -> CudaArray:
     """The array. TypeError or ValueError if it cannot be handed over."""
-    if _is_torch(array):
+    if isinstance(array, CudaTensor):  # complete already
+        found = CudaArray(array.data_ptr, array.shape, array.dtype, array.device, None, array)
+    elif _is_torch(array):
         found = _of_torch(array)
     elif hasattr(array, "__cuda_array_interface__"):
         found = _of_interface(array, array.__cuda_array_interface__)

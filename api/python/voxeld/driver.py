@@ -151,6 +151,12 @@ class Driver:
         """Waits until all work of the stream is done."""
         self._call("cuStreamSynchronize", ctypes.c_void_p(stream))
 
+    def is_idle(self, stream: int) -> bool:
+        """Whether all work of the stream is known to be done. Unlike an event, the question gives the GPU no work."""
+        capturing = ctypes.c_int()
+        self._call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(capturing))
+        return not capturing.value and self._functions.cuStreamQuery(ctypes.c_void_p(stream)) == 0
+
     def event(self) -> ctypes.c_void_p:
         event = ctypes.c_void_p()
         self._call("cuEventCreate", ctypes.byref(event), NO_TIMING)
