@@ -37,7 +37,8 @@ const char *detector_fault(const struct detector *detector);
 // thread; others may read the detector meanwhile.
 void detector_refuse(struct detector *detector, const char *reason);
 
-// Names the detector in a request for a detection. The detector must serve. False without memory: pool_refuse.
+// Names the detector in a request for a detection. The detector must serve. False if there is no memory;
+// then the caller gets the error from pool_refuse.
 VX_WARN_UNUSED bool detector_choose(const struct detector *detector, struct job_request *request);
 
 // The detector that a request points to.

@@ -6,8 +6,9 @@
 // Both backends search in cells whose edge is 0.55 of the radius. Two points of one cell are neighbours, because the
 // cell's diagonal is 0.953 of the radius. So a point whose cell has more than min_neighbors points stays without a
 // test. The cells of neighbours are at most VX_NEAR_CELLS apart on each axis, because 1 / 0.55 < 2. At most
-// min_neighbors points per cell need a search, and a search tests the points of at most 216 cells. So there are at most
-// 216 * min_neighbors * N tests, wherever the points are.
+// min_neighbors points per cell need a search. A search tests the points of at most 125 cells on a GPU, and of 216 on
+// the CPU, which takes blocks of eight cells. So there are at most 216 * min_neighbors * N tests, wherever the points
+// are.
 #ifndef VOXELD_STEP_RADIUS_OUTLIER_H
 #define VOXELD_STEP_RADIUS_OUTLIER_H
 

@@ -157,7 +157,8 @@ enum vx_op operation_with_head(const char *head, size_t length);
 
 // Sets the request to the defaults. The memory of a new request must be zeros.
 void job_request_init(struct job_request *request, enum vx_op op);
-// Copies another request, which must not be split yet, over a request. False without memory for its lists: pool_refuse.
+// Copies another request, which must not be split yet, over a request. False if there is no memory for its lists; then
+// the caller gets the error from pool_refuse.
 VX_WARN_UNUSED bool job_request_copy(struct job_request *to, const struct job_request *from);
 // A new request with the defaults, and its end. NULL: there is no memory.
 struct job_request *job_request_new(enum vx_op op);

@@ -111,7 +111,7 @@ static bool refuse_missing(const char *name, const char *who, struct error *erro
   return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is missing; %s needs it", name, who);
 }
 
-// A mount also serves poses and twists of a vehicle, and a time also max_age_ms.
+// Whether the parameter is used without a stream: de-skewing uses the mount, and max_age_ms the time.
 static bool is_used_alone(const struct job_request *request, const struct param *param) {
   return (param == &param_mount && job_request_deskews(request)) || (param == &param_time && request->max_age_ms);
 }
@@ -176,7 +176,7 @@ static bool are_several(const struct job_request *request) {
   return request->num_clouds > 0 || request->sent.num_times > 0 || request->sent.num_poses > 0;
 }
 
-// Each of the three lists needs the other two. Parameters that describe a single sweep are refused beside the lists.
+// Each of the three lists needs the other two. Parameters that describe a single sweep are refused with them.
 static bool check_lists(const struct job_request *request, struct error *error) {
   static const char *const lists[] = {"point_counts", "times", "poses"}, *const single[] = {"time", "pose"};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)

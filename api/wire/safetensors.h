@@ -7,7 +7,7 @@
 //
 // In a shuffled file the bytes of a tensor of one or two dimensions are planes, which compress better: first the first
 // bytes of all rows, then all second bytes, and so on. Padded points would compress worse, so tensors of three
-// dimensions and more are unchanged. The metadata beside "voxeld" has "filter": "shuffle".
+// dimensions and more are unchanged. Next to "voxeld", the metadata has "filter": "shuffle".
 #ifndef VOXELD_SAFETENSORS_H
 #define VOXELD_SAFETENSORS_H
 

@@ -162,10 +162,11 @@ static void say_rounded(const struct vx_job *job, const struct inspection *inspe
   float at = fabsf((float)loss->at);
   (void)job;
   if (lost_column(loss)) {
-    text_printf(out,
-                "rounding to float32 moved a value of column %lld by %.3g, and its values lie within %.3g (x is column "
-                "0); for times, see time_field and time_origin",
-                (long long)loss->column, loss->moved, loss->range);
+    text_printf(
+        out,
+        "rounding to float32 moved a value of column %lld (x is column 0) by %.3g, and the column's range is only "
+        "%.3g; for times, see time_field and time_origin",
+        (long long)loss->column, loss->moved, loss->range);
     return;
   }
   text_printf(
@@ -243,7 +244,7 @@ static void say_not_scattered(const struct vx_job *job, const struct inspection 
 static void say_fewer_sweeps(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
   const struct join_report *joined = inspected->joined;
   (void)job;
-  text_printf(out, "%d of %lld sweeps were there", (int)joined->count, (long long)joined->wanted);
+  text_printf(out, "%d of the %lld requested sweeps were joined", (int)joined->count, (long long)joined->wanted);
   if (joined->evicted) text_printf(out, "; %lld were evicted to make room", (long long)joined->evicted);
   if (joined->expired) text_printf(out, "; %lld were older than stream_ttl_s", (long long)joined->expired);
   if (joined->begun) text_put(out, "; the stream begins with this request: the server has no earlier sweeps");
@@ -265,7 +266,7 @@ static void say_times_equal(const struct vx_job *job, const struct inspection *i
 static void say_times_clamped(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
   (void)job;
   text_printf(out,
-              "the times of %lld of %lld points lie more than 0.1 s outside of the motion; check time_unit and "
+              "the times of %lld of %lld points lie more than 0.1 s outside the motion's times; check time_unit and "
               "time_origin",
               (long long)inspected->deskewed->points.clamped, (long long)inspected->deskewed->points.moved);
 }
@@ -325,7 +326,7 @@ static const struct row {
     [WARNING_TIMES_EQUAL] = {"times_equal",
                              "all points of a cloud or sweep have the same time, so deskew moves them alike",
                              say_times_equal},
-    [WARNING_TIMES_CLAMPED] = {"times_clamped", "more than 5 % of the times are far outside of the motion",
+    [WARNING_TIMES_CLAMPED] = {"times_clamped", "more than 5 % of the times are far outside the motion's times",
                                say_times_clamped},
     [WARNING_NO_MOTION] = {"no_motion", "deskew=stream moved nothing, since the stream has no earlier sweep",
                            say_no_motion},

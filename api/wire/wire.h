@@ -76,7 +76,7 @@ extern const int64_t infer_whole_limits[VX_DTYPES][2];
 // a number, if the type is float16, or if the job is stopped.
 VX_WARN_UNUSED bool infer_write_numbers(const json_t *list, const struct vx_input *tensor, size_t count,
                                         struct vx_stop *stop, char *out);
-// Notes what the coordinates in such a list, of points [N, C], lose as float32.
+// Notes how much rounding to float32 moves the coordinates in such a list. The list has points [N, C].
 void infer_note_losses(const json_t *list, const struct vx_input *points, struct vx_stop *stop,
                        struct cloud_loss *loss);
 

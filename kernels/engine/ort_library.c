@@ -71,7 +71,7 @@ bool ort_look_at(const char *path, struct stat *file, struct error *error) {
   return S_ISREG(file->st_mode) || error_set(error, "it is not a regular file");
 }
 
-// A rename changes the inode; a write changes the time, unless both fall into one tick of the system's clock.
+// A rename changes the inode. A write changes the time, unless the write before it was in the same tick of the clock.
 static bool is_as_before(const struct vx_network *network, struct error *error) {
   const struct stat *before = &network->file;
   struct stat now;

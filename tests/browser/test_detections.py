@@ -147,7 +147,7 @@ class Detections(DetectionCase):
         shown = lambda: self.browser.find("#labels").get_attribute("textContent")
         browser.wait_until(lambda: f"label 0 #{1 << 40}" in shown(), "its id")
 
-    def test_refusals_are_told_and_the_voxels_stay(self):
+    def test_refusals_are_reported_and_the_voxels_stay(self):
         self.open()
         self.browser.set("#model", "failing")
         self.browser.await_text("#error", "the stand-in's node")

@@ -162,7 +162,7 @@ class Page(PageCase):
         self.assertEqual(self.count("voxels kept"), fewer)
         self.assertEqual(self.browser.find("#parameter-voxel_size").get_attribute("value"), "0.8,0.8,0.5")
 
-    def test_a_refusal_is_told_at_the_field_and_goes_once_it_is_mended(self):
+    def test_a_refusal_is_reported_at_the_field_and_goes_once_it_is_mended(self):
         self.open()
         self.set("max_voxels", "0")
         self.browser.await_text("#error", "max_voxels is '0'; allowed: a whole number from 1")

@@ -121,7 +121,7 @@ class Streams(StreamCase):
         self.browser.await_text("#state", "of 1 sweep, live")
         self.assertFalse(self.browser.find("#save").is_displayed())
 
-    def test_one_that_has_not_begun_is_awaited_and_its_end_is_told(self):
+    def test_one_that_has_not_begun_is_awaited_and_its_end_is_reported(self):
         self.browser.open(self.daemon, FOLLOW)
         self.browser.await_text("#state", "roof: waiting for its first sweep")
         send(self.daemon, 1)
@@ -293,7 +293,7 @@ class Boxes(StreamCase):
         wait_until(lambda: self.streams() == ["roof"], lambda: f"no other stream: {self.streams()}")
         self.assertEqual(self.browser.messages(), [])
 
-    def test_a_refusal_is_told_and_the_points_stay(self):
+    def test_a_refusal_is_reported_and_the_points_stay(self):
         self.browser.open(self.daemon, "?stream=roof&model=random")
         self.browser.await_text("#state", "roof: waiting for its first sweep")
         path = "/v1/voxelize?preset=kitti_second&num_features=5&stream=roof&pose=0,0,0,1,0,0,0&time="

@@ -327,7 +327,7 @@ class Commands(OneDaemonCase):
 
     # --- errors ---
 
-    def test_errors_are_told_at_the_end(self):
+    def test_errors_are_reported_at_the_end(self):
         self.add("a.bin", "z.bin")
         (self.scans / "b.bin").write_bytes(b"\x1b[31m not whole rows")
         (self.scans / "c.pcd").write_bytes(b"\x1b[31m no PCD file")

@@ -88,7 +88,7 @@ class Detect(unittest.TestCase):
         other = self.run_here("detect", "scans", "--model", "broken", "-o", "boxes", "--retries", "0")
         self.assertNotEqual(other.status, 0)
 
-    def test_a_scan_that_fails_is_told_and_the_others_are_printed(self):
+    def test_a_scan_that_fails_is_reported_and_the_others_are_printed(self):
         done = self.run_here("detect", "bad.bin", "scans/two.bin", "--model", "random")
         self.assertEqual((done.status, done.counts), (1, {"done": 1, "skipped": 0, "failed": 1}))
         self.assertIn("failed bad.bin: ", done.errors)

@@ -50,7 +50,7 @@ class Complete(unittest.TestCase):
         self.watch.again(self.folder / "a.bin")
         self.assertEqual([self.look(5.0), self.look(6.0), self.look(7.0)], [[], ["a.bin"], []])
 
-    def test_bags_are_left_out_and_told_once(self):
+    def test_bags_are_left_out_and_reported_once(self):
         for name in ("a.mcap", "b.db3", "c.BAG"):
             self.write(name, 16, 1000)
         self.assertEqual(self.look(0.0), [])
@@ -128,7 +128,7 @@ class Watching(OneDaemonCase):
             wait_until(lambda: received(self.answer("a")) == 2 * POINTS, "the second answer")
             self.assertEqual(running.end(signal.SIGTERM).counts, {"done": 2, "skipped": 0, "failed": 0})
 
-    def test_errors_are_told_at_once(self):
+    def test_errors_are_reported_at_once(self):
         (self.scans / "a.bin").write_bytes(b"not whole rows")
         simulate(self.scans / "b.bin", 1)
         (self.scans / "b.pcd").write_bytes(b"has the answer of b.bin")

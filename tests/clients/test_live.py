@@ -143,7 +143,7 @@ class Order(unittest.TestCase):
         self.assertEqual(self.published, [len(failures) + 1])
         return self.dropped()
 
-    def test_a_service_that_is_away_is_told_once(self):
+    def test_a_service_that_is_away_is_reported_once(self):
         away = voxeld.TransportError("nobody listens")
         self.assertEqual(self.failing(away, away, away), {"failed": 3})
         self.assertEqual(self.said, ["nobody listens", "the service answers again"])

@@ -198,7 +198,7 @@ class Poses(LiveCase):
         for arguments, reason in (
             (stream, "--stream needs --pose TOPIC"),
             (("--pose", "/odom"), "--pose TOPIC needs --stream"),
-            ((*stream, "--pose", "1,0,0,1,0,0,0"), "--pose of a topic is the name of a topic, too"),
+            ((*stream, "--pose", "1,0,0,1,0,0,0"), "with live, --pose is the name of a topic"),
             ((*stream, "--pose", "/odom", "--time", 3), "--time is for files"),
             ((*stream, "--pose", "/odom", "--deskew", "poses"), "--deskew stream needs none"),
             (("--fixed-frame", "map"), "--fixed-frame needs --pose TOPIC"),

@@ -267,7 +267,7 @@ class Values(DaemonCase):
             result = self.client.voxelize(points, **GRID)
             self.assertEqual(result["voxel_coords"].shape, (0, 4))
 
-    def test_warnings_are_told_and_warned_of_once_a_kind(self):
+    def test_warnings_are_reported_and_warned_of_once_a_kind(self):
         points = random_points(500)
         with voxeld.Client(url_of(self.daemon)) as client, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

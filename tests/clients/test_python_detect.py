@@ -140,7 +140,7 @@ class Detect(OneDaemonCase):
         self.same(file, expected)
         self.assertEqual(told["class_names"], expected.metadata["class_names"])
 
-    def test_the_models_are_told(self):
+    def test_the_models_are_reported(self):
         listed = {model["name"]: model for model in self.client.models()}
         self.assertEqual(sorted(listed), ["broken", "random", *["sparse"][self.REAL :]])
         self.assertEqual(self.client.model("random"), listed["random"])

@@ -143,7 +143,7 @@ class Streams(StreamCase):
             result = self.run_stream(client, "voxelize", GRID)
         self.assertIn("points_region", result.metadata["parameters"])
 
-    def test_what_an_answer_joined_is_told_in_types(self):
+    def test_what_an_answer_joined_is_reported_in_types(self):
         stream = self.client.stream("s", 3, remove_close=2, **GRID)
         first = stream.send(sweep(1), HERE, 10)
         self.assertEqual((first.stream.name, first.stream.frame, first.stream.time), ("s", "s", 10.0))
@@ -262,7 +262,7 @@ class Losses(StreamCase):
             joined, _ = mirror.send({**query, "time_column": "yes"}, sweep(time))
         return self.expected(joined, **GRID)
 
-    def test_a_restart_is_told(self):
+    def test_a_restart_is_reported(self):
         stream = self.client.stream("s", 3, **GRID)
         for time in (1, 2, 3):
             stream.send(sweep(time), HERE, time)
@@ -276,7 +276,7 @@ class Losses(StreamCase):
         result = stream.send(sweep(5), HERE, 5)  # reported once
         self.assertEqual((result.stream.times(), result.lost), ((5.0, 4.0), ()))
 
-    def test_stale_sweeps_are_told(self):
+    def test_stale_sweeps_are_reported(self):
         """A balancer moves a stream away and back: the server has sweeps, but not the last ones."""
         with Daemon() as other:
             between = Between(self.daemon)

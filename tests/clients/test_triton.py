@@ -331,7 +331,7 @@ class Triton(OneDaemonCase):
         self.assertEqual(result.as_numpy(last).tobytes(), expected[last].tobytes())  # by the socket
 
     def test_gpu_memory(self):
-        """What the client says of a GPU's memory, by a bridge that takes a file for that memory."""
+        """The client hands over GPU memory. There is no GPU: fake_cuda's bridge uses a file as that memory."""
         points = random_points()
         expected = self.plain(points)
         with fake_cuda.installed() as library:

@@ -1,4 +1,4 @@
-// gpu-bench: times of the kernels on a GPU, beside the targets and other libraries: one table.
+// gpu-bench: times of the kernels on a GPU, with the targets and the times of other libraries: one table.
 //
 //   gpu-bench [--repeat N] [DIRECTORY]
 //   gpu-bench --once WORK SCAN RUNS [DIRECTORY]      RUNS runs and no table, for a profiler; WORK: a name in the

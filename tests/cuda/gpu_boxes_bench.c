@@ -1,4 +1,4 @@
-// gpu-boxes-bench: suppression of boxes on a GPU and on one thread of the CPU, beside the targets: one table.
+// gpu-boxes-bench: suppression of boxes on a GPU and on one thread of the CPU, with the targets: one table.
 //
 //   gpu-boxes-bench [--repeat N]
 //

@@ -1,4 +1,4 @@
-// gpu-decode-bench: decoding with suppression on a GPU and on one thread of the CPU, beside the targets: one table.
+// gpu-decode-bench: decoding with suppression on a GPU and on one thread of the CPU, with the targets: one table.
 //
 //   gpu-decode-bench [--repeat N]
 //

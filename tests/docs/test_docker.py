@@ -142,7 +142,7 @@ class Services(unittest.TestCase):
             grace = service["stop_grace_period"]
             self.assertGreaterEqual(int(grace[:-1]) * SECONDS[grace[-1]], drain + AFTER_DRAIN)
 
-    def test_the_end_of_a_stop_is_told(self):
+    def test_the_end_of_a_stop_is_reported(self):
         self.assertIn(f"it ends within {AFTER_DRAIN} s more", " ".join(OPTIONS.split()))
 
     def test_health_check_is_that_of_the_image(self):

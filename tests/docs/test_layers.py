@@ -241,7 +241,7 @@ class Glossary(unittest.TestCase):
             with self.subTest(word):
                 self.assertTrue(any(self.explains(word, name) for name in names))
 
-    def test_rows_are_sorted_and_told_once(self):
+    def test_rows_are_sorted_and_listed_once(self):
         self.assertEqual(self.own, sorted(set(self.own)))
 
 

@@ -186,7 +186,7 @@ class Devices(FaultCase):
         self.assertEqual(metric(daemon, 'voxeld_gpus{state="paused"}'), 0)
         daemon.stop()
 
-    def test_a_lost_gpu_is_told_and_never_used_again(self):
+    def test_a_lost_gpu_is_reported_and_never_used_again(self):
         for call in (1, 2, 3, 4, 5):
             with self.subTest(call):
                 daemon = self.start("--gpu-streams", "1", inject=f"lost@{call}")
@@ -305,7 +305,7 @@ class Devices(FaultCase):
         self.assert_ends_with_3(daemon, answers)
 
     @unittest.skipUnless(STAND_IN, "only in sanitizer builds does the job surely take long enough")
-    def test_a_lost_gpu_is_told_before_its_job_is_run_again(self):
+    def test_a_lost_gpu_is_reported_before_its_job_is_run_again(self):
         daemon = self.start("--gpu-streams", "2", inject="lost@1")
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             answer = pool.submit(daemon.post, HEAVY, 4 * heavy_rows())

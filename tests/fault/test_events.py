@@ -109,7 +109,7 @@ class Events(FaultCase):
         self.daemon.request("DELETE", "/v1/streams/b", source="127.0.0.2")
         self.assertEqual(other.next(), ("deleted", {"stream": "b", "sweeps": 0}))
 
-    def test_sweeps_sent_along_without_room_are_told_as_evicted(self):
+    def test_sweeps_without_room_are_reported_as_evicted(self):
         """A lone client has half of the memory: two sweeps of 64 KiB."""
         along = f"{VOXELIZE}&stream=s&sweeps=4&point_counts=5,5,5,5&times=5,4,3,2&poses={','.join([HERE] * 4)}"
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:

@@ -135,7 +135,7 @@ class Infer(FaultCase):
         head = json.dumps({"inputs": [described()]}).encode()
         self.assertEqual(self.infer(head + POINTS, len(head)).status, 200)
 
-    def test_what_is_wrong_is_told(self):
+    def test_what_is_wrong_is_reported(self):
         for request, error, *rest in WRONG:
             with self.subTest(error=error):
                 head = json.dumps(request).encode()

@@ -164,7 +164,7 @@ class Files(Models):
     }
 
     def check(self, cases):
-        """Writes a model for each case beside a good one, and compares why it does not serve."""
+        """Writes a model for each case next to a good one, and compares why it does not serve."""
         cases = {"bad_" + name.replace(" ", "_"): case for name, case in cases.items()}
         self.write("good")
         for name, (parts, _) in cases.items():

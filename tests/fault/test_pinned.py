@@ -217,7 +217,7 @@ class Pinned(PinnedCase):
     def test_each_call_fails_in_turn(self):
         for failure in ("refused", "memory"):
             daemon = self.start()
-            for call in range(1, 7):  # pinning, three calls of the job, its own, and pinning the part for the answer
+            for call in range(1, 7):  # of one job: four calls, and one each to pin its points and its answer
                 daemon.post(f"{REGIONS}/unregister")
                 self.memory.register(daemon, "a")
                 with self.subTest(failure=failure, call=call):

@@ -106,7 +106,7 @@ class Regions(FaultCase):
         self.works()  # points, points and an answer
         self.assertEqual(parts(), before + 3)
 
-    def test_a_part_that_is_not_whole_rows_is_told_as_a_body_is(self):
+    def test_a_part_that_is_not_whole_rows_is_reported_as_a_body_is(self):
         text = b"x y z intensity\n" + b"1.5 2.5 3.5 0.5\n" * 61 + b"1.5 2.5"
         self.memory.write(text)
         plain = self.daemon.post(VOXELIZE, text).json()["detail"]
@@ -430,7 +430,7 @@ class Infer(FaultCase):
         self.assertEqual(reply.status, status, reply)
         self.assertIn(error, reply.json()["error"])
 
-    def test_what_is_wrong_is_told(self):
+    def test_what_is_wrong_is_reported(self):
         part = self.part(0, SIZE)
         for parameters, error in (
             ({**part, "shared_memory_region": "b"}, "this client has no region 'b'"),

@@ -266,7 +266,7 @@ class Streams(FaultCase):
                     reply = daemon.post(path_of("s", 9 - time), POINTS, bearer)
                     self.assertTrue(reply.json()["stream"]["begun"], reply)
 
-    def test_eviction_is_told(self):
+    def test_eviction_is_reported(self):
         """The oldest sweep is evicted first, and the answer without it says so."""
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
             for time in range(1, 6):
@@ -275,7 +275,7 @@ class Streams(FaultCase):
             self.assertEqual([sweep["time"] for sweep in reply["stream"]["sweeps"]], [5, 4, 3])
             self.assertEqual(reply["stream"]["evicted"], 1)
             (warning,) = [each for each in reply["warnings"] if each["kind"] == "fewer_sweeps"]
-            self.assertEqual(warning["detail"], "3 of 4 sweeps were there; 1 were evicted to make room")
+            self.assertEqual(warning["detail"], "3 of the 4 requested sweeps were joined; 1 were evicted to make room")
             use = daemon.status()["streams"]
             self.assertEqual((use["sweeps"], use["memory_bytes"], use["evicted"]), (2, 2 * 65536, 3))
             self.assertIn('voxeld_stream_sweeps_total{fate="evicted"} 3', daemon.get("/metrics").body.decode())
@@ -366,7 +366,7 @@ class Streams(FaultCase):
             wait_until(lambda: daemon.status()["buffers"]["in_use_bytes"] == 0, "its memory is free")
             self.assertTrue(daemon.post(path_of("s", 1), POINTS, JSON).json()["stream"]["begun"])
 
-    def test_a_restart_is_told(self):
+    def test_a_restart_is_reported(self):
         """Streams end with the server, and the first answer of the next server says so."""
         for _ in range(2):
             with Daemon() as daemon:

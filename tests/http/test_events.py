@@ -38,7 +38,7 @@ class Events(SharedDaemonCase):
     def subscribers(self):
         return self.json(self.ask("/v1/status"))["streams"]["subscribers"]
 
-    def test_each_sweep_is_told_with_its_points(self):
+    def test_each_sweep_is_reported_with_its_points(self):
         subscriber = self.subscribe("/v1/streams/roof/events")
         self.assertEqual(subscriber.reply.headers["Content-Type"], "text/event-stream")
         self.assertEqual(subscriber.reply.headers["Cache-Control"], "no-store")
@@ -74,7 +74,7 @@ class Events(SharedDaemonCase):
         self.problem(self.ask("/v1/streams/a%20b/events"), 404, "not-found")
         self.problem(self.post("/v1/events", b"x"), 405, "method-not-allowed")
 
-    def test_a_sweep_that_is_too_old_is_told_and_the_stop_is_the_last_word(self):
+    def test_a_sweep_that_is_too_old_is_reported_and_the_stop_is_the_last_word(self):
         daemon = self.start("--stream-ttl-s", "1", "--pages-listen", "127.0.0.1:0")
         subscriber = self.subscribe("/v1/events")
         self.sweep("roof", 1)

@@ -175,7 +175,7 @@ class Formats(SharedDaemonCase):
         reason = "if curl -d sent it, use --data-binary"
         self.bad_body(self.move("format=pcd", stripped, FORM), reason=reason)
 
-    def test_a_body_of_another_format_is_told(self):
+    def test_a_body_of_another_format_is_reported(self):
         self.bad_body(self.move("num_features=7", TEXT_PCD), reason=PCD_FILE)
         self.bad_body(self.move("num_features=7", TEXT_PCD, CHUNKED), reason=PCD_FILE)
         self.bad_body(self.move("num_features=64", PLY), reason=PLY_FILE)
@@ -229,7 +229,7 @@ class Formats(SharedDaemonCase):
                 told = [warning["kind"] for warning in answer.metadata["warnings"]]
                 self.assertEqual(told, ["rounded"] if "utm" in name else ["empty"] if "empty" in name else [])
 
-    def test_a_file_that_is_no_format_is_told(self):
+    def test_a_file_that_is_no_format_is_reported(self):
         for body, word in FOREIGN:
             body = body.ljust(160, body[-1:])
             with self.subTest(body[:16]):

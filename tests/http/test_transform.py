@@ -63,7 +63,7 @@ class Transform(SharedDaemonCase):
         cut = reply.json()["parameters"]["cut"]
         self.assertEqual(self.metadata(f"cut={cut}")["parameters"]["cut"], "-1e20,0,0,1,1,1e20")
 
-    def test_a_plus_that_became_a_space_is_told(self):
+    def test_a_plus_that_became_a_space_is_reported(self):
         for query in (
             "cut=-1e+20,0,0,1,1,1",
             "crop=+1,0,0,2,1,1",

@@ -166,7 +166,7 @@ class Voxelize(SharedDaemonCase):
                 problem = self.problem(self.kitti(*lines, body=stripped[:16001]), 400, "bad-body")
                 self.assertEqual("--data-binary" in problem["detail"], told)
 
-    def test_warnings_are_told_and_counted(self):
+    def test_warnings_are_reported_and_counted(self):
         def counts():
             warnings = counters(self.daemon, "voxeld_warnings_total")
             return [warnings[f'kind="{kind}"'] for kind in ("max_voxels", "out_of_range", "not_finite")]
@@ -181,7 +181,7 @@ class Voxelize(SharedDaemonCase):
         self.assertEqual(warning["kind"], "out_of_range")
         self.assertEqual(counts(), [max_voxels + 1, out_of_range + 1, not_finite])
 
-    def test_points_that_a_preset_does_not_expect_are_told(self):
+    def test_points_that_a_preset_does_not_expect_are_reported(self):
         def told(preset, *change, lines=(), **more):
             rows = [list(row) for row in zip(*[iter(street)] * 5)]
             for row in rows:
@@ -207,7 +207,7 @@ class Voxelize(SharedDaemonCase):
         self.assertEqual(told(waymo, (2, 1, 1.8), (4, 20, 0)), [])
         self.assertEqual(told(waymo), ["ground_z"])
 
-    def test_other_columns_than_those_of_a_preset_are_told(self):
+    def test_other_columns_than_those_of_a_preset_are_reported(self):
         for columns, told in ((3, True), (4, False), (5, True)):
             for preset in ("kitti_second", "voxelize_cuda"):
                 body = scan("--columns", str(columns), "--points", "3000")
@@ -216,7 +216,7 @@ class Voxelize(SharedDaemonCase):
                 expected = f"the rows have {columns} columns, but the model expects 4: x,y,z,intensity"
                 self.assertEqual([expected in detail for detail in details], [True] * told, (preset, columns))
 
-    def test_an_empty_body_is_told(self):
+    def test_an_empty_body_is_reported(self):
         self.assertEqual([each["kind"] for each in self.json(self.kitti(JSON, body=b""))["warnings"]], ["empty"])
 
     def test_content_encoding_identity_is_taken(self):

@@ -1,4 +1,4 @@
-"""POST /v1/nms beside OpenPCDet's nms_gpu: nearly the same boxes. tests/measure/agreement/nms measures how nearly."""
+"""POST /v1/nms keeps nearly the same boxes as OpenPCDet's nms_gpu. tests/measure/agreement/nms measures how nearly."""
 
 import unittest
 

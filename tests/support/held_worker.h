@@ -1,5 +1,5 @@
-// What jobs do when they are done, for a program of unit tests that holds a worker: with on_done_held a job keeps its
-// worker as long as the test has locked `hold`, so other jobs wait. Main thread, beside the workers.
+// Functions for jobs to call when they are done, for unit tests. A job that calls on_done_held keeps its worker until
+// the test unlocks `hold`, so other jobs wait. The workers call them; the main thread locks `hold`.
 #ifndef VOXELD_TESTS_HELD_WORKER_H
 #define VOXELD_TESTS_HELD_WORKER_H
 

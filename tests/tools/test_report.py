@@ -137,7 +137,7 @@ class Program(unittest.TestCase):
         status, output, _ = self.bench("--runs", "3", "--report", self.report, status="4")
         self.assertEqual((4, 1), (status, output.count("plain output")))
 
-    def test_what_is_wrong_is_told_before_anything_runs(self):
+    def test_what_is_wrong_is_reported_before_anything_runs(self):
         rubbish = self.folder / "rubbish"
         rubbish.write_text("[1]")
         newer = self.folder / "newer"

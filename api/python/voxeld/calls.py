@@ -163,7 +163,7 @@ class Calls:
         )
 
     def file_bytes(self, operation: str, media_type: str, told: Mapping[str, Any]) -> NDArray[np.uint8]:
-        """The answer as the bytes of a file. `told` has `parameters` beside the points."""
+        """The answer as the bytes of a file. `told` has `parameters` in addition to the points."""
 
         def read(answer: Answer) -> NDArray[np.uint8]:
             reading.expect(answer, media_type)
@@ -353,7 +353,7 @@ def _rows_of_model(page: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
 
 
 def _given(told: Mapping[str, Any]) -> Dict[str, Any]:
-    """The arguments that are given beside the points, from the locals of a method."""
+    """The arguments that are given in addition to the points, from the locals of a method."""
     return {name: value for name, value in told.items() if value is not None and name not in ("self", "points")}
 
 

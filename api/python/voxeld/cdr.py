@@ -10,7 +10,7 @@ from typing import List, Tuple, Union
 
 Bytes = Union[bytes, bytearray, memoryview]
 ENCAPSULATION = b"\0\1\0\0"  # little-endian CDR
-PLAIN, XCDR2 = 0, 3  # kinds of encapsulation: half the second byte
+PLAIN, XCDR2 = 0, 3  # kinds of encapsulation: the second byte, divided by 2
 
 
 class Reader:

@@ -40,7 +40,7 @@ def buffer(length: int) -> NDArray[np.uint8]:
 
 
 def pack(given: Mapping[str, Tuple[Any, Sequence[str]]]) -> List[memoryview]:
-    """A file of arrays. Each array must have one of the dtypes beside it, else TypeError. A list of numbers is
+    """A file of arrays. Each array comes with the dtypes that it may have, else TypeError. A list of numbers is
     converted to the first of its dtypes."""
     header: Dict[str, Any] = {}
     pieces, end = [], 0

@@ -49,8 +49,6 @@ void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, i
   sampler->nodes = cpu_arena_take(arena, leaves, sizeof *sampler->nodes);
 }
 
-// Every node has at least two children, except a root above a single leaf.
-
 static void widen(struct box *box, const float xyz[3]) {
   for (int axis = 0; axis < 3; axis++) {
     box->low[axis] = xyz[axis] < box->low[axis] ? xyz[axis] : box->low[axis];
@@ -286,8 +284,9 @@ static void hang(struct cpu_sample_node *node, int lane, int32_t child, const st
   node->child[lane] = child;
 }
 
-// With 2^31 points, recursion stays below CPU_SAMPLE_DEPTH. Cuts that are not poor leave at most an eighth of the
-// points after three cuts in two, or after one cut in four and one in eight. Cuts by order leave even fewer.
+// With 2^31 points, recursion stays below CPU_SAMPLE_DEPTH. A cut into two that is not poor leaves at most three
+// quarters of the points in a part, and any other cut that is not poor at most half. While parts have 64 points or
+// more, a cut into two never follows another directly. So two cuts leave at most 3/8. Cuts by order leave no more.
 static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, int lane, struct box *box) {
   int32_t points = part.end - part.begin, sizes[LANES] = {points};
   int32_t number = sampler->num_nodes;

@@ -4,7 +4,7 @@
 
 #include "kernels/kernels.h"
 
-// The operation of a job with a chain, whose rows are the lane's points.
+// Serializes the rows that the job's chain left: the lane's points.
 VX_WARN_UNUSED enum vx_status cpu_serialize(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
 enum { CPU_KEYS = 256 };  // cells whose keys are found at once

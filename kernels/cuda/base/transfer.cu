@@ -1,8 +1,8 @@
 // See transfer.cuh.
 //
-// A few blocks are enough to fill the bus; the GPU's own memory takes more. The last block writes a word that tells the
-// host that all data is sent. A fence before the word makes the host see the data first. Cleaning comes last: only the
-// lane's next job waits for it.
+// A few blocks are enough to fill the bus to the host. To fill the GPU's own memory takes more blocks. The last block
+// writes a word that tells the host that all data is sent. A fence before the word makes the host see the data first.
+// Cleaning comes last: only the lane's next job waits for it.
 #include "kernels/cuda/base/transfer.cuh"
 
 #include "kernels/cuda/base/chain.cuh"
@@ -57,8 +57,8 @@ static __device__ void end_sending(const struct cuda_view &v) {
   }
 }
 
-// Most answers are in one block and need no room for more parts. The last of the grid's blocks, after `blocks` others,
-// sends the head, which comes from the host.
+// For an answer of one part, as most are. The last of the grid's blocks, after `blocks` others, sends the head, which
+// comes from the host.
 static __global__ void __launch_bounds__(SEND_BLOCK)
     send_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_part part,
                 const __grid_constant__ struct cuda_part head, unsigned blocks) {

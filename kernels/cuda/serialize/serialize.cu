@@ -276,7 +276,7 @@ static enum vx_status end_sort(const struct cuda_run *run, struct serialize *own
 
 // ---- count ----------------------------------------------------------------------------------------------------------
 
-// The shift of each stage from the codes of the first level.
+// By how many bits each stage shifts the codes of the first level.
 struct shifts {
   int32_t count;
   int32_t of[VX_MAX_POOLS];
@@ -514,7 +514,7 @@ static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points
 enum { CODE_BITS = 3 * VX_MAX_SERIAL_DEPTH + 10, ROW_BITS = 31 };
 static_assert(VX_MAX_CLOUDS <= 1 << 10, "a code has ten bits for its cloud");
 
-// Takes what is 0 when a job begins, in place of the states of a scan.
+// Takes the words that must be 0 when a job begins. They lie in control->tiles, which other operations use for scans.
 static enum vx_status take_zeros(struct cuda_run *run, struct serialize *own, struct error *error) {
   uint64_t bounds = (uint64_t)run->clouds.count * AXES, pools = (uint64_t)run->job->params.serialize.num_pools;
   uint64_t words =
@@ -593,7 +593,7 @@ static enum vx_status take_image(struct cuda_run *run, struct error *error) {
   return run->layout.bytes > 0 ? cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error) : VX_OK;
 }
 
-// Writes the tensors of a job without pools. What no tensor has goes to scratch.
+// Writes the tensors of a job without pools. Orders and inverses that no tensor needs are written to scratch.
 static enum vx_status write_rows(struct cuda_run *run, struct serialize *own, struct error *error) {
   CUDA_TRY(take_image(run, error));
   const serial_tensors tensors = cuda_tensors_of<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE>(run);

@@ -94,7 +94,7 @@ struct sparse_layer {
   int32_t inputs, pitch, width;  // pitch: values between two rows of `in`
   int32_t columns;               // blocks of channels
   bool is_last;
-  uint4 *cleared;  // part of the map that the layer clears beside its sums
+  uint4 *cleared;  // part of the map that the layer clears in addition to its sums
   uint64_t words;  // of 16 bytes, to clear
   uint64_t each;   // words of a block
 };
@@ -151,7 +151,7 @@ static inline uint64_t sparse_word_blocks(const struct sparse_level &level) {
   return (level.all_words + SPARSE_WORDS - 1) / SPARSE_WORDS;
 }
 
-// The line of cells along x: they are beside each other in the bitmap.
+// The cells of a line along x are next to each other in the bitmap.
 static __device__ inline uint64_t sparse_line(const struct sparse_level &level, int32_t cloud, int32_t z, int32_t y) {
   return ((uint64_t)cloud * level.shape[0] + z) * level.shape[1] + y;
 }

@@ -3,7 +3,7 @@
 
 enum { LINES = VX_MAX_SPARSE_KERNEL * VX_MAX_SPARSE_KERNEL };
 
-// Where the inputs of an output cell lie. The inputs of a line are beside each other.
+// Where the inputs of an output cell lie. The inputs of a line are next to each other.
 struct around {
   int32_t cloud, z, y;
   uint32_t bit;  // of the first input in each line

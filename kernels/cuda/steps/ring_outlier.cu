@@ -64,7 +64,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
     if (begin + k >= r.clouds.num_points) continue;
     uint32_t turns_upto = (uint32_t)((before[k] + items[k]) >> 32), place = (uint32_t)before[k];
     own.turns[begin + k] = turns_upto;
-    if ((uint32_t)items[k] == 0) {  // the places from the end on are empty
+    if ((uint32_t)items[k] == 0) {  // dropped rows take the last places, from the end
       uint32_t empty = r.clouds.num_points - 1 - ((uint32_t)begin + k - place);
       own.points[empty] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
       own.sorted_keys[empty] = own.no_key;
@@ -131,7 +131,7 @@ static __device__ struct placed find_place(const struct cuda_chain_rows &r, cons
   return found;
 }
 
-// Notes the places where rings begin and end. Between two rings there may be a row without a ring.
+// Notes the place where the ring before this place ends, and where the ring at this place begins, if they differ.
 static __device__ void note_ends(const struct ring_outlier &own, uint32_t place, uint32_t before, uint32_t key) {
   if (before == key) return;
   if (before != own.no_key) own.ends[before] = place;

@@ -1,7 +1,7 @@
 // The fates of a lone cloud's points, section by section.
 //
-// First each point is counted; a point in a row counts as kept. Then the points that rows over the cap drop are
-// subtracted. The dropped points need not be identified: sections follow each other, and a row keeps its first points.
+// First each point is counted; a point in a row counts as kept. A row over the cap drops points, which are subtracted
+// next. The dropped points need not be identified: sections follow each other, and a row keeps its first points.
 // So the number of a row's points in each section tells how many of them it keeps, whatever the order of its list. If
 // a row keeps random points, its list has these first, and the rest is counted.
 #include "kernels/cuda/voxelize/voxelize.cuh"

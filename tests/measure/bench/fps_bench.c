@@ -1,4 +1,4 @@
-// fps-bench: how long exact farthest point sampling takes on one thread of the CPU, beside the plain loop.
+// fps-bench: how long exact farthest point sampling takes on one thread of the CPU, compared with the plain loop.
 //
 // Each case is a number of points, strided evenly from a scan, and a number of samples. --worst uses clouds that are
 // made to be hard. Nothing here asserts a time. With --plain, results that disagree end it with 1.

@@ -1,4 +1,4 @@
-// voxel-bench: how long the kernels take on a folder of scans, without HTTP, beside a plain sequential voxelizer.
+// voxel-bench: how long the kernels and a plain sequential voxelizer take on a folder of scans, without HTTP.
 //
 // Like the program voxelize-cuda, but for every backend of the build, it prints device information, the average time
 // per scan and the speed-up. Parameters are the service's own (api/ops/ops.h) and start from the preset voxelize_cuda.

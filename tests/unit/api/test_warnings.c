@@ -323,12 +323,13 @@ static void fewer_sweeps_say_why(void **state) {
   assert_true(warnings_of(&job, &inspected) >> WARNING_FEWER_SWEEPS & 1);
   warnings_write(&job, &inspected, &text);
   assert_string_equal(
-      memory, "[{\"kind\":\"fewer_sweeps\",\"detail\":\"1 of 10 sweeps were there; 2 were evicted to make "
-              "room; 4 were older than stream_ttl_s; the stream begins with this request: the server has no earlier "
-              "sweeps\"}]");
+      memory,
+      "[{\"kind\":\"fewer_sweeps\",\"detail\":\"1 of the 10 requested sweeps were joined; 2 were evicted to make "
+      "room; 4 were older than stream_ttl_s; the stream begins with this request: the server has no earlier "
+      "sweeps\"}]");
 }
 
-static void a_clock_that_is_ahead_is_told(void **state) {
+static void a_clock_that_is_ahead_is_reported(void **state) {
   (void)state;
   struct inspection inspected = {.ahead_ms = 100};
   const struct vx_job job = {.counts = {.received = 100, .kept = 100}};
@@ -353,7 +354,7 @@ static void an_empty_sweep_is_told_though_points_were_joined(void **state) {
   assert_false(warnings_of(&job, &inspected) >> WARNING_EMPTY & 1);
 }
 
-static void other_columns_than_the_model_expects_are_told(void **state) {
+static void other_columns_than_the_model_expects_are_reported(void **state) {
   (void)state;
   struct points_expected expected = {0};
   const struct inspection inspected = {.seen = {.expected = &expected}}, unseen = {0};
@@ -412,8 +413,8 @@ int main(void) {
       cmocka_unit_test(rows_that_are_not_scattered_get_a_warning),
       cmocka_unit_test(rounding_says_how_far),
       cmocka_unit_test(fewer_sweeps_say_why),
-      cmocka_unit_test(a_clock_that_is_ahead_is_told),
-      cmocka_unit_test(other_columns_than_the_model_expects_are_told),
+      cmocka_unit_test(a_clock_that_is_ahead_is_reported),
+      cmocka_unit_test(other_columns_than_the_model_expects_are_reported),
       cmocka_unit_test(an_empty_sweep_is_told_though_points_were_joined),
       cmocka_unit_test(all_are_written_as_one_json_array),
   };

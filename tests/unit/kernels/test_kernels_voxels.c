@@ -92,7 +92,7 @@ static void near_voxels_stay(void **state) {
   expect_voxels(VX_VOXELS_NEAR, 1, points, 6, (const int32_t[]){-1, -1, -1, -1, 0, -1});
 }
 
-// Also with points above max_points_per_voxel, which is 4.
+// A voxel counts all of its points, even those over max_points_per_voxel, which is 4 here.
 static void full_voxels_stay(void **state) {
   (void)state;
   const float points[][4] = {{3, 3, 3, 0}, {5, 0, 0, 0}, {7, 7, 7, 0}, {5, 0, 0, 1}, {5, 0, 0, 2}, {5, 0, 0, 3},
@@ -192,7 +192,7 @@ static void all_in_different_cells(void **state) {
   }
 }
 
-// Points in runs that stay in a cell, with lengths around a vector's and a chunk's, and that return to it later.
+// Runs of points in one cell, as long as a vector or a chunk, or a little shorter or longer. Later runs return to it.
 static void runs_in_cells(void **state) {
   (void)state;
   enum { COUNT = 9000, CELLS = 40 };

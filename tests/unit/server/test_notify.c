@@ -82,7 +82,7 @@ static void a_long_message_is_cut(void **state) {
   }
 }
 
-static void a_reload_that_ends_after_the_stop_began_is_not_told(void **state) {
+static void a_reload_that_ends_after_the_stop_began_is_not_reported(void **state) {
   (void)state;
   notify_supervisor("READY=1\nSTATUS=listening on %s", "here");
   assert_string_equal(told(), "READY=1\nSTATUS=listening on here");
@@ -97,6 +97,6 @@ static void a_reload_that_ends_after_the_stop_began_is_not_told(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(without_a_supervisor_nothing_is_said),
                                      cmocka_unit_test(a_long_message_is_cut),
-                                     cmocka_unit_test(a_reload_that_ends_after_the_stop_began_is_not_told)};
+                                     cmocka_unit_test(a_reload_that_ends_after_the_stop_began_is_not_reported)};
   return cmocka_run_group_tests(tests, open_supervisor, close_supervisor);
 }

@@ -1,4 +1,4 @@
-"""The poses of a robot that runs, for the sweeps of a live stream.
+"""The poses that a robot publishes while it runs, for the sweeps of a live stream.
 
 Threads of the robot bring the poses; the workers that send sweeps wait for them. The lock of the condition is held
 while the tree is read or written."""
@@ -16,7 +16,7 @@ from .scans import Own, UsageError
 from .transforms import Tree, Unknown
 
 KEEP = 10_000_000_000  # nanoseconds of poses
-WAIT = 0.5  # seconds that a sweep waits for its pose after it has come
+WAIT = 0.5  # seconds that a sweep waits for its pose
 
 
 class Poses:
@@ -90,5 +90,5 @@ def poses_of(
         Motion(None, fixed, parameters)
         return parameters, None
     if not is_topic(pose):
-        raise UsageError("--pose of a topic is the name of a topic, too")
+        raise UsageError("with live, --pose is the name of a topic")
     return parameters, Poses(pose if pose.startswith("/") else f"/{pose}", fixed, parameters, say)

@@ -1,4 +1,5 @@
-"""Configurations of OpenPCDet (YAML) and mmdetection3d (Python, read without running it), and values by their keys."""
+"""Configurations of OpenPCDet and Autoware (YAML) and of mmdetection3d (Python, which is read but not run), and their
+values by key."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from . import statements
 from .state import ConvertError
 
 OPENPCDET_BASE = "_BASE_CONFIG_"
-LARGEST = 1e30  # of numbers
+LARGEST = 1e30  # every number must be smaller than this
 
 
 class Config:
@@ -91,7 +92,8 @@ class Config:
         return numbers
 
     def agree(self, key: str, *values: Any, default: Any = None) -> None:
-        """Checks that voxelization uses the same value. `default` is the project's value without the key."""
+        """Checks that voxelization uses the same value. `default` is the value that OpenPCDet or
+        mmdetection3d uses if the key is absent."""
         given = self.numbers(key) if key in self.values else default
         if given is not None and list(given) not in [list(value) for value in values]:
             absent = "" if key in self.values else " without the key"
@@ -113,8 +115,8 @@ class Config:
 
 
 def read_yaml(path: pathlib.Path) -> Config:
-    """Reads a file of OpenPCDet. Looks for the base of a dict in the folders above, because paths of bases begin at
-    tools/."""
+    """Reads a file of OpenPCDet or Autoware. A dict may name a file that it extends (_BASE_CONFIG_). Looks for that
+    file in the folders above, because its path begins at OpenPCDet's tools/."""
     try:
         import yaml  # type: ignore[import-untyped,unused-ignore]
     except ImportError:

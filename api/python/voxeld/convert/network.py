@@ -31,7 +31,7 @@ class Network:
     input_name, layout = INPUT, "nhwc"
 
     def __init__(self, half: bool = False, half_weights: bool = False) -> None:
-        self._half = half  # weights, outputs and all values before them are float16
+        self._half = half  # weights, outputs and what lies between input and outputs are float16
         self.half = half  # the input is float16
         self._half_weights = half_weights and not half  # weights are stored as float16, and cast when they are loaded
         self._nodes: List[Any] = []
@@ -55,7 +55,7 @@ class Network:
         return Map(self._layer("Conv", x, layer, attributes, relu), outputs, height, width)
 
     def deconv(self, x: Map, layer: Layer, stride: int, relu: bool = False) -> Map:
-        """A transposed convolution with windows as wide as the stride. With stride 1 it is a plain one."""
+        """A transposed convolution with windows as wide as the stride. With stride 1 this is a convolution."""
         weight, bias = layer
         if stride == 1:
             return self.conv(x, (weight.transpose(1, 0, 2, 3), bias), relu=relu)
