@@ -55,9 +55,9 @@ struct cuda_staying {
 };
 
 // Brings CHUNKS chunks of BRING_BLOCK rows, from row `first` on, as far as there are rows before `end`. Fills `at` with
-// the coordinates of this thread's row of each chunk, if the row is there. All rows of a chunk are stored when the next
-// thread block's barrier is passed. `move` gets a row's number and its coordinates, and returns whether it has changed
-// them. The loads of usual rows are on their way together.
+// the coordinates of this thread's row of each chunk, if the row is there. All rows of a chunk are stored once the
+// block has passed its next barrier. `move` gets a row's number and its coordinates, and returns whether it has changed
+// them. Rows of four float32 are all loaded before the first is used.
 template <int CHUNKS, typename function>
 static __device__ void bring_chunks(const struct cuda_points &p, uint64_t first, uint64_t end, const function &move,
                                     struct location (&at)[CHUNKS]) {

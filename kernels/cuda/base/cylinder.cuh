@@ -1,7 +1,9 @@
-// The angle of a point in cylindrical coordinates on a GPU: the bits of vx_cylinder_phi, mostly with fewer operations.
+// The angle of a point in cylindrical coordinates on a GPU: the bits of vx_cylinder_phi, for most points with fewer
+// operations.
 //
-// The angle is in binary64 up to an error. If all values that near have the same float32, so has vx_atan2's. Of 10,000
-// points about three are too near the middle between two floats, and take vx_atan2.
+// A series gives the angle in binary64, with an error. If all values within that error round to the same float32, so
+// does the angle of vx_atan2. About three points of 10,000 are too near the middle between two floats, and need
+// vx_atan2.
 #ifndef VOXELD_CUDA_CYLINDER_CUH
 #define VOXELD_CUDA_CYLINDER_CUH
 

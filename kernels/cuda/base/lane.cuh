@@ -134,7 +134,7 @@ struct cuda_device_status {
   uint32_t cloud_rows[VX_MAX_CLOUDS];
   uint32_t section_fates[CUDA_SECTION_WORDS];
   struct cuda_chain_counters chain;
-  uint64_t sparse[16];  // what sparse convolution has found: sparse.cuh
+  uint64_t sparse[16];  // sizes that sparse convolution (sparse.cuh) or serialize has found
 };
 
 // A job's counters and the states of its scans. When a job begins, its counters, the sections' fates and the tiles are

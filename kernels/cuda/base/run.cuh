@@ -21,8 +21,8 @@
 // insert wrote. This is safe because number and assign use cuda_wait_in_turn: the kernel after any of them starts only
 // when the kernel before it has ended.
 //
-// A job that samples continues in fps.cuh, or does only that. Other operations have their own stages (chain.cu,
-// scatter.cu, nms.cu, boxes.cuh) between the copy of the inputs and the transfer of the image.
+// A job that samples continues in fps.cuh, or does only that. Other operations have their own stages
+// (steps/chain.cu, scatter.cu, nms.cu, boxes.cuh) between the copy of the inputs and the transfer of the image.
 //
 // The device tells the host the sizes and the end of the job by writing host memory (struct cuda_device_status). No
 // copy engine is used: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.

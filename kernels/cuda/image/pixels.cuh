@@ -1,8 +1,8 @@
 // The pixel of a point on a GPU: that of kernels/range_image.h, found in float32 for most points.
 //
-// A column or a row is the whole number below a value in double precision. In float32 this value is known up to an
-// error. If no whole number is that near, the same whole number is below both values. In an image with 2,048 columns
-// one point of 1,000 is too near, and its column is computed in double precision.
+// A column or a row is a value in double precision, rounded down. In float32 this value has an error. Unless a whole
+// number is within that error, rounding down gives the same result. In an image with 2,048 columns, one point of 1,000
+// is that near to a whole number, and its column is computed in double precision.
 #ifndef VOXELD_CUDA_PIXELS_CUH
 #define VOXELD_CUDA_PIXELS_CUH
 
@@ -10,14 +10,14 @@
 
 #include "kernels/range_image.h"
 
-// More than the errors of a column, by the width, and of a row, in turns: the sums of all roundings.
+// Above the sums of all rounding errors: of a column as a part of the width, and of a row in turns.
 #define CUDA_COLUMN_ERROR 2.5e-7f
 #define CUDA_ROW_ERROR 3e-7f
 
 // A view as a kernel reads it.
 struct cuda_view_of_image {
   struct vx_view exact;
-  float width, column_error;   // of a column
+  float width, column_error;   // in columns
   float up, scale, row_error;  // the upper border in turns, rows per turn, and the error of a row
 };
 
@@ -48,7 +48,7 @@ static __device__ inline float cuda_turns(float y, float x) {
   return y < 0 ? -turns : turns;
 }
 
-// Whether the whole number below the exact value is known. Writes it to `whole`. NaN is not known.
+// Whether the exact value, rounded down, is known. Writes the result to `whole`. False for NaN.
 static __device__ inline bool cuda_is_whole_known(float value, float error, float *whole) {
   *whole = floorf(value);
   float part = value - *whole;

@@ -2,10 +2,10 @@
 // kernel.
 //
 // A pass sorts by one digit of the keys. A block has one tile of a segment. Each of its warps ranks its keys among the
-// warp's keys with the same digit; keys before a warp, in the tile, in the tiles before it and in lower digits follow
-// from counts. The counts of all passes' digits are there before the first pass. The counts of earlier tiles come by
-// decoupled look-back (scan.cuh), for each digit by itself. A thread reads several tiles at once, since most blocks
-// count at the same time.
+// warp's keys with the same digit. Counts give the keys that come before these: the keys with lower digits, those with
+// the same digit in earlier tiles, and those in earlier warps of the tile. The digits of all passes are counted before
+// the first pass. Decoupled look-back (scan.cuh) gives the counts of earlier tiles, separately for each digit. A thread
+// reads several tiles at once, since most blocks count at the same time.
 //
 // The first pass takes the rows as they are; the last writes their order and its inverse. Between them, rows are in the
 // keys, if there is room: in place of the digits that are sorted already. The host may enqueue the first

@@ -1,6 +1,6 @@
 // How the rows of a chain come to the first kernel of a step. Most steps need no kernel for that: if the rows are still
-// in the body, or if a transform stands before the step, the step's own first kernel does this work. Such a kernel is a
-// template of what the rows do:
+// in the body, or if a transform precedes the step, the step's own first kernel brings or moves them. That kernel is a
+// template, since the rows may also be in place. Its argument is a cuda_arrival or a cuda_in_place:
 //
 //   cuda_begin_rows(rows, arrival);                in place of cuda_wait and cuda_begin_step
 //   cuda_take_rows(rows, arrival, first, at);      by whole blocks: the coordinates of each thread's rows
@@ -18,7 +18,7 @@
 // The rows come from the body, or a transform moves them, or both.
 struct cuda_arrival {
   bool brings, transforms;
-  uint8_t number;             // of the step that has the rows dropped on the way: the transform, or else the first step
+  uint8_t number;             // of the step that counts the rows dropped on the way: the transform, or else the first
   struct cuda_deskew deskew;  // without times there is none
   struct cuda_moving moving;
 };
@@ -130,8 +130,8 @@ static __device__ inline void cuda_end_rows(const struct cuda_chain_rows &r, con
 
 // ---- launches -------------------------------------------------------------------------------------------------------
 
-// Launches the first kernel of a step: `arriving` if the rows have not arrived or a transform stands before the step,
-// else `staying`. Both take the chain's rows, the step's own arguments, and the arrival.
+// Launches the first kernel of a step: `arriving` if the rows have not arrived or a transform precedes the step, else
+// `staying`. Both take the chain's rows, the step's own arguments, and the arrival.
 template <typename own>
 static inline enum vx_status cuda_launch_first(struct cuda_chain *chain, const char *name,
                                                void (*arriving)(struct cuda_chain_rows, own, struct cuda_arrival),

@@ -67,8 +67,9 @@ struct cuda_later {
   uint32_t row, before;
 };
 
-// Claims the row's cell for its first row: returns which row is not the first, if the cell has two. Every row but the
-// first is returned once. `is_same` and the fence are as for cuda_claim.
+// Claims the row's cell. If the cell has a row already, the earlier of the two keeps the cell, and both are returned.
+// So every row of a cell but the first is returned once as the later row. `is_same` and the fence are as for
+// cuda_claim.
 template <typename function>
 static __device__ inline struct cuda_later cuda_claim_first(const struct cuda_owners &table,
                                                             const struct cuda_part &part, uint64_t key, uint32_t row,

@@ -2,7 +2,8 @@
 //
 // If the first row of each cell stays, whatever its number of rows:
 //   first   Each row finds the slot of its cell, which knows the first of its rows so far. Of two rows that meet there,
-//           the later is dropped. So a head may be merged too; the last head of a row is the first row of its cell.
+//           the later is dropped, and the earlier is its head. A head may be dropped too, for an earlier head. The last
+//           of these heads is the first row of the cell.
 //
 // Otherwise:
 //   insert  Each row finds the owner of its cell. The cell counts its rows, and knows the first of them.
@@ -308,8 +309,8 @@ static enum vx_status thin_cells(struct cuda_chain *chain, const struct vx_downs
 
 // ---- the first of each cell -----------------------------------------------------------------------------------------
 
-// Of two rows that meet, the later may belong to a block that still runs. It has arrived, since it has claimed its
-// cell.
+// Of two rows that meet, the later may belong to another block that still runs. That row has arrived nevertheless,
+// since it has claimed its cell.
 template <typename arrival>
 static __global__ void __launch_bounds__(BLOCK)
     first_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own,

@@ -106,8 +106,7 @@ static __global__ void __launch_bounds__(BLOCK)
     atomicAdd(&v.counters->moved_fates[threadIdx.x], fates[threadIdx.x]);
 }
 
-// Stores the row of a cylinder that a point becomes. Returns the row's first columns. A row that is not finite has no
-// cell.
+// Makes a point's cylindrical row and stores it. Returns the row's first columns. A row that is not finite has no cell.
 static __device__ struct location to_cylinder(const struct voxel_view &v, const struct cuda_points &arriving,
                                               uint64_t row, const struct location &at) {
   float x = vx_are_finite(at.x, at.y, at.z) ? at.x : vx_bits_float(VX_FLOAT_NAN);
