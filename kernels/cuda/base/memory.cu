@@ -132,6 +132,25 @@ void cuda_take_clouds(struct cuda_run *run, struct cuda_arena *arena) {
   }
 }
 
+static void lay_out_choice(struct cuda_choice *choice, uint64_t points, uint64_t clouds, struct cuda_arena *arena) {
+  take(arena, &choice->last, clouds * CUDA_RANK_DIGITS);
+  take(arena, &choice->ranks, points);
+  take(arena, &choice->counts, clouds * choice->per_cloud);
+  take(arena, &choice->records, points);
+}
+
+static void lay_out_filter(struct cuda_run *run, struct cuda_arena *arena) {
+  struct cuda_block_filter *filter = &run->filter;
+  unsigned char *cub;
+  take(arena, &filter->blocks.keys, filter->blocks.slots);
+  take(arena, &filter->heights, 2 * filter->blocks.slots);
+  take(arena, &filter->block_stays, filter->blocks.slots);
+  take(arena, &filter->block_of, run->row_capacity);
+  take(arena, &filter->stays, run->row_capacity);
+  take(arena, &cub, run->filter_cub_bytes);
+  run->filter_cub = cub;
+}
+
 // Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   const struct vx_voxelize *params = run->params;
@@ -161,25 +180,9 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
     take(arena, &run->output_rows, rows);
     take(arena, &run->rows_in_order, rows);
   }
-  if (run->choice.by != VX_VOXELS_FIRST) {
-    struct cuda_choice *choice = &run->choice;
-    take(arena, &choice->last, clouds * CUDA_RANK_DIGITS);
-    take(arena, &choice->ranks, points);
-    take(arena, &choice->counts, clouds * choice->per_cloud);
-    take(arena, &choice->records, points);
-  }
+  if (run->choice.by != VX_VOXELS_FIRST) lay_out_choice(&run->choice, points, clouds, arena);
   if (run->marked) take(arena, &run->marks_before, cuda_mark_groups(run->num_cells));
-  if (run->filtered) {
-    struct cuda_block_filter *filter = &run->filter;
-    take(arena, &filter->blocks.keys, filter->blocks.slots);
-    take(arena, &filter->heights, 2 * filter->blocks.slots);
-    take(arena, &filter->block_stays, filter->blocks.slots);
-    take(arena, &filter->block_of, rows);
-    take(arena, &filter->stays, rows);
-    unsigned char *cub;
-    take(arena, &cub, run->filter_cub_bytes);
-    run->filter_cub = cub;
-  }
+  if (run->filtered) lay_out_filter(run, arena);
 }
 
 static size_t control_bytes(uint64_t num_tiles) {

@@ -19,16 +19,12 @@ static __device__ uint64_t block_key(const struct cuda_block_filter &f, int64_t 
   return (uint64_t)((cloud * f.grid_blocks[0] + x) * f.grid_blocks[1] + y);
 }
 
-static __device__ struct cuda_record record_of(const struct voxel_view &v, uint32_t row) {
-  return cuda_record_of_row(v.clouds, v.records, cuda_cloud_of_row(v.clouds, row), row);
-}
-
 // ROW_THREADS threads per row find its block and the heights of its kept points.
 static __global__ void __launch_bounds__(BLOCK)
     heights_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
   uint64_t row = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / ROW_THREADS;
   if (row >= v.counters->num_rows) return;
-  struct cuda_record record = record_of(v, (uint32_t)row);
+  struct cuda_record record = cuda_record_of(v, (uint32_t)row);
   uint32_t lane = threadIdx.x % ROW_THREADS, kept = min(record.hits, v.cap);
   uint32_t mask = ((1u << ROW_THREADS) - 1) << (threadIdx.x % 32 / ROW_THREADS * ROW_THREADS);
   uint32_t lowest = UINT32_MAX, highest = 0;
@@ -86,7 +82,7 @@ static __global__ void __launch_bounds__(BLOCK)
   bool stays = exists && f.block_stays[f.block_of[row]];
   f.stays[row] = stays;
   if (exists && !stays) {
-    uint32_t hits = record_of(v, row).hits;
+    uint32_t hits = cuda_record_of(v, row).hits;
     atomicSub(&v.counters->over_voxel_cap, hits - min(hits, v.cap));
     atomicAdd(&v.counters->block_filtered, hits);
   }
@@ -101,7 +97,7 @@ static __global__ void __launch_bounds__(BLOCK)
   bool stays = f.stays[row] != 0;
   if (stays) {
     v.rows_in_order[output] = row;
-    if (v.marks) cuda_mark(v, record_of(v, row).slot);
+    if (v.marks) cuda_mark(v, cuda_record_of(v, row).slot);
     if (v.clouds.count > 1) atomicAdd(&v.control->cloud_rows[cuda_cloud_of_row(v.clouds, row)], 1);
   } else {
     v.output_rows[row] = CUDA_NO_ROW;

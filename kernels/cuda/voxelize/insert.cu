@@ -139,13 +139,14 @@ static __global__ void __launch_bounds__(BLOCK)
 
 enum vx_status cuda_insert(const struct cuda_run *run, struct error *error) {
   unsigned blocks = cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 4);
-  bool deskews = cuda_deskews(run), rolls = run->arriving.columns > 0, transforms = cuda_is_folded(run->job) && !rolls;
-  if (!deskews && !transforms && !rolls)
+  bool deskews = cuda_deskews(run), is_cylinder = run->arriving.columns > 0,
+       transforms = cuda_is_folded(run->job) && !is_cylinder;
+  if (!deskews && !transforms && !is_cylinder)
     return cuda_launch("insert_kernel", insert_kernel, blocks, BLOCK, 0, run, error, *run);
   struct cuda_deskew deskew = {};
   struct cuda_moving moving = {};
   if (deskews) CUDA_TRY(cuda_plan_deskew(run, &run->counters->deskew, &deskew, error));
-  if (rolls) {
+  if (is_cylinder) {
     struct cuda_points arriving = {run->source, run->arriving.points, run->arriving.columns, run->dtype};
     return cuda_launch("insert_cylinder_kernel", insert_cylinder_kernel, blocks, BLOCK, 0, run, error, *run, arriving,
                        deskew);

@@ -29,7 +29,7 @@ enum lists {
 
 // The row's record. `hits` becomes the number of points that are sorted.
 template <enum lists lists> static __device__ struct cuda_record record_of(const struct voxel_view &v, uint32_t row) {
-  struct cuda_record record = cuda_record_of_row(v.clouds, v.records, cuda_cloud_of_row(v.clouds, row), row);
+  struct cuda_record record = cuda_record_of(v, row);
   if (lists == PICKED) record.hits = cuda_listed(v, record.hits);
   return record;
 }

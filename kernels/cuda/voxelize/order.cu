@@ -76,9 +76,7 @@ static __global__ void __launch_bounds__(BLOCK) place_rows_kernel(const __grid_c
   uint32_t num_rows = v.counters->num_rows, step = gridDim.x * BLOCK;
   for (uint64_t row = blockIdx.x * BLOCK + threadIdx.x; row < num_rows; row += step) {
     if (!v.filtered || v.output_rows[row] != CUDA_NO_ROW) {
-      int32_t cloud = cuda_cloud_of_row(v.clouds, (uint32_t)row);
-      struct cuda_record record = cuda_record_of_row(v.clouds, v.records, cloud, (uint32_t)row);
-      uint32_t place = place_of(v, cuda_key_of_slot(v, record.slot));
+      uint32_t place = place_of(v, cuda_key_of_slot(v, cuda_record_of(v, (uint32_t)row).slot));
       v.output_rows[row] = place;
       v.rows_in_order[place] = (uint32_t)row;
     }
@@ -106,8 +104,7 @@ static __global__ void __launch_bounds__(BLOCK)
   uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
   if (i < sort.num_rows) {
     uint32_t row = v.filtered ? v.rows_in_order[i] : i;
-    int32_t cloud = cuda_cloud_of_row(v.clouds, row);
-    sort.keys[i] = v.table.keys[cuda_record_of_row(v.clouds, v.records, cloud, row).slot];
+    sort.keys[i] = v.table.keys[cuda_record_of(v, row).slot];
     sort.rows[i] = row;
   }
 }

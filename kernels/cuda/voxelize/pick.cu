@@ -115,14 +115,10 @@ static __device__ void move_points(const struct random_list &list, const struct 
   sync_threads<threads>();
 }
 
-static __device__ struct cuda_record record_of(const struct voxel_view &v, uint32_t row) {
-  return cuda_record_of_row(v.clouds, v.records, cuda_cloud_of_row(v.clouds, row), row);
-}
-
 template <int threads>
 static __device__ void pick_points(const struct voxel_view &v, uint64_t seed, uint32_t row,
                                    struct pick_shared *shared) {
-  struct cuda_record record = record_of(v, row);
+  struct cuda_record record = cuda_record_of(v, row);
   struct random_list list = {v.lists + record.begin, record.hits, v.cap, seed};
   struct limit limit = find_limit<threads>(list, shared);
   move_points<threads>(list, limit, shared->stay + (threads == BLOCK ? 0 : threadIdx.x / 32 * CUDA_WARP_LIST));
@@ -132,7 +128,7 @@ static __device__ void pick_points(const struct voxel_view &v, uint64_t seed, ui
 static __device__ void queue_rows(const struct voxel_view &v, uint64_t first, uint32_t num_rows,
                                   struct pick_shared *shared) {
   uint64_t row = first + threadIdx.x;
-  uint32_t hits = row < num_rows ? record_of(v, (uint32_t)row).hits : 0;
+  uint32_t hits = row < num_rows ? cuda_record_of(v, (uint32_t)row).hits : 0;
   if (threadIdx.x == 0) shared->num_short = shared->num_long = 0;
   __syncthreads();
   if (hits > v.cap) {

@@ -58,6 +58,10 @@ static __device__ inline uint32_t cuda_first_cell_of(const struct voxel_view &v,
   return at_end ? v.counters->num_cells : v.clouds.first_cell[cloud];
 }
 
+static __device__ inline struct cuda_record cuda_record_of(const struct voxel_view &v, uint32_t row) {
+  return cuda_record_of_row(v.clouds, v.records, cuda_cloud_of_row(v.clouds, row), row);
+}
+
 // How many points at the front of a row's list cuda_order_lists sorts.
 static __device__ inline uint32_t cuda_listed(const struct voxel_view &v, uint32_t hits) {
   return v.picked ? min(hits, v.cap) : hits;
