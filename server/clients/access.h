@@ -16,7 +16,7 @@
 enum { USER_SIZE = 65 };  // of a user's name, its NUL included
 
 struct access {
-  pthread_rwlock_t lock;  // over `tokens`
+  pthread_rwlock_t lock;  // guards `tokens`
   struct tokens *tokens;  // NULL if there is no token_file
   bool takes_tokens;      // there is a token_file
   bool anonymous;         // clients without credentials are let in

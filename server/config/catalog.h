@@ -9,7 +9,7 @@
 #include "api/query.h"
 
 struct catalog {
-  pthread_rwlock_t lock;  // over `presets` and `detectors`
+  pthread_rwlock_t lock;  // guards `presets` and `detectors`
   struct presets *presets;
   struct detectors *detectors;
   struct detector_means means;  // of the detectors; does not change

@@ -10,11 +10,11 @@
 #include "server/daemon/signals.h"
 #include "server/jobs/warm.h"
 
-static const int64_t last_reload_ns = NS_PER_S;  // how long the stop waits for a reload in progress
+static const int64_t reload_wait_ns = NS_PER_S;  // how long the stop waits for a reload in progress
 
 static struct {
   pthread_t thread;
-  struct lock lock;  // over the rest
+  struct lock lock;  // guards the rest
   pthread_cond_t changed;
   bool wanted, in_progress, ending;
 } reloads = {.lock = LOCK_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -111,7 +111,7 @@ bool reload_end(void) {
   reloads.ending = true;
   pthread_cond_signal(&reloads.changed);
   lock_release(&reloads.lock);
-  for (int64_t until_ns = clock_ns() + last_reload_ns; is_in_progress();) {
+  for (int64_t until_ns = clock_ns() + reload_wait_ns; is_in_progress();) {
     if (clock_ns() > until_ns) return false;
     signals_rest();
   }

@@ -7,8 +7,8 @@
 #include "kernels/backends.h"
 #include "server/jobs/run.h"
 
-// Writing MOST_OUTPUT_BYTES takes about 20 us. Values of columns beyond a sensor's own, and values converted from or to
-// float16, may be subnormal, which makes processors slow.
+// Writing MOST_OUTPUT_BYTES takes about 20 us. Sensors send up to MOST_COLUMNS columns. Values of further columns, and
+// values converted from or to float16, may be subnormal, which makes processors slow.
 enum { MOST_OUTPUT_BYTES = 128 << 10, MOST_COLUMNS = 5 };
 
 // ---- lanes ----------------------------------------------------------------------------------------------------------

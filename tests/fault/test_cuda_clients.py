@@ -1,5 +1,5 @@
 """The Python client's GPU memory and the daemon: points and tensors stay on the GPU, and clients may die. Needs a GPU,
-or the stand-in of the sanitizer builds, whose memory of GPUs is a file."""
+or the stand-in of the sanitizer builds, which uses files as GPU memory."""
 
 import contextlib
 import os
@@ -43,7 +43,7 @@ class CudaClients(unittest.TestCase):
         return self.enterContext(voxeld.Client(self.url, retries=0))
 
     def works(self, client, count=5000, **asked):
-        """Whether the tensors on the GPU are those of a plain request."""
+        """Checks that the tensors on the GPU are those of a plain request."""
         points = points_of(count)
         there = client.transform(points, out="cuda")["points"]
         expected = client.voxelize(points, **GRID, **asked)

@@ -31,7 +31,7 @@ static void write_pem(const char *path, const gnutls_datum_t *pem) {
   assert(file && fwrite(pem->data, 1, pem->size, file) == pem->size && fclose(file) == 0);
 }
 
-// One certificate signed by itself, for the daemon, as the authority of clients, and for the clients with a name.
+// Makes a self-signed certificate. The daemon shows it, named clients show it, and it is their authority.
 static void make_certificate(void) {
   gnutls_x509_privkey_t key;
   gnutls_x509_crt_t cert;
@@ -191,7 +191,7 @@ bool far_end_find(struct far_end *end, enum place place, int fd) {
   return found;
 }
 
-// With the lock held the library has not closed the descriptor of an open peer.
+// While the watcher's lock is held, the library does not close the descriptor of an open peer.
 int far_end_unread(const struct far_end *end) {
   struct watcher *watcher = &service_of(end->place)->watcher;
   int unread = 0;

@@ -93,7 +93,7 @@ def chunk(data):
 
 
 ANNOUNCED = Kind(upload(VOXELIZE))
-# If memory is short, the daemon reserves 64 times the bytes that have come of such a large body.
+# If memory is short, the daemon reserves 64 times as many bytes as have come of such a large body.
 SLOW = Kind(upload(VOXELIZE, beginning=bytes(65_536)), bytes(400))  # 20 KB/s
 CHUNKED = Kind(head("POST", VOXELIZE, "Transfer-Encoding: chunked") + chunk(bytes(3 * MB)), chunk(bytes(400)))
 SAMPLING = Kind(upload("/v1/fps?num_samples=8", beginning=bytes(65_536)), bytes(400))

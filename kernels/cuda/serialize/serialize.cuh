@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// The operation of a job with a chain, which has numbered the rows that its steps left.
+// Serializes the rows that the job's chain left and numbered.
 VX_WARN_UNUSED enum vx_status cuda_serialize(struct cuda_run *run, struct error *error);
 
 #endif

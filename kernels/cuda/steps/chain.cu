@@ -134,7 +134,7 @@ static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
   uint64_t points = chain->run.clouds.num_points;
   cuda_take_points(&chain->run, arena);
   if (!chain->run.source && !vx_is_narrow(chain->run.dtype) && vx_chain_reads_body(job)) {
-    float *copy;  // a first step may move rows whose turns are not counted yet
+    float *copy;  // turns are found in the body's rows, even after a first step has moved the chain's rows
     take(arena, &copy, points * chain->run.columns);
     chain->run.source_copy = copy;
   }
@@ -260,7 +260,7 @@ enum vx_status cuda_points(struct cuda_run *run, struct error *error) {
 
 // ---- all of it ------------------------------------------------------------------------------------------------------
 
-// The steps last until the operation begins. An operation that does not note this moment only tells what was counted.
+// The steps last until the operation begins or, if it does not note that moment, until the host is told the counts.
 static void add_times(const struct cuda_chain *chain) {
   struct vx_job *job = chain->run.job;
   const struct cuda_device_status *status = (const struct cuda_device_status *)chain->run.lane->status;

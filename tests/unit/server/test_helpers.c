@@ -130,7 +130,7 @@ struct round {
   atomic_bool over;
 };
 
-// Helpers give up every third task, of all that they and the worker begin.
+// Of every three tasks that helpers begin, they give up one.
 static enum vx_status do_often_in_vain(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   (void)error;
   struct round *round = ctx;
@@ -279,7 +279,7 @@ static void a_helper_goes_back_to_its_queue(void **state) {
   close_room();
 }
 
-// The helper gives up the task once as many helpers have begun one as a slot has room for.
+// Each helper gives up its task, once MOST_HELPERS helpers have begun one. A slot has room for no more.
 static enum vx_status do_in_vain(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   if (worker->lane == lane) return do_task(ctx, worker, task, error);
   atomic_fetch_add(&test.begun, 1);

@@ -50,7 +50,8 @@ class Job:
         body = self.ask(scan)
         warnings = warnings_of(self._kind, body)
         try:
-            # So any later change of the scan is newer than the answer, and the next run sees the change.
+            # If the scan changes meanwhile, no answer appears. A later change is newer than the answer, so the next
+            # run sees the change.
             self._writer.write(scan.answer, body.data, lambda: scan.expect(before))
         except OSError as reason:
             raise Stop(f"cannot write {scan.answer}: {reason.strerror or reason}") from None
@@ -133,7 +134,7 @@ class Report:
 
 class Signals:
     """`came` is true once SIGINT or SIGTERM came while the `with` block runs. A second signal ends the program at once.
-    The main thread alone may wait.
+    Only the main thread may wait.
 
     Python calls the handler between any two instructions of the main thread, also within Event.wait(), which holds a
     lock that Event.set() needs. A plain lock may be released in the handler."""
@@ -148,7 +149,7 @@ class Signals:
         return self.number != 0
 
     def wait(self, seconds: float) -> bool:
-        """Whether a signal came, at the latest after `seconds`."""
+        """Waits for a signal, at most `seconds`. Returns whether one has come."""
         if not self.came:
             self._wake.acquire(timeout=seconds)
         return self.came
