@@ -19,7 +19,7 @@
 
 enum { VX_MAX_NEIGHBORS = 64, VX_NEAR_CELLS = 2 };
 
-// Within these limits radius * radius is an ordinary float, and cells have numbers of 32 bits.
+// Within these limits radius * radius is a normal float, and cells have numbers of 32 bits.
 #define VX_LEAST_RADIUS 0.001f
 #define VX_MOST_RADIUS 10000.0f
 

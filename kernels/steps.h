@@ -22,7 +22,7 @@
 //   - to drop a row that is left: its fate, its step, NaN as its x, and for `merged` its head, which must be a row that
 //     this step leaves or merges. cpu_drop and cuda_drop do that.
 //   - nothing of a row that is not left.
-// A step counts nothing: at its end, the chain counts the fates from their bytes.
+// On the CPU a step counts nothing: at its end, the chain counts the fates from their bytes. On a GPU cuda_drop counts.
 //
 // The operation `points` does nothing more: it returns the rows that its chain, perhaps of 0 steps, has left.
 // `transform` is the same operation, whose chain is one step of that type. If the job has a chain, other operations may

@@ -60,8 +60,8 @@ struct vx_choice {
   int32_t seed;
 };
 
-// spconv's block filter. The grid's x-y plane is cut into blocks of factor x factor cells. The window of block b is [b
-// - size/2, b + size - size/2) on both axes, clipped to the grid. A voxel stays if the heights (z) of the kept points
+// spconv's block filter. The grid's x-y plane is cut into blocks of factor x factor cells. On both axes, the window of
+// block b is [b - size/2, b + size - size/2), clipped to the grid. A voxel stays if the heights (z) of the kept points
 // in its block's window span more than `low` and less than `high` metres.
 struct vx_block_filter {
   bool enabled;

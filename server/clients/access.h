@@ -1,7 +1,7 @@
 // Who may use the service. With token_file or tls_client_ca, a request needs a token or a client certificate, unless
 // allow_anonymous is yes.
 //
-// IO threads search the tokens while the thread of reloads replaces them. A reload takes the lock only to replace the
+// I/O threads search the tokens while the thread of reloads replaces them. A reload takes the lock only to replace the
 // table.
 #ifndef VOXELD_ACCESS_H
 #define VOXELD_ACCESS_H

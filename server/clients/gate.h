@@ -1,6 +1,6 @@
 // The gate limits how many requests of one client are in progress at a time while other clients are served.
 //
-// The IO threads serve their connections in turn, so a client with hundreds of requests would leave little of their
+// The I/O threads serve their connections in turn, so a client with hundreds of requests would leave little of their
 // time to other clients. docs/operate/overload.md#gate says who waits, and for how long.
 //
 // The gate knows only the entry of a request; the entry's owner suspends and resumes the request. An entry that waits

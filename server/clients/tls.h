@@ -4,8 +4,8 @@
 // new connection gets the credentials that were loaded last. A client's certificate is verified at the first request
 // that needs it, and again after a reload or once it has expired.
 //
-// A session belongs to the IO thread of its connection, and keeps its credentials alive. The thread of reloads replaces
-// the current credentials.
+// A session belongs to the I/O thread of its connection, and keeps its credentials alive. The thread of reloads
+// replaces the current credentials.
 #ifndef VOXELD_TLS_H
 #define VOXELD_TLS_H
 

@@ -1,4 +1,4 @@
-// The presets and the models that are served. IO threads look them up while the thread of reloads replaces them.
+// The presets and the models that are served. I/O threads look them up while the thread of reloads replaces them.
 #ifndef VOXELD_CATALOG_H
 #define VOXELD_CATALOG_H
 

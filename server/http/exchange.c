@@ -17,15 +17,15 @@ void exchange_hold(struct gate_entry *entry) { MHD_suspend_connection(request_of
 
 void exchange_resume(struct gate_entry *entry) { MHD_resume_connection(request_of_entry(entry)->connection); }
 
-// Only the library knows this: when the gate has let the request go, the connection stays suspended until its IO thread
-// resumes it.
+// Only the library knows this: when the gate has let the request go, the connection stays suspended until its I/O
+// thread resumes it.
 static bool is_suspended(const struct request *request) {
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
   return info && info->suspended;
 }
 
-// The job's last act, on any thread: returns the request to its IO thread, which waits or has suspended the connection.
+// The job's last act, on any thread: returns the request to its I/O thread, which waits or suspended the connection.
 static void on_done(struct job *job) {
   struct request *request = request_of_job(job);
   struct MHD_Connection *connection = request->connection;
@@ -73,7 +73,7 @@ static enum MHD_Result complete(struct request *request) {
   return peer_upload_end(request->peer) ? MHD_YES : MHD_NO;
 }
 
-// Whether the IO thread need not wait for the job: it has ended, or other requests are served.
+// Whether the I/O thread need not wait for the job: it has ended, or other requests are served.
 static bool need_not_wait(const void *ctx) {
   const struct request *request = ctx;
   return atomic_load(&request->job_state) == JOB_ENDED || atomic_load(&request->service->requests.active) > 1;

@@ -1,7 +1,7 @@
 // Serves HTTP: one libmicrohttpd daemon for each listening socket, and the steps of a request between its head and its
 // answer.
 //
-// Main starts and stops it. The library's callbacks run on its IO threads, each with its own connections.
+// Main starts and stops it. The library's callbacks run on its I/O threads, each with its own connections.
 #ifndef VOXELD_HTTP_H
 #define VOXELD_HTTP_H
 
@@ -14,7 +14,7 @@
 
 enum {
   CONNECTION_MEMORY = 256 * 1024,  // bytes that the library keeps for a connection that has had a request; see http.c
-  PAGES_THREADS = 2,               // IO threads of a listener that serves only pages
+  PAGES_THREADS = 2,               // I/O threads of a listener that serves only pages
 };
 
 // The version of the library that is loaded; the library's own text.
@@ -23,13 +23,13 @@ const char *http_library_version(void);
 // Checks, without listening, that the library can be used and that the listeners of the options are valid and allowed.
 // False with a reason.
 VX_WARN_UNUSED bool http_check(struct service *service, struct error *error);
-// Makes the same checks, then listens and starts the IO threads. False with a reason; the process must end then, since
+// Makes the same checks, then listens and starts the I/O threads. False with a reason; the process must end then, since
 // some threads may run.
 VX_WARN_UNUSED bool http_start(struct service *service, struct error *error);
-// Stops listening, ends every connection and the IO threads. No request may be suspended, so no job may wait or run.
+// Stops listening, ends every connection and the I/O threads. No request may be suspended, so no job may wait or run.
 void http_stop(struct service *service);
 
-// ---- the steps of a request, on the IO thread that owns it ----------------------------------------------------------
+// ---- the steps of a request, on the I/O thread that owns it ---------------------------------------------------------
 //
 // A false result comes with request->error. MHD_NO: the connection ends.
 

@@ -44,7 +44,7 @@ void request_uncount_active(struct request *request) {
 void request_end(struct request *request) {
   request->connection = NULL;
   free(request->page_body);
-  pool_reset(&request->job.asked.pool);  // the connection may rest for long
+  pool_reset(&request->job.asked.pool);  // the connection may stay idle for long
   request_uncount_active(request);
   atomic_fetch_sub(&request->service->requests.open, 1);  // last: the drain waits for it
 }

@@ -114,7 +114,7 @@ struct request {
   bool relayed;                // a header says that a proxy has passed it on
   bool chunk_broken;           // the line before a chunk has a control byte, or does not end in CR LF
   bool not_rows;               // a raw body is refused because its length is not a multiple of a row
-  enum job_kind job_kind;      // NO_JOB: its IO thread writes a page or the problem
+  enum job_kind job_kind;      // NO_JOB: its I/O thread writes a page or the problem
 
   // The outcome.
   _Atomic(enum {JOB_RUNS, JOB_ENDED, JOB_SUSPENDED}) job_state;  // suspended: the connection, before the job's end

@@ -1,6 +1,6 @@
 // Accepts connections at all listeners, and hands them to server/http.
 //
-// One thread accepts for all IO threads. If the IO threads accepted themselves, each new connection would wake all of
+// One thread accepts for all I/O threads. If the I/O threads accepted themselves, each new connection would wake all of
 // them, and the threads that wake first would get most: when measured, one of 16 threads got 28 of 64 connections, and
 // eleven got none or one.
 //
@@ -15,13 +15,13 @@
 #include "kernels/kernels.h"
 #include "server/net/listener.h"
 
-// While ACCEPTOR_MOST_COMING connections of a group have no IO thread yet, its clients wait in the listener's socket,
+// While ACCEPTOR_MOST_COMING connections of a group have no I/O thread yet, its clients wait in the listener's socket,
 // where they hold no descriptor. After ACCEPTOR_PATIENCE_MS in which none got one, all of them count as lost: the
-// library does not tell of a connection for which an IO thread had no memory.
+// library does not report a connection for which an I/O thread had no memory.
 enum { ACCEPTOR_MOST_COMING = 16, ACCEPTOR_PATIENCE_MS = 100 };
 
-// Gets a connection of listeners->at[index], on the acceptor's thread. Owns `fd` from then on. False: no IO thread will
-// get the connection.
+// Gets a connection of listeners->at[index], on the acceptor's thread. Owns `fd` from then on. False: no I/O thread
+// will get the connection.
 typedef bool acceptor_take(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length);
 
 struct acceptor {

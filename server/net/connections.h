@@ -1,6 +1,6 @@
 // Lets connections in by their clients' shares, ends them, and keeps them open for a moment after an early answer.
 //
-// IO threads, main and the watcher's tick call these functions, which take the watcher's lock themselves unless a
+// I/O threads, main and the watcher's tick call these functions, which take the watcher's lock themselves unless a
 // comment says otherwise.
 #ifndef VOXELD_CONNECTIONS_H
 #define VOXELD_CONNECTIONS_H

@@ -20,12 +20,12 @@ struct clients;
 struct listener_group {
   bool pages;               // they serve only pages
   struct clients *clients;  // who share the connections
-  atomic_llong coming;      // accepted connections that no IO thread has taken yet
+  atomic_llong coming;      // accepted connections that no I/O thread has taken yet
   atomic_llong open;        // connections
   int64_t none_until_ns;    // until then connections.c does not search again for a connection that makes room
 };
 
-// A connection that was coming has an IO thread, or is lost.
+// A connection that was coming has an I/O thread, or is lost.
 static inline void listener_group_came(struct listener_group *group) {
   long long coming = atomic_load(&group->coming);
   while (coming > 0 && !atomic_compare_exchange_weak(&group->coming, &coming, coming - 1)) continue;

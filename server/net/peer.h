@@ -1,6 +1,6 @@
-// One connection, as the IO threads and the watcher share it.
+// One connection, as the I/O threads and the watcher share it.
 //
-// The phase is the state of the connection and of its request. The IO thread of the connection opens and closes its
+// The phase is the state of the connection and of its request. The I/O thread of the connection opens and closes its
 // peer and moves its phase. From the gate until it lets the request go, and from the submission of the job until its
 // end, another thread owns the request; its last act is to return it. Meanwhile the connection is suspended, or its IO
 // thread polls for the job's end. Other threads make four moves, with the watcher's lock and by compare-and-swap, so
@@ -28,7 +28,7 @@ enum peer_phase {
   PEER_IDLE,       // between requests, or a request's headers are examined
   PEER_UPLOAD,     // a body is due
   PEER_HELD,       // a body is due, but is not read now: the request is at the gate
-  PEER_LOCKED,     // a body is due, and its IO thread uses what is reserved for it
+  PEER_LOCKED,     // a body is due, and its I/O thread uses what is reserved for it
   PEER_PREEMPTED,  // a body is due, but another request has its reservation: it is refused
   PEER_WHOLE,      // the body has arrived: the request is started at the library's next call, perhaps after the gate
   PEER_JOB,        // the job waits or runs, or its result is ready
@@ -101,7 +101,7 @@ struct upload {
   atomic_int use;                   // enum vx_lane_use: the lanes of its job, by its headers
   atomic_llong memory;              // bytes of `input`
   atomic_bool slot_reserved;        // whether a slot in the queue is reserved
-  struct buffer *input;             // of the IO thread; in phase PREEMPTED, of the thread with the watcher's lock
+  struct buffer *input;             // of the I/O thread; in phase PREEMPTED, of the thread with the watcher's lock
 };
 
 struct peer {
@@ -124,11 +124,11 @@ struct peer {
   struct trace trace;        // of the upload
   bool takes_interim;        // HTTP/1.1: a 100 Continue may come at any time before the answer
   atomic_llong answer;       // bytes of memory that the answer takes, while it is sent
-  bool head_open;            // the IO thread's: a request's first line has arrived, its headers have not
-  const char *target_end;    // the IO thread's: the end of the target in the first line, in the library's memory
-  bool asked;                // the IO thread's: a request has arrived
-  struct request *request;   // the IO thread's: the memory of its requests; NULL before the first
-  bool turned_away;          // the IO thread's: there was no memory for a request
+  bool head_open;            // the I/O thread's: a request's first line has arrived, its headers have not
+  const char *target_end;    // the I/O thread's: the end of the target in the first line, in the library's memory
+  bool asked;                // the I/O thread's: a request has arrived
+  struct request *request;   // the I/O thread's: the memory of its requests; NULL before the first
+  bool turned_away;          // the I/O thread's: there was no memory for a request
   bool probed;               // from here on, members belong to the watcher, under its lock
   struct pace pace;          // of the present body or answer
   int64_t paced_since_ns;    // when that body or answer began
@@ -145,7 +145,7 @@ static inline bool peer_move(struct peer *peer, int from, int to) {
 }
 // Whether the server has ended the connection: nothing more is answered.
 static inline bool peer_is_failed(const struct peer *peer) { return atomic_load(&peer->phase) == PEER_FAILED; }
-// The phase, for the IO thread. Waits for the end of a probe, which is one system call.
+// The phase, for the I/O thread. Waits for the end of a probe, which is one system call.
 int peer_phase(const struct peer *peer);
 // Whether its socket has bytes that the library has not read yet. Takes none of them.
 bool peer_has_unread(const struct peer *peer);

@@ -28,8 +28,8 @@ class Loopback:
 
 
 class Link:
-    """A link of so many Mbit/s to the server, and of `back` Mbit/s from the server; by default as many. A process that
-    enters it sends to the server through it."""
+    """A link of `rate` Mbit/s to the server, and of `back` Mbit/s from the server; by default both are equal. A process
+    that enters it sends to the server through it."""
 
     host = SERVER
 

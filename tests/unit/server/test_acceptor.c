@@ -28,7 +28,7 @@ static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static struct { int index, fd, family; } taken[MOST];
 static int count;
 
-// Gives the connections of the first listener to an IO thread, which counts them, and fails for those of the second.
+// Gives the connections of the first listener to an I/O thread, which counts them, and fails for those of the second.
 static bool take(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
   assert_ptr_equal(cls, &acceptor);
   assert_true(length >= sizeof address->sa_family);
