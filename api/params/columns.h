@@ -1,4 +1,4 @@
-// How the rows of points are written that a client sends: the types of their columns, what each column is multiplied
+// How the rows of points that a client sends are written: the types of their columns, what each column is multiplied
 // by, and the filters that make rows easier to compress. api/wire/widen.h reads such rows.
 //
 // The types are constant. Any thread.

@@ -90,7 +90,7 @@ VX_WARN_UNUSED bool chain_copy(struct request_chain *to, const struct request_ch
 VX_WARN_UNUSED bool chain_add(struct request_chain *chain, const char *tag, size_t tag_length, const char *name,
                               size_t name_length);
 
-// Whether the list of steps, whose reading ended early, has a tag again: then there is an error.
+// Looks for the reason why a list of steps could not be read. True with an error if a tag occurs twice in it.
 bool chain_refuse_repeated(const struct request_chain *chain, const char *value, size_t length, struct error *error);
 // Whether the chain may take as long as a sampling.
 bool chain_is_long(const struct request_chain *chain);

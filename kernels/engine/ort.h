@@ -1,8 +1,8 @@
 // The part of ONNX Runtime's C interface that is used, and where its functions are.
 //
-// The library exports one function, OrtGetApiBase. Its GetApi returns a table of pointers, to which releases only
-// append: a function never changes its place. So all that a caller needs from the header is each function's place, name
-// and type. No function keeps a pointer that its caller passes, except the data of a tensor.
+// The library exports one function, OrtGetApiBase. Its GetApi returns a table of pointers. New releases only append to
+// the table, so a function never changes its place. All that a caller needs from the header is each function's place,
+// name and type. No function keeps a pointer that its caller passes, except the data of a tensor.
 #ifndef VOXELD_ENGINE_ORT_H
 #define VOXELD_ENGINE_ORT_H
 

@@ -11,8 +11,8 @@ enum { LANES = 4, VECTORS = 4, BLOCK = LANES * VECTORS };
 typedef float floats __attribute__((vector_size(4 * LANES)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 
-// One layer over the rows of a pillar. A row for the next layer is the layer's own values followed by the maxima. The
-// maxima are computed after the rows.
+// One layer over the rows of a pillar. A row for the next layer is the layer's own values followed by the maxima, which
+// are known only after all rows.
 struct pass {
   const struct vx_encoder_layer *layer;
   struct vx_stop *stop;

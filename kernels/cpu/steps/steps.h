@@ -80,7 +80,7 @@ VX_STEPS(X)
 // The last step of a job that serializes: drops the rows whose cell is outside (kernels/serialize.h).
 VX_WARN_UNUSED enum vx_status cpu_drop_outside(struct cpu_chain *chain, struct error *error);
 
-enum { CPU_CYLINDER = 256 };  // points whose rows of a cylinder are made at once
+enum { CPU_CYLINDER = 256 };  // points that are made cylindrical at once
 
 // Makes the rows [count, columns + VX_CYLINDER_EXTRA] of up to CPU_CYLINDER points [count, columns].
 void cpu_to_cylinder(const float *points, int32_t columns, int64_t count, float *rows);

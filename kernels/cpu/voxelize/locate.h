@@ -1,6 +1,6 @@
 // From coordinates to cells, a chunk of points at a time, for each kind of processor.
 //
-// All implementations compute the same bits: each operation is IEEE float32, and no sum's terms could be reordered.
+// All implementations compute the same bits: each operation is IEEE float32, and no sum can be reordered.
 #ifndef VOXELD_CPU_LOCATE_H
 #define VOXELD_CPU_LOCATE_H
 
