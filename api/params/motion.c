@@ -231,8 +231,8 @@ static bool round_course(const struct course *course, double reference, struct v
   double first = course->first - VX_MOTION_MARGIN, last = course->last + VX_MOTION_MARGIN;
   if (!(first <= reference && reference <= last))
     return error_refuse(error, ERROR_IMPOSSIBLE, "deskew_reference",
-                        "deskew_reference is %g, but the motion is known from %g to %g s and 0.1 s around", reference,
-                        course->first, course->last);
+                        "deskew_reference is %g, but the motion is known from %g to %g s; allowed: up to 0.1 s outside",
+                        reference, course->first, course->last);
   struct pose frame = pose_at(course, reference);
   motion->count = course->count;
   motion->first = (float)(first - reference);

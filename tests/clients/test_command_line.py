@@ -470,7 +470,7 @@ class Commands(OneDaemonCase):
         self.assertEqual(json.loads(run("status", "--json", *self.service).output)["state"], "ready")
         self.assertRegex(run("status", *self.service).output, r"(?m)^state +ready$")
 
-    def test_words_of_the_service_do_not_steer_the_terminal(self):
+    def test_escapes_in_texts_of_the_service_are_shown_as_text(self):
         terms = {"operation": "fps", "parameters": {"num_samples": 1}, "description": "\x1b[31m red\nsecond line"}
         (self.folder / "red.json").write_text(json.dumps(terms))
         with Daemon("--presets-dir", str(self.folder)) as daemon:

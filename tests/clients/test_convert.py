@@ -1,4 +1,5 @@
-"""voxeld-convert: checkpoints with random weights under the real names and shapes, against networks that fold nothing.
+"""voxeld-convert: checkpoints with random weights under the real names and shapes, compared with networks that
+keep norms as layers.
 
 The tolerance is 2e-5 of a map's largest magnitude: float32 against float64, through up to 20 layers.
 """

@@ -1,5 +1,5 @@
 """voxeld-convert on SECOND and CenterPoint over voxels: checkpoints with random weights under the real names and
-shapes, against backbones and networks in float64 that fold nothing."""
+shapes, compared with backbones and networks in float64 that keep norms as layers."""
 
 import contextlib
 import copy

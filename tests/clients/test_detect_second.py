@@ -1,5 +1,5 @@
 """SECOND, converted and served: a small model with random weights. Every stage of POST /v1/detect up to the maps is
-compared with plain numpy: the backbone and the network in float64, which fold nothing."""
+compared with plain numpy: the backbone and the network in float64, which keep norms as layers."""
 
 import json
 import pathlib

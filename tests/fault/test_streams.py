@@ -281,7 +281,7 @@ class Streams(FaultCase):
             self.assertIn('voxeld_stream_sweeps_total{fate="evicted"} 3', daemon.get("/metrics").body.decode())
 
     def test_a_sweep_larger_than_all_may_be_is_refused(self):
-        """Such a sweep is refused before any other sweep is evicted. If it is sent along, it is joined but not kept."""
+        """Such a sweep is refused before any other sweep is evicted. With a newer sweep, it is joined but not kept."""
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
             send = lambda name, time, count: daemon.post(path_of(name, time), rows(count), JSON)
             times = lambda: [sweep["time"] for sweep in daemon.get("/v1/streams/s").json()["sweeps"]]

@@ -57,7 +57,7 @@ static enum outcome gone_unnoticed(void) {
   return outcome(stage.suspended && !stage_called(&stage, 'c'));
 }
 
-static enum outcome gone_is_told_once(void) {
+static enum outcome gone_is_reported_once(void) {
   struct stage stage = {.handle = suspend_head};
   stage_open(&stage);
   stage_say(&stage, PAGE);
@@ -378,7 +378,7 @@ const struct trap connection_traps[] = {
      .what = "With epoll the library does not notice an end of file that follows a part of a body"},
     {TRAP(shut_noticed), .what = "It notices such an end of file once the reading side is shut"},
     {TRAP(gone_unnoticed), .what = "It does not notice a client that leaves while the connection is suspended"},
-    {TRAP(gone_is_told_once), .what = "It reports the end of such a client once, after the connection is resumed"},
+    {TRAP(gone_is_reported_once), .what = "It reports the end of such a client once, after the connection is resumed"},
     {TRAP(suspended_untimed), .what = "A suspended connection has no timeout"},
     {TRAP(called_while_suspended),
      .what = "After the call for a chunk has suspended the connection, the library still calls for the next chunk"},

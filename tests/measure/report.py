@@ -27,7 +27,7 @@ import time
 
 FORMAT = 1  # of reports
 VARIABLE = "VOXELD_SAMPLES"
-LEAST_NOISE, TOLD = 0.01, 2  # a share of the median; changes are reported from that many times the noise
+LEAST_NOISE, LEAST_SHOWN = 0.01, 2  # a share of the median; changes are reported from that many times the noise
 LEAST_SAMPLES = 5  # fewer do not show their spread
 MORE_IS_BETTER = {"requests/s", "GB/s", "ratio"}  # units; for all others less is better
 NORMAL = 1.4826  # of normal samples: the standard deviation, divided by the median distance from the median
@@ -48,8 +48,8 @@ class Change(collections.namedtuple("Change", "name unit then now noise limit li
         return abs(math.log(self.now / self.then)) / self.noise
 
     @property
-    def is_told(self):
-        return self.times_noise > TOLD
+    def is_shown(self):
+        return self.times_noise > LEAST_SHOWN
 
     @property
     def verdict(self):
@@ -162,22 +162,22 @@ def differences(then, now):
             yield f"rows only {text}: {'; '.join(alone)}"
 
 
-def told(then, now):
+def comparison(then, now):
     """The lines of a comparison."""
     changes = list(compare_rows(then["rows"], now["rows"]))
     yield f"since {then['time']}, commit {then['commit'] or 'unknown'}"
     yield from differences(then, now)
     width = max([len(change.name) for change in changes], default=0)
-    if any(change.is_told for change in changes):
+    if any(change.is_shown for change in changes):
         yield f"{'row':{width}} {'then':>10} {'now':>10} {'unit':10} {'change':>8} {'noise':>7} {'times':>6}"
     for change in sorted(changes, key=lambda change: -change.times_noise):
-        if change.is_told:
+        if change.is_shown:
             limit = f", {change.limit_of} {change.limit:.4g}" if change.limit is not None else ""
             yield (
                 f"{change.name:{width}} {change.then:10.4g} {change.now:10.4g} {change.unit:10} {change.share:+8.1%} "
                 f"{change.noise:7.1%} {change.times_noise:6.1f}  {change.verdict}{limit}"
             )
-    counts = collections.Counter(change.verdict for change in changes if change.is_told)
+    counts = collections.Counter(change.verdict for change in changes if change.is_shown)
     within = len(changes) - sum(counts.values())
     left_out = len(then["rows"].keys() & now["rows"].keys()) - len(changes)
     yield (
@@ -237,7 +237,7 @@ def main():
         if target:
             write_report(now, target)
         if then:
-            print(*told(then, now), sep="\n")
+            print(*comparison(then, now), sep="\n")
         return status
     except (OSError, ValueError) as error:
         print(f"report: {error}", file=sys.stderr)

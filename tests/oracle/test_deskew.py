@@ -211,8 +211,8 @@ class Deskew(OneDaemonCase):
             self.same(query, rows.tobytes(), expected, clamped, f"seed {SEED + case}")
 
     def test_streams(self):
-        """Sweeps are kept corrected; deskew=stream uses the pose of the sweep before, also for sweeps sent along and
-        for a sweep that is sent again."""
+        """A stream keeps corrected sweeps. deskew=stream uses the pose of the sweep before, also for a sweep that is
+        sent again."""
         for case in range(CASES // 4):
             rng = np.random.default_rng(SEED + case)
             mirror, time, poses, steps = Mirror(), float(rng.uniform(-1, 1.7e9)), {}, int(rng.integers(2, 6))

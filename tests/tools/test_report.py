@@ -42,12 +42,12 @@ class Changes(unittest.TestCase):
         for seed in range(2, 102):
             for middle in (9.7, 10.3, 10.9):
                 found = change(samples(10, 0.05, 301), samples(middle, 0.05, 301, seed=seed))
-                self.assertFalse(found.is_told, seed)
+                self.assertFalse(found.is_shown, seed)
 
     def test_what_exceeds_the_noise_is_a_change(self):
         for seed in range(2, 102):
             found = change(samples(10, 0.05, 301), samples(12, 0.05, 301, seed=seed))
-            self.assertTrue(found.is_told, seed)
+            self.assertTrue(found.is_shown, seed)
             self.assertEqual("worse", found.verdict)
             self.assertAlmostEqual(0.2, found.share, delta=0.03)
             self.assertAlmostEqual(2.6, found.times_noise, delta=0.6)
@@ -62,11 +62,11 @@ class Changes(unittest.TestCase):
         self.assertEqual("worse", change([12] * 5, [10] * 5, "ratio").verdict)
 
     def test_samples_that_do_not_vary_still_have_a_noise(self):
-        self.assertFalse(change([100] * 5, [101] * 5).is_told)
-        self.assertTrue(change([100] * 5, [103] * 5).is_told)
+        self.assertFalse(change([100] * 5, [101] * 5).is_shown)
+        self.assertTrue(change([100] * 5, [103] * 5).is_shown)
 
     def test_outliers_are_not_the_noise(self):
-        self.assertTrue(change([10] * 9 + [90], [13] * 9 + [80]).is_told)
+        self.assertTrue(change([10] * 9 + [90], [13] * 9 + [80]).is_shown)
 
     def test_rows_that_cannot_be_compared_are_left_out(self):
         for then, now in (([1] * 4, [9] * 5), ([1] * 5, []), ([0] * 5, [1] * 5)):

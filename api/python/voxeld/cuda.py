@@ -95,7 +95,7 @@ class Memory:
 
     def driver(self) -> driver.Driver:
         if self._process != os.getpid():
-            raise CudaError("this process was made by fork, and CUDA does not go along; make a new client")
+            raise CudaError("CUDA does not work in a process made by fork; make a client in a spawned process")
         if self._driver is None:
             self._driver = driver.load()
         return self._driver

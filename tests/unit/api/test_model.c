@@ -122,7 +122,7 @@ static void inputs_are_those_of_the_operation(void **state) {
   json_decref(root);
 }
 
-static void each_operation_can_be_told(void **state) {
+static void each_operation_can_be_described(void **state) {
   (void)state;
   struct error error;
   struct presets *presets = presets_load("", &error);
@@ -260,7 +260,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_preset_has_its_columns_and_its_cap),
                                      cmocka_unit_test(an_operation_takes_any_columns_and_any_cap),
                                      cmocka_unit_test(inputs_are_those_of_the_operation),
-                                     cmocka_unit_test(each_operation_can_be_told),
+                                     cmocka_unit_test(each_operation_can_be_described),
                                      cmocka_unit_test(models_are_found_by_name),
                                      cmocka_unit_test(a_preset_has_a_model_for_each_of_its_operations),
                                      cmocka_unit_test(the_list_has_each_name_once),
