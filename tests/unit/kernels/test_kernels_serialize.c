@@ -94,7 +94,7 @@ static void words_are_sorted(void **state) {
   }
 }
 
-// Sorts go by so many bits of the numbers of rows.
+// How many bits the sorts need for the numbers of so many rows.
 static void test_bits_of_rows(void **state) {
   (void)state;
   static const int32_t rows[][2] = {

@@ -332,8 +332,8 @@ static void random_requests(void **state) {
   }
 }
 
-// Rows of a cylinder that become vectors have the bits of one row made alone, on every processor.
-static void rows_of_a_cylinder_are_the_same_together(void **state) {
+// Points that are made cylindrical many at once have the same bits as each alone, with the vectors of any processor.
+static void points_made_cylindrical_together_are_the_same(void **state) {
   (void)state;
   enum { COLUMNS = 5, ROW = COLUMNS + VX_CYLINDER_EXTRA };
   static float points[CPU_CYLINDER][COLUMNS], alone[CPU_CYLINDER][ROW], here[CPU_CYLINDER][ROW], any[CPU_CYLINDER][ROW];
@@ -378,7 +378,7 @@ int main(void) {
       cmocka_unit_test(only_counts),
       cmocka_unit_test(each_tensor_alone),
       cmocka_unit_test(random_requests),
-      cmocka_unit_test(rows_of_a_cylinder_are_the_same_together),
+      cmocka_unit_test(points_made_cylindrical_together_are_the_same),
   };
   return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

@@ -156,7 +156,7 @@ static void other_names_and_clients_are_left_alone(void **state) {
   clients_release(&clients, other);
 }
 
-// A body that is whole supersedes when it needs the slot, before its own job is submitted.
+// A request whose body is complete supersedes an older job when it needs the slot, before its own job is submitted.
 static void the_slot_of_an_older_one_is_freed(void **state) {
   (void)state;
   struct job *newer = make(&all[1], VX_FPS, "a");
@@ -172,8 +172,8 @@ static void the_slot_of_an_older_one_is_freed(void **state) {
   job_release_buffer(&newer->held.input);
 }
 
-// A job whose body tells its lanes takes the slot there after it was submitted. `make` takes it here.
-static void the_slot_of_an_older_one_is_had_in_other_lanes(void **state) {
+// A job whose lanes depend on its body acquires its slot only then. Here `make` does it.
+static void the_slot_of_an_older_one_is_freed_in_other_lanes(void **state) {
   (void)state;
   submit(make(&all[0], VX_FPS, "a"));
   clock_move_ms(1);
@@ -251,7 +251,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(an_older_one_that_comes_late_is_superseded_itself, open_room, close_room),
       cmocka_unit_test_setup_teardown(other_names_and_clients_are_left_alone, open_room, close_room),
       cmocka_unit_test_setup_teardown(the_slot_of_an_older_one_is_freed, open_room, close_room),
-      cmocka_unit_test_setup_teardown(the_slot_of_an_older_one_is_had_in_other_lanes, open_small_room, close_room),
+      cmocka_unit_test_setup_teardown(the_slot_of_an_older_one_is_freed_in_other_lanes, open_small_room, close_room),
       cmocka_unit_test_setup_teardown(a_slot_that_a_worker_releases_meanwhile_is_had, open_small_room, close_room),
       cmocka_unit_test_setup_teardown(one_without_a_slot_is_superseded_if_a_newer_one_waits, open_small_room,
                                       close_room),
