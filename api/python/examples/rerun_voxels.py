@@ -38,17 +38,17 @@ def main():
     parser.add_argument("url")
     parser.add_argument("preset")
     parser.add_argument("scans", nargs="+", metavar="SCAN")
-    told = parser.parse_args()
+    args = parser.parse_args()
 
-    rerun.init("voxeld", spawn=not told.save)
-    if told.save:
-        rerun.save(told.save)
-    with voxeld.Client(told.url) as client:
-        columns = client.preset(told.preset)["parameters"]["num_features"]
-        for number, scan in enumerate(told.scans):
+    rerun.init("voxeld", spawn=not args.save)
+    if args.save:
+        rerun.save(args.save)
+    with voxeld.Client(args.url) as client:
+        columns = client.preset(args.preset)["parameters"]["num_features"]
+        for number, scan in enumerate(args.scans):
             points = np.fromfile(scan, "<f4").reshape(-1, columns)
             rerun.set_time("scan", sequence=number)
-            show(scan, points, client.voxelize(points, told.preset))
+            show(scan, points, client.voxelize(points, args.preset))
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ PAUSE = 0.01  # seconds between checks for room
 MOST_BEHIND = 4  # times --jobs: scans that were begun and wait for an earlier answer
 
 
-def compute(client: Client, told: argparse.Namespace, parameters: Dict[str, str]) -> int:
-    _refuse(told, parameters)
-    bags = open_all(told.scans)
+def compute(client: Client, args: argparse.Namespace, parameters: Dict[str, str]) -> int:
+    _refuse(args, parameters)
+    bags = open_all(args.scans)
     try:
-        run = _Run(client, told, parameters, bags)
+        run = _Run(client, args, parameters, bags)
         with Signals() as signals:
             run.send(signals)
         return run.end(signals)
@@ -35,23 +35,23 @@ def compute(client: Client, told: argparse.Namespace, parameters: Dict[str, str]
             bag.close()
 
 
-def _refuse(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
+def _refuse(args: argparse.Namespace, parameters: Dict[str, str]) -> None:
     """UsageError for options that only files have."""
     for name in ("format", "time"):
         if name in parameters:
             raise UsageError(f"{options.option_of(name)} is for files; a bag has its own")
     for name in ("root", "poses"):
-        if getattr(told, name) is not None:
+        if getattr(args, name) is not None:
             raise UsageError(
                 f"--{name} is for files" + ("; --pose names a topic of the bag" if name == "poses" else "")
             )
     if not is_topic(parameters.get(POSE, "/")):
         raise UsageError("--pose of a bag is the name of a topic")
-    if told.output is None or told.output.suffix == MCAP:
+    if args.output is None or args.output.suffix == MCAP:
         if "outputs" in parameters:
             raise UsageError("outputs needs a folder as --output; tables and messages have only boxes or points")
-        if told.output is not None and told.operation not in MESSAGES:
-            raise UsageError(f"ROS has no message for the answers of {told.operation}; --output needs a folder")
+        if args.output is not None and args.operation not in MESSAGES:
+            raise UsageError(f"ROS has no message for the answers of {args.operation}; --output needs a folder")
 
 
 def _motion_of(bags: List[Bag], topic: Optional[str], fixed: Optional[str], parameters: Dict[str, str]) -> Motion:
@@ -60,43 +60,43 @@ def _motion_of(bags: List[Bag], topic: Optional[str], fixed: Optional[str], para
 
 
 class _Run:
-    def __init__(self, client: Client, told: argparse.Namespace, parameters: Dict[str, str], bags: List[Bag]) -> None:
+    def __init__(self, client: Client, args: argparse.Namespace, parameters: Dict[str, str], bags: List[Bag]) -> None:
         """Checks the request. UsageError if it is wrong."""
-        self._client, self._told, self._bags = client, told, bags
-        self._topic, pose = topic_of(bags, told.topic), parameters.pop(POSE, None)
-        self._motion = _motion_of(bags, pose, told.fixed_frame, parameters)
+        self._client, self._args, self._bags = client, args, bags
+        self._topic, pose = topic_of(bags, args.topic), parameters.pop(POSE, None)
+        self._motion = _motion_of(bags, pose, args.fixed_frame, parameters)
         self._streams = STREAM in parameters
         self._recording: Optional[Recording] = None
-        request = asked(told, parameters)
-        request.update(topic=self._topic, pose=pose, fixed_frame=told.fixed_frame)
+        request = asked(args, parameters)
+        request.update(topic=self._topic, pose=pose, fixed_frame=args.fixed_frame)
         self._job = self._job_of(parameters, request)
         if not self._streams and pose is None:
             self._job.check()
-        if told.output is not None and not self._recording:
-            record(told, request)
+        if args.output is not None and not self._recording:
+            record(args, request)
         if self._streams:  # the service would refuse sweeps older than those of an earlier run
             client.stream(parameters[STREAM], 1).delete()
         self._total = sum(topic.count for bag in bags for topic in bag.topics if topic.name == self._topic)
-        self._bar = Bar(self._total if told.output is not None else 0, " messages")
+        self._bar = Bar(self._total if args.output is not None else 0, " messages")
         self._report = Report(lambda _: self._bar.step(), lambda *_: self._bar.step(failed=True))
         self._skipped, self._answers = 0, set[Path]()
 
     def _job_of(self, parameters: Dict[str, str], request: Dict[str, Any]) -> Job:
-        client, told = self._client, self._told
-        if told.output is None:
-            return Printer(client, parameters, told.json)
-        if told.output.suffix != MCAP:
-            return Job(client, told.operation, told.to, parameters)
+        client, args = self._client, self._args
+        if args.output is None:
+            return Printer(client, parameters, args.json)
+        if args.output.suffix != MCAP:
+            return Job(client, args.operation, args.to, parameters)
         newest = max(bag.file.stat().st_mtime_ns for bag in self._bags)
-        self._recording = Recording(told.output, request, newest, told.force, self._streams)
-        return Recorder(client, told.operation, parameters, self._recording)
+        self._recording = Recording(args.output, request, newest, args.force, self._streams)
+        return Recorder(client, args.operation, parameters, self._recording)
 
     def send(self, signals: Signals) -> None:
         """Sends the scans that have no answer, until all are done, or a signal comes."""
-        jobs = 1 if self._streams or self._told.output is None else self._told.jobs
+        jobs = 1 if self._streams or self._args.output is None else self._args.jobs
         workers = Workers(self._job, self._report, jobs)
         first, last = self._bags[0].start, max(bag.end for bag in self._bags)
-        scans = scans_of(self._bags, self._topic, self._told.output or Path(), f".{self._told.to}", self._report.fail)
+        scans = scans_of(self._bags, self._topic, self._args.output or Path(), f".{self._args.to}", self._report.fail)
         try:
             for scan in scans:
                 if not self._has_room(workers, signals, jobs):
@@ -108,7 +108,7 @@ class _Run:
                 elif ready := self._ready(scan):
                     workers.put(ready)
         except OSError as reason:
-            self._report.stop(f"cannot write {self._told.output}: {reason.strerror or reason}")
+            self._report.stop(f"cannot write {self._args.output}: {reason.strerror or reason}")
         workers.finish(signals)
 
     def _has_room(self, workers: Workers, signals: Signals, jobs: int) -> bool:
@@ -123,7 +123,7 @@ class _Run:
     def _is_answered(self, scan: BagScan) -> bool:
         if self._recording:
             return scan.number in self._recording.answered
-        return self._told.output is not None and not (self._told.force or self._streams) and scan.is_answered()
+        return self._args.output is not None and not (self._args.force or self._streams) and scan.is_answered()
 
     def _ready(self, scan: BagScan) -> Optional[BagScan]:
         """The scan with its time and poses. None if it fails before it is sent."""
@@ -136,7 +136,7 @@ class _Run:
         except ValueError as reason:
             self._report.fail(scan, str(reason))
             return None
-        if self._told.output is not None and not self._recording:  # there is a file for each stamp
+        if self._args.output is not None and not self._recording:  # there is a file for each stamp
             self._answers.add(scan.answer)
         if self._recording:
             self._recording.expect(scan)
@@ -148,7 +148,7 @@ class _Run:
             try:
                 self._recording.end(whole=not (self._report.stopped or signals.number))
             except OSError as reason:
-                self._report.stop(f"cannot write {self._told.output}: {reason.strerror or reason}")
-        resumes = self._told.output is not None and not self._streams
+                self._report.stop(f"cannot write {self._args.output}: {reason.strerror or reason}")
+        resumes = self._args.output is not None and not self._streams
         total = max(self._total, self._skipped + self._report.done + len(self._report.errors))
         return close(self._client, self._report, signals, self._skipped, total, GOES_ON if resumes else "")

@@ -103,7 +103,7 @@ class Bridge:
         self._order = threading.Lock()  # held while an answer is published
         self._newest = 0  # number of the newest message whose answer was published
         self._number = 0
-        self._told = ""  # what was last said of the service
+        self._last_state = ""  # what was last printed of the service
         self._closed = threading.Event()
         self.stopped: Optional[Exception] = None  # why no further message can be answered
         self.publish: Callable[[Answer], None] = lambda _: None
@@ -198,7 +198,7 @@ class Bridge:
 
     def _up(self, refusal: str) -> None:
         self._counts.service_up = True
-        if refusal or self._told:
+        if refusal or self._last_state:
             self._tell(refusal, refusal or "the service answers again")
 
     def _drop(self, why: str, reason: str) -> None:
@@ -208,8 +208,8 @@ class Bridge:
 
     def _tell(self, state: str, line: str) -> None:
         """Prints a line if the state has changed."""
-        if state != self._told:
-            self._told = state
+        if state != self._last_state:
+            self._last_state = state
             self._say(line)
 
 
@@ -258,35 +258,35 @@ class Asker:
         raise BadAnswer(f"the answer of {self._operation} has no message")
 
 
-def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], say: Callable[[str], None]) -> None:
+def run(client: Client, args: argparse.Namespace, parameters: Dict[str, str], say: Callable[[str], None]) -> None:
     """Runs until a signal comes. Raises the Problem if the service refuses every message."""
-    topic, target = _topic(told.topic), _topic(told.publish) if told.publish else None
+    topic, target = _topic(args.topic), _topic(args.publish) if args.publish else None
     if topic == target:
         raise UsageError("--publish names the topic of --topic")
-    if not target and not told.view:
+    if not target and not args.view:
         raise UsageError("give --publish NAME or --view, so that the answers go somewhere")
-    parameters, poses = poses_of(parameters, told.fixed_frame, say)
-    if told.operation == DETECT and "outputs" in parameters:
+    parameters, poses = poses_of(parameters, args.fixed_frame, say)
+    if args.operation == DETECT and "outputs" in parameters:
         raise UsageError("outputs would leave out boxes that are published")
-    kind = ros.DETECTIONS if told.operation == DETECT else ros.POINT_CLOUD
+    kind = ros.DETECTIONS if args.operation == DETECT else ros.POINT_CLOUD
     node = "voxeld" + (target or topic).replace("/", "_")
     counts = Counts()
-    asker = Asker(client, told.operation, {"latest": node, **parameters}, poses)
-    bridge = Bridge(asker.ask, counts, 1 if poses else told.jobs, say)  # times of a stream must rise
+    asker = Asker(client, args.operation, {"latest": node, **parameters}, poses)
+    bridge = Bridge(asker.ask, counts, 1 if poses else args.jobs, say)  # times of a stream must rise
     with contextlib.ExitStack() as ends:
         answers = (target, kind) if target else None
         more = (poses.topics, poses.receive) if poses else ()
         robot: Union[Zenoh, Ros2]
-        if told.ros2:
+        if args.ros2:
             robot = Ros2(node, topic, answers, bridge.receive, say, *more)
         else:
-            robot = Zenoh(told.zenoh, told.domain, node, topic, answers, bridge.receive, say, *more)
+            robot = Zenoh(args.zenoh, args.domain, node, topic, answers, bridge.receive, say, *more)
         ends.callback(_apart, robot.close)
-        view = View(told.view[0], told.view[1], say) if told.view else None
+        view = View(args.view[0], args.view[1], say) if args.view else None
         if view:
             ends.callback(_apart, view.close)
-        if told.metrics:
-            ends.callback(Pages(told.metrics, lambda: counts.page(robot.publishers)).close)
+        if args.metrics:
+            ends.callback(Pages(args.metrics, lambda: counts.page(robot.publishers)).close)
 
         def publish(answer: Answer) -> None:
             robot.publish(answer.message)
@@ -299,10 +299,10 @@ def run(client: Client, told: argparse.Namespace, parameters: Dict[str, str], sa
             ends.callback(poses.close)
         bridge.start(robot.tend)
         with Signals() as signals:
-            until = time.monotonic() + told.every
+            until = time.monotonic() + args.every
             while not signals.wait(TICK) and not bridge.stopped:
                 if time.monotonic() >= until:
-                    until += told.every
+                    until += args.every
                     say(counts.line())
     say(counts.line())
     if bridge.stopped:

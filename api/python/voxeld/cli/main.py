@@ -42,10 +42,10 @@ def program() -> None:
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     _complete()
-    told = options.parse(sys.argv[1:] if argv is None else argv)
+    args = options.parse(sys.argv[1:] if argv is None else argv)
     try:
-        with _client(told) as client:
-            return COMMANDS[told.command](client, told)
+        with _client(args) as client:
+            return COMMANDS[args.command](client, args)
     except UsageError as reason:
         return end(USAGE, str(reason))
     except NoScans as reason:
@@ -55,7 +55,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except TransportError as reason:  # the text names the server
         return end(FAILED, f"no answer from {reason}")
     except Error as reason:
-        return end(FAILED, f"no answer from {told.server}: {reason}")
+        return end(FAILED, f"no answer from {args.server}: {reason}")
     except BrokenPipeError:  # the reader has closed the output
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
@@ -73,23 +73,23 @@ def _complete() -> None:
         argcomplete.autocomplete(options.parser())
 
 
-def _client(told: argparse.Namespace) -> Client:
-    if told.key and not told.cert:
+def _client(args: argparse.Namespace) -> Client:
+    if args.key and not args.cert:
         raise UsageError("--key needs --cert")
     warnings.simplefilter("ignore", SharedMemoryWarning)  # the socket does as well
     warnings.simplefilter("ignore", RequestWarning)  # the summary shows these warnings
     try:
         return Client(
-            told.server,
-            token=_token(told.token_file) if told.token_file else None,
-            ca_file=told.ca,
-            certificate=(told.cert, told.key) if told.key else told.cert,
-            timeout=told.timeout,
-            deadline=told.deadline,
-            retries=told.retries,
-            idle_connections=getattr(told, "jobs", 1),
-            shared_memory=told.shared_memory and told.uplink is None,
-            uplink=told.uplink,
+            args.server,
+            token=_token(args.token_file) if args.token_file else None,
+            ca_file=args.ca,
+            certificate=(args.cert, args.key) if args.key else args.cert,
+            timeout=args.timeout,
+            deadline=args.deadline,
+            retries=args.retries,
+            idle_connections=getattr(args, "jobs", 1),
+            shared_memory=args.shared_memory and args.uplink is None,
+            uplink=args.uplink,
         )
     except (OSError, ValueError) as reason:
         raise UsageError(str(reason)) from None
@@ -102,9 +102,9 @@ def _token(path: Path) -> str:
     return text
 
 
-def _parameters(told: argparse.Namespace) -> Dict[str, str]:
+def _parameters(args: argparse.Namespace) -> Dict[str, str]:
     try:
-        return options.parameters(told)
+        return options.parameters(args)
     except ValueError as reason:
         raise UsageError(str(reason)) from None
 
@@ -112,28 +112,28 @@ def _parameters(told: argparse.Namespace) -> Dict[str, str]:
 # --- commands ---
 
 
-def _compute(client: Client, told: argparse.Namespace) -> int:
-    parameters = _parameters(told)
-    if any(bags.is_bag(Path(name)) for name in told.scans):
-        return bag_run.compute(client, told, parameters)
-    if given := [option for option in ("topic", "fixed_frame") if getattr(told, option) is not None]:
+def _compute(client: Client, args: argparse.Namespace) -> int:
+    parameters = _parameters(args)
+    if any(bags.is_bag(Path(name)) for name in args.scans):
+        return bag_run.compute(client, args, parameters)
+    if given := [option for option in ("topic", "fixed_frame") if getattr(args, option) is not None]:
         raise UsageError(f"{options.option_of(given[0])} needs a bag: {', '.join(bags.ENDINGS)}")
-    if told.output is None:
-        return _print_boxes(client, told, parameters)
-    layout = Layout(told.output, f".{told.to}", told.root)
+    if args.output is None:
+        return _print_boxes(client, args, parameters)
+    layout = Layout(args.output, f".{args.to}", args.root)
     streams = STREAM in parameters
-    scans = _sweeps(told, parameters, find(told.scans, layout, "format" in parameters))
-    todo = [scan for scan in scans if told.force or streams or not scan.is_answered()]
-    job = Job(client, told.operation, told.to, parameters)
+    scans = _sweeps(args, parameters, find(args.scans, layout, "format" in parameters))
+    todo = [scan for scan in scans if args.force or streams or not scan.is_answered()]
+    job = Job(client, args.operation, args.to, parameters)
     if todo and not streams:
         job.check()
-    record(told, asked(told, parameters))
-    _begin(client, told, parameters)
+    record(args, asked(args, parameters))
+    _begin(client, args, parameters)
 
     bar = Bar(len(todo))
     report = Report(lambda _: bar.step(), lambda *_: bar.step(failed=True))
     with Signals() as signals:
-        workers = Workers(job, report, 1 if streams else min(told.jobs, max(1, len(todo))))
+        workers = Workers(job, report, 1 if streams else min(args.jobs, max(1, len(todo))))
         for scan in todo:
             workers.put(scan)
         workers.finish(signals)
@@ -141,14 +141,14 @@ def _compute(client: Client, told: argparse.Namespace) -> int:
     return close(client, report, signals, len(scans) - len(todo), len(scans), "" if streams else GOES_ON)
 
 
-def _print_boxes(client: Client, told: argparse.Namespace, parameters: Dict[str, str]) -> int:
+def _print_boxes(client: Client, args: argparse.Namespace, parameters: Dict[str, str]) -> int:
     if "outputs" in parameters:
         raise UsageError("outputs needs --output DIR; what is printed is the boxes")
-    scans = _sweeps(told, parameters, find(told.scans, None, "format" in parameters))
-    job = Printer(client, parameters, told.json)
+    scans = _sweeps(args, parameters, find(args.scans, None, "format" in parameters))
+    job = Printer(client, parameters, args.json)
     if STREAM not in parameters:
         job.check()
-    _begin(client, told, parameters)
+    _begin(client, args, parameters)
     report = Report(lambda _: None, lambda *_: None)
     with Signals() as signals:
         workers = Workers(job, report, 1)  # keeps the scans in order
@@ -158,9 +158,9 @@ def _print_boxes(client: Client, told: argparse.Namespace, parameters: Dict[str,
     return close(client, report, signals, 0, len(scans), "")
 
 
-def _sweeps(told: argparse.Namespace, parameters: Dict[str, str], scans: List[Scan]) -> List[Scan]:
+def _sweeps(args: argparse.Namespace, parameters: Dict[str, str], scans: List[Scan]) -> List[Scan]:
     """The scans, with the times and poses of sweeps. UsageError if times and poses cannot be matched to scans."""
-    if told.poses is None:
+    if args.poses is None:
         if STREAM in parameters and len(scans) > 1:
             raise UsageError("--time and --pose are those of one scan; --poses FILE has those of each")
         return scans
@@ -168,40 +168,40 @@ def _sweeps(told: argparse.Namespace, parameters: Dict[str, str], scans: List[Sc
         raise UsageError("--poses needs --stream")
     if given := [name for name in SWEEP if name in parameters]:
         raise UsageError(f"{given[0]} is given twice: --poses has it")
-    return stamped(scans, told.poses)
+    return stamped(scans, args.poses)
 
 
-def _begin(client: Client, told: argparse.Namespace, parameters: Dict[str, str]) -> None:
+def _begin(client: Client, args: argparse.Namespace, parameters: Dict[str, str]) -> None:
     """Deletes the sweeps of an earlier run: times must rise, so the service would refuse new sweeps."""
-    if told.poses is not None:
+    if args.poses is not None:
         client.stream(parameters[STREAM], 1).delete()
 
 
-def _watch(client: Client, told: argparse.Namespace) -> int:
-    if bags.is_bag(told.folder):
-        raise UsageError(_left_out(told.folder, told.operation))
-    if not told.folder.is_dir():
-        raise UsageError(f"{told.folder} is not a folder")
-    parameters = _parameters(told)
+def _watch(client: Client, args: argparse.Namespace) -> int:
+    if bags.is_bag(args.folder):
+        raise UsageError(_left_out(args.folder, args.operation))
+    if not args.folder.is_dir():
+        raise UsageError(f"{args.folder} is not a folder")
+    parameters = _parameters(args)
     if STREAM in parameters:
         raise UsageError("scans that appear have no times and poses, so they cannot be sweeps of a stream")
-    layout = Layout(told.output, f".{told.to}", told.folder)
-    job = Job(client, told.operation, told.to, parameters)
+    layout = Layout(args.output, f".{args.to}", args.folder)
+    job = Job(client, args.operation, args.to, parameters)
     job.check()
-    record(told, asked(told, parameters))
+    record(args, asked(args, parameters))
 
-    watch, skipped = Watch(told.folder, told.settle), 0
+    watch, skipped = Watch(args.folder, args.settle), 0
     answered: Dict[Path, Path] = {}  # by answer: two scans of one name must not replace each other's answers
     report = Report(_print_answer, lambda scan, reason: say(f"failed {scan.path}: {reason}"))
     with Signals() as signals:
-        workers = Workers(job, report, told.jobs, persistent=True)
+        workers = Workers(job, report, args.jobs, persistent=True)
         while not signals.came and not workers.is_over():
             complete = watch.complete()
             for path in watch.bags:
-                if told.output.absolute() not in path.absolute().parents:  # there, .mcap files are answers
-                    say(_left_out(path, told.operation))
+                if args.output.absolute() not in path.absolute().parents:  # there, .mcap files are answers
+                    say(_left_out(path, args.operation))
             for path in complete:
-                scan = layout.scan(path, told.folder)
+                scan = layout.scan(path, args.folder)
                 first = scan.answer not in answered
                 if answered.setdefault(scan.answer, path) != path:
                     report.fail(scan, f"{answered[scan.answer]} has the same name")
@@ -211,7 +211,7 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
                     workers.put(scan)
             for scan in workers.unanswered():
                 watch.again(scan.path)
-            signals.wait(told.interval)
+            signals.wait(args.interval)
         workers.end()
     close(client, report, signals, skipped, None)
     return FAILED if report.errors or report.stopped else DONE  # a signal is the normal way to end a watch
@@ -228,31 +228,31 @@ def _print_answer(scan: Scan) -> None:
         raise Stop(f"cannot print: {reason.strerror}") from None
 
 
-def _live(client: Client, told: argparse.Namespace) -> int:
-    live.run(client, told, _parameters(told), say)
+def _live(client: Client, args: argparse.Namespace) -> int:
+    live.run(client, args, _parameters(args), say)
     return DONE  # a signal is the normal way to end it
 
 
-def _presets(client: Client, told: argparse.Namespace) -> int:
-    pages.presets(client, told.name, told.json)
+def _presets(client: Client, args: argparse.Namespace) -> int:
+    pages.presets(client, args.name, args.json)
     return DONE
 
 
-def _models(client: Client, told: argparse.Namespace) -> int:
-    pages.models(client, told.name, told.json)
+def _models(client: Client, args: argparse.Namespace) -> int:
+    pages.models(client, args.name, args.json)
     return DONE
 
 
-def _streams(client: Client, told: argparse.Namespace) -> int:
-    if told.name is None and (told.last or told.delete):
+def _streams(client: Client, args: argparse.Namespace) -> int:
+    if args.name is None and (args.last or args.delete):
         raise UsageError("--last and --delete need the NAME of a stream")
-    if told.delete:
-        there = client.stream(told.name, 1).delete()
-        return DONE if there else end(FAILED, f"there is no stream {told.name}")
-    if told.last is None:
-        pages.streams(client, told.name, told.json)
+    if args.delete:
+        there = client.stream(args.name, 1).delete()
+        return DONE if there else end(FAILED, f"there is no stream {args.name}")
+    if args.last is None:
+        pages.streams(client, args.name, args.json)
         return DONE
-    return _save(client.stream(told.name, 1).last()["points"], told.last)
+    return _save(client.stream(args.name, 1).last()["points"], args.last)
 
 
 def _save(points: NDArray[Any], path: Path) -> int:
@@ -270,8 +270,8 @@ def _save(points: NDArray[Any], path: Path) -> int:
     return DONE
 
 
-def _status(client: Client, told: argparse.Namespace) -> int:
-    pages.status(client, told.json)
+def _status(client: Client, args: argparse.Namespace) -> int:
+    pages.status(client, args.json)
     return DONE
 
 

@@ -211,10 +211,10 @@ def parser() -> argparse.ArgumentParser:
 
 def parse(given: Sequence[str]) -> argparse.Namespace:
     root = parser()
-    told, unknown = root.parse_known_args(arguments(given))
+    args, unknown = root.parse_known_args(arguments(given))
     if unknown:
-        _refuse(root, told.command, unknown[0])
-    return told
+        _refuse(root, args.command, unknown[0])
+    return args
 
 
 def arguments(given: Sequence[str]) -> List[str]:
@@ -250,10 +250,10 @@ def _refuse(root: argparse.ArgumentParser, command: str, word: str) -> NoReturn:
     root.error(f"{command} has no option {option}; {hint}" if word.startswith("-") else f"{word} is one word too many")
 
 
-def parameters(told: argparse.Namespace) -> Dict[str, str]:
+def parameters(args: argparse.Namespace) -> Dict[str, str]:
     """The parameters of the request. ValueError if a parameter is given twice."""
-    values = {name[2:]: value for name, value in vars(told).items() if name.startswith("p_") and value is not None}
-    for name, value in told.more:
+    values = {name[2:]: value for name, value in vars(args).items() if name.startswith("p_") and value is not None}
+    for name, value in args.more:
         if name in values:
             raise ValueError(f"{name} is given twice")
         values[name] = value

@@ -26,27 +26,27 @@ def end(status: int, reason: str) -> int:
     return status
 
 
-def asked(told: argparse.Namespace, parameters: Dict[str, str]) -> Dict[str, Any]:
+def asked(args: argparse.Namespace, parameters: Dict[str, str]) -> Dict[str, Any]:
     """What the answers depend on."""
     request: Dict[str, Any] = {
-        "operation": told.operation,
+        "operation": args.operation,
         "parameters": {name: value for name, value in parameters.items() if name not in NOT_RECORDED},
     }
-    if told.uplink not in (None, AUTO):  # these answers are those of rounded points
-        request["uplink"] = told.uplink
+    if args.uplink not in (None, AUTO):  # these answers are those of rounded points
+        request["uplink"] = args.uplink
     return request
 
 
-def record(told: argparse.Namespace, request: Dict[str, Any]) -> None:
+def record(args: argparse.Namespace, request: Dict[str, Any]) -> None:
     """Records the request. UsageError if the answers in the folder belong to other requests."""
-    path = told.output / RECORD
+    path = args.output / RECORD
     try:
         before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
         if before == request:
             return
-        if before is not None and not told.force:
+        if before is not None and not args.force:
             raise UsageError(
-                f"{told.output} has answers of other parameters, which {path} shows; choose another folder"
+                f"{args.output} has answers of other parameters, which {path} shows; choose another folder"
             )
         Writer().write(path, (json.dumps(request, indent=2) + "\n").encode())
     except (OSError, ValueError) as reason:

@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    told = parser().parse_args(argv)
+    args = parser().parse_args(argv)
     try:
         from .state import ConvertError
         from .steps import convert
@@ -77,16 +77,16 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         print(f"{PROGRAM}: {reason}; pip install 'voxeld[convert]'", file=sys.stderr)
         return FAILED
     try:
-        lines, model = convert(told)
-        model.description = told.description or model.description
-        model.write(told.output)
+        lines, model = convert(args)
+        model.description = args.description or model.description
+        model.write(args.output)
     except ConvertError as reason:
         print(f"{PROGRAM}: {reason}", file=sys.stderr)
         return FAILED
     except OSError as reason:
-        print(f"{PROGRAM}: cannot write {told.output}: {reason.strerror}", file=sys.stderr)
+        print(f"{PROGRAM}: cannot write {args.output}: {reason.strerror}", file=sys.stderr)
         return FAILED
     for line in (*lines, *model.found()):
         print(line)
-    print(f"written to {told.output}")
+    print(f"written to {args.output}")
     return DONE

@@ -29,26 +29,26 @@ PROJECTS = {
 }
 
 
-def convert(told: argparse.Namespace) -> Tuple[List[str], Model]:
+def convert(args: argparse.Namespace) -> Tuple[List[str], Model]:
     """The model, and lines about its source."""
-    return _from_onnx(told) if told.source == "onnx" else _from_checkpoint(told)
+    return _from_onnx(args) if args.source == "onnx" else _from_checkpoint(args)
 
 
-def _from_checkpoint(told: argparse.Namespace) -> Tuple[List[str], Model]:
-    for name, values in (("checkpoint", told.checkpoint), ("--config", told.config)):
+def _from_checkpoint(args: argparse.Namespace) -> Tuple[List[str], Model]:
+    for name, values in (("checkpoint", args.checkpoint), ("--config", args.config)):
         if len(values) != 1:
             raise ConvertError(f"{name} is given {len(values)} times; allowed: once")
-    if told.map:
+    if args.map:
         raise ConvertError("--map names outputs of an ONNX file; a checkpoint has none")
-    (path,), project = told.config, PROJECTS[told.source]
+    (path,), project = args.config, PROJECTS[args.source]
     if (path.suffix in YAML) != project.is_yaml:
         wanted = "YAML, .yaml" if project.is_yaml else "Python, .py, or the same as .json"
-        raise ConvertError(f"{path} is not a configuration of {told.source}; its configurations are {wanted}")
-    state = read_state(told.checkpoint[0])
-    _check_names(state, told.source)
-    network = Network(told.network == "float16", told.weights == "float16")
+        raise ConvertError(f"{path} is not a configuration of {args.source}; its configurations are {wanted}")
+    state = read_state(args.checkpoint[0])
+    _check_names(state, args.source)
+    network = Network(args.network == "float16", args.weights == "float16")
     model = project.plan(_read(path), path).convert(state, network)
-    state.ignore(told.ignore)
+    state.ignore(args.ignore)
     state.check_all_taken()
     return [f"checkpoint: {len(state)} tensors"], model
 
@@ -63,17 +63,17 @@ def _check_names(state: State, source: str) -> None:
             raise ConvertError(f"the checkpoint has the names of {other}: give {other} in place of {source}")
 
 
-def _from_onnx(told: argparse.Namespace) -> Tuple[List[str], Model]:
-    if len(told.checkpoint) > 2:
+def _from_onnx(args: argparse.Namespace) -> Tuple[List[str], Model]:
+    if len(args.checkpoint) > 2:
         raise ConvertError("more than two ONNX files are given: one is cut at its scatter; two are encoder and network")
-    if "float16" in (told.network, told.weights) or told.ignore:
+    if "float16" in (args.network, args.weights) or args.ignore:
         raise ConvertError("--network, --weights and --ignore are for checkpoints, not for ONNX files")
-    plan = _plan(told.config)
+    plan = _plan(args.config)
     if not plan.rows:
         raise ConvertError("ONNX has no sparse convolutions, which the configuration has: convert the checkpoint")
-    place = cut.cut([cut.Graph(path) for path in told.checkpoint])
+    place = cut.cut([cut.Graph(path) for path in args.checkpoint])
     encoder = PillarEncoder(cut.encoder_layers(place.encoder, place.features), plan.rows, plan.voxels)
-    network = cut.CutNetwork(place, plan, encoder.width, _named(told.map))
+    network = cut.CutNetwork(place, plan, encoder.width, _named(args.map))
     check = trial.Trial(place, plan.voxels, encoder.layers, encoder.rows)
     check.check_encoder()
     check.check_network(network, plan.head.channels, plan.head.reordered)
