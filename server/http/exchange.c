@@ -73,25 +73,20 @@ static enum MHD_Result complete(struct request *request) {
   return peer_upload_end(request->peer) ? MHD_YES : MHD_NO;
 }
 
-// Whether the I/O thread need not wait for the job: it has ended, or other requests are served.
-static bool need_not_wait(const void *ctx) {
-  const struct request *request = ctx;
-  return atomic_load(&request->job_state) == JOB_ENDED || atomic_load(&request->service->requests.active) > 1;
-}
-
-// Answers a refusal or a page without a job at once, and runs a small job. While a request is the only one, this thread
-// waits for its quick job on a GPU without sleeping, since waking this thread may take longer than the job. It does so
-// only if its last job came on the same connection: other connections may have requests that it has not read.
+// Answers a refusal or a page without a job at once, and runs a small job. A request counts as the only one if this
+// thread's last job came on the same connection too: other connections may have requests that were not read yet.
 static enum MHD_Result start(struct request *request) {
   static _Thread_local const struct peer *last;  // never dereferenced
   struct jobs *jobs = &request->service->jobs;
   struct job *job = &request->job;
   if (!request->job_kind || request->error.kind) return request_reply(request);
-  bool polls = last == request->peer && jobs->queues[job_lane_use(job)].awake_ns > 0;
+  bool only = last == request->peer && atomic_load(&request->service->requests.active) == 1;
   last = request->peer;
   peer_job_begin(request->peer);
-  if (small_run(&jobs->small, job) || !jobs_submit(jobs, job)) on_done(job);
-  if (polls) spin_until(clock_ns() + 200 * NS_PER_US, need_not_wait, request);
+  if (small_run(&jobs->small, job))
+    on_done(job);
+  else if (!(only && small_run_on_gpu(&jobs->small, &jobs->workers, job)) && !jobs_submit(jobs, job))
+    on_done(job);
   if (atomic_load(&request->job_state) == JOB_ENDED) return request_reply(request);
   MHD_suspend_connection(request->connection);
   if (atomic_exchange(&request->job_state, JOB_SUSPENDED) == JOB_ENDED) MHD_resume_connection(request->connection);

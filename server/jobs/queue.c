@@ -269,12 +269,16 @@ static void wait_awake(struct queue *queue, struct queue_waiter *waiter) HOLDS(q
   if (queue->awake == waiter) queue->awake = NULL;
 }
 
-// Returns without the lock: many workers may wake at once, and would only wait for it.
-static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) RELEASES(queue->lock) {
+static void push_idle(struct queue *queue, struct queue_waiter *waiter) HOLDS(queue->lock) {
   waiter->next = queue->idle[waiter->device];
   queue->idle[waiter->device] = waiter;
   queue->asleep++;
   if (waiter->device >= queue->devices) queue->devices = waiter->device + 1;
+}
+
+// Returns without the lock: many workers may wake at once, and would only wait for it.
+static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) RELEASES(queue->lock) {
+  push_idle(queue, waiter);
   if (queue->placement) hand_over(queue, clock_ns());
   lock_release(&queue->lock);
   while (sem_wait(&waiter->wake) != 0)  // a signal came
@@ -293,6 +297,29 @@ struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   else
     lock_release(&queue->lock);
   return atomic_load(&waiter->job);
+}
+
+struct queue_waiter *queue_borrow(struct queue *queue, struct job *job) {
+  struct queue_waiter *waiter = NULL;
+  lock_acquire(&queue->lock);
+  for (int device = QUEUE_GPU; !waiter && queue->depth == 0 && device < queue->devices; device++)
+    waiter = take_idle(queue, device);
+  if (waiter) {
+    waiter->counted = false;
+    recency_note(&queue->served, job->client, clock_ns());
+    begin_run(queue, waiter, job);
+  }
+  lock_release(&queue->lock);
+  return waiter;
+}
+
+void queue_return(struct queue *queue, struct queue_waiter *waiter) {
+  lock_acquire(&queue->lock);
+  atomic_store(&waiter->job, NULL);
+  push_idle(queue, waiter);
+  hand_over(queue, clock_ns());
+  if (queue->stopped && (waiter = take_idle(queue, waiter->device))) wake(waiter);
+  lock_release(&queue->lock);
 }
 
 int64_t queue_call(struct queue *queue, int64_t most) {

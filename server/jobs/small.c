@@ -8,8 +8,9 @@
 #include "server/jobs/run.h"
 
 // Writing MOST_OUTPUT_BYTES takes about 20 us. Sensors send up to MOST_COLUMNS columns. Values of further columns, and
-// values converted from or to float16, may be subnormal, which makes processors slow.
-enum { MOST_OUTPUT_BYTES = 128 << 10, MOST_COLUMNS = 5 };
+// values converted from or to float16, may be subnormal, which makes processors slow. A GPU takes about 0.1 ms for
+// MOST_GPU_BYTES of points.
+enum { MOST_OUTPUT_BYTES = 128 << 10, MOST_COLUMNS = 5, MOST_GPU_BYTES = 8 << 20 };
 
 // ---- lanes ----------------------------------------------------------------------------------------------------------
 
@@ -50,8 +51,9 @@ static bool is_plain(const struct job_request *asked) {
 // Whether the body is raw rows and the answer is not compressed.
 static bool is_direct(const struct job *job) {
   const struct job_request *asked = &job->asked;
-  return asked->format == FORMAT_RAW && !job->infer && !asked->stream.name[0] && !asked->latest[0] &&
-         !asked->points_region.name[0] && !asked->output_region.name[0] && job->spec.answer_coding == CODING_NONE;
+  return !job->spec.make && job->spec.coding == CODING_NONE && asked->format == FORMAT_RAW && !job->infer &&
+         !asked->stream.name[0] && !asked->latest[0] && job->spec.answer_coding == CODING_NONE && is_plain(asked) &&
+         job_lane_use(job) == VX_LANE_QUICK;
 }
 
 // Assumes a voxel for each point.
@@ -62,10 +64,10 @@ static bool has_small_output(const struct job *job, int64_t points) {
 }
 
 static bool is_small(const struct small *small, const struct job *job) {
-  const struct vx_job *work = &job->asked.job;
-  int64_t points = work->inputs[VX_POINTS].dims[0];
-  return !job->spec.make && job->spec.coding == CODING_NONE && work->num_clouds == 1 && points <= small->most_points &&
-         is_plain(&job->asked) && is_direct(job) && job_lane_use(job) == VX_LANE_QUICK && has_small_output(job, points);
+  const struct job_request *asked = &job->asked;
+  int64_t points = asked->job.inputs[VX_POINTS].dims[0];
+  return asked->job.num_clouds == 1 && points <= small->most_points && is_direct(job) &&
+         !asked->points_region.name[0] && !asked->output_region.name[0] && has_small_output(job, points);
 }
 
 bool small_run(struct small *small, struct job *job) {
@@ -78,4 +80,12 @@ bool small_run(struct small *small, struct job *job) {
   atomic_store(&lane->taken, false);
   atomic_fetch_add(&small->run, 1);
   return true;
+}
+
+bool small_run_on_gpu(struct small *small, struct workers *workers, struct job *job) {
+  const struct region_ref *region = &job->asked.points_region;
+  uint64_t bytes = region->name[0] ? region->bytes : (uint64_t)job->held.body_bytes;
+  bool runs = bytes <= MOST_GPU_BYTES && is_direct(job) && workers_run(workers, job);
+  if (runs) atomic_fetch_add(&small->run, 1);
+  return runs;
 }

@@ -1,8 +1,9 @@
-// Small jobs: jobs that take less time than waking a worker. The I/O thread that received a small job runs it on a CPU
-// lane. The answer has the same bytes as a worker's answer.
+// Small jobs: jobs that take less time than waking a worker. The I/O thread that received a small job runs it. The answer
+// has the same bytes as a worker's answer.
 //
-// A job is small if only its points and its output decide its time, and both are few. Most small jobs take 5 to 50 us.
-// Meanwhile the I/O thread serves no other connection. A small job does not wait in a queue.
+// A job is small if only its points and its output decide its time, and both are few. It runs on a CPU lane; most take 5
+// to 50 us. For the only request of the service, a larger cloud is small too if a GPU takes it: it runs on the lanes of a
+// worker of a GPU that sleeps. Meanwhile the I/O thread serves no other connection. A small job does not wait in a queue.
 //
 // Any thread. A thread that takes a lane has it to itself.
 #ifndef VOXELD_SMALL_H
@@ -14,6 +15,7 @@
 
 #include "server/config/options.h"
 #include "server/jobs/job.h"
+#include "server/jobs/workers.h"
 
 enum { SMALL_POINT_BYTES = 2048 };  // maximum scratch that a lane keeps for each of `most_points`
 
@@ -37,5 +39,7 @@ void small_end(struct small *small);
 // Runs the job if it is small and a lane is free. True: the job has its result, and `done` is not called. False: the
 // job is unchanged.
 VX_WARN_UNUSED bool small_run(struct small *small, struct job *job);
+// Runs a job of the only request on a GPU if it is small there and such a worker sleeps. True: as after jobs_submit.
+VX_WARN_UNUSED bool small_run_on_gpu(struct small *small, struct workers *workers, struct job *job);
 
 #endif

@@ -1,6 +1,7 @@
 // Worker threads; see workers.h.
 #include "server/jobs/workers.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,6 +103,18 @@ static bool do_job(struct worker *worker, struct job *job) {
   if (step == JOB_ELSEWHERE) job->services->requeue(job->services->jobs, job);
   if (step != JOB_RAN) return false;
   job->spec.done(job);  // from here on the maker owns the job
+  return true;
+}
+
+bool workers_run(struct workers *workers, struct job *job) {
+  struct queue *queue = &workers->queues[VX_LANE_QUICK];
+  struct queue_waiter *waiter = queue_borrow(queue, job);
+  if (!waiter) return false;
+  struct worker *worker = (struct worker *)((char *)waiter - offsetof(struct worker, waiter));
+  lock_acquire(&worker->busy);
+  (void)do_job(worker, job);
+  lock_release(&worker->busy);
+  queue_return(queue, waiter);
   return true;
 }
 

@@ -29,10 +29,6 @@ NAMES = ("voxel_coords", "voxel_num_points", "voxel_features")
 ARRAY = np.frombuffer(POINTS, "<f4").reshape(-1, 4)
 
 
-def daemon_io(daemon):
-    return dict(line.split(": ") for line in pathlib.Path(f"/proc/{daemon.pid()}/io").read_text().splitlines())
-
-
 @unittest.skipUnless(has_gpu(), "there is no GPU")
 class BlockCase(unittest.TestCase):
     def block(self, size=PLACE + ROOM, **options):
@@ -156,22 +152,23 @@ class Blocks(Changing, BlockCase):
         reply = self.ask(daemon, path="/v1/transform?num_features=4")
         self.assertEqual(header(reply).keys(), reply.json()["metadata"].keys())
 
-    def test_the_thread_of_a_lone_request_polls_for_the_end_of_its_job(self):
-        def resumed(*args):
-            """Of rounds of 20 requests: how many were resumed, each by a write to an eventfd."""
-            daemon = self.started("--access-log", "none", *args)
-            ask = f"{VOXELIZE}&points_region=a,0,16&output_region=a,{PLACE},{ROOM}"
-            written = [0]
-            with contextlib.closing(daemon.connection()) as connection:
-                for _ in range(21):
-                    replies = [daemon.post(ask, connection=connection) for _ in range(20)]
-                    self.assertEqual({reply.status for reply in replies}, {200}, replies)
-                    written.append(int(daemon_io(daemon)["syscw"]))
-            return [after - before for before, after in zip(written[1:], written[2:])]
+    def test_the_thread_that_gets_the_only_request_runs_its_job(self):
+        daemon = self.started("--io-threads", "2", "--busy-poll-us", "0", "--gpu-streams", "2")
+        region = f"{VOXELIZE}&points_region=a,0,{SIZE}&output_region=a,{PLACE},{ROOM}"
 
-        # On a busy machine the thread may be kept waiting for too long, or the job may end before it is suspended.
-        self.assertLess(min(resumed("--busy-poll-us", "100000")), 5)
-        self.assertGreater(max(resumed("--busy-poll-us", "0")), 10)
+        def small(*asked):
+            """How many of the requests were small."""
+            before = daemon.status()["small_jobs"]["run"]
+            for connection, path, body in asked:
+                self.assertEqual(daemon.post(path, body, connection=connection).status, 200)
+            return daemon.status()["small_jobs"]["run"] - before
+
+        three = [self.enterContext(contextlib.closing(daemon.connection())) for _ in range(3)]
+        for asked in ((region, b""), (VOXELIZE, POINTS)):
+            self.assertGreaterEqual(small(*[(three[0], *asked)] * 20), 19)  # all but the connection's first
+            # Two of the connections are on one thread, which may have requests of both.
+            self.assertLess(small(*[(one, *asked) for one in three] * 10), 15)
+        self.assertEqual(small(*[(three[0], f"{VOXELIZE}&latest=a", POINTS)] * 3), 0)
 
     def test_a_region_that_is_a_part_of_a_block(self):
         daemon = self.started()

@@ -445,6 +445,34 @@ static void the_device_with_the_fewest_jobs_gets_the_next(void **state) {
   clients_release(&clients, a);
 }
 
+static void a_worker_that_was_borrowed_gets_the_next_job(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1");
+  struct job borrowed = job_of(a, INT64_MAX), next = job_of(a, INT64_MAX);
+  struct popper popper;
+  for (int stops = 0; stops < 2; stops++) {
+    queue_waiter_init(&popper.waiter, QUEUE_GPU, &load);
+    assert_null(queue_borrow(&queue, &borrowed));  // nobody sleeps
+    assert_int_equal(pthread_create(&popper.thread, NULL, pop, &popper), 0);
+    while (!is_asleep(&popper)) sched_yield();
+    assert_ptr_equal(queue_borrow(&queue, &borrowed), &popper.waiter);
+    assert_int_equal(atomic_load(&load), 1);
+    assert_null(queue_borrow(&queue, &next));
+    if (stops)
+      queue_stop(&queue);
+    else
+      assert_true(queue_push(&queue, &next));
+    queue_done(&queue, &popper.waiter, &borrowed);
+    queue_return(&queue, &popper.waiter);
+    pthread_join(popper.thread, NULL);
+    assert_ptr_equal(popper.job, stops ? NULL : &next);
+    if (!stops) queue_done(&queue, &popper.waiter, &next);
+    assert_int_equal(atomic_load(&load), 0);
+    queue_waiter_end(&popper.waiter);
+  }
+  clients_release(&clients, a);
+}
+
 static void while_others_are_served_one_worker_is_left_to_them(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
@@ -493,6 +521,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_proxy_leaves_an_eighth, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(clients_take_turns, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(the_device_with_the_fewest_jobs_gets_the_next, open_queue, close_queue),
+      cmocka_unit_test_setup_teardown(a_worker_that_was_borrowed_gets_the_next_job, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(while_others_are_served_one_worker_is_left_to_them, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(late_jobs_leave_the_others_their_turns, open_queue, close_queue),
   };
