@@ -16,7 +16,7 @@ struct answer_kind {
   // For a kind whose tensors stay where they were computed; both NULL for other kinds. reserve: how many bytes to
   // reserve before the tensors, a multiple of 64. frame: fills these bytes, `block`, and the padding between the
   // tensors. `tensors` is NULL if the padding is zero already. False if `reserve` is too small.
-  size_t (*reserve)(const struct answer *answer, const struct vx_layout *layout);
+  size_t (*reserve)(struct answer *answer, const struct vx_layout *layout);
   bool (*frame)(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
                 char *tensors);
 

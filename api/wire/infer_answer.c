@@ -122,7 +122,7 @@ static void write_json(const struct answer *answer, const struct vx_layout *layo
 
 // ---- answers with all tensors as bytes ------------------------------------------------------------------------------
 
-static size_t reserve_json(const struct answer *answer, const struct vx_layout *layout) {
+static size_t reserve_json(struct answer *answer, const struct vx_layout *layout) {
   struct text measure = text_over(NULL, 0);
   write_json(answer, layout, true, NULL, &measure);
   size_t needed = measure.length + 1;  // the builder ends its text with a NUL

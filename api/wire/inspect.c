@@ -60,6 +60,7 @@ static bool take_windows(const struct points_view *view, struct windows *windows
     uint64_t first = (uint64_t)((values - width) / (WINDOWS - 1) * w);
     const char *window = view_bytes(view, first * size, (size_t)width * size, room);
     if (!window) return false;
+    if (view->only_reads) continue;
     for (int i = 0; i < width; i++) windows->value[w][i] = scaled(value_of(points->dtype, window, i));
   }
   return true;
@@ -119,6 +120,7 @@ static bool are_float64(const struct points_view *view) {
     uint64_t first = (uint64_t)((pairs - each) / (PLACES - 1) * place);
     const char *at = view_bytes(view, first * sizeof(double), (size_t)each * sizeof(double), room);
     if (!at) return false;
+    if (view->only_reads) continue;
     for (int i = 0; i < each; i++) {
       double both;
       memcpy(&both, at + (size_t)i * sizeof both, sizeof both);
@@ -136,7 +138,7 @@ static const char *hint_of(const struct points_view *view, size_t size) {
   char room[INSPECTED_HEAD];
   size_t seen = view->read && size > sizeof room ? sizeof room : size;
   const char *head = view_bytes(view, 0, seen, room);
-  const char *hint = head ? format_hint(FORMAT_RAW, head, seen) : NULL;
+  const char *hint = head && !view->only_reads ? format_hint(FORMAT_RAW, head, seen) : NULL;
   return hint || !are_float64(view) ? hint : float64_hint;
 }
 

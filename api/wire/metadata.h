@@ -38,6 +38,7 @@ struct answer {
   struct text facts;            // the metadata up to its times, begun or kept
   bool facts_kept;              // they are whole; else they are written each time
   bool untimed;                 // the times are not known yet, so the metadata has none
+  struct text header;           // of a safetensors file without times, once measured; else without memory
   struct vx_stop *stop;         // the writer of a file checks it; if stopped, the file is incomplete
 };
 

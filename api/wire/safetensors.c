@@ -41,15 +41,19 @@ static void write_header(const struct answer *answer, const struct vx_layout *la
   json_printf(out, "}");
 }
 
-static size_t room_of(const struct answer *answer, const struct vx_layout *layout, bool shuffled, bool widest) {
-  struct text measure = text_over(NULL, 0);
-  write_header(answer, layout, shuffled, widest, &measure);
-  size_t needed = LENGTH_PREFIX + measure.length + 1;  // the builder ends its text with a NUL
+static size_t room_of(const struct answer *answer, const struct vx_layout *layout, bool shuffled, bool widest,
+                      struct text *measure) {
+  write_header(answer, layout, shuffled, widest, measure);
+  size_t needed = LENGTH_PREFIX + measure->length + 1;  // the builder ends its text with a NUL
   return (needed + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-size_t answer_header_reserve(const struct answer *answer, const struct vx_layout *layout) {
-  return room_of(answer, layout, false, true);
+// Without times the header is final already. It is kept behind the facts if it fits there.
+size_t answer_header_reserve(struct answer *answer, const struct vx_layout *layout) {
+  struct text *facts = &answer->facts;
+  size_t room = answer->untimed && answer->facts_kept ? facts->capacity - facts->length - 1 : 0;
+  answer->header = text_over(room ? facts->data + facts->length + 1 : NULL, room);
+  return room_of(answer, layout, false, true, &answer->header);
 }
 
 bool answer_frame_write(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
@@ -57,7 +61,10 @@ bool answer_frame_write(const struct answer *answer, const struct vx_layout *lay
   uint64_t length = reserve - LENGTH_PREFIX;
   bytes_encode(block, length, LENGTH_PREFIX);
   struct text header = text_over(block + LENGTH_PREFIX, length);
-  write_header(answer, layout, false, false, &header);
+  if (text_complete(&answer->header))
+    text_append(&header, answer->header.data, answer->header.length);
+  else
+    write_header(answer, layout, false, false, &header);
   if (!text_complete(&header)) return false;
   memset(block + LENGTH_PREFIX + header.length, ' ', length - header.length);
   // Zeros the padding: the memory may hold data of an earlier request.
@@ -91,7 +98,8 @@ static void put_tensor(struct text *out, struct vx_stop *stop, const char *tenso
 
 bool shuffled_write(const struct answer *answer, const struct vx_layout *layout, const char *tensors, struct text *out,
                     struct error *error) {
-  size_t begin = out->length, header = room_of(answer, layout, true, false);
+  struct text measure = text_over(NULL, 0);
+  size_t begin = out->length, header = room_of(answer, layout, true, false, &measure);
   (void)error;
   bytes_put(out, header - LENGTH_PREFIX, LENGTH_PREFIX);
   write_header(answer, layout, true, false, out);

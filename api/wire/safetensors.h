@@ -17,7 +17,7 @@
 #define SHUFFLED_MEDIA_TYPE "application/x-shuffled-safetensors"
 
 // Bytes to reserve before the tensors, enough for the longest possible times. A multiple of 64.
-size_t answer_header_reserve(const struct answer *answer, const struct vx_layout *layout);
+size_t answer_header_reserve(struct answer *answer, const struct vx_layout *layout);
 
 // Writes all of the file except its tensors: the length prefix and the header into block[0..reserve), and zeros into
 // the padding between the tensors, unless `tensors` is NULL. False if the header is longer than was reserved.

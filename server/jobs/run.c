@@ -72,7 +72,7 @@ static bool refuse_cut(struct job *job) {
 }
 
 // If a GPU writes the answer to its own memory, writes the header before the tensors are there, so that the GPU copies
-// it along with them. The header has no times then.
+// it along with them.
 static bool write_head(struct job *job) {
   struct answer *answer = &job->result.answer;
   const struct job_shared *shared = job->shared;
@@ -81,10 +81,8 @@ static bool write_head(struct job *job) {
   if (!job_acquire_output(job, job->head_bytes)) return false;
   job->work.head = job->held.output->data;
   job->work.head_bytes = job->head_bytes;
-  answer->untimed = true;
-  bool written = job->result.kind->frame(answer, &job->tensor_layout, job->held.output->data, job->head_bytes, NULL);
-  answer->untimed = false;
-  return written || refuse_cut(job);
+  return job->result.kind->frame(answer, &job->tensor_layout, job->held.output->data, job->head_bytes, NULL) ||
+         refuse_cut(job);
 }
 
 // The backend calls it once the sizes of the tensors are known. If the tensors are a part of the answer, they lie after
@@ -96,6 +94,7 @@ static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, 
   inspect(job);
   job->tensor_layout = *layout;
   if (keeps_facts(job)) answer_keep_facts(&job->result.answer, &job->asked.pool);
+  job->result.answer.untimed = keeps_facts(job) && job_gpu(job) && sinks_take_answer(job);
   job->head_bytes = kind->reserve ? kind->reserve(&job->result.answer, layout) : 0;
   job->output_refused = true;
   size_t most = job->services->max_response_bytes;
@@ -318,6 +317,15 @@ static bool write_file(struct job *job) {
   return written && (text_complete(&text) || refuse_cut(job));
 }
 
+// Writes the JSON about an answer in a region. A header that the GPU has taken to the region leaves room for it.
+static bool write_told(struct job *job) {
+  const struct buffer *output = job->held.output;
+  struct text text = text_over(output->data, job->work.head ? output->capacity : 0);
+  (void)!job->result.kind->write(&job->result.answer, &job->tensor_layout, NULL, &text, &job->result.error);
+  job->result.length = text.length;
+  return text_complete(&text) || write_file(job);
+}
+
 static bool write_answer(struct job *job) {
   struct answer *answer = &job->result.answer;
   answer->total_ns = clock_ns() - job->spec.started_ns;
@@ -427,7 +435,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   if ((job->stream && !sweeps_track(job)) || (job->shared && !sinks_commit_tensors(job))) return false;
   bool written = write_answer(job);
   if (was_stopped(job) || !written) return false;
-  bool whole = sinks_take_answer(job), told = !whole || (sinks_commit_answer(job) && write_file(job));
+  bool whole = sinks_take_answer(job), told = !whole || (sinks_commit_answer(job) && write_told(job));
   if ((whole && !sinks_await_answer(job)) || !told) return false;
   if (job->result.kind == &infer_binary) find_ranges(job);
   if (job->spec.answer_coding && job->result.kind != &answer_of_region) encode_answer(job);

@@ -218,6 +218,7 @@ bool sinks_commit_answer(struct job *job) {
   bool told =
       job->work.head || (sinks_reserve(job) && commit(job, &job->shared->sink[0], job->held.output->data, bytes));
   if (!told) return false;
+  result->answer.untimed = false;
   result->answer.region_bytes = result->length;
   result->answer.region_head = result->kind->frame ? job->head_bytes : 0;
   result->answer.total_ns = clock_ns() - job->spec.started_ns;
