@@ -93,9 +93,13 @@ class Result(Mapping[str, "NDArray[Any]"]):
         """The tensors as torch tensors, on the CPU or, with `out`, on the GPU. They share this memory. Needs torch."""
         import torch  # type: ignore[import-not-found,unused-ignore]
 
-        # With a capsule, torch asks no stream to wait: tensors on the GPU are complete already.
-        told = {name: one.__dlpack__() if isinstance(one, CudaTensor) else one for name, one in self.tensors.items()}
-        return {name: torch.from_dlpack(one) for name, one in told.items()}
+        # torch takes a CUDA array sooner than by DLPack.
+        return {
+            name: torch.as_tensor(one, device=f"cuda:{one.device}")
+            if isinstance(one, CudaTensor)
+            else torch.from_dlpack(one)
+            for name, one in self.tensors.items()
+        }
 
     def _tensor(self, name: str) -> NDArray[Any]:
         """A tensor that the answer has unless the request left it out."""
