@@ -80,8 +80,6 @@ const struct option options_table[] = {
      "long jobs that run at the same time on each GPU, with lower priority; a job is long if it samples "
      "(farthest points), has the step statistical_outlier, or may compare more than 4194304 pairs of boxes"},
     {INT(gpu_detection_streams, 1, 64), "1", "detections that run at the same time on each GPU"},
-    {INT(busy_poll_us, 0, 1000000), "1000",
-     "with a GPU, microseconds that one idle worker polls for its next job before it sleeps; 0 = never"},
     {WORD(on_device_lost, lost_words), "cpu",
      "what to do once a GPU has failed for good: cpu continues without the GPU; exit answers accepted requests, then "
      "exits with 3"},

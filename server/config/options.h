@@ -29,7 +29,7 @@ struct options {
   char presets_dir[1024], models_dir[1024], onnxruntime[1024];
   int32_t backend;    // row of backend_words
   char devices[256];  // see device_list_read
-  int64_t gpu_streams, gpu_long_streams, gpu_detection_streams, busy_poll_us;
+  int64_t gpu_streams, gpu_long_streams, gpu_detection_streams;
   int32_t on_device_lost;  // row of lost_words
   int32_t log_level;       // enum log_level
   int32_t log_format;      // enum log_format

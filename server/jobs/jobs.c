@@ -111,11 +111,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
   streams_init(&jobs->streams, options, clients, buffer_release);
-  // Workers spin only for quick jobs: other jobs take far longer than waking a worker.
-  int64_t awake_ns = jobs->devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
-  queue_init(&jobs->queues[VX_LANE_QUICK], VX_LANE_QUICK, awake_ns);
-  queue_init(&jobs->queues[VX_LANE_LONG], VX_LANE_LONG, 0);
-  queue_init(&jobs->queues[VX_LANE_DETECT], VX_LANE_DETECT, 0);
+  for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++) queue_init(&jobs->queues[use], use);
   struct placement *placement = jobs->devices.count > 0 ? &jobs->placement : NULL;
   if (placement) placement_init(placement, &jobs->devices.working, jobs->workers.running, options->workers);
   jobs->queues[VX_LANE_LONG].placement = placement;

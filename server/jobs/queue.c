@@ -5,8 +5,8 @@
 #include "server/base/lock.h"
 #include "server/jobs/held.h"
 
-void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns) {
-  *queue = (struct queue){.use = use, .awake_ns = awake_ns, .most = 1};
+void queue_init(struct queue *queue, enum vx_lane_use use) {
+  *queue = (struct queue){.use = use, .most = 1};
   lock_init(&queue->lock);
 }
 
@@ -63,7 +63,6 @@ static bool needs_gpu(const struct job *job) { return job_gpu(job) && device_sta
 // The waiter of the GPU that the job needs. NULL: none waits.
 static struct queue_waiter *waiter_of(const struct queue *queue, const struct job *job) HOLDS(queue->lock) {
   const atomic_llong *load = &job_gpu(job)->load;
-  if (queue->awake && queue->awake->load == load) return queue->awake;
   for (int device = QUEUE_GPU; device < queue->devices; device++)
     if (queue->idle[device] && queue->idle[device]->load == load) return queue->idle[device];
   return NULL;
@@ -72,7 +71,7 @@ static struct queue_waiter *waiter_of(const struct queue *queue, const struct jo
 // The waiter that should get the client's job. NULL: no waiter should get it now.
 static struct queue_waiter *choose(const struct queue *queue, const struct client *client, const struct job *job)
     HOLDS(queue->lock) {
-  struct queue_waiter *on_gpu = queue->awake, *on_cpu = queue->idle[QUEUE_CPU];
+  struct queue_waiter *on_gpu = NULL, *on_cpu = queue->idle[QUEUE_CPU];
   if (needs_gpu(job)) return waiter_of(queue, job);
   for (int device = QUEUE_GPU; device < queue->devices; device++) on_gpu = less_loaded(on_gpu, queue->idle[device]);
   if (!has_targets(queue)) return less_loaded(on_gpu, on_cpu);
@@ -196,12 +195,9 @@ static struct queue_waiter *take_idle(struct queue *queue, int device) HOLDS(que
 static void hand_over(struct queue *queue, int64_t now_ns) HOLDS(queue->lock) {
   struct queue_waiter *waiter = NULL;
   struct job *job;
-  while ((queue->awake || queue->asleep > 0) && (job = take_first(queue, now_ns, &waiter))) {
+  while (queue->asleep > 0 && (job = take_first(queue, now_ns, &waiter))) {
     begin_run(queue, waiter, job);
-    if (waiter == queue->awake)
-      queue->awake = NULL;
-    else
-      wake(take_idle(queue, waiter->device));
+    wake(take_idle(queue, waiter->device));
     waiter = NULL;
   }
 }
@@ -255,20 +251,6 @@ void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns) {
   lock_release(&queue->lock);
 }
 
-static bool has_job(const void *cls) {
-  const struct queue_waiter *waiter = cls;
-  return atomic_load(&waiter->job) != NULL;
-}
-
-// Spins without the lock, for at most awake_ns, until there is a job.
-static void wait_awake(struct queue *queue, struct queue_waiter *waiter) HOLDS(queue->lock) {
-  queue->awake = waiter;
-  lock_release(&queue->lock);
-  spin_until(clock_ns() + queue->awake_ns, has_job, waiter);
-  lock_acquire(&queue->lock);
-  if (queue->awake == waiter) queue->awake = NULL;
-}
-
 static void push_idle(struct queue *queue, struct queue_waiter *waiter) HOLDS(queue->lock) {
   waiter->next = queue->idle[waiter->device];
   queue->idle[waiter->device] = waiter;
@@ -291,7 +273,6 @@ struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   // With a placement, the waiting jobs may be for other workers. Once the queue is stopped, any worker takes them.
   bool any = !queue->placement || queue->stopped;
   begin_run(queue, waiter, any ? take_first(queue, clock_ns(), &waiter) : NULL);
-  if (!atomic_load(&waiter->job) && !queue->stopped && queue->awake_ns > 0 && !queue->awake) wait_awake(queue, waiter);
   if (!atomic_load(&waiter->job) && !queue->stopped)
     wait_asleep(queue, waiter);
   else

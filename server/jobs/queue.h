@@ -3,8 +3,7 @@
 // client gets at most all workers but one. So even long jobs do not block other clients.
 //
 // The next job goes to a waiting worker of the device with the fewest jobs. Of these workers, the one that began to
-// wait last gets it, because it wakes fastest. One worker at a time may spin before it sleeps: a GPU may finish a job
-// in 0.1 ms, and waking a thread can take longer.
+// wait last gets it, because it wakes fastest.
 //
 // While GPUs work, the queue of long jobs also has workers of the CPU, and the placement chooses the target of a job
 // (placement.h). If no worker of that target is free, the job waits and the queue tries the next client. Jobs on the
@@ -52,8 +51,6 @@ struct queue {
   struct queue_waiter *idle[QUEUE_DEVICES];  // a stack for each device: waiters that sleep
   int devices;                               // stacks from this number on were never used
   atomic_int asleep;                         // waiters in all stacks
-  struct queue_waiter *awake;                // the waiter that polls, or NULL
-  int64_t awake_ns;                          // how long a waiter polls before it sleeps; 0: not at all
   struct recency served;                     // clients that submitted jobs recently
   int64_t most;                              // running jobs of one client, while others are served
   atomic_llong depth;                        // jobs that wait
@@ -61,7 +58,7 @@ struct queue {
   struct placement *placement;  // protected by the lock; NULL: any worker may take any job
 };
 
-void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns);
+void queue_init(struct queue *queue, enum vx_lane_use use);
 void queue_end(struct queue *queue);
 
 // False: the queue is stopped, and the caller keeps the job.

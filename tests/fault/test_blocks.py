@@ -153,7 +153,7 @@ class Blocks(Changing, BlockCase):
         self.assertEqual(header(reply).keys(), reply.json()["metadata"].keys())
 
     def test_the_thread_that_gets_the_only_request_runs_its_job(self):
-        daemon = self.started("--io-threads", "2", "--busy-poll-us", "0", "--gpu-streams", "2")
+        daemon = self.started("--io-threads", "2", "--gpu-streams", "2")
         region = f"{VOXELIZE}&points_region=a,0,{SIZE}&output_region=a,{PLACE},{ROOM}"
 
         def small(*asked):

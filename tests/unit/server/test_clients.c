@@ -339,7 +339,7 @@ static struct job job_of(struct client *client, int64_t deadline_ns) {
 static void expect(const struct job *job) { assert_ptr_equal(queue_pop(&queue, &waiter), job); }
 
 static int open_queue(void **state) {
-  queue_init(&queue, VX_LANE_QUICK, 0);
+  queue_init(&queue, VX_LANE_QUICK);
   queue_tick(&queue, 100, 0);
   atomic_store(&load, 0);
   queue_waiter_init(&waiter, QUEUE_CPU, &load);

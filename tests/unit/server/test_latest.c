@@ -232,7 +232,7 @@ static void a_job_has_no_slot_once_a_worker_shall_take_it(void **state) {
   struct queue queue;
   struct queue_waiter waiter;
   atomic_llong load = 0;
-  queue_init(&queue, VX_LANE_LONG, 0);
+  queue_init(&queue, VX_LANE_LONG);
   queue_waiter_init(&waiter, QUEUE_CPU, &load);
   assert_true(queue_push(&queue, make(&all[0], VX_FPS, "a")));
   assert_int_equal(all[0].held.queue_slot, SHARE_LONG_JOBS);

@@ -156,7 +156,6 @@ static void numbers_have_their_ranges(void **state) {
               {"gpu_streams", "1 to 64"},
               {"gpu_long_streams", "1 to 64"},
               {"gpu_detection_streams", "1 to 64"},
-              {"busy_poll_us", "0 to 1000000"},
               {"workers", "0 to 1024"},
               {"long_workers", "0 to 1024"},
               {"detection_workers", "1 to 1024"},

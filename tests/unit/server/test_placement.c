@@ -237,7 +237,7 @@ static struct job *join(enum target target) {
 static int open_queue(void **state) {
   static const int64_t limits[SHARES] = {[SHARE_LONG_JOBS] = 64};
   enter(state);
-  queue_init(&queue, VX_LANE_LONG, 0);
+  queue_init(&queue, VX_LANE_LONG);
   queue_tick(&queue, 100, 0);
   queue.placement = &placement;
   for (int target = 0; target < TARGETS; target++) {
