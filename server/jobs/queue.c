@@ -280,7 +280,7 @@ struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   return atomic_load(&waiter->job);
 }
 
-struct queue_waiter *queue_borrow(struct queue *queue, struct job *job) {
+struct queue_waiter *queue_acquire(struct queue *queue, struct job *job) {
   struct queue_waiter *waiter = NULL;
   lock_acquire(&queue->lock);
   for (int device = QUEUE_GPU; !waiter && queue->depth == 0 && device < queue->devices; device++)
@@ -294,7 +294,7 @@ struct queue_waiter *queue_borrow(struct queue *queue, struct job *job) {
   return waiter;
 }
 
-void queue_return(struct queue *queue, struct queue_waiter *waiter) {
+void queue_release(struct queue *queue, struct queue_waiter *waiter) {
   lock_acquire(&queue->lock);
   atomic_store(&waiter->job, NULL);
   push_idle(queue, waiter);

@@ -72,9 +72,9 @@ struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
 // Wakes up to `most` sleeping waiters, at most QUEUE_CALLED_MOST, without a job. Returns how many.
 int64_t queue_call(struct queue *queue, int64_t most);
 // A sleeping waiter of a GPU, for a caller that runs the job in place of the waiter's worker, calls queue_done, and
-// returns the waiter. The worker sleeps on. NULL: no such waiter sleeps, or jobs wait.
-struct queue_waiter *queue_borrow(struct queue *queue, struct job *job);
-void queue_return(struct queue *queue, struct queue_waiter *waiter);
+// releases the waiter. The worker sleeps on. NULL: no such waiter sleeps, or jobs wait.
+struct queue_waiter *queue_acquire(struct queue *queue, struct job *job);
+void queue_release(struct queue *queue, struct queue_waiter *waiter);
 // The worker has finished the job.
 void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job);
 // The worker returns its job for other workers. False: the queue is stopped, and the worker keeps the job.

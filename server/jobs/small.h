@@ -1,9 +1,9 @@
-// Small jobs: jobs that take less time than waking a worker. The I/O thread that received a small job runs it. The answer
-// has the same bytes as a worker's answer.
+// Small jobs: jobs that take less time than waking a worker. The I/O thread that received a small job runs it, and
+// serves no other connection meanwhile. The answer has the same bytes as a worker's answer.
 //
-// A job is small if only its points and its output decide its time, and both are few. It runs on a CPU lane; most take 5
-// to 50 us. For the only request of the service, a larger cloud is small too if a GPU takes it: it runs on the lanes of a
-// worker of a GPU that sleeps. Meanwhile the I/O thread serves no other connection. A small job does not wait in a queue.
+// A job is small if only its points and its output decide its time, and both are few: then it runs on a CPU lane, most
+// for 5 to 50 us. The job of the only request is also small if a GPU takes about 0.1 ms for it: then it runs on the
+// lanes of a worker of a GPU that sleeps.
 //
 // Any thread. A thread that takes a lane has it to itself.
 #ifndef VOXELD_SMALL_H

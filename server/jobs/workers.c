@@ -108,13 +108,13 @@ static bool do_job(struct worker *worker, struct job *job) {
 
 bool workers_run(struct workers *workers, struct job *job) {
   struct queue *queue = &workers->queues[VX_LANE_QUICK];
-  struct queue_waiter *waiter = queue_borrow(queue, job);
+  struct queue_waiter *waiter = queue_acquire(queue, job);
   if (!waiter) return false;
   struct worker *worker = (struct worker *)((char *)waiter - offsetof(struct worker, waiter));
   lock_acquire(&worker->busy);
   (void)do_job(worker, job);
   lock_release(&worker->busy);
-  queue_return(queue, waiter);
+  queue_release(queue, waiter);
   return true;
 }
 

@@ -2,9 +2,8 @@
 //
 // The phase is the state of the connection and of its request. The I/O thread of the connection opens and closes its
 // peer and moves its phase. From the gate until it lets the request go, and from the submission of the job until its
-// end, another thread owns the request; its last act is to return it. Meanwhile the connection is suspended, or its IO
-// thread polls for the job's end. Other threads make four moves, with the watcher's lock and by compare-and-swap, so
-// that one side wins:
+// end, another thread owns the request; its last act is to return it. Meanwhile the connection is suspended. Other
+// threads make four moves, with the watcher's lock and by compare-and-swap, so that one side wins:
 // - IDLE or UPLOAD to FAILED: the connection ends,
 // - UPLOAD to PREEMPTED: the upload loses its reservation (jobs/uploads.h), and then PREEMPTED to FAILED,
 // - HELD to PREEMPTED and back, if no part of the body has arrived,

@@ -452,18 +452,18 @@ static void a_worker_that_was_borrowed_gets_the_next_job(void **state) {
   struct popper popper;
   for (int stops = 0; stops < 2; stops++) {
     queue_waiter_init(&popper.waiter, QUEUE_GPU, &load);
-    assert_null(queue_borrow(&queue, &borrowed));  // nobody sleeps
+    assert_null(queue_acquire(&queue, &borrowed));  // nobody sleeps
     assert_int_equal(pthread_create(&popper.thread, NULL, pop, &popper), 0);
     while (!is_asleep(&popper)) sched_yield();
-    assert_ptr_equal(queue_borrow(&queue, &borrowed), &popper.waiter);
+    assert_ptr_equal(queue_acquire(&queue, &borrowed), &popper.waiter);
     assert_int_equal(atomic_load(&load), 1);
-    assert_null(queue_borrow(&queue, &next));
+    assert_null(queue_acquire(&queue, &next));
     if (stops)
       queue_stop(&queue);
     else
       assert_true(queue_push(&queue, &next));
     queue_done(&queue, &popper.waiter, &borrowed);
-    queue_return(&queue, &popper.waiter);
+    queue_release(&queue, &popper.waiter);
     pthread_join(popper.thread, NULL);
     assert_ptr_equal(popper.job, stops ? NULL : &next);
     if (!stops) queue_done(&queue, &popper.waiter, &next);
