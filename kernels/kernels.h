@@ -339,12 +339,7 @@ struct vx_backend {
   // host the pieces lie one after the other. There may be VX_MAX_PIECES pieces, with VX_MAX_PIECES_BYTES together.
   VX_WARN_UNUSED enum vx_status (*block_sample)(struct vx_lane *lane, const void *memory, const struct vx_piece *piece,
                                                 int32_t count, struct error *error);
-  // Begins to copy bytes of the host, at most VX_MAX_PIECES_BYTES, to a block of the lane's device. The caller may
-  // change the bytes after the call.
-  VX_WARN_UNUSED enum vx_status (*block_send)(struct vx_lane *lane, void *memory, const void *from, size_t bytes,
-                                              struct error *error);
-  // Waits for the end of the copy that the lane began last. *out then points to the pieces, until the next copy. `out`
-  // may be NULL.
+  // Waits for the end of the copy that the lane began last. *out then points to the pieces, until the next copy.
   VX_WARN_UNUSED enum vx_status (*block_await)(struct vx_lane *lane, const char **out, struct error *error);
 };
 

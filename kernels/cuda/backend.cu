@@ -248,7 +248,6 @@ static constexpr struct vx_backend backend() {
   table.block_close = cuda_close_block;
   table.block_copy = cuda_copy_block;
   table.block_sample = cuda_sample_block;
-  table.block_send = cuda_send_block;
   table.block_await = cuda_await_block;
   return table;
 }

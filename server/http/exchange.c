@@ -83,9 +83,8 @@ static enum MHD_Result start(struct request *request) {
   bool only = last == request->peer && atomic_load(&request->service->requests.active) == 1;
   last = request->peer;
   peer_job_begin(request->peer);
-  if (small_run(&jobs->small, job))
-    on_done(job);
-  else if (!(only && small_run_on_gpu(&jobs->small, &jobs->workers, job)) && !jobs_submit(jobs, job))
+  if (small_run(&jobs->small, job) ||
+      !((only && small_run_on_gpu(&jobs->small, &jobs->workers, job)) || jobs_submit(jobs, job)))
     on_done(job);
   if (atomic_load(&request->job_state) == JOB_ENDED) return request_reply(request);
   MHD_suspend_connection(request->connection);

@@ -339,20 +339,6 @@ bool region_write(struct region_part *part, const char *data, size_t bytes, stru
   return good;
 }
 
-bool region_send(struct region_part *part, struct vx_lane *lane, const char *data, size_t bytes, struct error *error) {
-  const struct object *object = &part->region->object;
-  if (!begin_writing(part)) return refuse_name(error, ERROR_BAD_PARAMETER, part->parameter, part->region->terms.name);
-  if (object->gpu->backend->block_send(lane, object->block + part->at, data, bytes, error) == VX_OK) return true;
-  end_writing(part);
-  return refuse_copy(part, error);
-}
-
-bool region_await(struct region_part *part, struct vx_lane *lane, struct error *error) {
-  bool good = part->region->object.gpu->backend->block_await(lane, NULL, error) == VX_OK || refuse_copy(part, error);
-  end_writing(part);
-  return good;
-}
-
 // The address of the part for the GPU whose memory it is, or for a GPU that can pin it.
 static char *reach(const struct region_part *part, size_t bytes, const struct device *device) {
   struct region *region = part->region;

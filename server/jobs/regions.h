@@ -106,10 +106,6 @@ VX_WARN_UNUSED bool region_read(const struct region_part *part, char *out, struc
 VX_WARN_UNUSED bool region_peek(const struct region_part *part, uint64_t at, size_t bytes, char *out);
 // Copies `bytes` of data to the beginning of the part, which has room for them. False with an error.
 VX_WARN_UNUSED bool region_write(struct region_part *part, const char *data, size_t bytes, struct error *error);
-// Begins the same by the lane's GPU, whose memory the part is: VX_MAX_PIECES_BYTES at most. region_await ends it.
-VX_WARN_UNUSED bool region_send(struct region_part *part, struct vx_lane *lane, const char *data, size_t bytes,
-                                struct error *error);
-VX_WARN_UNUSED bool region_await(struct region_part *part, struct vx_lane *lane, struct error *error);
 
 // The device's address of the first `bytes` of the part, to read or to write them. An address to read from has
 // VX_TENSOR_ALIGNMENT. NULL: the bytes must be copied.

@@ -435,8 +435,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   if ((job->stream && !sweeps_track(job)) || (job->shared && !sinks_commit_tensors(job))) return false;
   bool written = write_answer(job);
   if (was_stopped(job) || !written) return false;
-  bool whole = sinks_take_answer(job), told = !whole || (sinks_commit_answer(job) && write_told(job));
-  if ((whole && !sinks_await_answer(job)) || !told) return false;
+  if (sinks_take_answer(job) && !(sinks_commit_answer(job) && write_told(job))) return false;
   if (job->result.kind == &infer_binary) find_ranges(job);
   if (job->spec.answer_coding && job->result.kind != &answer_of_region) encode_answer(job);
   count(job);

@@ -195,11 +195,8 @@ char *sinks_reach(struct job *job) {
 // A client that is gone may already reuse the memory.
 static bool commit(struct job *job, struct sink *sink, const char *data, size_t bytes) {
   if (atomic_load(job->spec.gone)) return error_refuse(&job->result.error, ERROR_DEADLINE, NULL, "the client is gone");
-  struct job_shared *shared = job->shared;
-  bool sends = shared->in_place && region_gpu(&sink->part) && bytes <= VX_MAX_PIECES_BYTES;
-  shared->copied += !shared->in_place;
-  return sends ? region_send(&sink->part, shared->lane, data, bytes, &job->result.error)
-               : region_write(&sink->part, data, bytes, &job->result.error);
+  job->shared->copied += !job->shared->in_place;
+  return region_write(&sink->part, data, bytes, &job->result.error);
 }
 
 bool sinks_commit_tensors(struct job *job) {
@@ -215,20 +212,14 @@ bool sinks_commit_tensors(struct job *job) {
 bool sinks_commit_answer(struct job *job) {
   struct job_result *result = &job->result;
   size_t bytes = job->shared->in_place ? job->head_bytes : result->length;
-  bool told =
-      job->work.head || (sinks_reserve(job) && commit(job, &job->shared->sink[0], job->held.output->data, bytes));
-  if (!told) return false;
+  struct sink *sink = &job->shared->sink[0];
+  if (!job->work.head && !(sinks_reserve(job) && commit(job, sink, job->held.output->data, bytes))) return false;
   result->answer.untimed = false;
   result->answer.region_bytes = result->length;
   result->answer.region_head = result->kind->frame ? job->head_bytes : 0;
   result->answer.total_ns = clock_ns() - job->spec.started_ns;
   result->kind = &answer_of_region;
   return true;
-}
-
-bool sinks_await_answer(struct job *job) {
-  struct region_part *part = &job->shared->sink[0].part;
-  return !part->writes || region_await(part, job->shared->lane, &job->result.error);
 }
 
 // ---- both -----------------------------------------------------------------------------------------------------------

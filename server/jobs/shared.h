@@ -46,10 +46,8 @@ char *sinks_reach(struct job *job);
 // Copies tensors to their sinks, unless a GPU has written them there.
 VX_WARN_UNUSED bool sinks_commit_tensors(struct job *job);
 // Copies the whole answer to its sink. If a GPU has written the tensors there, copies only the header in front of them,
-// and does not wait for the end of this copy. The response to the client becomes one of the kind `answer_of_region`.
+// unless that is there too. The response to the client becomes one of the kind `answer_of_region`.
 VX_WARN_UNUSED bool sinks_commit_answer(struct job *job);
-// Waits until the answer is in its sink. Must follow sinks_commit_answer, even if that failed.
-VX_WARN_UNUSED bool sinks_await_answer(struct job *job);
 // Whether there is a sink of the whole answer.
 static inline bool sinks_take_answer(const struct job *job) { return job->asked.output_region.name[0]; }
 

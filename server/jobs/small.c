@@ -57,17 +57,17 @@ static bool is_direct(const struct job *job) {
 }
 
 // Assumes a voxel for each point.
-static bool has_small_output(const struct job *job, int64_t points) {
+static bool has_small_output(const struct job *job) {
   struct vx_layout layout;
   struct error error;
-  return job_layout(job, points, &layout, &error) == VX_OK && layout.bytes <= MOST_OUTPUT_BYTES;
+  return job_layout(job, job->asked.job.inputs[VX_POINTS].dims[0], &layout, &error) == VX_OK &&
+         layout.bytes <= MOST_OUTPUT_BYTES;
 }
 
 static bool is_small(const struct small *small, const struct job *job) {
   const struct job_request *asked = &job->asked;
-  int64_t points = asked->job.inputs[VX_POINTS].dims[0];
-  return asked->job.num_clouds == 1 && points <= small->most_points && is_direct(job) &&
-         !asked->points_region.name[0] && !asked->output_region.name[0] && has_small_output(job, points);
+  return is_direct(job) && asked->job.num_clouds == 1 && asked->job.inputs[VX_POINTS].dims[0] <= small->most_points &&
+         !asked->points_region.name[0] && !asked->output_region.name[0] && has_small_output(job);
 }
 
 bool small_run(struct small *small, struct job *job) {
@@ -85,7 +85,7 @@ bool small_run(struct small *small, struct job *job) {
 bool small_run_on_gpu(struct small *small, struct workers *workers, struct job *job) {
   const struct region_ref *region = &job->asked.points_region;
   uint64_t bytes = region->name[0] ? region->bytes : (uint64_t)job->held.body_bytes;
-  bool runs = bytes <= MOST_GPU_BYTES && is_direct(job) && workers_run(workers, job);
+  bool runs = is_direct(job) && bytes <= MOST_GPU_BYTES && workers_run(workers, job);
   if (runs) atomic_fetch_add(&small->run, 1);
   return runs;
 }

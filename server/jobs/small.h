@@ -3,9 +3,7 @@
 //
 // A job is small if only its points and its output decide its time, and both are few: then it runs on a CPU lane, most
 // for 5 to 50 us. The job of the only request is also small if a GPU takes about 0.1 ms for it: then it runs on the
-// lanes of a worker of a GPU that sleeps.
-//
-// Any thread. A thread that takes a lane has it to itself.
+// lanes of a worker of a GPU that sleeps. Any thread: a thread that takes a lane has it to itself.
 #ifndef VOXELD_SMALL_H
 #define VOXELD_SMALL_H
 

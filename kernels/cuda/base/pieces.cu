@@ -1,7 +1,7 @@
-// See pieces.cuh: the copies are kernels of one block.
+// See pieces.cuh: the copy is a kernel of one block.
 //
-// The kernels read and write memory that the host sees too, and write a word there once they are done. The host polls
-// this word. So a copy needs no copy engine, no synchronization of a stream and no call of the driver. The kernels run
+// The kernel reads and writes memory that the host sees too, and writes a word there once it is done. The host polls
+// this word. So a copy needs no copy engine, no synchronization of a stream and no call of the driver. The kernel runs
 // in a stream of the calling thread, beside the lane's job.
 #include "kernels/cuda/base/pieces.cuh"
 
@@ -15,7 +15,7 @@ struct cuda_pieces {
   struct vx_piece piece[VX_MAX_PIECES];
   alignas(16) unsigned char bytes[VX_MAX_PIECES_BYTES];
   uint32_t sequence;       // of the host's last call
-  volatile uint32_t done;  // the last sequence that a kernel has done
+  volatile uint32_t done;  // the last sequence that the kernel has done
 };
 
 enum { PIECES_BLOCK = 1024 };
@@ -37,12 +37,6 @@ static __device__ void copy_bytes(const void *from, void *to, uint32_t bytes, ui
     copy_units<unsigned char>(from, to, bytes, first, step);
 }
 
-static __device__ void tell_done(struct cuda_pieces *pieces, uint32_t sequence) {
-  __threadfence_system();
-  __syncthreads();
-  if (threadIdx.x == 0) pieces->done = sequence;
-}
-
 // A warp copies a piece.
 static __global__ void __launch_bounds__(PIECES_BLOCK)
     sample_kernel(struct cuda_pieces *pieces, const void *memory, int32_t count, uint32_t sequence) {
@@ -56,53 +50,33 @@ static __global__ void __launch_bounds__(PIECES_BLOCK)
     for (int32_t i = (int32_t)threadIdx.x / 32; i < left; i += PIECES_BLOCK / 32)
       copy_bytes((const char *)memory + some[i].from, pieces->bytes + some[i].to, some[i].bytes, threadIdx.x % 32, 32);
   }
-  tell_done(pieces, sequence);
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) pieces->done = sequence;
 }
 
-static __global__ void __launch_bounds__(PIECES_BLOCK)
-    send_kernel(struct cuda_pieces *pieces, void *memory, uint32_t bytes, uint32_t sequence) {
-  copy_bytes(pieces->bytes, memory, bytes, threadIdx.x, PIECES_BLOCK);
-  tell_done(pieces, sequence);
-}
-
-static enum vx_status begin(struct vx_lane *lane, struct error *error) {
-  CUDA_CALL(cudaSetDevice(lane->device->index), error);
-  if (!lane->pieces) {
-    void *pieces;
-    CUDA_CALL(cudaHostAlloc(&pieces, sizeof *lane->pieces, cudaHostAllocMapped), error);
-    memset(pieces, 0, sizeof *lane->pieces);
-    lane->pieces = (struct cuda_pieces *)pieces;
-  }
-  lane->pieces->sequence++;
+static enum vx_status reserve(struct vx_lane *lane, struct error *error) {
+  void *pieces;
+  if (lane->pieces) return VX_OK;
+  CUDA_CALL(cudaHostAlloc(&pieces, sizeof *lane->pieces, cudaHostAllocMapped), error);
+  memset(pieces, 0, sizeof *lane->pieces);
+  lane->pieces = (struct cuda_pieces *)pieces;
   return VX_OK;
-}
-
-static cudaLaunchConfig_t one_block(void) {
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(1);
-  config.blockDim = dim3(PIECES_BLOCK);
-  config.stream = cudaStreamPerThread;
-  return config;
 }
 
 enum vx_status cuda_sample_block(struct vx_lane *lane, const void *memory, const struct vx_piece *piece, int32_t count,
                                  struct error *error) {
-  CUDA_TRY(begin(lane, error));
+  CUDA_CALL(cudaSetDevice(lane->device->index), error);
+  CUDA_TRY(reserve(lane, error));
   struct cuda_pieces *pieces = lane->pieces;
-  cudaLaunchConfig_t config = one_block();
+  pieces->sequence++;
   memcpy(pieces->piece, piece, (size_t)count * sizeof *piece);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(1);
+  config.blockDim = dim3(PIECES_BLOCK);
+  config.stream = cudaStreamPerThread;
   return cuda_check(cudaLaunchKernelEx(&config, sample_kernel, pieces, memory, count, pieces->sequence),
                     "sample_kernel", error);
-}
-
-enum vx_status cuda_send_block(struct vx_lane *lane, void *memory, const void *from, size_t bytes,
-                               struct error *error) {
-  CUDA_TRY(begin(lane, error));
-  struct cuda_pieces *pieces = lane->pieces;
-  cudaLaunchConfig_t config = one_block();
-  memcpy(pieces->bytes, from, bytes);
-  return cuda_check(cudaLaunchKernelEx(&config, send_kernel, pieces, memory, (uint32_t)bytes, pieces->sequence),
-                    "send_kernel", error);
 }
 
 // A kernel that fails never writes the word; the driver then reports the error.
@@ -115,6 +89,6 @@ enum vx_status cuda_await_block(struct vx_lane *lane, const char **out, struct e
   if (pieces->done != pieces->sequence)
     return vx_fail(error, VX_DEVICE_LOST, "the device finished a copy without an answer");
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  if (out) *out = (const char *)pieces->bytes;
+  *out = (const char *)pieces->bytes;
   return VX_OK;
 }

@@ -1,5 +1,5 @@
-// Small copies between the host and a block of GPU memory. One call begins a copy, another awaits it; see vx_backend.
-// The lane's thread.
+// Copies of small pieces of a block of GPU memory to the host. One call begins a copy, another awaits it: see
+// vx_backend. The lane's thread.
 #ifndef VOXELD_CUDA_PIECES_CUH
 #define VOXELD_CUDA_PIECES_CUH
 
@@ -7,8 +7,6 @@
 
 VX_WARN_UNUSED enum vx_status cuda_sample_block(struct vx_lane *lane, const void *memory, const struct vx_piece *piece,
                                                 int32_t count, struct error *error);
-VX_WARN_UNUSED enum vx_status cuda_send_block(struct vx_lane *lane, void *memory, const void *from, size_t bytes,
-                                              struct error *error);
 VX_WARN_UNUSED enum vx_status cuda_await_block(struct vx_lane *lane, const char **out, struct error *error);
 
 #endif

@@ -240,15 +240,9 @@ static enum vx_status sample_block(struct vx_lane *lane, const void *memory, con
   return status;
 }
 
-static enum vx_status send_block(struct vx_lane *lane, void *memory, const void *from, size_t bytes,
-                                 struct error *error) {
-  (void)lane;
-  return copy_block(NULL, memory, from, bytes, error);
-}
-
 static enum vx_status await_block(struct vx_lane *lane, const char **out, struct error *error) {
   (void)error;
-  if (out != NULL) *out = lane->pieces;
+  *out = lane->pieces;
   return VX_OK;
 }
 
@@ -428,6 +422,5 @@ const struct vx_backend vx_cuda_backend = {
     .block_close = close_block,
     .block_copy = copy_block,
     .block_sample = sample_block,
-    .block_send = send_block,
     .block_await = await_block,
 };
