@@ -7,9 +7,8 @@
 #include "kernels/backends.h"
 #include "server/jobs/run.h"
 
-// Writing MOST_OUTPUT_BYTES takes about 20 us. Sensors send up to MOST_COLUMNS columns. Values of further columns, and
-// values converted from or to float16, may be subnormal, which makes processors slow. A GPU takes about 0.1 ms for
-// MOST_GPU_BYTES of points.
+// Writing MOST_OUTPUT_BYTES takes about 20 us; a GPU takes 0.1 ms for MOST_GPU_BYTES. Sensors send up to MOST_COLUMNS
+// columns. Values of further columns, or converted from or to float16, may be subnormal, which makes processors slow.
 enum { MOST_OUTPUT_BYTES = 128 << 10, MOST_COLUMNS = 5, MOST_GPU_BYTES = 8 << 20 };
 
 // ---- lanes ----------------------------------------------------------------------------------------------------------
