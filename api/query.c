@@ -45,7 +45,8 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
   const struct query_item *item = query_find(query, "preset"), *head = query_find(query, "head");
   char name[sizeof request->preset] = "";
   if (item && item->value && item->value_length < sizeof name) memcpy(name, item->value, item->value_length);
-  const struct preset *preset = name[0] ? presets_find(named->presets, name) : NULL;
+  const struct preset *preset =
+      name[0] && !vx_operations[op].needs_detector ? presets_find(named->presets, name) : NULL;
   if (!preset) {
     job_request_init(request, choose(op, head, NULL));
     return !item || (query_set(request, item, error) && refuse_unknown(named->presets, name, op, error));

@@ -153,6 +153,10 @@ class Backbone(Detections):
             )
         self.assert_refused("/v1/backbone?model=pillars", points, 400, "the model pillars has no backbone")
         self.assert_refused("/v1/backbone", points, 400, "model is missing")
+        for path in ("/v1/backbone", "/v1/detect"):
+            for preset in ("kitti_second", "unknown"):
+                reason = "there is no parameter 'preset' here"
+                self.assert_refused(f"{path}?model=sparse&preset={preset}", points, 400, reason)
         self.assert_refused(
             "/v1/detect?model=pillars&outputs=sparse_coords", points, 400,
             "outputs names sparse_coords, which the model pillars does not have",
