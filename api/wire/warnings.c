@@ -36,6 +36,28 @@ static int32_t empty_step(const struct vx_job *job) {
   return 0;
 }
 
+// The points that the operation has no place for: out of range, outside of the image, or out of the lattice. `met` has
+// the finite points that reach the operation.
+static int64_t misplaced(const struct vx_job *job, int64_t *met) {
+  const struct vx_counts *counts = &job->counts;
+  int64_t outside = counts->out_of_range + counts->outside_image + counts->out_of_lattice;
+  *met = counts->received - counts->not_finite;
+  for (int32_t step = 1; job->chain && step <= job->chain->count; step++) {
+    const int64_t *fates = job->report->fates[step];
+    for (int fate = VX_FATE_NOT_FINITE + 1; fate < VX_FATE_COUNT; fate++) *met -= fates[fate];
+    outside -= fates[VX_FATE_OUT_OF_LATTICE];
+  }
+  return outside;
+}
+
+// Whether nearly all points are misplaced, or more than 5 % have a ring that is no row of the image.
+static bool are_misplaced(const struct vx_job *job) {
+  int64_t met, outside = misplaced(job, &met);
+  bool by_ring = job->op == VX_RANGE_IMAGE_OP && job->params.image.rows != VX_ROWS_ELEVATION;
+  if (vx_operations[job->op].items != VX_POINT_ITEMS) return false;
+  return by_ring ? outside > met / 20 : nearly_all(outside, met);
+}
+
 // Whether a transform before a ring_outlier moves the points.
 static bool rings_moved(const struct vx_job *job) {
   bool moved = false, judged = false;
@@ -61,12 +83,10 @@ uint32_t warnings_of(const struct vx_job *job, const struct inspection *inspecte
   const struct cloud_loss *loss = inspected->loss;
   const struct deskew_report *deskewed = inspected->deskewed;
   const struct join_report *joined = inspected->joined;
-  bool of_points = vx_operations[job->op].items == VX_POINT_ITEMS;
-  int64_t finite = job->chain ? job->report->left : counts->received - counts->not_finite;
   const bool holds[WARNING_KINDS] = {
       [WARNING_EMPTY] = is_empty(job, inspected),
       [WARNING_MAX_VOXELS] = counts->voxels_dropped > 0,
-      [WARNING_OUT_OF_RANGE] = of_points && nearly_all(counts->out_of_range, finite),
+      [WARNING_OUT_OF_RANGE] = are_misplaced(job),
       [WARNING_STEP_EMPTY] = job->chain && empty_step(job) > 0,
       [WARNING_RINGS_MOVED] = job->chain && rings_moved(job),
       [WARNING_NOT_FINITE] = nearly_all(counts->not_finite, counts->received),
@@ -100,9 +120,9 @@ static void say_empty(const struct vx_job *job, const struct inspection *inspect
 }
 
 static void say_max_voxels(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
-  bool detects = job->op == VX_DETECT;
-  const struct vx_voxelize *params = detects ? &job->params.detect.detector->voxelize : &job->params.voxelize;
-  const struct vx_choice *choice = detects ? &job->params.detect.choice : &params->choice;
+  bool of_model = vx_operations[job->op].needs_detector;
+  const struct vx_voxelize *params = of_model ? &job->params.detect.detector->voxelize : &job->params.voxelize;
+  const struct vx_choice *choice = of_model ? &job->params.detect.choice : &params->choice;
   (void)inspected;
   text_printf(out, "max_voxels=%d was reached: %lld voxels and their %lld points were dropped", params->max_voxels,
               (long long)job->counts.voxels_dropped, (long long)job->counts.over_max_voxels);
@@ -111,22 +131,27 @@ static void say_max_voxels(const struct vx_job *job, const struct inspection *in
 }
 
 static void say_out_of_range(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
+  int64_t met, outside = misplaced(job, &met);
+  const char *place = "out of range", *cause = "point_cloud_range";
   (void)inspected;
-  text_printf(out,
-              "%lld of %lld points are out of range; check point_cloud_range, the points' unit (metres), num_features "
-              "and dtype",
-              (long long)job->counts.out_of_range, (long long)job->counts.received);
+  if (job->op == VX_RANGE_IMAGE_OP) place = "outside of the image", cause = "ring, height, fov_up and fov_down";
+  if (job->op == VX_SERIALIZE) place = "out of the lattice", cause = "voxel_size and grid_origin";
+  text_printf(out, "%lld of %lld points are %s; check %s, the points' unit (metres), num_features and dtype",
+              (long long)outside, (long long)job->counts.received, place, cause);
 }
 
 static void say_step_empty(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
   int32_t step = empty_step(job);
   const struct vx_step_row *row = vx_step_row_of(job->chain->steps[step - 1].type);
   (void)inspected;
-  text_printf(out, "step %d, %s, dropped nearly all of its points:", (int)step, row->name);
-  for (enum vx_fate fate = VX_FATE_NOT_FINITE + 1; fate < VX_FATE_COUNT; fate++)
-    if (job->report->fates[step][fate])
-      text_printf(out, " %lld %s,", (long long)job->report->fates[step][fate], vx_fate_names[fate]);
-  text_put(out, " check its parameters, the points' unit (metres), num_features and dtype");
+  const char *before = ": ";
+  text_printf(out, "step %d, %s, dropped nearly all of its points", (int)step, row->name);
+  for (enum vx_fate fate = VX_FATE_NOT_FINITE + 1; fate < VX_FATE_COUNT; fate++) {
+    if (!job->report->fates[step][fate]) continue;
+    text_printf(out, "%s%lld %s", before, (long long)job->report->fates[step][fate], vx_fate_names[fate]);
+    before = ", ";
+  }
+  text_put(out, "; check its parameters, the points' unit (metres), num_features and dtype");
 }
 
 static void say_not_finite(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
@@ -230,7 +255,7 @@ static void say_features(const struct vx_job *job, const struct inspection *insp
   say_cloud(seen, seen->features.cloud, out);
   text_printf(out,
               "%d of %d sampled points have a finite x, y and z, but another value that is not finite, such as column "
-              "%d (x is column 0); the mean of a voxel with such a point is not finite",
+              "%d (x is column 0); what is computed from such values is not finite either",
               (int)seen->features.bad, (int)seen->features.rows, (int)seen->features.column);
 }
 
@@ -291,8 +316,10 @@ static const struct row {
     [WARNING_EMPTY] = {"empty", "the body has no points", say_empty},
     [WARNING_MAX_VOXELS] = {"max_voxels", "voxels were dropped because there were more than max_voxels",
                             say_max_voxels},
-    [WARNING_OUT_OF_RANGE] = {"out_of_range", "95 % or more of the finite points are out of point_cloud_range",
-                              say_out_of_range},
+    [WARNING_OUT_OF_RANGE] =
+        {"out_of_range",
+         "95 % or more of the finite points are outside of the range, image or lattice; by ring, more than 5 %",
+         say_out_of_range},
     [WARNING_STEP_EMPTY] = {"step_empty", "a step kept less than 5 % of its finite points", say_step_empty},
     [WARNING_RINGS_MOVED] = {"rings_moved", "ring_outlier comes after a transform that moved the points",
                              say_rings_moved},

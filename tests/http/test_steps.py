@@ -178,6 +178,7 @@ class Steps(SharedDaemonCase):
             "warnings"
         ]
         self.assertEqual(warning["kind"], "step_empty")
+        self.assertRegex(warning["detail"], r"dropped nearly all of its points: [0-9]+ [a-z_]+; check its parameters")
         self.assertIn("step 1, transform,", warning["detail"])
         self.assertIn("4 out_of_crop", warning["detail"])
 

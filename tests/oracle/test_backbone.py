@@ -43,6 +43,8 @@ class Backbone(Detections):
         pathlib.Path(cls.folder.name, "broken", "backbone.safetensors").write_bytes(b"")
         few = {**models.sparse_description()["backbone"], "max_rows": 100}
         models.write(cls.folder.name, "few", models.sparse_standin(), models.sparse_description(backbone=few))
+        voxelize = {**models.sparse_description()["voxelize"], "max_voxels": 50}
+        models.write(cls.folder.name, "cramped", models.sparse_standin(), models.sparse_description(voxelize=voxelize))
 
     def expected(self, points, counts, **more):
         """The tensors of the backbone and the rows of each level, by the stages before."""
@@ -116,13 +118,22 @@ class Backbone(Detections):
         )
         self.assert_same(tensors, near)
 
+    def test_voxels_over_the_model_s_limit_are_told(self):
+        for path in ("/v1/backbone", "/v1/detect"):
+            for voxels_by, hint in (("first", "; max_voxels_by=near keeps"), ("near", "")):
+                _, metadata = self.ask(path, scan(800).tobytes(), model="cramped", max_voxels_by=voxels_by)
+                (warning,) = metadata["warnings"]
+                self.assertEqual(warning["kind"], "max_voxels")
+                self.assertRegex(warning["detail"], f"^max_voxels=50 was reached: [0-9]+ voxels .* dropped{hint}")
+                self.assertEqual("near" in warning["detail"], bool(hint))
+
     def test_inference(self):
         """The backbone of a model is a model of KServe's protocol."""
         points = scan(500)
         expected, _, _ = self.expected(points, [500])
         names = [entry["name"] for entry in self.daemon.post("/v2/repository/index").json()]
         self.assertEqual([name for name in names if name.endswith("_backbone")], [
-            "single_backbone", "broken_backbone", "few_backbone", "sparse_backbone"
+            "single_backbone", "broken_backbone", "cramped_backbone", "few_backbone", "sparse_backbone"
         ])  # single_backbone is the model of this name
         described = self.daemon.get("/v2/models/sparse_backbone").json()
         self.assertEqual([output["name"] for output in described["outputs"]], list(SPARSE))

@@ -281,6 +281,46 @@ static void each_kind_holds_when_it_should(void **state) {
   }
 }
 
+// What the service says of 100 points.
+static const char *said_of(enum vx_op op, struct vx_counts counts, struct vx_range_image image) {
+  static char memory[512];
+  const struct inspection inspected = {.columns = 0};
+  struct vx_job job = {.op = op, .counts = counts, .params.image = image};
+  struct text text = text_over(memory, sizeof memory);
+  job.counts.received = 100;
+  warnings_write(&job, &inspected, &text);
+  assert_true(text_complete(&text));
+  return memory;
+}
+
+static void points_without_a_place_get_a_warning(void **state) {
+  (void)state;
+  const struct vx_range_image by_elevation = {.rows = VX_ROWS_ELEVATION}, by_ring = {.rows = VX_ROWS_RING};
+  const struct vx_counts few = {.outside_image = 5}, some = {.outside_image = 6}, most = {.outside_image = 95};
+  assert_string_equal(said_of(VX_RANGE_IMAGE_OP, some, by_elevation), "[]");
+  assert_string_equal(said_of(VX_RANGE_IMAGE_OP, few, by_ring), "[]");
+  assert_non_null(strstr(said_of(VX_RANGE_IMAGE_OP, some, by_ring), "6 of 100 points are outside of the image; check"));
+  assert_non_null(strstr(said_of(VX_RANGE_IMAGE_OP, most, by_elevation), "95 of 100 points are outside of the image"));
+  assert_string_equal(said_of(VX_SERIALIZE, (struct vx_counts){.out_of_lattice = 94}, by_elevation), "[]");
+  assert_non_null(strstr(said_of(VX_SERIALIZE, (struct vx_counts){.out_of_lattice = 95}, by_elevation),
+                         "95 of 100 points are out of the lattice; check voxel_size and grid_origin"));
+}
+
+static void a_step_takes_points_out_of_the_lattice_and_not_the_operation(void **state) {
+  (void)state;
+  const struct vx_chain chain = {.count = 1};
+  struct vx_chain_report report = {.left = 4};
+  const struct inspection inspected = {.columns = 0};
+  struct vx_job job = {.op = VX_SERIALIZE,
+                       .counts = {.received = 100, .kept = 1, .out_of_lattice = 99},
+                       .chain = &chain,
+                       .report = &report};
+  report.fates[1][VX_FATE_OUT_OF_LATTICE] = 96;
+  assert_false(warnings_of(&job, &inspected) >> WARNING_OUT_OF_RANGE & 1);  // 3 of the 4 points that were left
+  report.fates[1][VX_FATE_OUT_OF_LATTICE] = 0;
+  assert_true(warnings_of(&job, &inspected) >> WARNING_OUT_OF_RANGE & 1);
+}
+
 static void rows_that_are_not_scattered_get_a_warning(void **state) {
   (void)state;
   const struct inspection inspected = {.columns = 0};
@@ -410,6 +450,8 @@ int main(void) {
       cmocka_unit_test(short_texts_are_recognized_by_their_numbers),
       cmocka_unit_test(each_kind_holds_when_it_should),
       cmocka_unit_test(a_step_that_drops_nearly_all_gets_a_warning),
+      cmocka_unit_test(points_without_a_place_get_a_warning),
+      cmocka_unit_test(a_step_takes_points_out_of_the_lattice_and_not_the_operation),
       cmocka_unit_test(rows_that_are_not_scattered_get_a_warning),
       cmocka_unit_test(rounding_says_how_far),
       cmocka_unit_test(fewer_sweeps_say_why),
