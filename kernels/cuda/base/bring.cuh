@@ -13,9 +13,11 @@ enum { BRING_BLOCK = 256, BRING_AHEAD = 4 };
 
 struct location {
   float x, y, z;
+  float w;  // of usual rows: the fourth column
 };
 
 static __device__ bool are_in_place(const struct cuda_points &p) { return p.points == p.source; }
+static __device__ bool is_usual(const struct cuda_points &p) { return p.columns == 4 && p.dtype == VX_FLOAT32; }
 
 // Widens the numbers of a part of 16 bytes, and stores them at their place among the points.
 static __device__ void store_part(const struct cuda_points &p, uint64_t part, uint4 bits) {
@@ -61,22 +63,23 @@ struct cuda_staying {
 template <int CHUNKS, typename function>
 static __device__ void bring_chunks(const struct cuda_points &p, uint64_t first, uint64_t end, const function &move,
                                     struct location (&at)[CHUNKS]) {
-  bool placed = are_in_place(p), is_usual = p.columns == 4 && p.dtype == VX_FLOAT32;
+  bool placed = are_in_place(p), usual = is_usual(p);
   float4 values[CHUNKS];
 #pragma unroll
   for (int k = 0; k < CHUNKS; k++) {
     uint64_t row = first + k * BRING_BLOCK + threadIdx.x;
-    if (is_usual && row < end) values[k] = __ldcs((const float4 *)p.source + row);
+    if (usual && row < end) values[k] = __ldcs((const float4 *)p.source + row);
   }
 #pragma unroll
   for (int k = 0; k < CHUNKS; k++) {
     uint64_t begin = first + k * BRING_BLOCK, row = begin + threadIdx.x;
-    if (!placed && !is_usual && begin < end) bring_rows(p, begin, (uint32_t)min((uint64_t)BRING_BLOCK, end - begin));
+    if (!placed && !usual && begin < end) bring_rows(p, begin, (uint32_t)min((uint64_t)BRING_BLOCK, end - begin));
     if (row >= end) continue;
     float *to = p.points + row * p.columns;
-    at[k] = is_usual ? location{values[k].x, values[k].y, values[k].z} : location{to[0], to[1], to[2]};
+    at[k] = usual ? location{values[k].x, values[k].y, values[k].z} : location{to[0], to[1], to[2]};
     bool moved = move(row, &at[k]);
-    if (is_usual && (moved || !placed))
+    if (usual) at[k].w = values[k].w;
+    if (usual && (moved || !placed))
       *(float4 *)to = make_float4(at[k].x, at[k].y, at[k].z, values[k].w);
     else if (moved)
       to[0] = at[k].x, to[1] = at[k].y, to[2] = at[k].z;

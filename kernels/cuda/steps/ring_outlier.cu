@@ -41,13 +41,13 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
     line_up_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own,
                    const __grid_constant__ arrival arriving) {
   __shared__ struct scan_shared shared;
-  __shared__ struct location taken[CUDA_TILE];
+  __shared__ float3 taken[CUDA_TILE];
   cuda_begin_rows(r, arriving);
   uint32_t tile = scan_next_tile(own.lining.ticket, &shared);
   struct location at[SCAN_ITEMS] = {};
   cuda_take_rows(r, arriving, (uint64_t)tile * CUDA_TILE, at);
 #pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) taken[k * SCAN_BLOCK + threadIdx.x] = at[k];
+  for (int k = 0; k < SCAN_ITEMS; k++) taken[k * SCAN_BLOCK + threadIdx.x] = make_float3(at[k].x, at[k].y, at[k].z);
   __syncthreads();
   uint64_t begin = (uint64_t)tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS;
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
@@ -55,7 +55,8 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
   uint32_t turns = begin < r.clouds.num_points ? r.turns[begin / 32] >> begin % 32 : 0;
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
-    at[k] = taken[threadIdx.x * SCAN_ITEMS + k];
+    float3 own_at = taken[threadIdx.x * SCAN_ITEMS + k];
+    at[k] = {own_at.x, own_at.y, own_at.z};
     items[k] = (uint64_t)(turns >> k & 1) << 32 | cuda_is_left(at[k].x);
   }
   (void)scan_items(own.lining.tiles, tile, items, before, &shared);

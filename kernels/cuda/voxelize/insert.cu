@@ -106,13 +106,22 @@ static __global__ void __launch_bounds__(BLOCK)
     atomicAdd(&v.counters->moved_fates[threadIdx.x], fates[threadIdx.x]);
 }
 
-// Makes a point's cylindrical row and stores it. Returns the row's first columns. A row that is not finite has no cell.
+// Makes a point's cylindrical row and stores it: a usual row from registers, 8 bytes at a time. Returns the row's first
+// columns. A row that is not finite has no cell.
 static __device__ struct location to_cylinder(const struct voxel_view &v, const struct cuda_points &arriving,
                                               uint64_t row, const struct location &at) {
   float x = vx_are_finite(at.x, at.y, at.z) ? at.x : vx_bits_float(VX_FLOAT_NAN);
   float rho = vx_cylinder_rho(x, at.y), phi = cuda_phi(x, at.y);
-  vx_cylinder_row(rho, phi, arriving.points + row * arriving.columns, (int32_t)arriving.columns,
-                  v.points + row * v.columns);
+  float *to = v.points + row * v.columns;
+  if (is_usual(arriving)) {
+    const float point[] = {at.x, at.y, at.z, at.w};
+    float2 parts[3];
+    vx_cylinder_row(rho, phi, point, 4, (float *)parts);
+#pragma unroll
+    for (int i = 0; i < 3; i++) ((float2 *)to)[i] = parts[i];
+  } else {
+    vx_cylinder_row(rho, phi, arriving.points + row * arriving.columns, (int32_t)arriving.columns, to);
+  }
   return {vx_are_finite(rho, rho, rho) ? rho : vx_bits_float(VX_FLOAT_NAN), phi, at.z};
 }
 
