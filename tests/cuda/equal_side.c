@@ -174,6 +174,13 @@ static bool same_sections(const struct side *a, const struct side *b, char *text
   return adds_up(&a->job);
 }
 
+// Whether each stage has a time. A moment that the device has not told makes a time negative.
+static bool has_times(const struct vx_job *job) {
+  for (int i = 0; i < VX_STAGE_COUNT; i++)
+    if (job->stage_ns[i] < 0) return false;
+  return true;
+}
+
 // Whether a float32 tensor has no NaN as x86 makes it. On an emulated GPU both backends have the same processor, whose
 // NaN a real GPU would not make. No input has such a NaN.
 static bool nans_are_canonical(const struct side *side, int tensor) {
@@ -199,6 +206,10 @@ static bool same(const struct side *a, const struct side *b, int32_t num_clouds,
     return false;
   }
   if (!same_sections(a, b, text, size)) return false;
+  if (!has_times(&b->job)) {
+    snprintf(text, size, "a stage ends before it begins");
+    return false;
+  }
   if (a->job.chain &&
       (a->report.left != b->report.left || memcmp(a->report.fates, b->report.fates, sizeof a->report.fates) != 0)) {
     snprintf(text, size, "the report of the chain");

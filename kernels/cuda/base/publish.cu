@@ -5,9 +5,11 @@
 
 enum { BLOCK = 256 };
 
+// Notes the moment too, unless a gather has: the kernel that sends the image tells the moments again.
 static __global__ void __launch_bounds__(BLOCK)
     publish_kernel(const __grid_constant__ struct cuda_view v, uint32_t sequence) {
   cuda_wait();
+  if (threadIdx.x == 0 && v.counters->moments[CUDA_FOUND] == 0) v.counters->moments[CUDA_FOUND] = cuda_now();
   publish(v, sequence);
 }
 
