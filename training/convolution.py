@@ -80,21 +80,24 @@ def gathered(rows, table):
 
 
 class Convolve(torch.autograd.Function):
-    """Gathers rows and multiplies them, in both directions. On a CPU this is faster than adding to scattered rows."""
+    """Gathers rows and multiplies them as `kind`, a type, in both directions. On a CPU this is faster than adding to
+    scattered rows."""
 
     @staticmethod
-    def forward(ctx, rows, weight, forward, backward):
-        taken = gathered(rows, forward)
+    def forward(ctx, rows, weight, forward, backward, kind):
+        taken, weight = gathered(rows.to(kind), forward), weight.to(kind)
         ctx.save_for_backward(taken, weight, backward)
-        return taken @ weight.flatten(0, 1)
+        return (taken @ weight.flatten(0, 1)).float()
 
     @staticmethod
     def backward(ctx, upstream):
         taken, weight, backward = ctx.saved_tensors
-        of_weight = (taken.T @ upstream).view_as(weight)
+        upstream = upstream.to(taken.dtype)
+        of_weight = (taken.T @ upstream).view_as(weight).float()
         if not ctx.needs_input_grad[0]:
-            return None, of_weight, None, None
-        return gathered(upstream, backward) @ weight.transpose(1, 2).flatten(0, 1), of_weight, None, None
+            return None, of_weight, None, None, None
+        of_rows = gathered(upstream, backward) @ weight.transpose(1, 2).flatten(0, 1)
+        return of_rows.float(), of_weight, None, None, None
 
 
 class SparseConv(nn.Module):
@@ -103,9 +106,9 @@ class SparseConv(nn.Module):
         self.weight = nn.Parameter(torch.empty(outputs, *kernel, inputs))  # spconv 2's layout
         nn.init.normal_(self.weight, std=(2 / (inputs * 3 ** (sum(side > 1 for side in kernel) - 1))) ** 0.5)
 
-    def forward(self, rows, rule):
+    def forward(self, rows, rule, kind):
         weight = self.weight.permute(1, 2, 3, 4, 0).flatten(0, 2)  # [K, inputs, outputs]
-        return Convolve.apply(rows, weight, rule.forward, rule.backward)
+        return Convolve.apply(rows, weight, rule.forward, rule.backward, kind)
 
 
 def layer(inputs, outputs, kernel):
@@ -133,15 +136,17 @@ class SparseEncoder(nn.Module):
 
     def forward(self, features, at, clouds):
         """features [S, C]; at [S, 4]: cloud, z, y, x."""
-        with torch.autocast(features.device.type, enabled=False):
-            return self.levels(features, at, clouds)
+        device = features.device.type
+        kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
+        with torch.autocast(device, enabled=False):
+            return self.levels(features, at, clouds, kind)
 
-    def levels(self, features, at, clouds):
-        def run(rows, part, rule):
-            return torch.relu(part[1](part[0](rows, rule)))
+    def levels(self, features, at, clouds, kind):
+        def run(rows, part, rule, kind=kind):
+            return torch.relu(part[1](part[0](rows, rule, kind)))
 
         rule = Rule(Cells(at, clouds, self.shape), (3, 3, 3))
-        rows = run(features, self.conv_input, rule)
+        rows = run(features, self.conv_input, rule, torch.float32)  # bfloat16 would round 30.1 m to 30 m
         for number, (level, paddings) in enumerate(zip(self.encoder_layers.values(), self.paddings)):
             for place, (part, padding) in enumerate(zip(level, paddings)):
                 lowers = number > 0 and place == 0

@@ -32,6 +32,7 @@ class Anchors:
         boxes[..., 2:] = torch.tensor([[z, dx, dy, dz, turn] for dx, dy, dz, z, turn in kinds])
         turns = len(groups[0]["anchor_rotations"])
         self.boxes = boxes.view(-1, 7).to(device)
+        self.upright = upright(self.boxes)
         self.classes = (torch.arange(len(kinds)) // turns).repeat(ny * nx).to(device)
         self.thresholds = [(group["matched_threshold"], group["unmatched_threshold"]) for group in groups]
         self.dir_offset, self.dir_bins = head["DIR_OFFSET"], head["NUM_DIR_BINS"]
@@ -61,7 +62,7 @@ def assign(anchors, scene):
         mine = torch.nonzero(scene.labels == kind).squeeze(1)
         if len(mine) == 0:
             continue
-        shared = overlaps(upright(anchors.boxes[members]), upright(scene.boxes[mine]))
+        shared = overlaps(anchors.upright[members], upright(scene.boxes[mine]))
         best, owner = shared.max(1)
         marks = torch.where(best < unmatched, 0, torch.where(best < matched, -1, kind + 1))
         most = shared.amax(0)

@@ -57,7 +57,7 @@ class Backbone(nn.Module):
         self.width = sum(config["NUM_UPSAMPLE_FILTERS"])
 
     def forward(self, x):
-        maps = []
+        x, maps = x.contiguous(memory_format=torch.channels_last), []
         for block, deblock in zip(self.blocks, self.deblocks):
             x = block(x)
             maps.append(deblock(x))

@@ -138,7 +138,7 @@ class PointPillar(Sample, unittest.TestCase):
 
 @unittest.skipUnless(models.library(), "there is no onnxruntime for this Python")
 class Second(Sample, unittest.TestCase):
-    NAME, SCORE, LEAST, CARS = "simulated_second", 0.3, {"Car": 0.6}, 3
+    NAME, SCORE, LEAST, CARS = "simulated_second", 0.3, {"Car": 0.8, "Pedestrian": 0.5, "Cyclist": 0.4}, 5
 
 
 if __name__ == "__main__":

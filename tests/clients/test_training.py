@@ -32,6 +32,7 @@ from voxeld.convert.main import main as convert
 TRAINING = ROOT / "training"
 sys.path.insert(0, str(TRAINING))
 import configurations
+import convolution
 import learning
 import scenes
 import streets
@@ -56,9 +57,9 @@ def write_tiny_second(path):
     path.write_text("".join(f"{name} = {config[name]!r}\n" for name in names), encoding="utf-8")
 
 
-def train(config, folder):
+def train(config, folder, *more):
     arguments = ["--config", str(config), "--output", str(folder), "--voxel-scan", SCAN]
-    arguments += ["--scenes", "2", "--unseen", "1", "--steps", "2", "--batch", "2", "--device", "cpu"]
+    arguments += ["--scenes", "2", "--unseen", "1", "--steps", "2", "--batch", "2", "--device", "cpu", *more]
     before, sys.argv = sys.argv, ["train", *arguments]
     with contextlib.redirect_stdout(io.StringIO()):
         runpy.run_path(str(TRAINING / "train"), run_name="__main__")
@@ -178,6 +179,27 @@ class Second(unittest.TestCase):
             found = client.detect(points.numpy(), "tiny", outputs=",".join(maps))
         for name, other in zip(maps, expected):
             self.assertLess(np.abs(found[name] - other).max(), 1e-4 * max(1, np.abs(other).max()), name)
+
+    def test_bfloat16_gives_nearly_the_same_gradients(self):
+        random = torch.Generator().manual_seed(3)
+        at = torch.cat([torch.zeros(40, 1), torch.randint(0, 6, (40, 3), generator=random)], 1).unique(dim=0).int()
+        rule = convolution.Rule(convolution.Cells(at, 1, (6, 6, 6)), (3, 3, 3))
+        rows = torch.randn(len(at), 16, generator=random, requires_grad=True)
+        layer, found = convolution.SparseConv(16, 32, (3, 3, 3)), []
+        for kind in (torch.float32, torch.bfloat16):
+            made = layer(rows, rule, kind)
+            found.append((made, *torch.autograd.grad(made.square().sum(), (rows, layer.weight))))
+        for exact, rounded in zip(*found):
+            self.assertEqual(rounded.dtype, torch.float32)
+            error = ((exact - rounded).abs().max() / exact.abs().max()).item()
+            self.assertTrue(0 < error < 0.02, error)
+
+    def test_training_in_bfloat16(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        write_tiny_second(folder / "tiny.py")
+        train(folder / "tiny.py", folder, "--bfloat16")
+        values = load_file(folder / "state.safetensors").values()
+        self.assertTrue(all(np.isfinite(value).all() for value in values))
 
 
 if __name__ == "__main__":
