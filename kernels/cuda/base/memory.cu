@@ -82,15 +82,9 @@ static enum vx_status release_to_driver(struct vx_lane *lane, struct error *erro
   return VX_OK;
 }
 
-// Grows to a power of two, so a slightly larger job needs no new allocation. If that does not fit, tries the exact
-// size, after the pool has released all free memory. Sizes are whole words, since a kernel may change bits of the last
-// word.
-enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, struct error *error) {
-  if (bytes <= block->bytes) return VX_OK;
-  if (bytes > PTRDIFF_MAX) return vx_fail(error, VX_OUT_OF_MEMORY, "no device has memory for such a job");
-  bytes += -bytes % sizeof(uint32_t);
-  size_t grown = MEGABYTE;
-  while (grown < bytes) grown *= 2;
+// If `grown` bytes do not fit, tries the exact size, after the pool has released all free memory.
+static enum vx_status grow(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, size_t grown,
+                           struct error *error) {
   CUDA_TRY(release_block(lane, block, error));
   enum vx_status status = take_block(lane, block, grown, error);
   if (status == VX_OUT_OF_MEMORY) {
@@ -98,6 +92,23 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
     status = take_block(lane, block, bytes, error);
   }
   return status;
+}
+
+// Sizes are whole words, since a kernel may change bits of the last word.
+enum vx_status cuda_reserve_exactly(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
+                                    struct error *error) {
+  if (bytes <= block->bytes) return VX_OK;
+  if (bytes > PTRDIFF_MAX) return vx_fail(error, VX_OUT_OF_MEMORY, "no device has memory for such a job");
+  bytes += -bytes % sizeof(uint32_t);
+  return grow(lane, block, bytes, bytes, error);
+}
+
+enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, struct error *error) {
+  if (bytes <= block->bytes) return VX_OK;
+  if (bytes > PTRDIFF_MAX) return cuda_reserve_exactly(lane, block, bytes, error);  // refuses
+  size_t grown = MEGABYTE;
+  while (grown < bytes) grown *= 2;
+  return grow(lane, block, bytes + -bytes % sizeof(uint32_t), grown, error);
 }
 
 // ---- the arrays of a job --------------------------------------------------------------------------------------------

@@ -18,9 +18,13 @@ template <typename type> static inline void take(struct cuda_arena *arena, type 
 // Finds the memory pool for the lanes of the device, if the device has one.
 VX_WARN_UNUSED enum vx_status cuda_find_pool(struct vx_device *device, struct error *error);
 // Makes room for at least `bytes` bytes in one of the lane's blocks. If the block grows, its content is lost, and only
-// the lane's stream may use it.
+// the lane's stream may use it. It grows to a power of two, if the device has so much, so that a slightly larger job
+// needs no new allocation.
 VX_WARN_UNUSED enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
                                            struct error *error);
+// The same, but the block grows to `bytes`: for jobs that count room for slightly larger jobs themselves.
+VX_WARN_UNUSED enum vx_status cuda_reserve_exactly(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
+                                                   struct error *error);
 // Take the arrays of the points, and of the first point of each cloud.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena);
 void cuda_take_clouds(struct cuda_run *run, struct cuda_arena *arena);

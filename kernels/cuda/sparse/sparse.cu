@@ -24,7 +24,8 @@ struct sparse_work {
   struct sparse_tables tables;
   struct sparse_packing packing;
   int32_t table[VX_MAX_SPARSE_LAYERS];  // of each layer
-  float *features[3];  // layer i reads i % 3 and writes (i + 1) % 3; (i + 2) % 3 has the input of the layer before
+  // Layer i reads i % 2. It writes where the layer before has read, even if it adds these values. [2]: see output_of.
+  float *features[3];
 };
 
 // A graph launches all kernels of a run at once. A run makes one if it has the same work as the run before it, so that
@@ -140,6 +141,17 @@ static bool plan_rows(struct sparse *sparse) {
   return rows <= UINT32_MAX;
 }
 
+// The features that a layer writes. A last layer that adds float16 and writes float32 would write over values that
+// other threads have not added yet.
+static int32_t output_of(const struct sparse *sparse, int32_t number) {
+  bool is_last = number + 1 == sparse->backbone.num_layers;
+  return sparse->half && is_last && sparse->backbone.layers[number].adds ? 2 : (number + 1) % 2;
+}
+
+static float *last_features(const struct sparse *sparse) {
+  return sparse->features[output_of(sparse, sparse->backbone.num_layers - 1)];
+}
+
 static void take_features(struct sparse *sparse, struct cuda_arena *arena) {
   struct sparse_tables *tables = &sparse->tables;
   uint64_t rows = tables->first[tables->count], tiles = rows / SPARSE_TILE;
@@ -158,7 +170,8 @@ static void take_features(struct sparse *sparse, struct cuda_arena *arena) {
   take(arena, &tables->tiles, tiles);
   take(arena, &tables->turns, tiles);
   take(arena, &tables->inputs, tiles * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE);
-  for (int i = 0; i < 3; i++) take(arena, &sparse->features[i], values);
+  int32_t last = output_of(sparse, sparse->backbone.num_layers - 1);
+  for (int32_t i = 0; i <= max(last, 1); i++) take(arena, &sparse->features[i], values);
 }
 
 // Makes room for this many rows of a level, and some more, so that similar clouds fit too. Gives up most of the room if
@@ -191,8 +204,8 @@ static enum vx_status prepare(struct sparse *sparse, struct error *error) {
   if (!plan_rows(sparse)) return vx_refuse(error, "the levels of the backbone have too many rows");
   take_levels(sparse, &levels);
   take_features(sparse, &features);
-  CUDA_TRY(cuda_reserve(lane, &lane->levels, levels.used, error));
-  CUDA_TRY(cuda_reserve(lane, &lane->sparse, features.used, error));
+  CUDA_TRY(cuda_reserve_exactly(lane, &lane->levels, levels.used, error));
+  CUDA_TRY(cuda_reserve_exactly(lane, &lane->sparse, features.used, error));
   levels = {lane->levels.memory, 0};
   features = {lane->sparse.memory, 0};
   take_levels(sparse, &levels);
@@ -242,9 +255,9 @@ static enum vx_status enqueue_layer(const struct sparse *sparse, int32_t number,
   uint64_t first = map_words(sparse, number);
   struct sparse_layer view = {half ? (const float *)sparse->packing.layers[number].packed : layer->weight,
                               layer->bias,
-                              sparse->features[number % 3],
-                              layer->adds ? sparse->features[(number + 2) % 3] : NULL,
-                              sparse->features[(number + 1) % 3],
+                              sparse->features[number % 2],
+                              layer->adds ? sparse->features[(number + 1) % 2] : NULL,
+                              sparse->features[output_of(sparse, number)],
                               layer->inputs,
                               number == 0 ? first_pitch(sparse) : layer->inputs,
                               layer->width,
@@ -266,8 +279,7 @@ static enum vx_status enqueue(struct sparse *sparse, struct error *error) {
                        first_pitch(sparse), sparse->features[0], sparse->half, error));
   for (int32_t i = 0; i < layers; i++) CUDA_TRY(enqueue_layer(sparse, i, error));
   if (!sparse->map) return VX_OK;
-  return sparse_fill_map(run, sparse->all.levels[last], sparse->features[layers % 3], sparse->plan.width, sparse->map,
-                         error);
+  return sparse_fill_map(run, sparse->all.levels[last], last_features(sparse), sparse->plan.width, sparse->map, error);
 }
 
 // ---- graphs ---------------------------------------------------------------------------------------------------------
@@ -391,7 +403,7 @@ enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_sparse *backbon
   begin_room(&sparse);
   for (bool complete = false; !complete;) CUDA_TRY(attempt(&sparse, result, &complete, error));
   result->coords = (const int32_t *)sparse.all.levels[sparse.plan.num_levels - 1].cells;
-  result->features = sparse.features[backbone->num_layers % 3];
+  result->features = last_features(&sparse);
   return VX_OK;
 }
 
