@@ -120,8 +120,8 @@ static enum vx_status make_codes(const struct cuda_run *run, const struct serial
 
 // ---- sort -----------------------------------------------------------------------------------------------------------
 
-// What the second pass of the sort writes beside its own work: the tensors grid_coord and serialized_code, if they are
-// requested, and the gaps between the tensors.
+// What the second pass of the sort also writes: the tensors grid_coord and serialized_code, if they are requested, and
+// the gaps between the tensors.
 struct beside {
   struct level level;
   int32_t *grid;    // or NULL
