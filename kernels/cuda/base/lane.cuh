@@ -108,9 +108,9 @@ struct cuda_chain_counters {
   uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of all steps
   uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud, if they are numbered
   struct cuda_deskew_counts deskew;
-  uint32_t told;  // sequence of the job, if a thread of a step has found it stopped
-  uint64_t begun,
-      ended[VX_MAX_STEPS + 1];  // moments; ended[0]: when the rows have arrived; 0: a later step did this one
+  uint32_t told;                     // sequence of the job, if a thread of a step has found it stopped
+  uint64_t begun;                    // when the first kernel has begun
+  uint64_t ended[VX_MAX_STEPS + 1];  // when each step has ended; [0]: when the rows have arrived; 0: with a later step
 };
 
 // Further moments of a detection.

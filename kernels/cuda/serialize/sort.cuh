@@ -8,8 +8,8 @@
 // reads several tiles at once, since most blocks count at the same time.
 //
 // The first pass takes the rows as they are; the last writes their order and its inverse. Between them, rows are in the
-// keys, if there is room: in place of the digits that are sorted already. The host may enqueue the first
-// pass before it knows how many rows and bits there are.
+// keys, if there is room: in place of the digits that are sorted already. The host may enqueue the first pass before it
+// knows how many rows and bits there are.
 #ifndef VOXELD_CUDA_SERIALIZE_SORT_CUH
 #define VOXELD_CUDA_SERIALIZE_SORT_CUH
 
@@ -185,9 +185,9 @@ static __device__ inline uint32_t sort_add_warps(struct sort_shared *shared) {
   return sum;
 }
 
-// Waits in turn: after the first pass, a pass reads the counts before its own wait.
-// `beside`: what the threads of the second pass also do. They begin when the kernel before the first pass has ended, so
-// they must bypass the first-level cache.
+// Waits in turn: after the first pass, a pass reads the counts before its own wait. `beside`: what the threads of the
+// second pass also do. They begin when the kernel before the first pass has ended, so they must bypass the first-level
+// cache.
 template <typename function>
 static __global__ void __launch_bounds__(SORT_BLOCK)
     sort_kernel(const __grid_constant__ struct sort s, const __grid_constant__ struct sort_pass p,
