@@ -60,20 +60,20 @@ static enum target target_of(const struct queue_waiter *waiter) {
 // Whether the job must run on a certain GPU, which works.
 static bool needs_gpu(const struct job *job) { return job_gpu(job) && device_state(job_gpu(job)) == DEVICE_WORKING; }
 
-// The waiter of the GPU that the job needs. NULL: none waits.
-static struct queue_waiter *waiter_of(const struct queue *queue, const struct job *job) HOLDS(queue->lock) {
-  const atomic_llong *load = &job_gpu(job)->load;
+// The waiter of the least loaded GPU, or of the GPU that the job needs. NULL: none waits.
+static struct queue_waiter *choose_on_gpu(const struct queue *queue, const struct job *job) HOLDS(queue->lock) {
+  const atomic_llong *load = needs_gpu(job) ? &job_gpu(job)->load : NULL;
+  struct queue_waiter *chosen = NULL, *idle;
   for (int device = QUEUE_GPU; device < queue->devices; device++)
-    if (queue->idle[device] && queue->idle[device]->load == load) return queue->idle[device];
-  return NULL;
+    if ((idle = queue->idle[device]) && (!load || idle->load == load)) chosen = less_loaded(chosen, idle);
+  return chosen;
 }
 
 // The waiter that should get the client's job. NULL: no waiter should get it now.
 static struct queue_waiter *choose(const struct queue *queue, const struct client *client, const struct job *job)
     HOLDS(queue->lock) {
-  struct queue_waiter *on_gpu = NULL, *on_cpu = queue->idle[QUEUE_CPU];
-  if (needs_gpu(job)) return waiter_of(queue, job);
-  for (int device = QUEUE_GPU; device < queue->devices; device++) on_gpu = less_loaded(on_gpu, queue->idle[device]);
+  struct queue_waiter *on_gpu = choose_on_gpu(queue, job), *on_cpu = queue->idle[QUEUE_CPU];
+  if (needs_gpu(job)) return on_gpu;
   if (!has_targets(queue)) return less_loaded(on_gpu, on_cpu);
   const bool is_free[TARGETS] = {[TARGET_GPU] = on_gpu, [TARGET_CPU] = on_cpu};
   enum target target = placement_choose(queue->placement, &job->cost, part_ahead(queue, client), is_free);
@@ -283,9 +283,8 @@ struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
 struct queue_waiter *queue_acquire(struct queue *queue, struct job *job) {
   struct queue_waiter *waiter = NULL;
   lock_acquire(&queue->lock);
-  for (int device = QUEUE_GPU; !waiter && queue->depth == 0 && device < queue->devices; device++)
-    waiter = take_idle(queue, device);
-  if (waiter) {
+  if (queue->depth == 0 && (waiter = choose_on_gpu(queue, job))) {
+    take_idle(queue, waiter->device);
     waiter->counted = false;
     recency_note(&queue->served, job->client, clock_ns());
     begin_run(queue, waiter, job);
