@@ -88,9 +88,9 @@ LONG = with_long_steps(SAMPLING)
 
 
 def begun(ask, deadline=1):
-    """The first answer of ask(milliseconds) whose job began before its deadline. The deadlines grow, for the machine
-    may be busy, but are no longer than needed, for it may be fast."""
-    while (reply := ask(deadline)).status == 504 and "before the job began" in reply.json()["detail"]:
+    """The first answer of ask(milliseconds) that did not end before its job, or a detection's backbone or network,
+    began. The deadlines grow, for the machine may be busy, but are no longer than needed, for it may be fast."""
+    while (reply := ask(deadline)).status == 504 and "before the " in reply.json()["detail"]:
         deadline *= 2
     return reply
 
