@@ -52,9 +52,9 @@ static int64_t misplaced(const struct vx_job *job, int64_t *met) {
 
 // Whether nearly all points are misplaced, or more than 5 % have a ring that is no row of the image.
 static bool are_misplaced(const struct vx_job *job) {
-  int64_t met, outside = misplaced(job, &met);
-  bool by_ring = job->op == VX_RANGE_IMAGE_OP && job->params.image.rows != VX_ROWS_ELEVATION;
   if (vx_operations[job->op].items != VX_POINT_ITEMS) return false;
+  bool by_ring = job->op == VX_RANGE_IMAGE_OP && job->params.image.rows != VX_ROWS_ELEVATION;
+  int64_t met, outside = misplaced(job, &met);
   return by_ring ? outside > met / 20 : nearly_all(outside, met);
 }
 
