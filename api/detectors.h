@@ -27,7 +27,7 @@ void detectors_close(struct detectors *detectors);  // may be NULL
 // if that model serves. `before` may be NULL.
 void detectors_keep(struct detectors *detectors, const struct detectors *before);
 // The same for the model with this index, which opened but cannot be used. If no model replaces it, it is refused from
-// now on. Without `before` the set may already serve.
+// now on. If `before` is NULL, this may be called while the set serves.
 void detectors_refuse(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason);
 
 // In these functions the set may be NULL, which means no detectors.
@@ -35,7 +35,7 @@ size_t detectors_count(const struct detectors *detectors);
 struct detector *detectors_at(const struct detectors *detectors, size_t index);        // in the order of names
 struct detector *detectors_find(const struct detectors *detectors, const char *name);  // NULL if there is none
 
-// Why detectors_keep kept an older model with this index in place of newer files; NULL if it did not.
+// Why an older model serves at this index in place of newer files; NULL if none does.
 const struct detector_refusal *detectors_refusal(const struct detectors *detectors, size_t index);
 // The same by name; NULL also if there is no model of that name.
 const struct detector_refusal *detectors_refused(const struct detectors *detectors, const char *name);

@@ -68,7 +68,7 @@ static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->bins = anchors * params->dir_bins;
 }
 
-// The logits of all clouds are numbered.
+// Each logit has a number over all clouds, up to VX_MAX_POINTS.
 static enum vx_status check_decode(const struct vx_job *job, struct error *error) {
   const int64_t *dims = job->inputs[VX_CLS_PREDS].dims;
   int64_t cells = dims[0] * dims[1] * dims[2];  // at most VX_MAX_POINTS, unless there are no items
@@ -470,7 +470,7 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
   return fits && input->rank == rank;
 }
 
-// The caller makes points with times float32, so other types cannot move.
+// Only points with times move, and the caller has widened such points to float32.
 static enum vx_status check_deskew(const struct vx_job *job, struct error *error) {
   const struct vx_deskew *deskew = job->deskew;
   bool of_points = vx_operations[job->op].items == VX_POINT_ITEMS && job->inputs[VX_POINTS].dtype == VX_FLOAT32;

@@ -8,8 +8,9 @@
 // A row by elevation that is not in the image moves to the nearest row, or the point is dropped. A point whose row by
 // ring is not in the image, or that has no ring, is dropped.
 //
-// A pixel keeps one of its points. The distance of a point is sqrtf((x*x + y*y) + z*z), in float32. Of points at equal
-// distances, the pixel keeps the one that comes first in the input.
+// A pixel keeps one of its points: the nearest, the farthest, or the first or the last in the input. If several points
+// are nearest or farthest, the pixel keeps the one that comes first in the input. The distance of a point is
+// sqrtf((x*x + y*y) + z*z), in float32.
 //
 // Each point has one fate: not_finite, outside_image (dropped), occluded (its pixel keeps another point), or kept.
 //

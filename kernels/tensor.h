@@ -128,9 +128,9 @@ enum vx_extent {
   VX_EXTENT_AXES,         // x, y, z; or batch, row, column
   VX_EXTENT_ROW,          // columns of the rows that become voxels
   VX_EXTENT_ORDERS,       // curves of a serialization
-  VX_EXTENT_POOLED,       // rows of all stages of pooling
-  VX_EXTENT_POOL_INPUTS,  // rows before each stage, of all stages
-  VX_EXTENT_POOL_ENDS,    // rows of each stage and one more, of all stages
+  VX_EXTENT_POOLED,       // rows of all stages of pooling, added up
+  VX_EXTENT_POOL_INPUTS,  // rows before each stage, added up
+  VX_EXTENT_POOL_ENDS,    // each stage's rows plus one, added up
   VX_EXTENT_IMAGE_CHANNELS,
   VX_EXTENT_PIXEL,  // row, column
 };

@@ -116,8 +116,8 @@ void json_put_float(struct text *out, float value) {
     text_float(out, value);
 }
 
-// Appends JSON inside a string. On one line, JSON has no control characters and only UTF-8, so nothing but quotation
-// marks and backslashes needs an escape. Without branches, that is faster than text_append.
+// Appends JSON inside a string. JSON without newlines has no control characters and is UTF-8, so only quotation marks
+// and backslashes need an escape. Without branches, this is faster than text_append.
 static void append_json(struct text *out, const char *json, size_t length) {
   size_t escapes = 0, room = out->length < out->capacity ? out->capacity - out->length : 0;
   for (size_t i = 0; i < length; i++) escapes += json[i] == '"' || json[i] == '\\';
@@ -210,7 +210,7 @@ static bool is_name(const char *token) {
   return *token == ':';
 }
 
-// Writes a name, a value, a bracket or a space.
+// Writes a name, a value, a bracket, a colon or a newline. Skips other characters, such as spaces.
 static const char *put_token(struct text *out, const char *token, va_list *arguments) {
   const char *behind = token;
   while (is_in_word(*behind)) behind++;

@@ -62,7 +62,7 @@ enum error_kind {
 static_assert((int)ERROR_IMPOSSIBLE == VX_REFUSED && (int)ERROR_MEMORY_FULL == VX_OUT_OF_MEMORY &&
                   (int)ERROR_DEFECT == VX_DEVICE_LOST && (int)ERROR_DEADLINE == VX_STOPPED &&
                   (int)ERROR_MODEL_FAILED == VX_FAILED,
-              "a failure of the computation is an error as it stands");
+              "each status of a computation that failed is an error kind too");
 
 // Bytes of the longest document. Each byte of a text may become six, and KServe's form contains the detail twice.
 enum { PROBLEM_TEXT_SIZE = 6 * (2 * sizeof((struct error *)0)->text + sizeof((struct error *)0)->parameter) + 1024 };

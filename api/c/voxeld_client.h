@@ -162,11 +162,11 @@ struct voxeld_packed {
 // resolution 0 nothing is lost: a column is sent in whole units of 1, 0.1, ... or 0.000001 if these restore every bit,
 // else as it is; times are always sent as they are, since the service reads integer times in double precision. So if
 // the request has time_field, even from its preset or model, the query must have time_field and fields. With any other
-// resolution, also for times, a column is sent in one of these units, not below the resolution, if that unit restores
-// every number; otherwise it is rounded to the resolution. Units are sent as int32, in which -0.0 becomes 0.0; or as
-// float32, if a number of the column is not finite or, with the resolution 0, is -0.0. No point is dropped. False if
-// the query lacks a parameter or has one too many, if the rows are not whole, if int32 cannot hold a number in units of
-// the resolution, or if there is no memory.
+// resolution, a column is sent in one of these units if the unit is not below the resolution and restores every number;
+// otherwise the column is rounded to the resolution. This also holds for times. Units are sent as int32, in which -0.0
+// becomes 0.0; or as float32, if a number of the column is not finite or, with the resolution 0, is -0.0. No point is
+// dropped. False if the query lacks a parameter or has one too many, if the rows are not whole, if int32 cannot hold a
+// number in units of the resolution, or if there is no memory.
 bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, double resolution,
                         struct voxeld_packed *packed);
 void voxeld_packed_free(struct voxeld_packed *packed);
@@ -276,7 +276,7 @@ extern "C" {
 
 #define VOXELD__ALIGNMENT 64
 #define VOXELD__MAX_ENTRIES 64         // tensors and the padding between them
-#define VOXELD__MAX_HEAD 65536         // bytes of headers, those of interim answers and behind chunks included
+#define VOXELD__MAX_HEAD 65536         // bytes of headers, including trailers and those of interim answers
 #define VOXELD__MAX_HEADER (1u << 24)  // bytes; the header of the largest batch has a hundredth of it
 #define VOXELD__MAX_BACKOFF_S 10.0
 #define VOXELD__DIRECT_HEAD 4096     // bytes of a request on the direct connection
@@ -306,7 +306,7 @@ struct voxeld_client {
   struct voxeld_cuda cuda;       // block NULL: none
   char region[40];               // the name of the block's region
   bool registered;               // whether the region is registered, as far as the client knows
-  char *query;                   // with the parts of the region
+  char *query;                   // the call's query with output_region and points_region
   size_t query_room;
   CURL *direct;                                // has the direct connection; NULL: there is none
   curl_socket_t socket;                        // of the direct connection
@@ -1203,7 +1203,7 @@ static size_t voxeld__header(char *line, size_t one, size_t size, void *context)
   client->head_bytes += size;
   if (client->head_bytes > VOXELD__MAX_HEAD) client->wrong = "the answer has too many headers";
   if (!client->in_head && size > 5 && strncmp(line, "HTTP/", 5) == 0) voxeld__begin_head(client, line, size);
-  if (!client->in_head) return client->wrong ? 0 : size;  // a header behind chunks
+  if (!client->in_head) return client->wrong ? 0 : size;  // a trailer
   voxeld__take_header(line, size, "X-Request-Id:", id, sizeof client->result->request_id);
   voxeld__take_header(line, size, "Retry-After:", client->retry_after, sizeof client->retry_after);
   voxeld__take_header(line, size, "Date:", client->date, sizeof client->date);
@@ -1292,7 +1292,7 @@ static long voxeld__read_head(struct voxeld_client *client, char *head, size_t s
   return *client->length && strlen(client->length) < 10 ? strtol(client->length, NULL, 10) : -1;
 }
 
-// Receives more of the answer, behind `got` bytes in the buffer. Returns 0 at the end, and -1 with *code set.
+// Receives more of the answer, after the first `got` bytes in the buffer. Returns 0 at the end, and -1 with *code set.
 static ssize_t voxeld__read_more(struct voxeld_client *client, size_t got, double until, CURLcode *code) {
   for (;;) {
     char *room = (char *)client->result->buffer.bytes + got;

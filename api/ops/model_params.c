@@ -15,7 +15,7 @@ const struct param param_model = {
     .doc = "the model that detects",
     .required = true,
 };
-// The rows below are parameters of /v1/voxelize.
+// The next three rows are parameters of /v1/voxelize too.
 const struct param param_model_voxels_by = PARAM_MAX_VOXELS_BY(job.params.detect.choice.voxels_by, NULL);
 const struct param param_model_points_by = PARAM_MAX_POINTS_BY(job.params.detect.choice.points_by, NULL);
 const struct param param_model_seed = PARAM_SEED(job.params.detect.choice.seed, NULL);

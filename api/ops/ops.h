@@ -57,7 +57,7 @@ struct job_request {
   struct vx_job job;     // operation, parameters, tensors to return; once split, number of clouds, shapes of inputs
   int32_t num_features;  // C, of the body
   struct column_terms columns;      // of the rows of the body as they are sent
-  enum vx_dtype dtype;              // of the rows that are read: float32 if the body's rows have to be widened
+  enum vx_dtype dtype;              // of the rows that the body becomes: float32 if job_request_widens
   enum body_format format;          // of the body
   int32_t num_fields;               // number of names in `fields`; 0 = not given
   float intensity_scale;            // 0 = not given
@@ -111,7 +111,7 @@ struct result_row {
 };
 #define WHEN_NAMED "if outputs names it"
 #define POINT_ROWS_DOC                                                                                                 \
-  "the row in points of each row of the body; a merged point has the row of the point that represents it; -1 if "      \
+  "for each row of the body, its row in points; for a merged point, the row of the point that represents it; -1 if "   \
   "dropped"
 #define POINT_FATES_DOC                                                                                                \
   "what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if they kept the row"
@@ -215,7 +215,7 @@ VX_WARN_UNUSED bool job_request_set_format(struct job_request *request, enum bod
 void job_request_set_dtype(struct job_request *request, enum vx_dtype dtype);
 // Whether the points of the body must become float32, by their types, scale or filters. False if it has no points.
 bool job_request_widens(const struct job_request *request);
-// The type of the rows that are made of the body: rows with times are widened.
+// The same as `dtype`, except that rows with times are always widened.
 static inline enum vx_dtype job_request_rows_dtype(const struct job_request *request) {
   return request->time.field[0] ? VX_FLOAT32 : request->dtype;
 }

@@ -130,7 +130,7 @@ static const struct param channels = {
     .offset = FIELD(image.channels),
     .most = VX_MAX_IMAGE_CHANNELS,
     .allowed = "1 to 16 names: range, x, y, z, intensity, or other names in fields",
-    .doc = "channels of range_image; range is the distance; without it range,x,y,z,intensity",
+    .doc = "channels of range_image, by default range,x,y,z,intensity; range is the distance",
 };
 static const struct param means = {
     .name = "means",

@@ -13,7 +13,7 @@ static const char magic[] = "CLOUDINI_V";
 
 enum { MAGIC = sizeof magic - 1, VERSION_DIGITS = 2, FIRST_VERSION = 2, LAST_VERSION = 5 };
 enum { TEXT_MOST = 8192, FIELDS_MOST = VX_MAX_FEATURES, LENGTH_BYTES = 4, LEAST_CHUNK = LENGTH_BYTES + 1 };
-enum { COLUMN_MOST = 8 };  // room for what precedes the values of a column behind the points: up to 5 bytes
+enum { COLUMN_MOST = 8 };  // room for what precedes the values of a column after the points: up to 5 bytes
 
 static const char *const encodings[] = {
     [CLOUDINI_NONE] = "NONE", [CLOUDINI_LOSSY] = "LOSSY", [CLOUDINI_LOSSLESS] = "LOSSLESS", NULL};

@@ -1,7 +1,7 @@
 // See cloudini_unpack.h.
 //
 // A chunk has the points one after another, each with the values of its fields in order. Version 5 puts integers of 16
-// bits or more behind the points, one column after another. The state of a column begins anew in each chunk. A bounded
+// bits or more after the points, one column after another. The state of a column begins anew in each chunk. A bounded
 // reader checks every byte.
 #include "api/wire/cloudini_unpack.h"
 
@@ -19,7 +19,7 @@ enum kind {
   KIND_XOR,     // the bits, XOR the bits before
   KIND_WINDOW,  // the same, without the zeros before and after
   KIND_DELTA,   // the delta of an integer
-  KIND_BEHIND,  // behind the points
+  KIND_BEHIND,  // after the points
 };
 
 struct column {
@@ -197,7 +197,7 @@ static bool take_points(struct reader *reader, struct column *columns, int count
   return true;
 }
 
-// ---- columns behind the points --------------------------------------------------------------------------------------
+// ---- columns after the points ---------------------------------------------------------------------------------------
 
 enum mode { MODE_DELTAS, MODE_PALETTE, MODE_RUNS, MODE_DELTA_RUNS, MODES };
 

@@ -46,8 +46,8 @@ VX_WARN_UNUSED bool gate_enter(struct gate *gate, struct gate_entry *entry, stru
                                int64_t now_ns);
 // The request is over. Do not call it while the request waits. Does nothing if the request was never at the gate.
 void gate_release(struct gate *gate, struct gate_entry *entry);
-// Lets more requests in: with each tick of the watcher up to `each` of each client or, once the service is stopping,
-// `all` that wait or come later.
+// Call it with each tick of the watcher: lets in up to `each` more requests of every client. `all`: the service is
+// stopping, so lets in all requests that wait or come later.
 void gate_let_in(struct gate *gate, bool all);
 
 #endif

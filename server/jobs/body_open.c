@@ -78,11 +78,11 @@ bool body_split(struct job *job, int64_t bytes, struct error *error) {
                       (long long)bytes, (long long)row, asked->num_features, job->spec.form ? STRIPPED_FORM : "");
 }
 
-// A worker decodes the body, because a body may decode to a thousand times its bytes. A full room doubles. Between two
-// checks of the deadline at most PART_IN bytes, perhaps of frames that decode to nothing, become at most PART bytes.
+// A worker decodes the body, because a body may decode to a thousand times its bytes. A full buffer is doubled. Between
+// two checks of the deadline the worker reads up to PART_IN bytes, which may decode to nothing, and writes up to PART.
 enum { LEAST_ROOM = 64 * 1024, PART_IN = 256 * 1024, PART = 1 << 20 };
 
-// Makes room after the decoded bytes, which begin after the lead. At the limit of bodies there is no more room.
+// Makes room after the decoded bytes, which begin after the padding `lead`. At the limit of bodies there is no room.
 static bool grow(struct job *job, size_t decoded, size_t *room) {
   struct job_held *held = &job->held;
   size_t most = job->services->max_body_bytes, bytes = 2 * decoded;
@@ -101,8 +101,8 @@ static bool decode_part(struct job *job, struct coding_step *step, bool *more) {
   char beyond;
   size_t most = job->services->max_body_bytes, decoded = job->held.rows_bytes - job->spec.lead, room;
   size_t later = step->in_size > PART_IN ? step->in_size - PART_IN : 0;
-  if (!job_acquire_decoder(job, job->spec.coding) || !grow(job, decoded, &room))
-    return false;  // charges what the last part allocated
+  // Again for each part, to count the memory that the decoder has allocated by now.
+  if (!job_acquire_decoder(job, job->spec.coding) || !grow(job, decoded, &room)) return false;
   bool last = decoded == most;
   step->in_size -= later;
   step->out = last ? &beyond : job->held.rows->data + job->held.rows_bytes;
@@ -313,7 +313,7 @@ static bool widen(struct body *body) {
   return true;
 }
 
-// Finds how the job's run moves the points. Sweeps of a stream move before it, once the stream's sweeps are known.
+// Finds how the job's run must move the points. Sweeps of a stream are moved before the run, when they are joined.
 static bool deskew(const struct body *body) {
   struct job *job = body->job;
   const struct job_request *asked = body->asked;

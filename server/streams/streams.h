@@ -135,7 +135,7 @@ struct stream_turn {
   bool listed;                              // the time is from `times`, not from `time`
   int64_t evicted, expired;                 // sweeps that the answer should report
   bool superseded;                          // a newer request superseded this one, which only keeps its sweep
-  struct stream_tracks *tracks;             // after the request; keep_sweeps exchanges them for those before it
+  struct stream_tracks *tracks;             // the new ones; keep_sweeps swaps them for the stream's old ones
   void (*begin)(struct stream_turn *turn);  // called on any thread when a turn that waited begins
 };
 

@@ -127,7 +127,7 @@ void test_serialize(struct side sides[2], uint64_t seed, int jobs, int64_t large
 // Chains of steps, alone, before a voxelization and before a sampling: random clouds with up to `largest` points.
 void test_steps(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
-// Range images, alone and behind steps: random clouds with up to `largest` points.
+// Range images, alone and after steps: random clouds with up to `largest` points.
 void test_range_images(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
 // Scattered rows, and maps: of each preset's grid, and of random clouds with up to `largest` points.

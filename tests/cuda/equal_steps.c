@@ -136,7 +136,7 @@ static void test_points(struct side sides[2], struct random *random, int64_t lar
   free(scan.points);
 }
 
-// A voxelization behind a chain, perhaps with tensors of the chain.
+// A voxelization after a chain, perhaps with tensors of the chain.
 static void test_voxels(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   struct vx_chain chain;
@@ -152,7 +152,7 @@ static void test_voxels(struct side sides[2], struct random *random, int64_t lar
   free(scan.points);
 }
 
-// A voxelization behind a single transform. On a GPU its first kernel moves the points, unless the scan has sections or
+// A voxelization after a single transform. On a GPU its first kernel moves the points, unless the scan has sections or
 // a matrix for each of several clouds.
 static void test_transformed(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
@@ -168,7 +168,7 @@ static void test_transformed(struct side sides[2], struct random *random, int64_
   free(scan.points);
 }
 
-// A sampling behind a chain. It may be refused, if the chain leaves too few points.
+// A sampling after a chain. It may be refused, if the chain leaves too few points.
 static void test_samples_left(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   const struct vx_box within = {{-40, -40, -4}, {40, 40, 4}};
@@ -194,7 +194,7 @@ static void test_samples_left(struct side sides[2], struct random *random, int64
   free(scan.points);
 }
 
-// A voxelization in cylindrical coordinates, perhaps behind steps. With neither steps nor tensors of the chain, its
+// A voxelization in cylindrical coordinates, perhaps after steps. With neither steps nor tensors of the chain, its
 // first kernel makes the rows.
 static void test_cylinder(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;

@@ -6,7 +6,7 @@
 
 enum { WAY_CLOUDS = 3, WAY_SECTIONS = 4 };  // at most, of a way
 
-// SECTIONED: with WAY_SECTIONS sections. PLACED: each tensor has its own memory. CHAINED: behind a step. CHOSEN: the
+// SECTIONED: with WAY_SECTIONS sections. PLACED: each tensor has its own memory. CHAINED: after a step. CHOSEN: the
 // caps keep near voxels and random points. SPARSE: the detector has a backbone.
 enum way_with { PLAIN, SAMPLED, SECTIONED, PLACED, CHAINED, CHOSEN, SPARSE };
 

@@ -1,5 +1,5 @@
-"""`max_age_ms`: points that are older when a worker opens them are not computed, and a sweep is kept all the same. A
-long job of a test holds the only worker for long jobs. The ages have room for a busy machine."""
+"""`max_age_ms`: points that are older when a worker opens them are not computed, but a sweep is kept. Some tests hold
+the only worker for long jobs with a long job. The ages are far from the limit, since the machine may be slow."""
 
 import importlib.util
 import time
@@ -95,7 +95,7 @@ class MaxAge(Held):
         self.assert_too_old(self.daemon.post(f"{path}{now - 70:.6f},{now - 90:.6f}", BODY), 70_000, kept=True)
         self.assertEqual(len(self.daemon.get("/v1/streams/s").json()["sweeps"]), 2)
 
-    def test_a_superseded_one_is_superseded(self):
+    def test_a_superseded_request_is_not_too_old(self):
         self.hold()
         older = self.ask(SHORT + "&latest=roof" + at(-70))
         newer = self.ask(SHORT + "&latest=roof" + at(600))

@@ -62,7 +62,7 @@ class Curl(SharedDaemonCase):
         problem = json.loads(self.post("scan", "/v1/voxelize?preset=nonesuch", "-H", "Expect:"))
         self.assertEqual(problem["parameter"], "preset")
 
-    def test_data_without_binary_strips_bytes_which_the_reason_says(self):
+    def test_the_reason_says_that_data_without_binary_strips_bytes(self):
         problem = json.loads(self.curl("-d", "@stripped", self.url + KITTI))
         self.assertIn("--data-binary", problem["detail"])
 

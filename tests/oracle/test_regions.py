@@ -1,5 +1,5 @@
 """Requests with points in shared memory and answers to shared memory give the tensors of the plain request, byte for
-byte: for every operation and format, at any offset."""
+byte: for operations on points and for formats of files, at aligned and at odd offsets."""
 
 import json
 import unittest
@@ -60,7 +60,7 @@ class Regions(OneDaemonCase):
                 self.assertEqual((tensors[name].dtype, tensors[name].shape), (tensor.dtype, tensor.shape), name)
                 self.assertEqual(tensors[name].tobytes(), tensor.tobytes(), (query, regions, name))
 
-    def test_every_operation(self):
+    def test_operations_on_points(self):
         points = np.random.default_rng(1).uniform(-9, 9, (3000, 4)).astype("<f4")
         for at, query in enumerate(QUERIES):
             with self.subTest(query=query):

@@ -12,14 +12,14 @@ import numpy as np
 from daemon import SCAN
 
 SEEDS = range(1, 13)
-# Least and most along each axis of a thing.
+# The smallest and the largest size of each class, in metres: length, width, height.
 SIZES = {"Car": ((3.4, 1.5, 1.4), (5, 2, 1.8)), "Pedestrian": ((0.3, 0.5, 1.5), (0.8, 0.8, 2))}
 SIZES["Cyclist"] = ((1.6, 0.6, 1.6), (1.9, 0.6, 1.9))
 NOISE = 0.12  # metres that a point may be off its surface
 
 
 def street(seed, *more):
-    """The points [N, 4] of a street, and its boxes as (class, [x, y, z, dx, dy, dz, heading], points)."""
+    """The points [N, 4] of a street, and its boxes as (class, points, [x, y, z, dx, dy, dz, heading])."""
     with tempfile.TemporaryDirectory() as folder:
         labels = pathlib.Path(folder, "labels.csv")
         command = [SCAN, "--traffic", "--seed", str(seed), "--labels", str(labels), *more]

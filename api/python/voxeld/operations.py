@@ -1525,7 +1525,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "1 to 16 names: range, x, y, z, intensity, or other names in fields",
-        "channels of range_image; range is the distance; without it range,x,y,z,intensity",
+        "channels of range_image, by default range,x,y,z,intensity; range is the distance",
     ),
     Parameter(
         "means",
@@ -2063,9 +2063,9 @@ class VoxelizeResult(Result):
     """The tensors of voxelize.
 
     Sizes: N rows of the body, of all clouds; C columns of a row; V voxels of all clouds; P max_points_per_voxel; B
-    clouds of the batch; M samples of a cloud; with a number for each cloud, [samples of all] replaces [B, M]; R
-    points of all clouds that the steps left; ny cells of a grid or a map along y; nx cells of a grid or a map along
-    x; nz cells of a grid along z.
+    clouds of the batch; M samples of a cloud; if each cloud has its own number, [samples of all clouds] replaces [B,
+    M]; R points of all clouds that the steps left; ny cells of a grid or a map along y; nx cells of a grid or a map
+    along x; nz cells of a grid along z.
     """
 
     @property
@@ -2199,7 +2199,7 @@ class VoxelizeResult(Result):
 
     @property
     def point_rows(self) -> Optional[NDArray[np.int32]]:
-        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        """[N] int32: for each row of the body, its row in points; for a merged point, the row of the point that
         represents it; -1 if dropped. Only if outputs names it, else None.
         """
         return self.tensors.get("point_rows")
@@ -2222,8 +2222,9 @@ class VoxelizeResult(Result):
 class FpsResult(Result):
     """The tensors of fps.
 
-    Sizes: N rows of the body, of all clouds; C columns of a row; B clouds of the batch; M samples of a cloud; with a
-    number for each cloud, [samples of all] replaces [B, M]; R points of all clouds that the steps left.
+    Sizes: N rows of the body, of all clouds; C columns of a row; B clouds of the batch; M samples of a cloud; if
+    each cloud has its own number, [samples of all clouds] replaces [B, M]; R points of all clouds that the steps
+    left.
     """
 
     @property
@@ -2259,7 +2260,7 @@ class FpsResult(Result):
 
     @property
     def point_rows(self) -> Optional[NDArray[np.int32]]:
-        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        """[N] int32: for each row of the body, its row in points; for a merged point, the row of the point that
         represents it; -1 if dropped. Only if outputs names it, else None.
         """
         return self.tensors.get("point_rows")
@@ -2299,7 +2300,7 @@ class PointsResult(Result):
 
     @property
     def point_rows(self) -> Optional[NDArray[np.int32]]:
-        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        """[N] int32: for each row of the body, its row in points; for a merged point, the row of the point that
         represents it; -1 if dropped. Only if outputs names it, else None.
         """
         return self.tensors.get("point_rows")
@@ -2339,7 +2340,7 @@ class TransformResult(Result):
 
     @property
     def point_rows(self) -> Optional[NDArray[np.int32]]:
-        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        """[N] int32: for each row of the body, its row in points; for a merged point, the row of the point that
         represents it; -1 if dropped. Only if outputs names it, else None.
         """
         return self.tensors.get("point_rows")
@@ -2568,7 +2569,7 @@ class DetectResult(Result):
 
     @property
     def point_rows(self) -> Optional[NDArray[np.int32]]:
-        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        """[N] int32: for each row of the body, its row in points; for a merged point, the row of the point that
         represents it; -1 if dropped. Only if outputs names it, else None.
         """
         return self.tensors.get("point_rows")
@@ -2629,7 +2630,7 @@ class BackboneResult(Result):
 
     @property
     def point_rows(self) -> Optional[NDArray[np.int32]]:
-        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        """[N] int32: for each row of the body, its row in points; for a merged point, the row of the point that
         represents it; -1 if dropped. Only if outputs names it, else None.
         """
         return self.tensors.get("point_rows")
@@ -2653,8 +2654,8 @@ class SerializeResult(Result):
     """The tensors of serialize.
 
     Sizes: N rows of the body, of all clouds; C columns of a row; R points of all clouds that the steps left; Q
-    curves of a serialization; G rows of all stages of pooling; E rows before each stage of pooling, of all stages; F
-    rows of each stage of pooling and one more, of all stages.
+    curves of a serialization; G the sum over all stages of pooling of the stage's rows; E the sum over all stages of
+    pooling of the rows before the stage; F the sum over all stages of pooling of the stage's rows plus one.
     """
 
     @property
@@ -2741,7 +2742,7 @@ class SerializeResult(Result):
 
     @property
     def point_rows(self) -> Optional[NDArray[np.int32]]:
-        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        """[N] int32: for each row of the body, its row in points; for a merged point, the row of the point that
         represents it; -1 if dropped. Only if outputs names it, else None.
         """
         return self.tensors.get("point_rows")
@@ -2826,7 +2827,7 @@ class RangeImageResult(Result):
 
     @property
     def point_rows(self) -> Optional[NDArray[np.int32]]:
-        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        """[N] int32: for each row of the body, its row in points; for a merged point, the row of the point that
         represents it; -1 if dropped. Only if outputs names it, else None.
         """
         return self.tensors.get("point_rows")
@@ -3058,8 +3059,8 @@ class Operations:
                 outputs names it
             point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
                 outputs names it
-            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
-                that represents it; -1 if dropped; only if outputs names it
+            point_rows: [N] int32; for each row of the body, its row in points; for a merged point, the row of the
+                point that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
                 metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
@@ -3201,8 +3202,8 @@ class Operations:
                 outputs names it
             point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
                 outputs names it
-            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
-                that represents it; -1 if dropped; only if outputs names it
+            point_rows: [N] int32; for each row of the body, its row in points; for a merged point, the row of the
+                point that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
                 metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
@@ -3333,8 +3334,8 @@ class Operations:
             points: [R, C] float32; the points that the steps left, of all clouds, in the order of the body, widened
                 to float32
             point_indices: [R] int32; the row of each of these points in the body, counted over all clouds
-            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
-                that represents it; -1 if dropped; only if outputs names it
+            point_rows: [N] int32; for each row of the body, its row in points; for a merged point, the row of the
+                point that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
                 metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
@@ -3472,8 +3473,8 @@ class Operations:
             points: [R, C] float32; the points that the steps left, of all clouds, in the order of the body, widened
                 to float32
             point_indices: [R] int32; the row of each of these points in the body, counted over all clouds
-            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
-                that represents it; -1 if dropped; only if outputs names it
+            point_rows: [N] int32; for each row of the body, its row in points; for a merged point, the row of the
+                point that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
                 metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
@@ -3930,8 +3931,8 @@ class Operations:
                 outputs names it
             point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
                 outputs names it
-            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
-                that represents it; -1 if dropped; only if outputs names it
+            point_rows: [N] int32; for each row of the body, its row in points; for a merged point, the row of the
+                point that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
                 metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
@@ -4078,8 +4079,8 @@ class Operations:
                 outputs names it
             point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
                 outputs names it
-            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
-                that represents it; -1 if dropped; only if outputs names it
+            point_rows: [N] int32; for each row of the body, its row in points; for a merged point, the row of the
+                point that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
                 metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
@@ -4245,8 +4246,8 @@ class Operations:
                 the body
             point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
                 outputs names it
-            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
-                that represents it; -1 if dropped; only if outputs names it
+            point_rows: [N] int32; for each row of the body, its row in points; for a merged point, the row of the
+                point that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
                 metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
@@ -4383,7 +4384,7 @@ class Operations:
             outside: whether a point above or below the field of view moves to the nearest row or is dropped;
                 default: clamp
             winner: which of its points a pixel keeps; default: nearest
-            channels: channels of range_image; range is the distance; without it range,x,y,z,intensity; allowed: 1 to
+            channels: channels of range_image, by default range,x,y,z,intensity; range is the distance; allowed: 1 to
                 16 names: range, x, y, z, intensity, or other names in fields
             means: with stds: a value becomes (value - mean) / std; allowed: a finite number for each channel
             stds: see means; allowed: a finite number above 0 for each channel
@@ -4418,8 +4419,8 @@ class Operations:
                 outputs names it
             point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
                 outputs names it
-            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
-                that represents it; -1 if dropped; only if outputs names it
+            point_rows: [N] int32; for each row of the body, its row in points; for a merged point, the row of the
+                point that represents it; -1 if dropped; only if outputs names it
             point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
                 metadata; 0 if they kept the row; only if outputs names it
             point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if

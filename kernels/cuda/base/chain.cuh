@@ -24,7 +24,7 @@ struct cuda_chain {
   // number, which is negative. NULL if nothing reads it.
   int32_t *row_of;
   float *cylinder;  // [num_points, columns + VX_CYLINDER_EXTRA]: what the operation sees in place of the rows, or NULL
-  uint64_t *scans;  // states of all scans of the chain, behind its counters
+  uint64_t *scans;  // states of all scans of the chain, after its counters
   uint64_t scan_words;                    // states of one scan
   uint32_t num_scans;                     // number in use
   float *matrices;                        // room for the steps that have one matrix per cloud

@@ -188,7 +188,7 @@ enum vx_status cuda_take_output(struct cuda_run *run, struct error *error) {
   }
   if (run->lane->chain) cuda_read_chain(run->lane);
   CUDA_TRY(vx_take_output(run->job, &run->layout, &run->output, error));
-  CUDA_CALL(cudaSetDevice(run->lane->device->index), error);  // memory may have been taken through another device
+  CUDA_CALL(cudaSetDevice(run->lane->device->index), error);  // allocating may have made another device current
   return VX_OK;
 }
 

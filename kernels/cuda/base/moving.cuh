@@ -1,5 +1,5 @@
 // What the step `transform` does with a row, for any kernel: a chain that begins with the step moves its rows as they
-// arrive. A voxelization whose chain is nothing else needs no chain on the GPU: its first kernel moves the points.
+// arrive. A voxelization whose chain has only this step needs no chain on the GPU: its first kernel moves the points.
 #ifndef VOXELD_CUDA_MOVING_CUH
 #define VOXELD_CUDA_MOVING_CUH
 
@@ -26,7 +26,7 @@ static __device__ inline enum vx_fate cuda_move_at(const struct cuda_clouds &clo
   return vx_fate_of_moved(&moving.params, moving.cuts, moved);
 }
 
-// Moves a row that is left, and the coordinates `at`, which are its own. Returns its fate.
+// Moves a row that is left. `at`: the row's coordinates, which are moved too. Returns its fate.
 static __device__ inline enum vx_fate cuda_move(const struct cuda_chain_rows &r, const struct cuda_moving &moving,
                                                 uint32_t row, struct location *at) {
   float *values = r.points + (uint64_t)row * r.columns;

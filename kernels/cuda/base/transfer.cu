@@ -1,6 +1,6 @@
 // See transfer.cuh.
 //
-// A few blocks are enough to fill the bus to the host. To fill the GPU's own memory takes more blocks. The last block
+// A few blocks saturate the bus to the host. To saturate the GPU's own memory takes more blocks. The last block
 // writes a word that tells the host that all data is sent. A fence before the word makes the host see the data first.
 // Cleaning comes last: only the lane's next job waits for it.
 #include "kernels/cuda/base/transfer.cuh"
@@ -30,7 +30,7 @@ static __device__ void send_units(const struct cuda_part &part, unsigned block, 
   if (block == 0 && rest < part.bytes) part.to[rest] = part.from[rest];
 }
 
-// A vector access must be aligned to its size. All parts of the output's image are aligned.
+// A vector access must be aligned to its size. All parts of the image, `from`, are aligned; `to` may not be.
 static __device__ void send_part(const struct cuda_part &part, unsigned block, unsigned blocks) {
   if ((uintptr_t)part.to % sizeof(uint4) == 0)
     send_units<uint4>(part, block, blocks);

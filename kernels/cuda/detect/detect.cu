@@ -1,9 +1,9 @@
 // A detection on a GPU: cuda_detect, at the end of this file. kernels/detection.h has its stages.
 //
 // The tensors of the first stage are an image that stays on the device, in the lane's block `features`. The network's
-// maps are in the block `maps`, together with the map of a backbone. The network's work is enqueued in the lane's
-// stream. So the host waits for the number of voxels, for the number of a backbone's rows, and for the boxes. The host
-// does not wait between network and decoder. Runs on the thread that has the lane.
+// maps are in the block `maps`, together with the map of a backbone. The host waits for the number of voxels, for the
+// number of a backbone's rows, and for the boxes. It does not wait between network and decoder, because the network's
+// work is enqueued in the lane's stream. Runs on the thread that has the lane.
 #include "kernels/cuda/detect/detect.cuh"
 
 #include <string.h>
@@ -155,7 +155,8 @@ static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detectio
 
 // ---- the output -----------------------------------------------------------------------------------------------------
 
-// Writes zeros to a part of the output. The host itself must not touch pinned memory.
+// Writes zeros to a part of the output. `seen`: the output as the device sees it; NULL: the device does not see it.
+// Memory that the device sees may be a GPU's own, which the host cannot write.
 static enum vx_status clear(struct vx_lane *lane, unsigned char *output, unsigned char *seen, size_t begin, size_t end,
                             struct error *error) {
   if (begin < end && seen)
@@ -177,7 +178,7 @@ static enum vx_status copy_shown(struct vx_lane *lane, const struct vx_detection
     if ((VX_CHAIN_TENSORS & VX_TENSOR_BIT(tensor)) != 0) from = lane->image.memory + layout->offset[tensor];
     if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) continue;
     size_t begin = layout->offset[tensor], bytes = layout->shape[tensor].bytes;
-    bool left = (VX_TRACK_TENSORS & VX_TENSOR_BIT(tensor)) != 0;  // to the caller
+    bool left = (VX_TRACK_TENSORS & VX_TENSOR_BIT(tensor)) != 0;  // the caller fills them
     if (from || left) CUDA_TRY(clear(lane, detection->output, seen, end, begin, error));
     if (from && bytes > 0)
       CUDA_CALL(cudaMemcpyAsync(detection->output + begin, from, bytes, cudaMemcpyDeviceToHost, lane->stream), error);
@@ -186,7 +187,7 @@ static enum vx_status copy_shown(struct vx_lane *lane, const struct vx_detection
   return VX_OK;
 }
 
-// Writes the tensors of the job's chain into the lane's image, whose boxes have been sent.
+// Writes the tensors of the job's chain into the lane's image. The boxes that were in the image have been sent.
 static enum vx_status write_chain(struct vx_lane *lane, const struct vx_detection *detection, struct error *error) {
   struct cuda_run run = {};
   run.lane = lane;
@@ -208,7 +209,7 @@ static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *det
   CUDA_TRY(vx_detection_settle(detection, error));
   if ((job->tensors & ~VX_DECODE_TENSORS) == 0 || detection->layout.bytes == 0) return VX_OK;
   CUDA_CALL(cudaSetDevice(lane->device->index),
-            error);  // the output's memory may have been taken through another device
+            error);  // allocating the output may have made another device current
   CUDA_TRY(cuda_see_part(&run, detection->output, detection->layout.bytes, &seen, error));
   CUDA_TRY(write_chain(lane, detection, error));
   CUDA_TRY(note(lane, CUDA_SHOW_BEGUN, error));

@@ -1,5 +1,5 @@
-// A hash table of cells, for steps. The row that claims a slot is the owner of a cell. Each owner has its own entry in
-// a step's arrays, so what a step knows of a cell needs no slot of the table.
+// A hash table of cells, for steps. The row that claims a slot is the owner of a cell. A step keeps what it knows of a
+// cell in arrays of its own, at the owner's row. The table has only the owners.
 //
 // Each use of the table has a number. A slot has the number of the use, then the owner. A slot with the number of an
 // earlier use is free, so nothing clears the table. Every cloud has a part of the table for itself.

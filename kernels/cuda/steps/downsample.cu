@@ -31,7 +31,7 @@ struct __align__(8) listed {
   uint32_t begin;   // of its list
 };
 
-// The step as its kernels see it. What belongs to a cell is at its owner.
+// The step as its kernels see it. The data of a cell are at the row of its owner.
 struct downsample {
   struct vx_downsample params;
   struct cuda_owners table;

@@ -25,7 +25,7 @@ VX_WARN_UNUSED enum vx_status cuda_choose(const struct cuda_run *run, struct err
 // Moves random points to the front of each row's list, as many as the cap allows. Runs after `assign`.
 VX_WARN_UNUSED enum vx_status cuda_pick(const struct cuda_run *run, struct error *error);
 
-// Sorts whole lists and computes the means whose sums are trees (lists.cu). `sorted`: the lists are sorted already.
+// Sorts whole lists. Without a cap also computes the means (lists.cuh). `sorted`: the lists are sorted already.
 VX_WARN_UNUSED enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct error *error);
 // Sorts all points by their cells with cub, if a list is too long for any block.
 VX_WARN_UNUSED enum vx_status cuda_sort_lists(const struct cuda_run *run, struct error *error);

@@ -14,7 +14,7 @@ struct heads_anchors {
   float cls[HEADS_ALL][HEADS_CLASSES], box[HEADS_ALL][VX_BOX_VALUES], dir[HEADS_ALL][HEADS_BINS];
 };
 
-// A nuScenes centre head: 6 tasks of 10 classes.
+// A nuScenes centre head: 6 tasks, which have 10 classes in all.
 enum { HEADS_SIDE = 180, HEADS_TASKS = 6, HEADS_ALL_CLASSES = 10, HEADS_PLACES = HEADS_SIDE * HEADS_SIDE };
 
 struct heads_centers {

@@ -59,10 +59,10 @@ struct scan_object {
 
 enum scan_class { SCAN_CAR, SCAN_PEDESTRIAN, SCAN_CYCLIST, SCAN_CLASSES };
 
-// The labelled box around a thing.
+// The labelled box around a car, a pedestrian or a cyclist.
 struct scan_label {
   enum scan_class kind;
-  double centre[3], size[3];  // metres; sizes along the thing's own axes
+  double centre[3], size[3];  // metres; sizes along the box's own axes
   double heading;             // of its length, counter-clockwise from x
 };
 
@@ -82,7 +82,8 @@ const struct scan_sensor *scan_sensor_named(const char *name);
 
 void scan_scene_make(const struct scan_sensor *sensor, uint64_t seed, struct scan_scene *scene);
 
-// Makes a street of any width with labelled cars, pedestrians and cyclists, and with unlabelled lorries.
+// Makes a street that is up to 32 m wider than those of scan_scene_make, with labelled cars, pedestrians and cyclists,
+// and with unlabelled lorries.
 void scan_traffic_make(const struct scan_sensor *sensor, uint64_t seed, struct scan_scene *scene);
 
 const char *scan_class_name(enum scan_class kind);

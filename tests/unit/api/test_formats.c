@@ -513,7 +513,7 @@ static void cloudini_is_read(void **state) {
     is_refused(FORMAT_CLOUDINI, (const char *)blob, size, "num_features=3", "");
 }
 
-// Version 5 has four ways to write a column of integers behind the points.
+// Version 5 has four ways to write a column of integers after the points.
 static void cloudini_has_columns_behind_the_points(void **state) {
   (void)state;
   static const unsigned char blob[] = {BLOB('5', 8),

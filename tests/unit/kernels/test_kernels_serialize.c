@@ -54,7 +54,7 @@ static uint64_t key_of(int32_t curve, int32_t depth, const int32_t *cell) {
   return vx_is_hilbert(curve) ? vx_hilbert_key(depth, x, y, z) : vx_z_key(x, y, z);
 }
 
-// Of every curve and depth, and of whole and partial blocks.
+// Compares keys for every curve and depth, in blocks of CPU_KEYS cells and in smaller ones.
 static void every_processor_finds_the_same_keys(void **state) {
   (void)state;
   int32_t grid[CPU_KEYS][3];

@@ -288,7 +288,7 @@ static void a_lingering_close_shows_its_client_the_end(void **state) {
   leave(&end, client);
 }
 
-// A connection whose request was answered, and of whose answer the client has read nothing.
+// A connection with an answered request. The client has not read any of the answer.
 static struct client *answer(struct end *end) {
   *end = connect_as("192.0.2.1", false);
   end->peer->asked = true;
@@ -421,7 +421,8 @@ static void the_client_with_the_most_makes_room_for_others(void **state) {
 
 static void ask(struct end *end) { assert_int_equal(send(end->fd, "GET", 3, 0), 3); }
 
-// The two connections idle for longest have requests that the library has not read. The next has only an end of file.
+// The two connections idle for longest have requests that the library has not read. The third has no request, only an
+// end of file, so it ends.
 static void an_unread_request_makes_no_room(void **state) {
   (void)state;
   static const int64_t idle_ms[SHARE] = {9000, 8000, 1500, 7000};
@@ -617,7 +618,8 @@ static int swap_descriptor(struct peer *peer, int fd) {
   return before;
 }
 
-// The first client has left, and the library has not noticed. The memory of its answer counts as coming back, once.
+// The first client has left, and the library has not noticed. The memory of its answer counts as free soon; the second
+// call must not count it again.
 static void answers_end_until_enough_memory_comes_back(void **state) {
   (void)state;
   struct end gone = answer_slowly("192.0.2.1");
