@@ -129,9 +129,9 @@ static bool read_voxelize(struct detector_files *files, json_t *voxelize, struct
 static bool read_decode(struct detector_files *files, json_t *decode, struct error *error) {
   const json_t *value = json_object_get(decode, "head");
   const char *head = value ? json_string_value(value) : "anchor", *names = files->class_names;
-  enum vx_op op = operation_with_head(head ? head : "", head ? strlen(head) : 0);
-  if (op == VX_OPS)
-    return error_set(error, MODEL "decode.head is '%.40s'; allowed: anchor, center", head ? head : "no string");
+  if (!head) return error_set(error, MODEL "decode.head is not a string; allowed: anchor, center");
+  enum vx_op op = operation_with_head(head, strlen(head));
+  if (op == VX_OPS) return error_set(error, MODEL "decode.head is '%.40s'; allowed: anchor, center", head);
   struct job_request *request = files->decode = job_request_new(op);
   if (!request) return error_set(error, "out of memory");
   if (!settings_read(request, decode, "a model", error)) return error_prefix(error, MODEL "decode: ");
@@ -140,7 +140,7 @@ static bool read_decode(struct detector_files *files, json_t *decode, struct err
          error_prefix(error, MODEL "decode: ");
 }
 
-// Parameters of tracks alone: `voxelize` and `decode` have the others.
+// `detect` may have only the parameters of tracks: `voxelize` and `decode` have the others.
 static bool read_detect(struct detector_files *files, const json_t *root, struct error *error) {
   static const char *const known[] = {"track_max_distance", "track_max_age", NULL};
   json_t *detect = json_object_get(root, "detect");
@@ -217,7 +217,7 @@ bool detector_read_json(struct detector_files *files, struct error *error) {
 
 enum { TENSOR_NAME_SIZE = 24 };
 
-// The layers are weight and bias, weight_1 and bias_1 and so on.
+// The tensors of the layers are named weight and bias, weight_1 and bias_1, and so on.
 static void name_tensors(int32_t number, char weight[TENSOR_NAME_SIZE], char bias[TENSOR_NAME_SIZE]) {
   char suffix[16] = "";
   if (number) snprintf(suffix, sizeof suffix, "_%d", (int)number);

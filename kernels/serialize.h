@@ -19,9 +19,9 @@
 // Each stage of pooling makes new rows of the rows before it. The first stage begins with the rows of the points. The
 // stride of a stage is 1 << b. If the depth before the stage is less than b, the stage takes b = 0 instead. Rows that
 // have the same code >> 3 * b on the first curve become one new row. The new rows ascend by this code:
-//   pool_cluster       [rows before]      the new row of each row
+//   pool_cluster       [rows before]      for each row, the new row that it joins
 //   pool_indices       [rows before]      the rows by ascending (new row, row)
-//   pool_indptr        [new rows + 1]     where each new row's rows begin in pool_indices; last, the number of rows
+//   pool_indptr        [new rows + 1]     for each new row, where its rows begin in pool_indices; then their number
 //   pool_head_indices  [new rows]         the first row of each new row
 //   pool_grid_coord    [new rows, 3]      the head's grid_coord >> b
 //   pool_serialized_code [orders, new rows]  the head's codes >> 3 * b; two more tensors have the orders and inverses

@@ -66,7 +66,7 @@ static const char *copy_names(struct pool *pool, const char *names) {
   return to ? strcpy(to, names) : NULL;
 }
 
-// A preset or a model, which requests are copied from, has no scales, no lists of sweeps and no motion (settings_read).
+// Requests are copied from presets and models, which have no scales, no lists of sweeps and no motion (settings_read).
 bool job_request_copy(struct job_request *to, const struct job_request *from) {
   struct pool pool = to->pool;
   pool_reset(&pool);

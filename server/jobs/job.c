@@ -36,7 +36,7 @@ bool job_refuse_after(struct job *job, enum error_kind kind, const char *what) {
                       (long long)((clock_ns() - job->queued_ns) / NS_PER_MS));
 }
 
-// A batch without point_counts counts as one cloud until its rows are counted.
+// A batch without point_counts is taken for one cloud, until its rows are counted.
 enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout, struct error *error) {
   struct vx_job work = job->asked.job;
   work.tensors = job_answer_kind(job)->tensors(&job->asked);
@@ -65,9 +65,9 @@ bool job_may_fit(const struct job *job, struct error *error) {
 static bool granted(enum grant grant, enum error_kind full, const char *what, struct error *error) {
   if (grant == GRANTED) return true;
   if (grant == OVER_SERVER_LIMIT) return error_refuse(error, full, NULL, "there is no room for %s now", what);
-  return error_refuse(error, ERROR_CLIENT_OVER_SHARE, NULL,
-                      "with %s this client would hold more than is left to others; wait until one of its requests ends",
-                      what);
+  return error_refuse(
+      error, ERROR_CLIENT_OVER_SHARE, NULL,
+      "with %s this client would hold more than it leaves to others; wait until one of its requests ends", what);
 }
 
 bool shortage_refuse(const struct shortage *shortage, const char *what, struct error *error) {

@@ -128,11 +128,11 @@ class Files(Models):
         "none": ({"network": b"no network"}, "network.onnx: onnxruntime: Load model failed"),
         "two inputs": (
             {"lines": ["input more 1 3"]},
-            "it has 2 inputs; allowed: map (network.input) alone; voxeld-convert onnx cuts the file after the scatter",
+            "its only input must be map (network.input); it has 2; voxeld-convert onnx cuts the file after the scatter",
         ),
         "another input": (
             {"model": with_part("network", input="points")},
-            "network.onnx: it has 1 inputs; allowed: points (network.input) alone",
+            "network.onnx: its only input must be points (network.input); it has 1 of another name",
         ),
         "no output": (
             {"model": with_part("network", outputs={"cls_preds": "cls", "box_preds": "box"})},

@@ -1,4 +1,5 @@
-"""Shared memory whose owner changes it at any time, and clients without the right to it: at most one request fails."""
+"""Shared memory whose owner changes it at any time, and clients without the right to it. Only their own
+requests fail."""
 
 import fcntl
 import http.client
@@ -96,7 +97,8 @@ class Regions(FaultCase):
             needed = int(re.search(r"the answer has (\d+) bytes", told)[1])
             reply = self.ask(output=f"a,{SIZE},{ROOM}", headers={"Accept": accept})
             self.assertEqual(reply.status, 200, reply)
-            self.assertLess(abs(reply.json()["output_region"]["bytes"] - needed), 256, accept)  # of times in the text
+            written = reply.json()["output_region"]["bytes"]
+            self.assertLess(abs(written - needed), 256, accept)  # the durations in the metadata differ in length
 
     def test_only_parts_of_answered_jobs_are_counted(self):
         parts = lambda: sum(self.daemon.status()["shared_memory"][f"parts_{way}"] for way in ("in_place", "copied"))
@@ -214,7 +216,7 @@ class Regions(FaultCase):
         self.refused(reply, 400, "cannot be opened", "key")
 
     def meet(self, act):
-        """The reply to a job during which the test did act(the region of its points)."""
+        """Starts a job, and calls act(the region of its points) while the job runs. Returns the reply."""
         # A fast machine may end the first job before the test acts.
         for job in (SAMPLING, with_long_steps(SAMPLING, 1)):
             replies, large = [], self.large()
@@ -509,7 +511,7 @@ class Access(FaultCase):
             given = {"name": "points", "shape": [1, 4], "datatype": "FP32", "parameters": part}
             reply = daemon.post("/v2/models/kitti_second/infer", json.dumps({"inputs": [given]}))
             self.assertEqual(reply.status, 501, reply)
-            # The first steps of clients still work.
+            # What clients send before they register a region still works.
             self.assertEqual(daemon.post(f"{REGIONS}/unregister").status, 200)
             self.assertEqual(daemon.get(f"{REGIONS}/status").json(), [])
 

@@ -1,6 +1,6 @@
-// Fuzzes the decoders of bodies. For every input, division into pieces and room for output, a decoder gives the same
-// bytes or the same fault, and takes no more memory than its window. Encoded bytes decode to the original bytes. One
-// thread.
+// Fuzzes the decoders of bodies. However the input is divided into pieces, and whatever the room for output, a decoder
+// gives the same bytes or the same fault, and takes no more memory than its window. Encoded bytes decode to the
+// original bytes. One thread.
 //
 // The input: the coding, the size of the pieces, the size of the room, and the coded body.
 #include <assert.h>
@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size -= HEAD;
   decode(decoders[coding], body, size, size + 1, MOST_DECODED, &whole);
   decode(decoders[coding], body, size, 1 + data[1], 1 + 64 * (size_t)data[2], &torn);
-  // A fault directly after the last decoded byte may be found first.
+  // If a fault follows directly after MOST_DECODED bytes, one run may report the fault and the other the limit.
   bool at_most = whole.fault == ERROR_BODY_TOO_LARGE || torn.fault == ERROR_BODY_TOO_LARGE;
   assert(whole.fault == torn.fault || at_most);
   if (!whole.fault && !torn.fault)

@@ -45,7 +45,7 @@ class Errors(SharedDaemonCase):
     def test_unknown_preset(self):
         self.refused("preset", "preset=nonesuch", "preset=", "preset=../../etc/passwd", "preset=kitti_second.json")
 
-    def test_a_slip_in_a_name_gets_the_name(self):
+    def test_a_misspelt_name_gets_a_suggestion(self):
         second = "/v1/voxelize?preset=kitti_second"
         boxes = tensor_file(boxs=([1, 7], floats(*[1.0] * 7)))
         points = {"name": "point", "datatype": "FP32", "shape": [1, 4], "data": [1.0] * 4}
@@ -77,7 +77,7 @@ class Errors(SharedDaemonCase):
             self.assertIn(name, told["detail"])
             self.assertIn(name, self.post("/v1/voxelize?preset=none", SCAN).json()["detail"])
 
-    def test_a_repeated_item_of_a_list_gets_no_other_name(self):
+    def test_a_repeated_item_of_a_list_gets_no_suggestion(self):
         detail = self.post(f"{KITTI}&outputs=voxel_coords,voxel_coords", SCAN).json()["detail"]
         self.assertNotIn("did you mean", detail)
 

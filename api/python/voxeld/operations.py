@@ -2680,7 +2680,9 @@ class SerializeResult(Result):
 
     @property
     def pool_cluster(self) -> Optional[NDArray[np.int32]]:
-        """[E] int32: for each stage in turn: the new row of each row before the stage. Only with strides, else None."""
+        """[E] int32: for each stage in turn: for each row before the stage, the new row that it joins. Only with
+        strides, else None.
+        """
         return self.tensors.get("pool_cluster")
 
     @property
@@ -2692,8 +2694,8 @@ class SerializeResult(Result):
 
     @property
     def pool_indptr(self) -> Optional[NDArray[np.int32]]:
-        """[F] int32: for each stage in turn: where the rows of each new row begin in pool_indices; last, the number
-        of rows. Only with strides, else None.
+        """[F] int32: for each stage in turn: for each new row, where its rows begin in pool_indices; at the end, the
+        number of rows. Only with strides, else None.
         """
         return self.tensors.get("pool_indptr")
 
@@ -4228,12 +4230,12 @@ class Operations:
                 depth
             serialized_order: [Q, R] int32; the rows by ascending code, on each curve; rows with the same code ascend
             serialized_inverse: [Q, R] int32; the place of each row in serialized_order
-            pool_cluster: [E] int32; for each stage in turn: the new row of each row before the stage; only with
-                strides
+            pool_cluster: [E] int32; for each stage in turn: for each row before the stage, the new row that it
+                joins; only with strides
             pool_indices: [E] int32; for each stage in turn: the rows before the stage, by ascending (new row, row);
                 only with strides
-            pool_indptr: [F] int32; for each stage in turn: where the rows of each new row begin in pool_indices;
-                last, the number of rows; only with strides
+            pool_indptr: [F] int32; for each stage in turn: for each new row, where its rows begin in pool_indices;
+                at the end, the number of rows; only with strides
             pool_head_indices: [G] int32; for each stage in turn: the first row of each new row; only with strides
             pool_grid_coord: [G, 3] int32; for each stage in turn: the cells of the new rows; only with strides
             pool_serialized_code: [Q, G] int64; for each stage in turn: the codes of the new rows on each curve; only

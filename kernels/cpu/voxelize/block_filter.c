@@ -92,8 +92,8 @@ static void advance(struct stretch *blocks, const struct cpu_keyed *sorted, int3
 
 enum { CHUNK = 64 };  // blocks between two checks for a stop; each block takes a step per column
 
-// Decides which blocks stay, in one sweep over the sorted blocks. During the sweep, the keys at which the window's d-th
-// column begins and ends only grow. So one stretch per d is enough, and the stretch only advances.
+// Decides which blocks stay, in one pass over the sorted blocks. From one block to the next, the d-th column of the
+// window moves only to larger keys. So one stretch per column is enough, and it only advances.
 static void judge_blocks(struct cpu_run *run, const struct cpu_keyed *sorted) {
   const struct vx_block_filter *filter = &run->params->block_filter;
   struct stretch columns[VX_MAX_BLOCK_SIZE] = {{0, 0}};

@@ -41,7 +41,7 @@ static void read_params(struct cpu_run *run) {
   }
 }
 
-// Takes the scratch. If a cut cloud needs more scratch than a lane may keep, the cloud is not cut.
+// Takes the scratch. A cloud is not cut into segments if it would then need more scratch than a lane may keep.
 static enum vx_status take_scratch(struct cpu_run *run, struct error *error) {
   struct cpu_arena measured = {0};
   run->cut.count = cpu_segments_wanted(run);

@@ -1,6 +1,7 @@
 // From rows to tensors: one function per tensor, which writes it from the first byte to the last.
 //
-// A task has few rows, so loops over rows do not ask whether the job is stopped. Loops inside a row may ask.
+// A task of CPU_ROWS has few rows, so its loops over rows do not ask whether the job is stopped. Loops inside a row may
+// ask, and so may tasks that have whole clouds or tensors.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>

@@ -49,7 +49,7 @@ static __device__ uint32_t cloud_of(const struct cuda_fps_cloud *clouds, uint32_
   return low;
 }
 
-// What a warp has seen of one cloud.
+// What a thread has seen of the rows of one cloud.
 struct sight {
   uint32_t cloud, count;
   int32_t low[3], high[3];
@@ -64,7 +64,7 @@ static __device__ int32_t warp_max(int32_t value) {
   return (int32_t)(cuda_warp_max((uint32_t)value ^ 0x80000000u) ^ 0x80000000u);
 }
 
-// Called by a whole warp. Adds what it has seen; all its lanes have seen the same cloud.
+// Called by a whole warp, whose threads have seen rows of the same cloud. Adds what they have seen to the cloud's box.
 static __device__ void report_sight(const struct cuda_view &v, const struct cuda_fps &fps, const struct sight &seen) {
   uint32_t count = cuda_warp_add(seen.count);
   if (count == 0) return;

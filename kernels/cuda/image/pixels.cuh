@@ -10,7 +10,7 @@
 
 #include "kernels/range_image.h"
 
-// Above the sums of all rounding errors: of a column as a part of the width, and of a row in turns.
+// Upper bounds of the sums of all rounding errors: of a column divided by the width, and of a row's angle in turns.
 #define CUDA_COLUMN_ERROR 2.5e-7f
 #define CUDA_ROW_ERROR 3e-7f
 
@@ -32,7 +32,7 @@ static inline struct cuda_view_of_image cuda_view_of_image(const struct vx_range
   return view;
 }
 
-// The angle of (x, y) in turns, from -1/2 to 1/2. NaN for (0, 0). The polynomial is the best for angles up to 1/8.
+// The angle of (x, y) in turns, from -1/2 to 1/2. NaN for (0, 0). The polynomial has the least error up to 1/8.
 static __device__ inline float cuda_turns(float y, float x) {
   float across = fabsf(x), up = fabsf(y), u = fminf(across, up) / fmaxf(across, up), z = u * u;
   float turns = -0.0006453044f;

@@ -11,7 +11,7 @@ static __device__ uint32_t split_word(const struct sparse_level &level, uint64_t
   return line;
 }
 
-// `words`: of 16 bytes. The first block also copies the input from the host's memory.
+// `words`: the number of 16-byte units to clear. The first block also copies the input from the host's memory.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     clear_kernel(uint4 *first, uint64_t words, const struct cuda_sparse_input *given, struct cuda_sparse_input *input) {
   cuda_wait();
@@ -67,8 +67,8 @@ static __device__ uint32_t pack_even(uint64_t bits) {
 
 enum { MERGED_WORDS = 4 };
 
-// Merges the input lines that some offset along z and y reaches: their words from `first` on. All loads begin before
-// any ends.
+// Merges (or) the words from `first` on of all input lines that the offsets along z and y reach. Issues all loads
+// before it uses any value.
 static __device__ void merge_words(const struct sparse_level &from, const struct sparse_window &window, int32_t cloud,
                                    int32_t z, int32_t y, int32_t first, uint32_t (&any)[MERGED_WORDS]) {
   enum { LINES = VX_MAX_SPARSE_KERNEL * VX_MAX_SPARSE_KERNEL };
@@ -94,7 +94,8 @@ static __device__ uint32_t bits_of(const struct sparse_level &from, const struct
                                    const struct sparse_window &window, uint64_t at) {
   int32_t w, stride = window.stride[2];
   uint32_t line = split_word(to, at, &w), plane = line / to.shape[1];
-  // The bit of the input cell that the word's first bit reaches with offset 0, if a word stands before the line.
+  // The number of the input bit that the word's first bit reaches with offset 0. The number counts one word before the
+  // line, so it is not negative.
   int32_t begin = (32 * w - 1) * stride - window.padding[2] + 1 + 32;
   uint32_t any[MERGED_WORDS] = {}, bits = 0;
   merge_words(from, window, (int32_t)(plane / to.shape[0]), (int32_t)(plane % to.shape[0]),
@@ -169,7 +170,7 @@ static __device__ uint64_t rows_of(const struct sparse_levels &all, int32_t leve
   return all.sums[all.first[level + 1]] - all.sums[all.first[level]];
 }
 
-// One block. The kernels that follow get the numbers of rows only if they can use all of them.
+// One block. If the input is bad or any level has too many rows, the kernels that follow see 0 rows in all levels.
 static __global__ void __launch_bounds__(COUNT_BLOCK)
     count_kernel(struct sparse_levels all, struct sparse_found *found) {
   cuda_wait();

@@ -224,7 +224,7 @@ static void what_is_wrong_with_model_json(void **state) {
       {"network.outputs", "{'hm':'c'}", "network.outputs has 'hm', which is not an input of decode"},
       {"network.outputs", "{'cls_preds':''}", "network.outputs.cls_preds is not a string of 1 to 127 bytes"},
       {"decode.head", "'hat'", "decode.head is 'hat'; allowed: anchor, center"},
-      {"decode.head", "5", "decode.head is 'no string'; allowed: anchor, center"},
+      {"decode.head", "5", "decode.head is not a string; allowed: anchor, center"},
       {"decode.head", "'anchor'", NULL},
       {"detect", "5", "detect is not an object"},
       {"detect", "{}", NULL},
@@ -339,9 +339,9 @@ static void what_is_wrong_with_the_network(void **state) {
     has_fault(fault);                                                                                                  \
   } while (0)
   FAULT_OF(opens = false, "net.onnx: it is torn");
-  FAULT_OF(shape.inputs = 2, "net.onnx: it has 2 inputs; allowed: in (network.input) alone; voxeld-convert onnx "
+  FAULT_OF(shape.inputs = 2, "net.onnx: its only input must be in (network.input); it has 2; voxeld-convert onnx "
                              "cuts the file after the scatter");
-  FAULT_OF(*input = other, "net.onnx: it has 1 inputs; allowed: in (network.input) alone");
+  FAULT_OF(*input = other, "net.onnx: its only input must be in (network.input); it has 1 of another name");
   FAULT_OF(input->dims[0] = 1, NULL);
   FAULT_OF(input->dims[0] = 2, "net.onnx: network.input is for 2 clouds; allowed: any number, or 1");
   FAULT_OF(input->dims[0] = 0, "net.onnx: network.input is for 0 clouds; allowed: any number, or 1");
