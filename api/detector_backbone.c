@@ -55,7 +55,7 @@ static bool read_name(const json_t *object, const char *where, struct backbone *
   if (!part_read_text(object, where, "name", backbone->names[number], BACKBONE_NAME_SIZE, error)) return false;
   for (int32_t i = 0; i < number; i++)
     if (strcmp(name, backbone->names[i]) == 0)
-      return error_set(error, MODEL "%sname is '%s', as of layers[%d]", where, name, (int)i);
+      return error_set(error, MODEL "%sname is '%s', which is also the name of layers[%d]", where, name, (int)i);
   return true;
 }
 

@@ -252,7 +252,7 @@ struct vx_job {
   const void *head;
   size_t head_bytes;
   // How many other workers are idle when the run begins, and could do tasks of the job. The run chooses the size of its
-  // tasks by this number, even if other workers are idle by then.
+  // tasks by this number, even if it changes later.
   int32_t helpers;
   struct vx_stop *stop;  // set by the run, on the CPU
 

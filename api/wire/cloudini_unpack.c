@@ -281,7 +281,7 @@ static enum kind kind_of(const struct cloud_packing *packing, const struct cloud
   }
 }
 
-// A number of variable length has at most 10 bytes. Behind the points there is one byte more where a run begins.
+// A number of variable length has at most 10 bytes. After the points there is one more byte where a run begins.
 size_t cloudini_value_bytes(const struct cloud_packing *packing, const struct cloud_field *field) {
   enum { NUMBER_MOST = 11 };
   enum kind kind = kind_of(packing, field);

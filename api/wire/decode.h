@@ -23,8 +23,8 @@ enum coding decoder_coding(const struct decoder *decoder);
 // Bytes of memory that the decoder holds; each step may add more.
 size_t decoder_bytes(const struct decoder *decoder);
 
-// Bytes of room with which to begin to decode a body: those that its zstd frames say if each has at most 128 KiB, and
-// all have at most 16 times the body; else twice the body.
+// Bytes of room to begin with when a body is decoded: the sum of the sizes that its zstd frames give, if each is at
+// most 128 KiB and the sum is at most 16 times the body; else twice the body.
 size_t coding_first_room(enum coding coding, const char *in, size_t size);
 // Begins a new body.
 void decoder_begin(struct decoder *decoder);

@@ -50,9 +50,9 @@ static inline bool answer_is_stable(const struct answer *answer) {
 const char *answer_timing_name(int timing);                         // receive, queue, the stages, total
 int64_t answer_timing_ns(const struct answer *answer, int timing);  // -1: a stage that the operation does not have
 
-// An answer may have its metadata twice, and each text is measured before it is written. Writes the facts, which are
-// the same in all of them, once, into memory of the pool. Call it when all facts are known. Without memory nothing is
-// kept. answer_begin_facts may be called before a voxelization runs: it writes the facts that are known then.
+// An answer may have its metadata twice, and each text is measured before it is written. So answer_keep_facts writes
+// the facts, which all these texts share, once, into memory of the pool. Call it when all facts are known. Without
+// memory nothing is kept. Before a voxelization runs, answer_begin_facts may write the facts that are known then.
 void answer_begin_facts(struct answer *answer, struct pool *pool);
 void answer_keep_facts(struct answer *answer, struct pool *pool);
 

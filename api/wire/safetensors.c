@@ -48,7 +48,7 @@ static size_t room_of(const struct answer *answer, const struct vx_layout *layou
   return (needed + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-// Without times the header is final already. It is kept behind the facts if it fits there.
+// Without times the header is final already. It is kept in the memory after the facts, if it fits.
 size_t answer_header_reserve(struct answer *answer, const struct vx_layout *layout) {
   struct text *facts = &answer->facts;
   size_t room = answer->untimed && answer->facts_kept ? facts->capacity - facts->length - 1 : 0;

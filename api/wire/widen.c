@@ -87,8 +87,9 @@ static __attribute__((cold, noinline)) pair add_wrapping(pair guess, pair last, 
 // Undoes the filter direction for RUN rows. On entry, `x` has the leading column and `y` the other one. A guess assumes
 // that the direction from the origin to the row turns evenly.
 //
-// Each number depends on the number before, so few operations lie between the two: twice a ratio, and the difference
-// less `even`, are exact. The rest of a row is in the same loop, because a processor computes it during the wait.
+// Each number depends on the number before it, so the loop has few operations from one number to the next. Doubling a
+// ratio and subtracting `even` are exact, so they can come before the operations that depend on the number before. The
+// rest of a row is in the same loop, because a processor computes it during the wait.
 static ALWAYS_INLINE void undo_run(struct direction *direction, int lead, uint32_t *x, uint32_t *y, uint32_t *z) {
   double(*rows)[3] = direction->rows, last_lead = rows[1][lead], older_lead = rows[0][lead];
   int other = 1 - lead;
@@ -125,7 +126,7 @@ static ALWAYS_INLINE void load_position(struct column *columns, struct direction
                                         uint32_t bits[][BLOCK]) {
   for (int c = 0; c < VX_MIN_FEATURES; c++) load(&columns[c], first, count, bits[c]);
   for (int i = 0; i < BLOCK; i += RUN) {
-    const double *last = direction->rows[1];  // compared for a branch: a processor need not wait for them
+    const double *last = direction->rows[1];  // for the branch, which a processor predicts
     if (fabs(last[0]) < fabs(last[1]))
       undo_run(direction, 1, bits[0] + i, bits[1] + i, bits[2] + i);
     else
@@ -172,7 +173,7 @@ static ALWAYS_INLINE void same_floats(const struct column *column, const uint32_
     memcpy(out, bits, BLOCK * sizeof *out);
 }
 
-// Rounding moves a coordinate by more than a hair only if the coordinate is far away.
+// Rounding moves coordinates below `far` by less than 2 mm, which need not be noted.
 static void note_losses(const struct column *column, const uint32_t *bits, const float *values, int count,
                         struct cloud_loss *loss) {
   const float far = 0x1p16f;

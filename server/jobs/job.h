@@ -67,7 +67,7 @@ struct job_spec {
   bool form;                              // the body came as application/x-www-form-urlencoded
   const char *cross_origin;               // why a web page of another site may have sent the request; NULL: none has
   unsigned long long regions_registered;  // when its request began (struct region_user)
-  size_t lead;                            // padding before the body in the input, bytes: aligns it
+  size_t lead;                            // bytes of padding before the body in the input
   int64_t started_ns;                     // when its request began
   const atomic_bool *gone;                // true: the client cannot read an answer any more
   void (*done)(struct job *job);          // returns the job to its maker, with a result

@@ -87,8 +87,8 @@ static bool suits(const struct queue *queue, const struct client *client, const 
   return queue->stopped || !needs_gpu(job) || (*waiter)->load == &job_gpu(job)->load;
 }
 
-// The job before the client's first job that can run now. Jobs that wait for their GPU let others pass. NULL: there is
-// no such job, or it is the first, as `*job` says.
+// Sets `*job` to the client's first job that can run now (NULL: none), and returns the job before it in the client's
+// list (NULL: none). Jobs that wait for their GPU let others pass.
 static struct job *find_job(const struct queue *queue, const struct client *client, struct queue_waiter **waiter,
                             struct job **job) HOLDS(queue->lock) {
   struct job *before = NULL;

@@ -186,7 +186,7 @@ static bool take_share(struct regions *regions, struct client *client, struct er
   return error_refuse(
       error, grant_error(grant, ERROR_MEMORY_FULL), NULL,
       "there is no room for another region: all clients together have up to %d, and a client up to half of "
-      "what the others leave; unregister some",
+      "what the others leave free; unregister some",
       REGIONS_MAX);
 }
 

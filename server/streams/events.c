@@ -82,7 +82,7 @@ static bool let_in(struct events *events, struct client *client, struct error *e
   return grant == GRANTED ||
          error_refuse(error, grant_error(grant, ERROR_CONNECTIONS_FULL), NULL,
                       "there is no room for another subscriber: all clients together have up to %d, and a client up to "
-                      "half of what the others leave",
+                      "half of what the others leave free",
                       SUBSCRIBERS_MAX);
 }
 

@@ -177,7 +177,7 @@ static bool refuse_share(enum grant grant, struct error *error) {
   return error_refuse(
       error, grant_error(grant, ERROR_MEMORY_FULL), "stream",
       "there is no room for another stream: all clients together have up to %d, and a client up to half of "
-      "what the others leave; delete some",
+      "what the others leave free; delete some",
       STREAMS_MAX);
 }
 

@@ -100,7 +100,7 @@ struct step {
   struct cpu_level *to;
   const struct vx_sparse_layer *layer;
   struct vx_stop *stop;
-  // The merged input lines that some offset along z and y reaches, after one word of 0 and before four words of 0.
+  // The input lines that the offsets along z and y reach, merged (or), with one word of 0 before and four words after.
   uint32_t any[MOST_WORDS + 5];
 };
 

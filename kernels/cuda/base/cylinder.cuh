@@ -10,7 +10,7 @@
 
 #include "kernels/cylinder.h"
 
-// More than twice the relative error of the series, which is the best for angles up to pi / 4. The other errors, and
+// More than twice the relative error of the series, which is the least possible up to pi / 4. The other errors, and
 // those of vx_atan2, are below 1e-14.
 #define CUDA_PHI_ERROR 1e-13
 

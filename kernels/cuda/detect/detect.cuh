@@ -7,7 +7,7 @@
 // Whether the detection has a session, and its network can read the clouds of a batch in place. A backbone needs
 // neither.
 bool cuda_detects(const struct vx_job *job);
-// Does not trim the lane.
+// Runs the detection or the backbone. Does not trim the lane.
 VX_WARN_UNUSED enum vx_status cuda_detect(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
 // Runs the backbone from voxels_at to features_at. Waits once, for the numbers of rows of all levels.

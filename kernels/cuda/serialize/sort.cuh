@@ -129,8 +129,8 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
   sort_count(s, segment, part, here ? from[(uint64_t)segment * s.rows + row] : 0, here, digits);
 }
 
-// Returns the sum over the segment's tiles before this one. `states`: of the thread's digit. Reads all states again
-// that were not there yet, since each reading takes as long as one state alone.
+// Returns the sum over the segment's tiles before this one. `states`: of the thread's digit. Reads several states at
+// once, and again those that were still missing: reading several takes as long as reading one.
 static __device__ inline uint32_t sort_look_back(const volatile uint32_t *states, uint32_t tile) {
   uint32_t before = 0;
   for (int64_t at = (int64_t)tile - 1; at >= 0;) {

@@ -11,7 +11,7 @@ static __device__ uint32_t split_word(const struct sparse_level &level, uint64_t
   return line;
 }
 
-// `words`: the number of 16-byte units to clear. The first block also copies the input from the host's memory.
+// `words`: the number of words of 16 bytes to clear. The first block also copies the input from the host's memory.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     clear_kernel(uint4 *first, uint64_t words, const struct cuda_sparse_input *given, struct cuda_sparse_input *input) {
   cuda_wait();

@@ -28,8 +28,8 @@ struct sparse_work {
   float *features[3];
 };
 
-// A graph launches all kernels of a run at once. A run makes one if it has the same work as the run before it, so that
-// runs that take turns do not make one each time. To find the same work, all bytes of it are compared.
+// A graph launches all kernels of a run at once. A run makes a graph only if its work equals the work of the run before
+// it: if runs of two kinds alternate, making a graph for each would not pay. The works are compared byte by byte.
 struct cuda_sparse_kept {
   struct sparse_work work;              // of the lane's last run
   uint32_t room[VX_MAX_SPARSE_LEVELS];  // rows

@@ -13,7 +13,7 @@
 // The rows that need a search are often neighbours. So the rows of a block that searches are groups of GROUP rows, far
 // apart.
 enum { BLOCK = BRING_BLOCK, SEARCH_BLOCK = 512, GROUP = 8 };
-// A warp asks whether the job is stopped once in so many turns, which take a millisecond or so.
+// After this many turns, which take about a millisecond, a warp asks whether the job is stopped.
 enum { LOOK_TURNS = 2048 };
 
 // What the owner of a cell keeps for it.
@@ -121,7 +121,7 @@ struct search {
   float at[3];
   int32_t cell[3];
   const struct cuda_stop *stop;
-  uint32_t turns;  // places that its threads have visited, each turn a place per thread
+  uint32_t turns;  // of the warp: in each turn, every thread visits one place
   bool stopped;
 };
 

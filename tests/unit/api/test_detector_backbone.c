@@ -79,7 +79,7 @@ static void what_is_wrong_with_the_layers(void **state) {
       {-1, "max_rows", "134217729", "backbone.max_rows is not a number from 1 to 134217728"},
       {1, "add", "0", "backbone.layers[1] has a member 'add' that has no meaning there"},
       {1, "name", NULL, "backbone.layers[1].name is not a string of 1 to 63 bytes"},
-      {2, "name", "'b'", "backbone.layers[2].name is 'b', as of layers[1]"},
+      {2, "name", "'b'", "backbone.layers[2].name is 'b', which is also the name of layers[1]"},
       {1, "kind", "'sparse'", "backbone.layers[1].kind is 'sparse'; allowed: submanifold, strided"},
       {1, "in", "0", "backbone.layers[1].in is not a number from 1 to 128"},
       {1, "in", "32", "layer 1 of the backbone takes 32 channels; it gets 16, and a layer takes 1 to 128"},
