@@ -40,7 +40,7 @@ static const struct param method = {
     .offset = STEP_FIELD(step.params.downsample.method),
     .words = method_words,
     .initial = "centroid",
-    .doc = "what is kept of a cell: its first point; the mean, in place of its first point; the point nearest to the "
+    .doc = "what is kept of a cell: its first point; the mean, in the row of its first point; the point nearest to the "
            "cell's centre, or to the mean; a random point; or all its points",
 };
 static const struct param average = {

@@ -291,8 +291,8 @@ static void say_times_equal(const struct vx_job *job, const struct inspection *i
 static void say_times_clamped(const struct vx_job *job, const struct inspection *inspected, struct text *out) {
   (void)job;
   text_printf(out,
-              "the times of %lld of %lld points lie more than 0.1 s outside the motion's times; check time_unit and "
-              "time_origin",
+              "the times of %lld of %lld points lie more than 0.1 s before or after the poses, twists or sweeps; check "
+              "time_unit and time_origin",
               (long long)inspected->deskewed->points.clamped, (long long)inspected->deskewed->points.moved);
 }
 
@@ -318,7 +318,7 @@ static const struct row {
                             say_max_voxels},
     [WARNING_OUT_OF_RANGE] =
         {"out_of_range",
-         "95 % or more of the finite points are outside of the range, image or lattice; by ring, more than 5 %",
+         "95 % or more of the finite points are outside of the range, image or cells; in an image by ring, over 5 %",
          say_out_of_range},
     [WARNING_STEP_EMPTY] = {"step_empty", "a step kept less than 5 % of its finite points", say_step_empty},
     [WARNING_RINGS_MOVED] = {"rings_moved", "ring_outlier comes after a transform that moved the points",
@@ -353,7 +353,8 @@ static const struct row {
     [WARNING_TIMES_EQUAL] = {"times_equal",
                              "all points of a cloud or sweep have the same time, so deskew moves them alike",
                              say_times_equal},
-    [WARNING_TIMES_CLAMPED] = {"times_clamped", "more than 5 % of the times are far outside the motion's times",
+    [WARNING_TIMES_CLAMPED] = {"times_clamped",
+                               "more than 5 % of the times are over 0.1 s before or after the poses, twists or sweeps",
                                say_times_clamped},
     [WARNING_NO_MOTION] = {"no_motion", "deskew=stream moved nothing, since the stream has no earlier sweep",
                            say_no_motion},

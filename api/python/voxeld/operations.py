@@ -1014,8 +1014,8 @@ PARAMETERS: List[Parameter] = [
         "centroid",
         "first or centroid or center or nearest_centroid or random or all",
         (
-            "what is kept of a cell: its first point; the mean, in place of its first point; the point nearest to the "
-            "cell's centre, or to the mean; a random point; or all its points"
+            "what is kept of a cell: its first point; the mean, in the row of its first point; the point nearest to "
+            "the cell's centre, or to the mean; a random point; or all its points"
         ),
     ),
     Parameter(
@@ -1604,8 +1604,8 @@ class Downsample(Step):
     Args:
         voxel_size: metres; edges of the cells; points over 1048575 cells from the origin are dropped as
             out_of_lattice; allowed: one number for all axes, or x,y,z, finite, each above 0
-        method: what is kept of a cell: its first point; the mean, in place of its first point; the point nearest to
-            the cell's centre, or to the mean; a random point; or all its points; default: centroid
+        method: what is kept of a cell: its first point; the mean, in the row of its first point; the point nearest
+            to the cell's centre, or to the mean; a random point; or all its points; default: centroid
         average: with method=centroid: whether the mean replaces all columns or only x, y and z; default: all
         cells: how a coordinate becomes a cell: rounded down, or to the nearest whole number (MinkowskiEngine,
             MinkUNet); default: floor
