@@ -62,8 +62,8 @@ const struct option options_table[] = {
      "10.0.0.0/8, or unix for every peer of a Unix socket"},
     {TEXT(allowed_hosts), "",
      "names, separated by commas, that clients may use over TCP besides addresses and localhost; a Host header with "
-     "any other name gets 403; empty = any name, but clients that use another name need credentials for streams and "
-     "shared memory"},
+     "any other name gets 403; empty = any name, but a client that uses a name other than localhost and the "
+     "machine's own needs credentials for streams and shared memory"},
     {TEXT(config), "", "a JSON file of options, such as config/voxeld.json"},
     {TEXT(presets_dir), "",
      "a directory of NAME.json presets, which are added to the built-in presets and replace built-in presets of the "
@@ -92,7 +92,7 @@ const struct option options_table[] = {
      "process may use, by its affinity and the CPU quota of its cgroup"},
     {INT(long_workers, 0, 1024), "0",
      "long jobs (see gpu_long_streams) that run at the same time on the CPU; 0 = one for every two processors "
-     "(see workers); with GPUs, the long streams of all GPUs are subtracted, and the remaining workers sample single "
+     "(see workers); with GPUs, only the workers beyond the long streams of all GPUs remain, and sample single "
      "clouds on free processors"},
     {INT(detection_workers, 1, 1024), "2", "detections that run at the same time on the CPU"},
     {INT(network_threads, 0, 1024), "0",
