@@ -30,7 +30,7 @@ const struct param param_time_origin = {
     .type = &value_origin,
     .offset = FIELD(time.origin),
     .allowed = "stamp, first, or a finite number",
-    .doc = "what time_field counts from, in its unit; without it 0",
+    .doc = "subtracted from the times in time_field; in their unit; without it 0",
 };
 
 const struct param param_deskew = {

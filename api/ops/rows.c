@@ -52,7 +52,7 @@ const struct param param_filter = {
     .type = &value_filters,
     .offset = FIELD(columns.filters),
     .words = filter_words,
-    .allowed = "delta or direction, shuffle, or both in this order",
+    .allowed = "delta or direction or shuffle or delta,shuffle or direction,shuffle",
     .doc = "what the client did with the rows of the body so that they compress better",
 };
 

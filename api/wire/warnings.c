@@ -316,10 +316,10 @@ static const struct row {
     [WARNING_EMPTY] = {"empty", "the body has no points", say_empty},
     [WARNING_MAX_VOXELS] = {"max_voxels", "voxels were dropped because there were more than max_voxels",
                             say_max_voxels},
-    [WARNING_OUT_OF_RANGE] =
-        {"out_of_range",
-         "95 % or more of the finite points are outside of the range, image or cells; in an image by ring, over 5 %",
-         say_out_of_range},
+    [WARNING_OUT_OF_RANGE] = {"out_of_range",
+                              "95 % or more of the finite points are outside of the range, the image or serialize's "
+                              "cells; in an image by ring, over 5 %",
+                              say_out_of_range},
     [WARNING_STEP_EMPTY] = {"step_empty", "a step kept less than 5 % of its finite points", say_step_empty},
     [WARNING_RINGS_MOVED] = {"rings_moved", "ring_outlier comes after a transform that moved the points",
                              say_rings_moved},

@@ -325,7 +325,7 @@ class Rows(OneDaemonCase):
             ("dtype=int32&num_features=3&scale=1,1,1,1", "scale", "scale has 4 numbers, but a row has 3 columns"),
             *((f"scale={scale}", "scale", "above 0") for scale in ("0", "-1", "nan", "inf", "1e999", "x", "1,,1", "")),
             *(
-                (f"filter={filters}", "filter", "delta or direction, shuffle, or both in this order")
+                (f"filter={filters}", "filter", "delta or direction or shuffle or delta,shuffle or direction,shuffle")
                 for filters in ("shuffle,delta", "delta,delta", "zip", "delta,direction", "direction,delta,shuffle")
             ),
             ("filter=delta", "filter", "filter has delta, but a column has a floating type"),

@@ -497,7 +497,7 @@ PARAMETERS: List[Parameter] = [
         "list",
         None,
         None,
-        "delta or direction, shuffle, or both in this order",
+        "delta or direction or shuffle or delta,shuffle or direction,shuffle",
         "what the client did with the rows of the body so that they compress better",
     ),
     Parameter(
@@ -657,7 +657,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "stamp, first, or a finite number",
-        "what time_field counts from, in its unit; without it 0",
+        "subtracted from the times in time_field; in their unit; without it 0",
     ),
     Parameter(
         "deskew",
@@ -2958,8 +2958,8 @@ class Operations:
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
-            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
-                number
+            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+                or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
@@ -3163,8 +3163,8 @@ class Operations:
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
-            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
-                number
+            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+                or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
@@ -3302,8 +3302,8 @@ class Operations:
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
-            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
-                number
+            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+                or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
@@ -3437,8 +3437,8 @@ class Operations:
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
-            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
-                number
+            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+                or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
@@ -3847,8 +3847,8 @@ class Operations:
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
-            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
-                number
+            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+                or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
@@ -4035,8 +4035,8 @@ class Operations:
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
-            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
-                number
+            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+                or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
@@ -4184,8 +4184,8 @@ class Operations:
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
-            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
-                number
+            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+                or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
@@ -4358,8 +4358,8 @@ class Operations:
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
-            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
-                number
+            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+                or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
                 the stream's motion since the previous sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
