@@ -114,7 +114,7 @@ def bad_chunks(kind, body):
 
 
 def of_nobody(kind, body):
-    """By name: a sound answer with bytes behind it, which are no answer to a later request."""
+    """By name: a sound answer with bytes after it, which are no answer to a later request."""
     other = answer(200, {"Content-Type": kind, "X-Request-Id": "of-nobody"}, body)
     return {
         "another answer": answer(200, {"Content-Type": kind}, body) + other,

@@ -485,7 +485,7 @@ class GpuMemory(CCase):
                 self.assertEqual(answered[0]["status"], "BAD_ANSWER", answered)
 
     def test_the_direct_connection_takes_only_plain_answers(self):
-        """libcurl repeats a call that has another answer, or whose connection ended before the answer."""
+        """libcurl repeats a call that got any other answer, or whose connection ended before the answer."""
         places = '{"voxels":{"dtype":"F32","shape":[2],"offset":64},"flags":{"dtype":"U8","shape":[],"offset":0}}'
         text = '{"output_region":{"name":"r","offset":1,"bytes":2,"tensors":%s},"metadata":{}}' % places
         plain, taken = status_document(text), 2 * [status_document("{}")]
@@ -984,7 +984,7 @@ class Packing(CCase):
                 self.assertEqual((packed.query["scale"], packed.query["filter"]), (other.query["scale"], filters))
 
     def turning(self):
-        """A turning sensor in the middle, where the clients take their sample; before and behind it odd rows."""
+        """A turning sensor in the middle, where the clients take their sample; before and after it odd rows."""
         rng = np.random.default_rng(6)
         odd = [rng.choice(np.float32(values), (600, 4)) for values in ([0, 1, 2, 3], [0, 1e-3, 2e6, -2e6], [2e6, 1, 0])]
         near = np.float32(rng.integers(-9, 9, (1000, 4)) / 1000 + 0.0)  # many guesses between two integers

@@ -80,7 +80,7 @@ class Cuda(OneDaemonCase):
                 self.assertRegex(self.asked()[-1], r"&points_region=py-\S+,512,48000&output_region=py-\S+,0,\d+$")
 
     def test_operations_on_tensors(self):
-        """Their inputs go through the host, from wherever they are. Their tensors stay."""
+        """Their inputs go through the host, wherever they are. Their tensors stay on the GPU."""
         random = np.random.default_rng(8)
         boxes = np.abs(random.normal(0, 3, (60, 7))).astype("<f4")
         scores, labels = random.random(60).astype("<f4"), random.integers(0, 3, 60).astype("<i4")

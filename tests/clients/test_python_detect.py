@@ -85,7 +85,7 @@ class Detect(OneDaemonCase):
             self.assertEqual(result[name].tobytes(), b"".join(one[name].tobytes() for one in each), name)
 
     def test_tracks_begin_anew_with_sweeps_that_are_sent_again(self):
-        """Then no id is that of a box before."""
+        """The boxes then get new ids, which no earlier box had."""
         stream = self.client.stream("lost", sweeps=3, operation="detect", model="random", track=True, keep=True)
         self.addCleanup(stream.delete)
         for time in (1, 2, 3):

@@ -286,7 +286,7 @@ class KeptConnections(RudeCase):
             self.assertEqual(server.connections, 2, act)
 
     def test_the_answer_comes_after_all_interim_answers(self):
-        """Whoever takes an interim answer for the answer gets the answer as that to the next request."""
+        """A client that took an interim answer for the answer would take the answer for that to its next request."""
 
         def hint(talk):
             for piece in (INTERIM, status_document('{"state":"first"}')):

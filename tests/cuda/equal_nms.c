@@ -124,7 +124,8 @@ static void test_edges(struct side sides[2], struct random *random, int64_t larg
   }
 }
 
-// Several chunks of boxes, and more keys than are ranked without a selection. A short run has only the fast jobs.
+// Several chunks of boxes, and so many keys that the device selects before it ranks. A short run has only the fast
+// jobs.
 static void test_many(struct side sides[2], struct random *random, int64_t largest) {
   static const int32_t pre_max[] = {100, 4096, 9000, VX_MAX_RANKED};
   static struct scan scan;

@@ -103,7 +103,8 @@ static bool compare_part(const struct side sides[2], const struct sparse_case *m
   return equal;
 }
 
-// A quarter of the rows leaves the lane too little room for all of them. Then fewer rows find what more have left.
+// After a quarter of the rows, the lane has too little room for all of them and must grow. At the end, a quarter runs
+// again in memory where all rows have left their values.
 static void compare_case(const struct side sides[2], const struct sparse_case *made, const char *name, uint64_t seed) {
   static const int32_t parts[] = {4, 1, 1, 4};
   size_t bytes = room_for(made);
@@ -151,8 +152,8 @@ static bool is_equal_alone(const struct side *gpu, const struct sparse_case *mov
   return run_on_gpu(gpu, &alone, map).status == VX_OK && memcmp(map, batch, map_bytes(&alone)) == 0;
 }
 
-// With float16: equal bytes in every run and alone, close to the CPU's float32. The case's features are finite. It is
-// moved at last, so it cannot be used again.
+// With float16: equal bytes in every run and alone, close to the CPU's float32. Makes the case's
+// features finite.
 static void compare_half(const struct side sides[2], struct sparse_case *made, uint64_t seed) {
   size_t bytes = room_for(made) + map_bytes(made);
   struct room room = {sides[1].backend->host_alloc(sides[1].device, bytes), bytes, 0};

@@ -212,7 +212,7 @@ static void set_backbone(struct vx_detector *detector) {
   if (vx_sparse_plan_of(&detector->backbone, &detector->plan, &error) != VX_OK) abort();
 }
 
-// A detector with the maps above. If filtered, it has channels first, and takes one cloud at a time.
+// A detector with the maps above. If filtered, its maps have channels first, and it takes one cloud at a time.
 static void set_detector(const struct way *way, struct vx_job *job) {
   static float weights[(COLUMNS + 6) * WIDTH], biases[WIDTH];
   static struct vx_detector detector;
@@ -275,7 +275,7 @@ static void set_image(const struct way *way, struct vx_job *job) {
                                               .channels = {VX_DISTANCE_CHANNEL, 3}};
 }
 
-// The job of a way. It has more boxes than are ranked without a selection, and more than one chunk holds.
+// The job of a way. A job of boxes has so many that the device selects before it ranks, and more than one chunk holds.
 struct vx_job way_job(const struct way *way) {
   static struct vx_chain_report report;
   struct vx_job asked = {

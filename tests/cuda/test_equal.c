@@ -4,9 +4,8 @@
 //              [DIRECTORY]
 //
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
-// ../shared/data). Then runs random jobs: N that make voxels, N or --samplings that sample points, 5 N with chains,
-// N that scatter rows, N that make maps, N that encode pillars, N that suppress boxes, 2 N that decode maps, N
-// detections, N sparse convolutions. All run on one lane of each backend, so each job finds what the last one left. The
+// ../shared/data). Then runs N random jobs of every kind, of some kinds several times as many. --samplings replaces N
+// for the jobs that sample points. All run on one lane of each backend, so each job finds what the last one left. The
 // tests of pinned memory and of lanes follow. Prints a line per difference and one summary line. Exits with 1 if
 // anything differed, with 77 without a device.
 #include <stdio.h>
@@ -70,7 +69,7 @@ static struct vx_job variant_of(const struct vx_job *asked, int variant) {
       params->range_min[0] = -params->range_max[0];
       params->max_voxels = 160000;
       break;
-    case 6:  // every cloud has more voxels
+    case 6:  // every cloud has more voxels than max_voxels
     case 7:
       params->choice = (struct vx_choice){variant == 6 ? VX_VOXELS_NEAR : VX_VOXELS_FULL, VX_POINTS_RANDOM, variant};
       params->max_voxels = 3000;

@@ -57,7 +57,8 @@ class Memory(Neighbourhood):
 
     def test_chunked_bodies_that_crawl_after_a_fast_start(self):
         with Neighbours(self.daemon, CHUNKED, 24):
-            # 10 bodies if one comes after the other: of the rest, a client may have half. More if they grow together.
+            # 10 bodies fit if they come one after the other, since each client may take half of what is left. More fit
+            # if they grow at the same time.
             wait_until(lambda: self.memory() > 32 * MB, "memory lent")
             time.sleep(1)  # a rate is that of the last half second and the one before
             self.assert_served(self.polite())

@@ -133,7 +133,7 @@ VX_SHARED uint64_t exhaustive_atan2(uint64_t number) {
   return exhaustive_bits(vx_atan2(y, x));
 }
 
-// Powers of numbers up to 1, half of them of any size.
+// Powers of numbers from 0 to 1. Half of these come from floats of any size, of which those above 1 are inverted.
 VX_SHARED uint64_t exhaustive_power(uint64_t number) {
   float x = exhaustive_within(number, 0, 0, 1), power = exhaustive_within(number, 1, 0, 16);
   if (number % 2 == 0) x = fabsf(exhaustive_any(number, 0));

@@ -48,5 +48,5 @@ def parse(reply):
         values = np.array(output["data"], kind) if "data" in output else np.frombuffer(binary[:size], kind)
         tensors[output["name"]] = values.reshape(output["shape"])
         binary = binary[size:]
-    assert binary == b"", f"{len(binary)} bytes behind those of the outputs"
+    assert binary == b"", f"{len(binary)} bytes after those of the outputs"
     return tensors, answer

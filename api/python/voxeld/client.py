@@ -28,7 +28,7 @@ class Client(Operations):
     tls               an ssl.SSLContext instead of ca_file and certificate
     timeout           limit in seconds for connecting, and for each wait until bytes can be sent or received
     deadline          limit in seconds for a call, with all its attempts and pauses
-    retries           limit of further attempts after 429, 503, 502 or 504 with Retry-After, and broken connections
+    retries           limit of further attempts after 429, 503, a broken connection, or 502 or 504 with Retry-After
     backoff           seconds before the second attempt, on top of Retry-After; doubles for each further one, up to 10,
                       and is shortened by up to half at random. If the pause would end after the deadline, the error
                       is raised at once.

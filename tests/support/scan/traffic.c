@@ -1,7 +1,7 @@
 // Traffic: cars, pedestrians and cyclists on a street, each with its box; see scan.h.
 //
-// Each thing is a few boxes, cylinders and spheres, and rays meet them one by one, so things hide one another. Each
-// statement draws one random number, since C leaves the order of arguments open.
+// Each of these is a few boxes, cylinders and spheres, and rays meet them one by one, so things hide one another.
+// Each statement draws one random number, since C leaves the order of arguments open.
 #include <math.h>
 
 #include "tests/support/scan/random.h"

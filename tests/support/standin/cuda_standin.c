@@ -133,8 +133,9 @@ static bool is_there(int pagemap, const char *byte) {
   return pread(pagemap, &entry, sizeof entry, at) == (ssize_t)sizeof entry && entry >> 63 != 0;
 }
 
-// Memory whose last page is gone was shortened and is not read, since a GPU would find old pages there. Only real pins
-// keep the other pages mapped for a while, so those pages do not tell. What cannot be copied stays as it is.
+// Does not read memory whose last page is gone: its owner has shortened it, and a GPU would still find the old pages.
+// Only the last page tells: other pages may be missing for other reasons, since only a GPU's pins keep pages mapped.
+// Bytes that cannot be copied stay as they are in `own`.
 static void read_pinned(void *own, char *pinned, size_t bytes) {
   const struct iovec here = {own, bytes}, there = {pinned, bytes};
   int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);

@@ -226,7 +226,7 @@ static struct ort_status *default_allocator(struct ort_allocator **allocator) {
 
 static struct ort_status *allocator_free(struct ort_allocator *allocator, void *memory) {
   (void)allocator;
-  drop(memory);  // even if the call then fails, since a caller could do no more
+  drop(memory);  // even if the call then fails: its caller could not try again
   COUNT_CALL();
   return NULL;
 }

@@ -284,7 +284,7 @@ static json_t *metadata_of_sweeps(enum vx_op op) {
   return metadata;
 }
 
-// Sampling keeps all finite points, so the counts of joining are complete.
+// A voxelization has more fates than a sampling, which only drops points that are not finite.
 static void each_sweep_has_the_fates_of_its_operation(void **state) {
   (void)state;
   static const char *const expected[][2] = {

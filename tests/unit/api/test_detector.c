@@ -575,7 +575,7 @@ static void broken_files_keep_the_model_that_serves(void **state) {
   struct detector *served = detectors_at(first, 0);
   assert_null(detectors_refused(first, "one"));
   opens = false;
-  for (int i = 0; i < 2; i++) {  // the second time, the older model was kept before
+  for (int i = 0; i < 2; i++) {  // the second time, the model has been kept once already
     set = load();
     detectors_keep(set, first);
     detectors_close(first);

@@ -88,7 +88,8 @@ static void rubbish_in_scratch(void **state) {
     unsigned char *bytes = cpu_arena_take(scratch, scratch->bytes - 64, 1);
     for (size_t i = 0; bytes != NULL && i < scratch->bytes - 64; i++)
       bytes[i] = round == 0 ? 0xFF : (unsigned char)(next_random(&random) & (round % 2 ? 0xFF : 3));
-    // From base 0, the smallest of them look like numbers of cells; from the other base, numbers wrap around to 0.
+    // With base 0, small values in the scratch look like numbers of cells. With the other base, numbers plus base wrap
+    // around to 0.
     lane->base = round % 3 == 2 ? UINT32_MAX - 100 : 0;
     assert_as_on_fresh_lane(&asked[round / 2 % 2], MOST);
   }

@@ -36,7 +36,8 @@ static void upper_bound(void **state) {
   }
 }
 
-// If the range is not a whole number of voxels, the number of cells is rounded: the end of the grid counts.
+// If the range is not a whole number of voxels, the number of cells is rounded: points are in range up to
+// the end of the grid.
 static void the_end_of_the_grid_is_the_bound(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);

@@ -2,8 +2,9 @@
 is older than the last one.
 
 A message waits in the inbox, which holds one: a newer message replaces it. Workers take messages, send them and
-publish the answers. The service does the same behind them: with `latest` it computes only the newest of the messages
-that wait there. Another thread looks after the robot; the main thread prints what happens and waits for signals."""
+publish the answers. The service does the same with what they send: with `latest` it computes only the newest of the
+messages that wait there. Another thread looks after the robot; the main thread prints what happens and waits for
+signals."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ OPERATIONS: Dict[str, str] = {
 }
 SEVERAL = ("point_counts", "times", "poses")
 STREAM = "stream"
-STEP = "."  # in the name of a step's parameter, behind the step's tag
+STEP = "."  # in the name of a step's parameter, after the step's tag
 SWEEP = ("time", "pose")  # parameters that differ between the sweeps of a stream
 
 

@@ -283,7 +283,7 @@ MMDET3D: Table = {
         in_channels=HARMLESS,
         output_shape=TAKEN,
         sparse_shape=TAKEN,
-        order=only(["conv", "norm", "act"], because="norms before or behind other layers cannot be folded"),
+        order=only(["conv", "norm", "act"], because="norms before or after other layers cannot be folded"),
         encoder_channels=TAKEN,
         encoder_paddings=TAKEN,
         base_channels=TAKEN,
