@@ -1,9 +1,9 @@
 // A detector: a model that detects, as a folder with model.json, the encoder's weights and the network.
 //
 // docs/operate/models.md has the format. An open detector changes in two ways only: its network gets or loses sessions,
-// and the detector may be refused. Without the library of networks, a detector opens but does not serve, and its fault
-// says why. Holders are counted, and the last holder's release ends the detector, so a job may go on with a model that
-// a reload has replaced. The sessions end with the detector, so their lanes must outlive the detector. Any thread.
+// and the detector may be refused. Without the library that runs networks, a detector opens but does not serve, and its
+// fault says why. Holders are counted, and the last holder's release ends the detector, so a job may go on with a model
+// that a reload has replaced. The sessions end with the detector, so their lanes must outlive the detector. Any thread.
 #ifndef VOXELD_DETECTOR_H
 #define VOXELD_DETECTOR_H
 

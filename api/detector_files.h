@@ -17,10 +17,10 @@ struct detector_files {
   char outputs[VX_DETECTOR_MAPS][VX_NETWORK_NAME_SIZE];  // one for each input of the decoder; "" = not given
   bool channels_first;
   int32_t layers, width;      // of the encoder, as model.json has them
-  struct vx_encoder encoder;  // its weights belong to this struct; free them with free
+  struct vx_encoder encoder;  // its weights belong to this struct
   struct backbone backbone;   // without layers if there is none
   struct vx_track_terms tracks;
-  struct job_request *voxelize, *decode;  // finished requests; free them with free
+  struct job_request *voxelize, *decode;  // finished requests
 };
 
 // Whether paths and lists can contain the text unescaped: it has only letters, digits, dots, _ and -.
@@ -30,6 +30,6 @@ VX_WARN_UNUSED bool detector_fits_paths(const char *text);
 // and the field at fault.
 VX_WARN_UNUSED bool detector_read_json(struct detector_files *files, struct error *error);
 VX_WARN_UNUSED bool detector_read_weights(struct detector_files *files, struct error *error);
-void detector_files_release(struct detector_files *files);
+void detector_files_release(struct detector_files *files);  // frees the weights and the requests
 
 #endif

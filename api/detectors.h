@@ -30,7 +30,7 @@ void detectors_keep(struct detectors *detectors, const struct detectors *before)
 // now on. If `before` is NULL, this may be called while the set serves.
 void detectors_refuse(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason);
 
-// In these functions the set may be NULL, which means no detectors.
+// From here on the set may be NULL, which means no detectors. Only detectors_write needs a set.
 size_t detectors_count(const struct detectors *detectors);
 struct detector *detectors_at(const struct detectors *detectors, size_t index);        // in the order of names
 struct detector *detectors_find(const struct detectors *detectors, const char *name);  // NULL if there is none

@@ -18,7 +18,7 @@
 //   json_printf(out, "{name:%s device:'cuda:%d' %s_us:%ld sizes:[", name, index, stage, ns / 1000);
 __attribute__((format(printf, 2, 3))) void json_printf(struct text *out, const char *format, ...);
 
-// One part at a time, for loops and variable names.
+// Each writes one part: for use in loops, and for names that are not constant.
 void json_member(struct text *out, const char *name);
 void json_put_string(struct text *out, const char *string);                  // NULL: null
 void json_put_integers(struct text *out, const int64_t *values, int count);  // an array

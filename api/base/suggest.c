@@ -15,7 +15,7 @@ static bool exchanged(const char *a, size_t i, const char *b, size_t j) {
   return i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]);
 }
 
-// The distance of Damerau and Levenshtein, where no letter is edited twice. Both names are shorter than LONGEST.
+// The distance of Damerau and Levenshtein, where no letter is edited twice. Both names have at most LONGEST letters.
 static int edits_between(const char *a, size_t length_a, const char *b, size_t length_b) {
   int rows[3][LONGEST + 1];  // of i - 2, i - 1 and i
   for (size_t j = 0; j <= length_b; j++) rows[0][j] = (int)j;

@@ -13,7 +13,7 @@ static const struct param *const rows[] = {
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {
-    {VX_SPARSE_COORDS, "batch, z, y, x of each occupied cell of the backbone's last level, in this order", NULL},
+    {VX_SPARSE_COORDS, "batch, z, y, x of each occupied cell of the backbone's last level, in ascending order", NULL},
     {VX_SPARSE_FEATURES, "the backbone's features of each of these cells", NULL},
     {VX_BEV_FEATURES, "the same features as a map: feature c at channel c*nz + z, row y, column x; zeros elsewhere",
      WHEN_NAMED},

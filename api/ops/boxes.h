@@ -73,7 +73,7 @@ extern const struct result_row decoded_results[];
   {                                                                                                                    \
     .name = "track_max_distance", .type = &value_rows, .offset = FIELD(member), .second = FIELD(count), .least = 1,    \
     .most = VX_MAX_CLASSES, .allowed = "a number above 0, or one for each class", .unit = "metres",                    \
-    .doc = "how far a moved box may be from its track",                                                                \
+    .doc = "how far a box, moved by velocity, may be from its track",                                                  \
   }
 #define PARAM_TRACK_MAX_AGE(member)                                                                                    \
   {                                                                                                                    \

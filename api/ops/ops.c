@@ -183,7 +183,7 @@ static bool check_types(struct job_request *request, struct error *error) {
                       VX_MIN_FEATURES, VX_MAX_FEATURES);
 }
 
-// A file says the types of its numbers, and its numbers are not scaled or filtered.
+// A file says the types of its numbers. Only raw rows have filters; only raw rows and tensors have scales.
 static bool check_format(const struct job_request *request, struct error *error) {
   const struct column_terms *terms = &request->columns;
   bool raw = request->format == FORMAT_RAW, scalable = raw || request->format == FORMAT_SAFETENSORS;

@@ -200,7 +200,7 @@ static bool unpack(const struct body *body, struct cloud_file *file) {
   return good;
 }
 
-// Writes the rows over the input if no row overtakes the points it comes from; otherwise into new memory.
+// Writes the rows over the input if that never overwrites points still to be read; otherwise into new memory.
 static bool gather(const struct body *body, const struct cloud_file *file, const struct cloud_columns *columns) {
   struct job *job = body->job;
   size_t bytes = (size_t)file->points * job_request_row_bytes(body->asked);
@@ -298,7 +298,7 @@ static bool open_container(struct body *body) {
 
 // ---- its columns ----------------------------------------------------------------------------------------------------
 
-// Widens rows. A time and a moved point need the precision of float32 too.
+// Widens the rows to float32. Rows with times are widened too: a time and a moved point need that precision.
 static bool widen(struct body *body) {
   struct job *job = body->job;
   struct job_request *asked = body->asked;

@@ -90,7 +90,7 @@ static void count(struct buffers *buffers, struct client *client, enum share sha
   if (share != SHARE_BYTES) share_hold(buffers->clients, client, share, bytes);
 }
 
-// Returns bytes of the budget, and of the shares of the client (NULL: no client's).
+// Gives back bytes of the budget and, unless `client` is NULL, of the client's shares.
 static void release_bytes(struct buffers *buffers, struct client *client, enum share share, int64_t bytes) {
   lock_acquire(&buffers->clients->lock);
   buffers->in_use -= (size_t)bytes;

@@ -250,7 +250,7 @@ class Losses(StreamCase):
         type(self).daemon = Daemon("--listen", address)
 
     def behind(self, between, **options):
-        """A client of the service behind `between`, and its stream."""
+        """A stream of a client that reaches the service through `between`."""
         server = self.enterContext(RudeServer(between))
         client = self.enterContext(voxeld.Client(url_of(server), backoff=0, **options))
         return client.stream("k", 4, keep=True, time_column="yes", **GRID)

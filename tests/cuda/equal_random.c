@@ -147,7 +147,6 @@ void random_points(struct random *random, const struct vx_job *asked, const stru
   }
 }
 
-// At most as many samples as there may be voxels, or a few more.
 static float random_time(struct random *random, const struct vx_motion *motion) {
   static const float strange[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e30f, -1e30f};
   if (random_one_in(random, 40)) return strange[random_below(random, sizeof strange / sizeof *strange)];
@@ -185,6 +184,7 @@ void random_deskew(struct random *random, const struct scan *scan, struct vx_job
   asked->deskew = &deskew;
 }
 
+// With a number for each cloud, at most a quarter of the cloud's points: the voxels may still be fewer.
 static void sample_voxels(struct random *random, struct vx_job *asked, struct scan *scan) {
   bool stacked = random_one_in(random, 2);
   int32_t all = random_below(random, random_one_in(random, 2) ? 20 : 2000);

@@ -160,7 +160,7 @@ class Memory(FaultCase):
         self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
         short.send(rows(4))
         for connection in held:
-            connection.reset()  # the sampling would have its turn after one of each client
+            connection.reset()  # else the short sampling's turn comes after one of each client
         self.assertEqual(short.read().status, 200)
         wait_until(lambda: self.in_use() == 0, "memory given back")
         self.assertEqual(self.daemon.post(self.SHORT, body).status, 200)
@@ -188,12 +188,12 @@ class Memory(FaultCase):
 
 
 class FewBuffers(FaultCase):
-    # Two bodies of the largest size spend all of it.
+    # Two bodies of the largest size spend the whole memory budget.
     ARGS = ("--max-body-bytes", str(4 * MB), "--max-response-bytes", str(4 * MB), "--memory-budget-bytes", str(8 * MB))
 
     def test_budget_spent_by_chunked_bodies(self):
-        # The lengths of these bodies are unknown. Together they exceed the budget, but each is answered. One of them
-        # fits.
+        # The lengths of these bodies are unknown. Together they exceed the budget, but each gets an answer. One body
+        # alone fits.
         body = tiled_rows(3 * MB)
         send = lambda _: self.daemon.post(VOXELIZE, iter([body[:MB], body[MB:]]), {"Transfer-Encoding": "chunked"})
         statuses = set()

@@ -43,7 +43,7 @@ static void check_hint(const char *body, size_t size) {
   assert(strncmp(error.text, "it", 2) == 0 && (hint != NULL) == (strlen(error.text) > 2));
 }
 
-// Reads the times too, and moves the points. Writing the rows over the body must give the same.
+// Converts the times too, and moves the points.
 static void read_times(const struct job_request *request, const struct times *times, char *rows) {
   static const double twist[] = {0, 1, 2, 3, 0.1, 0.2, 0.3};
   static struct vx_motion motion;

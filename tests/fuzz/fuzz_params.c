@@ -29,7 +29,7 @@ static void check_grid(const struct job_request *request) {
   for (int a = 0; a < 3; a++) assert(grid.cells[a] > 0);
 }
 
-// Whether samples are chosen follows from the operation, from a given number, and from the tensors.
+// A request has a sampling if it has a number of samples. FPS always has one. Only a sampling gives sampled tensors.
 static void check_sampling(const struct job_request *request) {
   const struct vx_sampling *sampling = vx_sampling_of(&request->job);
   assert((sampling != NULL) == (request->num_sample_counts > 0));
@@ -102,7 +102,7 @@ static void check_chain(const struct request_chain *chain) {
   }
 }
 
-// The motion that the parameters make is sound. It stays at its reference.
+// The motion that the parameters make is sound: it moves a point at time 0 to finite or infinite numbers, not to NaN.
 static void check_deskew(const struct job_request *request) {
   static struct vx_motion motion;
   struct error error = {.kind = ERROR_NONE};
@@ -112,7 +112,7 @@ static void check_deskew(const struct job_request *request) {
   if (request->deskew.mode != DESKEW_POSES && request->deskew.mode != DESKEW_TWISTS) return;
   assert(request->deskew.poses.rows <= MOTION_POSES_MAX || request->deskew.mode != DESKEW_POSES);
   assert(deskew_motion(request, &pose_identity, &motion, &error) || error.kind == ERROR_IMPOSSIBLE);
-  if (error.kind == ERROR_IMPOSSIBLE) return;  // with its mount the motion is within float32
+  if (error.kind == ERROR_IMPOSSIBLE) return;  // the motion fits in float32 only with the request's mount
   assert(motion.count >= 1 && motion.count <= VX_MAX_SEGMENTS && motion.first <= 0 && motion.last >= 0);
   for (int32_t i = 1; i < motion.count; i++) assert(motion.segments[i].start >= motion.segments[i - 1].start);
   vx_deskew(&motion.segments[vx_segment_at(motion.segments, motion.count, 0, 0)], 0, origin);
@@ -266,7 +266,7 @@ static void check_columns(const struct job_request *request) {
   assert(params->ring >= VX_KITTI_RINGS && params->ring < job_request_columns(request));
 }
 
-// The clouds have all rows. In a request for points, each cloud has at most as many samples as points.
+// The clouds have all rows. For FPS, each cloud has at most as many samples as points.
 static void check_split(const struct job_request *request, int64_t rows) {
   if (request->job.op == VX_RANGE_IMAGE_OP) check_columns(request);
   if (vx_operations[request->job.op].rows_carry_cloud_index) return;  // no cloud has its own stretch of rows
@@ -277,7 +277,7 @@ static void check_split(const struct job_request *request, int64_t rows) {
   assert(rows == 0 && request->num_clouds > 0);
 }
 
-// The written parameters read back as the same request. They are measured first, then written into exactly that room.
+// The parameters are written as a JSON object. They are measured first, then written into exactly that room.
 static void check_rendering(const struct job_request *request) {
   struct text measure = text_over(NULL, 0);
   job_request_write(request, &measure);
@@ -308,7 +308,7 @@ static void check_query(enum vx_op op, const struct query *query, const struct p
   check_request(&request);
   check_rendering(&request);
   request.max_sampling_work = 1000;
-  bool joined = request.stream.name[0];  // until then the clouds are not checked
+  bool joined = request.stream.name[0];  // its clouds are checked only when it is joined
   if (job_request_split(&request, rows, &error) && (!joined || job_request_join(&request, rows, &error)))
     check_split(&request, rows);
   else

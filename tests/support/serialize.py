@@ -31,7 +31,7 @@ def hilbert(depth, x, y, z):
         q >>= 1
     gray = interleaved(depth, *x)
     key, parity = np.zeros_like(gray), np.zeros_like(gray)
-    for bit in reversed(range(3 * depth)):  # a bit is the parity of those from it up
+    for bit in reversed(range(3 * depth)):  # a key's bit: the parity of gray's bits from there up
         parity = parity ^ ((gray >> bit) & 1)
         key += parity << bit
     return key

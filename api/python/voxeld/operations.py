@@ -1352,7 +1352,7 @@ PARAMETERS: List[Parameter] = [
         "metres",
         None,
         "a number above 0, or one for each class",
-        "how far a moved box may be from its track",
+        "how far a box, moved by velocity, may be from its track",
     ),
     Parameter(
         "track_max_age",
@@ -2599,7 +2599,7 @@ class BackboneResult(Result):
 
     @property
     def sparse_coords(self) -> NDArray[np.int32]:
-        """[S, 4] int32: batch, z, y, x of each occupied cell of the backbone's last level, in this order."""
+        """[S, 4] int32: batch, z, y, x of each occupied cell of the backbone's last level, in ascending order."""
         return self._tensor("sparse_coords")
 
     @property
@@ -3881,8 +3881,8 @@ class Operations:
                 whole number from 1 to 1048576
             class_agnostic: whether a box also suppresses boxes with other labels
             track: yes gives each box the id of its track; needs a stream; default: no
-            track_max_distance: metres; how far a moved box may be from its track; allowed: a number above 0, or one
-                for each class
+            track_max_distance: metres; how far a box, moved by velocity, may be from its track; allowed: a number
+                above 0, or one for each class
             track_max_age: sweeps that a track survives without a box; allowed: a whole number from 0 to 100
             outputs: tensors to return; without it boxes, scores, labels, box_counts and, with track=yes, track_ids
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
@@ -4072,8 +4072,8 @@ class Operations:
             traceparent: W3C trace context of the request, for the service's log
 
         Returns the tensors, as attributes and as a mapping:
-            sparse_coords: [S, 4] int32; batch, z, y, x of each occupied cell of the backbone's last level, in this
-                order
+            sparse_coords: [S, 4] int32; batch, z, y, x of each occupied cell of the backbone's last level, in
+                ascending order
             sparse_features: [S, C] float32; the backbone's features of each of these cells
             bev_features: [B, C*nz, ny, nx] float32 or float16; the same features as a map: feature c at channel c*nz
                 + z, row y, column x; zeros elsewhere; only if outputs names it

@@ -29,8 +29,8 @@ struct __align__(16) cuda_record {
   uint32_t first_point, hits, begin, slot;
 };
 
-// What is known of the rank of the last cell of a cloud that max_voxels keeps: its highest digits, and how many of the
-// cells with these digits are kept.
+// Of the last cell that max_voxels keeps of a cloud: the highest digits of its rank, as far as they are known, and how
+// many of the cells with these digits are kept.
 struct cuda_last_cell {
   uint32_t digits, left;
 };

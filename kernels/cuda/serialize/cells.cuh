@@ -10,7 +10,7 @@ enum { AXES = 3 };
 // What kernels need of a job.
 struct serial {
   struct vx_serial_lattice lattice;
-  int32_t *row_of;             // [num_points]: of the chain
+  int32_t *row_of;             // [num_points], the chain's: a point's row; ~ of the next row if it is not left
   uint32_t *least, *most;      // [clouds, 3]: cells; the complement (~) of the least; 0 when a job begins
   uint32_t *rows;              // that are left
   int32_t *cells;              // [rows, 3]: of each row that is left
@@ -20,7 +20,7 @@ struct serial {
   // Of a stage of pooling:
   uint64_t *cluster;      // [rows]: the new row of each row
   uint32_t *sorted_rows;  // [rows]: in the order of the new rows
-  uint32_t *members;      // [orders, new rows]: a row of each new row, in the order of the curve
+  uint32_t *members;      // [orders, new rows]: an old row of each new row, in the order of the curve
   uint64_t *tiles;        // [orders, tiles]: states of the scans, then their ticket
   int32_t orders[VX_CURVES], num_orders;
   int32_t depth;  // 0: computed
@@ -43,8 +43,8 @@ static __device__ void widen(struct bounds *bounds, const int32_t cell[AXES]) {
   }
 }
 
-// Called by a whole warp. Adds the bounds of the threads that have some to those of their clouds. Usually all threads
-// have rows of one cloud. `least`, `most`: of all clouds.
+// Called by a whole warp. Each thread that has bounds adds them to the bounds of its cloud. Usually all threads have
+// rows of one cloud. `least`, `most`: of all clouds.
 static __device__ void note_bounds(uint32_t *least, uint32_t *most, uint32_t cloud, const struct bounds &bounds) {
   bool here = bounds.least[0] != 0;
   uint32_t all = __ballot_sync(~0u, here);

@@ -1,4 +1,4 @@
-// The stage lists of a voxelization: lists.cuh says how.
+// A stage of a voxelization that orders the lists of points: lists.cuh says how.
 #include "kernels/cuda/voxelize/lists.cuh"
 
 template <enum lists lists>

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// In a block's shared memory: the plan's bytes, and the offsets of the tensors once they are computed.
+// In a block's shared memory: the sizes from the plan, and the addresses of the tensors once they are computed.
 struct tensor_offsets {
   uint64_t own_bytes[VX_TENSOR_COUNT], row_bytes[VX_TENSOR_COUNT];
   unsigned char *at[VX_TENSOR_COUNT];  // NULL: not requested

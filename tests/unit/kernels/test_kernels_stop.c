@@ -1,5 +1,5 @@
-// Jobs of every operation, stopped at various calls of the callback `stopped`: they end at once, and affect no later
-// job.
+// Jobs of all operations except transform and serialize, stopped at various calls of the callback `stopped`: they end
+// at once, and affect no later job.
 #include "kernels/decoder.h"
 #include "tests/unit/kernels/kernels_reference.h"
 

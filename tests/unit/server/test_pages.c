@@ -1,5 +1,5 @@
-// Whole pages. Each member of /v1/status, of the statistics and of the index gets a number of its own, so that a
-// missing, swapped or rescaled member shows.
+// Whole pages. Neighbouring members of /v1/status and of the statistics get different numbers, so that a missing,
+// swapped or rescaled member shows.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
