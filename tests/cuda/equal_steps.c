@@ -1,4 +1,5 @@
 // See equal.h: chains of steps, alone and before an operation. The CPU's lane is the reference.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +150,50 @@ static void test_voxels(struct side sides[2], struct random *random, int64_t lar
   snprintf(scan.name, sizeof scan.name, "%d", number);
   random_deskew(random, &scan, &asked);
   compare(sides, &asked, &scan, "voxels behind steps");
+  free(scan.points);
+}
+
+// Fills rows of four columns like a sensor that turns: rings of up to `longest` rows, the last column their numbers. Few
+// neighbours are far apart, so that walks and rings are long. Some rows are not finite.
+static void turn_around(struct random *random, int32_t longest, struct scan *scan) {
+  float *values = scan->points = malloc((size_t)(scan->num_points * 4 + 1) * sizeof *values);
+  int32_t rows = 0, of_ring = 0, ring = -1, jumps = 1 + random_below(random, 2000);
+  float distance = 0;
+  for (int64_t i = 0; i < scan->num_points; i++, rows++) {
+    if (rows == of_ring) rows = 0, of_ring = 1 + random_below(random, longest), ring++;
+    if (rows == 0 || random_one_in(random, jumps)) distance = 2 + 30 * random_unit(random);
+    float angle = 6.28318531f * ((float)rows + 0.25f) / (float)of_ring;
+    values[4 * i] = random_one_in(random, 500) ? NAN : distance * cosf(angle);
+    values[4 * i + 1] = distance * sinf(angle);
+    values[4 * i + 2] = random_unit(random);
+    values[4 * i + 3] = (float)ring;
+  }
+}
+
+// Rings with many rows and few walks.
+static void test_rings(struct side sides[2], struct random *random, int number) {
+  static struct scan scan;
+  struct vx_chain chain = {.count = 2, .steps = {{.type = VX_STEP_TRANSFORM}, {.type = VX_STEP_RING_OUTLIER}}};
+  struct vx_job asked = {.op = VX_POINTS_OP,
+                         .inputs = {vx_points_of(VX_FLOAT32, 0, 4, NULL)},
+                         .tensors = VX_TENSOR_BIT(VX_POINT_FATES) | VX_TENSOR_BIT(VX_POINT_INDICES),
+                         .chain = &chain};
+  struct vx_transform *moving = &chain.steps[0].params.transform;
+  struct vx_ring_outlier *params = &chain.steps[1].params.ring_outlier;
+  scan.columns = 4;
+  scan.num_points = random_size(random, 20000);
+  random_clouds(random, &scan);
+  turn_around(random, random_one_in(random, 4) ? 10 : 8000, &scan);
+  moving->ranged = random_one_in(random, 2);
+  moving->least = 20 * random_unit(random);
+  moving->most = 100;
+  random_ring_outlier(random, &scan, &chain.steps[1]);
+  params->column = random_one_in(random, 3) ? 3 : VX_KITTI_RINGS;
+  params->tangent = random_one_in(random, 3) ? 0.05f : 1;
+  params->length = 80 * random_unit(random);
+  params->most = random_one_in(random, 3) ? 1 + random_below(random, 4000) : INT32_MAX;
+  snprintf(scan.name, sizeof scan.name, "%d", number);
+  compare(sides, &asked, &scan, "long rings");
   free(scan.points);
 }
 
@@ -323,6 +368,7 @@ void test_steps(struct side sides[2], uint64_t seed, int jobs, int64_t largest) 
   if (largest >= STOPPED_ROWS) test_stopped_filter(sides);
   for (int i = 0; i < jobs; i++) {
     test_points(sides, &random, largest, i);
+    test_rings(sides, &random, i);
     test_voxels(sides, &random, largest, i);
     test_transformed(sides, &random, largest, i);
     test_samples_left(sides, &random, largest, i);
