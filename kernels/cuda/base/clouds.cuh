@@ -52,6 +52,10 @@ __device__ static inline int32_t cuda_cloud_of_point(const struct cuda_clouds &c
   return clouds.count == 1 ? 0 : cuda_last_at_most(clouds.first_point, clouds.count, point);
 }
 
+__device__ static inline bool cuda_begins_cloud(const struct cuda_clouds &clouds, uint32_t point) {
+  return clouds.count == 1 ? point == 0 : clouds.first_point[cuda_cloud_of_point(clouds, point)] == point;
+}
+
 __device__ static inline int32_t cuda_cloud_of_row(const struct cuda_clouds &clouds, uint32_t row) {
   return clouds.count == 1 ? 0 : cuda_last_at_most(clouds.first_row, clouds.count, row);
 }

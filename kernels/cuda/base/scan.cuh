@@ -68,6 +68,13 @@ static __device__ uint64_t look_back(volatile unsigned long long *tiles, uint32_
   return before;
 }
 
+// Called by a whole block, once. Returns the sum over all tiles before this one. `sum`: over the tile.
+static __device__ uint64_t scan_sums(uint64_t *tile_states, uint32_t tile, uint64_t sum, struct scan_shared *shared) {
+  volatile unsigned long long *tiles = (volatile unsigned long long *)tile_states;
+  if (threadIdx.x == 0) tiles[tile] = (tile == 0 ? TILE_PREFIX : TILE_SUM) | sum;
+  return look_back(tiles, tile, sum, shared);
+}
+
 // Fills `before` with the sum of all items before each item of the thread. Returns the sum up to the tile's end.
 //
 // Computes the tile's own sum first, since other tiles wait for it; then the sums within the tile. A block calls this

@@ -40,15 +40,28 @@ static __device__ inline float cuda_y_of(const struct cuda_chain_rows &r, const 
   return at.y;
 }
 
-// Called by whole warps, each with 32 rows. Notes where turns begin.
-static __device__ inline void cuda_note_turns(const struct cuda_chain_rows &r, const struct cuda_deskew &deskew,
-                                              uint64_t row, const struct location &at) {
-  bool here = row < r.clouds.num_points, is_first = !here || row == 0;
-  if (here && r.clouds.count > 1) is_first = r.clouds.first_point[cuda_cloud_of_point(r.clouds, (uint32_t)row)] == row;
-  float before = __shfl_up_sync(~0u, at.y, 1);
-  if (threadIdx.x % 32 == 0 && !is_first) before = cuda_y_of(r, deskew, row - 1);
-  uint32_t turns = __ballot_sync(~0u, !is_first && vx_is_turn(before, at.x, at.y));
-  if (threadIdx.x % 32 == 0 && here) r.turns[row / 32] = turns;
+// Notes where turns begin, for a block's rows first + k * BRING_BLOCK + threadIdx.x. Fills `turns` with the words of its
+// warp's rows. `before`: in thread 0, the y of the row before the first.
+template <int CHUNKS>
+static __device__ inline void cuda_note_turns(const struct cuda_chain_rows &r, uint64_t first, float before,
+                                              const struct location (&at)[CHUNKS], uint32_t (&turns)[CHUNKS]) {
+  __shared__ float ahead[CHUNKS * (BRING_BLOCK / 32) + 1];  // of each warp: the y of the row before its first
+  uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  __syncthreads();  // all threads have read those of the last call
+  if (threadIdx.x == 0) ahead[0] = before;
+#pragma unroll
+  for (int k = 0; k < CHUNKS; k++)
+    if (lane == 31) ahead[k * (BRING_BLOCK / 32) + warp + 1] = at[k].y;
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < CHUNKS; k++) {
+    uint64_t row = first + k * BRING_BLOCK + threadIdx.x;
+    bool here = row < r.clouds.num_points;
+    float shifted = __shfl_up_sync(~0u, at[k].y, 1), y = lane == 0 ? ahead[k * (BRING_BLOCK / 32) + warp] : shifted;
+    bool is_turn = here && !cuda_begins_cloud(r.clouds, (uint32_t)row) && vx_is_turn(y, at[k].x, at[k].y);
+    turns[k] = __ballot_sync(~0u, is_turn);
+    if (lane == 0 && here) r.turns[row / 32] = turns[k];
+  }
 }
 
 // ---- rows in place --------------------------------------------------------------------------------------------------
@@ -59,13 +72,15 @@ static __device__ inline void cuda_begin_rows(const struct cuda_chain_rows &, co
 }
 
 // Fills `at` with the coordinates of the rows first + k * BRING_BLOCK + threadIdx.x. The x of a row that is not left,
-// or not there, is NaN.
+// or not there, is NaN. Fills `turns` with the words of the warp's rows, if the chain has turns.
 template <int CHUNKS>
 static __device__ inline void cuda_take_rows(const struct cuda_chain_rows &r, const struct cuda_in_place &,
-                                             uint64_t first, struct location (&at)[CHUNKS]) {
+                                             uint64_t first, struct location (&at)[CHUNKS], uint32_t (&turns)[CHUNKS]) {
 #pragma unroll
   for (int k = 0; k < CHUNKS; k++) {
     uint64_t row = first + k * BRING_BLOCK + threadIdx.x;
+    bool has_turns = r.turns && row - threadIdx.x % 32 < r.clouds.num_points;
+    turns[k] = has_turns ? r.turns[row / 32] : 0;
     const float *from = r.points + row * r.columns;
     at[k].x = vx_bits_float(VX_FLOAT_NAN);
     if (row < r.clouds.num_points) at[k] = {from[0], from[1], from[2]};
@@ -97,8 +112,9 @@ static __device__ inline enum vx_fate cuda_move_arrived(const struct cuda_chain_
 
 template <int CHUNKS>
 static __device__ inline void cuda_take_rows(const struct cuda_chain_rows &r, const struct cuda_arrival &a,
-                                             uint64_t first, struct location (&at)[CHUNKS]) {
+                                             uint64_t first, struct location (&at)[CHUNKS], uint32_t (&turns)[CHUNKS]) {
   if (a.brings) {
+    float before = r.turns && threadIdx.x == 0 && first > 0 ? cuda_y_of(r, a.deskew, first - 1) : 0.0f;
     bring_chunks(
         r, first, r.clouds.num_points,
         [&](uint64_t row, struct location *moved) {
@@ -107,20 +123,28 @@ static __device__ inline void cuda_take_rows(const struct cuda_chain_rows &r, co
         at);
     cuda_let_next();
     if (threadIdx.x == 0) atomicMax((unsigned long long *)&r.counters->ended[0], cuda_now());
+    if (r.turns) cuda_note_turns(r, first, before, at, turns);
   } else {
-    cuda_take_rows(r, cuda_in_place(), first, at);
+    cuda_take_rows(r, cuda_in_place(), first, at, turns);
   }
 #pragma unroll
   for (int k = 0; k < CHUNKS; k++) {
     uint64_t row = first + k * BRING_BLOCK + threadIdx.x;
     bool here = row < r.clouds.num_points;
-    if (a.brings && r.turns) cuda_note_turns(r, a.deskew, row, at[k]);
     if (a.brings && here) r.fates[row] = VX_FATE_KEPT, r.steps[row] = 0;
     enum vx_fate fate = VX_FATE_KEPT;
     if (here && (a.brings || cuda_is_left(at[k].x))) fate = cuda_move_arrived(r, a, (uint32_t)row, &at[k]);
     if (fate != VX_FATE_KEPT) cuda_drop_for(r, a.number, cuda_fates_before(), (uint32_t)row, fate);
     if (fate != VX_FATE_KEPT || !here) at[k].x = vx_bits_float(VX_FLOAT_NAN);
   }
+}
+
+// The same without the turns.
+template <typename arrival, int CHUNKS>
+static __device__ inline void cuda_take_rows(const struct cuda_chain_rows &r, const arrival &arriving, uint64_t first,
+                                             struct location (&at)[CHUNKS]) {
+  uint32_t turns[CHUNKS];
+  cuda_take_rows(r, arriving, first, at, turns);
 }
 
 static __device__ inline void cuda_end_rows(const struct cuda_chain_rows &r, const struct cuda_arrival &a) {

@@ -3,96 +3,94 @@
 //
 //   line up  Lines up the rows that are left, ring by ring; a row now has a place. The rows of KITTI's rings already
 //            have this order, so a scan is enough. It also counts the turns.
-//   keys     Otherwise each row gets a key, its cloud and its ring, and cub sorts the rows by key. The sort is stable.
-//            Rows that were dropped come last.
-//   walks    Numbers the walks, by a scan over the places. A circle is cut at its first point.
-//   drop     Decides for each row whether its walk stays. The two walks of a circle's ends are one if their ends are
-//            linked. It reads copies of the points.
+//   sort     Otherwise each row gets a key, its cloud and its ring, and cub sorts the rows by key. The sort is stable.
+//            Rows that were dropped come last. Then each place gets a copy of its row's point.
+//   drop     Drops the walks that fall. A block decides the walks that end in its tile of places, and drops all their
+//            rows. It may have to wait for the block of the tile before, which tells it where the walk that crosses
+//            into its tile begins. The two walks of a circle's ends are one if their ends are linked: the block with
+//            the ring's end decides both.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/base/scan.cuh"
 #include "kernels/cuda/steps/arrival.cuh"
 #include "kernels/number.h"
 
-enum { BLOCK = 256, RINGS = VX_NO_RING + 1 };
+enum { BLOCK = 256, RINGS = VX_NO_RING + 1, WORDS = CUDA_TILE / 32 };
 static_assert((int)SCAN_BLOCK == (int)BRING_BLOCK, "a block brings the rows of its tile");
+static_assert(WORDS == 32 && BLOCK == SCAN_BLOCK, "a lane reads one word of a tile");
 
 // The step as its kernels see it.
 struct ring_outlier {
   struct vx_ring_outlier params;
-  struct cuda_scan lining, walking;
-  uint32_t *turns;          // [num_points]: turns of all clouds up to each row; NULL without turns
-  uint32_t *keys, *rows;    // [num_points]: of each row; NULL with turns
-  uint32_t *sorted_keys;    // [num_points]: of each place; with turns and several clouds only whether it has a row
+  struct cuda_scan lining, dropping;
+  bool counted;             // the turns give the rings
+  uint32_t *keys, *rows;    // [num_points]: of each row, to be sorted
+  uint32_t *sorted_keys;    // [num_points]: the ring at each place; no_key where no row is
   uint32_t *sorted_rows;    // [num_points]: of each place
-  uint32_t *begins, *ends;  // [num_clouds, RINGS]: places of each ring that has any
-  uint32_t *place_keys;     // [num_points]: sorted_keys for all clouds; no_key where no row is
-  uint32_t *walk_of;        // [num_points]: of each place
-  uint32_t *firsts;         // [num_points + 1]: first place of each walk, then num_points
+  uint32_t *begins, *ends;  // places of each ring that has any
+  uint32_t *first_rings;    // [num_clouds]: with turns, the first ring of each cloud that has rows
   float4 *points;           // [num_points]: x, y, z and d at each place
   uint32_t no_key;          // of rows that were dropped
 };
 
-// ---- rings ----------------------------------------------------------------------------------------------------------
+// ---- rings from turns -----------------------------------------------------------------------------------------------
 
-// A sum counts turns in its upper half and rows that are left in its lower.
+// Each turn and the first row of each cloud begin a ring. The rings of all clouds are numbered from 1. A sum counts
+// rings in its upper half and rows that are left in its lower.
 template <typename arrival>
 static __global__ void __launch_bounds__(SCAN_BLOCK)
     line_up_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own,
                    const __grid_constant__ arrival arriving) {
   __shared__ struct scan_shared shared;
-  __shared__ float3 taken[CUDA_TILE];
+  __shared__ uint64_t sums[WORDS];  // of each warp's rows
   cuda_begin_rows(r, arriving);
-  uint32_t tile = scan_next_tile(own.lining.ticket, &shared);
+  uint32_t tile = scan_next_tile(own.lining.ticket, &shared), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   struct location at[SCAN_ITEMS] = {};
-  cuda_take_rows(r, arriving, (uint64_t)tile * CUDA_TILE, at);
-#pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) taken[k * SCAN_BLOCK + threadIdx.x] = make_float3(at[k].x, at[k].y, at[k].z);
-  __syncthreads();
-  uint64_t begin = (uint64_t)tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS;
-  uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
-  static_assert(32 % SCAN_ITEMS == 0, "the turns of a thread's rows are in one word");
-  uint32_t turns = begin < r.clouds.num_points ? r.turns[begin / 32] >> begin % 32 : 0;
+  uint32_t begun[SCAN_ITEMS], left[SCAN_ITEMS];
+  cuda_take_rows(r, arriving, (uint64_t)tile * CUDA_TILE, at, begun);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
-    float3 own_at = taken[threadIdx.x * SCAN_ITEMS + k];
-    at[k] = {own_at.x, own_at.y, own_at.z};
-    items[k] = (uint64_t)(turns >> k & 1) << 32 | cuda_is_left(at[k].x);
+    uint64_t row = (uint64_t)tile * CUDA_TILE + k * SCAN_BLOCK + threadIdx.x;
+    begun[k] |= __ballot_sync(~0u, row < r.clouds.num_points && cuda_begins_cloud(r.clouds, (uint32_t)row));
+    left[k] = __ballot_sync(~0u, cuda_is_left(at[k].x));
+    if (lane == 0) sums[k * SCAN_WARPS + warp] = (uint64_t)__popc(begun[k]) << 32 | (uint32_t)__popc(left[k]);
   }
-  (void)scan_items(own.lining.tiles, tile, items, before, &shared);
+  __syncthreads();
+  uint64_t own_sum = sums[lane], upto = cuda_warp_upto((unsigned long long)own_sum);
+  uint64_t all = scan_sums(own.lining.tiles, tile, __shfl_sync(~0u, upto, WORDS - 1), &shared);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
-    if (begin + k >= r.clouds.num_points) continue;
-    uint32_t turns_upto = (uint32_t)((before[k] + items[k]) >> 32), place = (uint32_t)before[k];
-    own.turns[begin + k] = turns_upto;
-    if ((uint32_t)items[k] == 0) {  // dropped rows take the last places, from the end
-      uint32_t empty = r.clouds.num_points - 1 - ((uint32_t)begin + k - place);
-      own.points[empty] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      own.sorted_keys[empty] = own.no_key;
-      continue;
+    uint64_t before = all + __shfl_sync(~0u, upto - own_sum, k * SCAN_WARPS + warp);
+    uint32_t row = tile * CUDA_TILE + k * SCAN_BLOCK + threadIdx.x, lower = (1u << lane) - 1;
+    if (row >= r.clouds.num_points) continue;
+    bool is_left = (left[k] >> lane & 1) != 0;
+    uint32_t ring = (uint32_t)(before >> 32) + __popc(begun[k] & (lower << 1 | 1));
+    uint32_t place = (uint32_t)before + __popc(left[k] & lower);
+    if ((begun[k] >> lane & 1) != 0) {
+      own.begins[ring] = place;
+      if (cuda_begins_cloud(r.clouds, row)) own.first_rings[cuda_cloud_of_point(r.clouds, row)] = ring;
     }
+    if (row == r.clouds.num_points - 1) own.begins[ring + 1] = place + is_left;
+    uint32_t to = is_left ? place : r.clouds.num_points - 1 - (row - place);  // dropped rows: from the end
     struct vx_ringed point = vx_ringed_of(at[k].x, at[k].y, at[k].z);
-    own.points[place] = make_float4(point.x, point.y, point.z, point.d);
-    own.sorted_rows[place] = (uint32_t)(begin + k);
-    own.sorted_keys[place] = min(turns_upto, (uint32_t)VX_NO_RING);  // of a lone cloud
+    own.points[to] = make_float4(point.x, point.y, point.z, point.d);
+    own.sorted_rows[to] = row;
+    own.sorted_keys[to] = is_left ? ring : own.no_key;
   }
   cuda_end_rows(r, arriving);
 }
 
-static __device__ uint32_t key_of(const struct cuda_chain_rows &r, const struct ring_outlier &own, uint32_t row) {
-  int32_t cloud = cuda_cloud_of_point(r.clouds, row);
-  uint32_t first = r.clouds.count == 1 ? 0 : r.clouds.first_point[cloud];
-  uint32_t ring = own.turns ? min(own.turns[row] - own.turns[first], (uint32_t)VX_NO_RING)
-                            : (uint32_t)vx_ring_of(r.points[(uint64_t)row * r.columns + (uint32_t)own.params.column]);
-  return (uint32_t)cloud * RINGS + ring;
-}
+// ---- rings from a column --------------------------------------------------------------------------------------------
 
 static __global__ void __launch_bounds__(BLOCK)
     keys_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own) {
   cuda_wait();
   uint64_t at = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   if (at >= r.clouds.num_points) return;
-  own.keys[at] = cuda_is_left(r.points[at * r.columns]) ? key_of(r, own, (uint32_t)at) : own.no_key;
+  const float *point = r.points + at * r.columns;
+  uint32_t ring = (uint32_t)vx_ring_of(point[own.params.column]);
+  uint32_t key = (uint32_t)cuda_cloud_of_point(r.clouds, (uint32_t)at) * RINGS + ring;
+  own.keys[at] = cuda_is_left(point[0]) ? key : own.no_key;
   own.rows[at] = (uint32_t)at;
 }
 
@@ -103,12 +101,39 @@ static cudaError_t sort_rows(const struct cuda_run *run, const struct ring_outli
                                          0, bits, run->stream);
 }
 
+static __global__ void __launch_bounds__(BLOCK)
+    place_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own) {
+  cuda_wait();
+  uint32_t place = blockIdx.x * BLOCK + threadIdx.x, points = r.clouds.num_points;
+  if (place >= points) return;
+  uint32_t key = own.sorted_keys[place], before = place > 0 ? own.sorted_keys[place - 1] : own.no_key;
+  const float *from = r.points + (uint64_t)own.sorted_rows[place] * r.columns;
+  struct vx_ringed point = vx_ringed_of(from[0], from[1], from[2]);
+  own.points[place] = make_float4(point.x, point.y, point.z, point.d);
+  if (before != key && before != own.no_key) own.ends[before] = place;
+  if (before != key && key != own.no_key) own.begins[key] = place;
+  if (place + 1 == points && key != own.no_key) own.ends[key] = points;
+}
+
 // ---- walks ----------------------------------------------------------------------------------------------------------
 
-// What is at a place.
-struct placed {
-  uint32_t key;
-  struct vx_ringed at;
+// A walk or a ring: the places first .. end - 1.
+struct stretch {
+  uint32_t first, end;
+};
+
+// What is still open behind a tile: the walk that begins at `walk`, and a ring. `end` is where the ring's first walk
+// has ended; 0 if it is open too.
+struct open {
+  uint32_t walk, end;
+};
+
+// A block's tile of places.
+struct tile {
+  uint32_t begin;             // its first place
+  uint32_t ends[WORDS];       // one bit for each place: whether a walk ends there
+  uint32_t ring_ends[WORDS];  // and whether a ring does
+  struct open before;         // what is open behind the tile before
 };
 
 static __device__ struct vx_ringed point_at(const struct ring_outlier &own, uint32_t place) {
@@ -116,98 +141,165 @@ static __device__ struct vx_ringed point_at(const struct ring_outlier &own, uint
   return {point.x, point.y, point.z, point.w};
 }
 
-static __device__ struct placed find_place(const struct cuda_chain_rows &r, const struct ring_outlier &own,
-                                           uint64_t place) {
-  struct placed found = {own.no_key, {}};
-  if (place >= r.clouds.num_points) return found;
-  found.key = own.sorted_keys[place];
-  if (own.turns) {
-    found.at = point_at(own, (uint32_t)place);
-    if (r.clouds.count > 1 && found.key != own.no_key) found.key = key_of(r, own, own.sorted_rows[place]);
-  } else {
-    uint32_t row = own.sorted_rows[place];
-    const float *point = r.points + (uint64_t)row * r.columns;
-    found.at = vx_ringed_of(point[0], point[1], point[2]);
-  }
-  return found;
+// Called by whole warps. Returns a bit for each word that is not 0.
+static __device__ uint32_t words_used(const uint32_t (&words)[WORDS]) {
+  return __ballot_sync(~0u, words[threadIdx.x % 32] != 0);
 }
 
-// Notes the place where the ring before this place ends, and where the ring at this place begins, if they differ.
-static __device__ void note_ends(const struct ring_outlier &own, uint32_t place, uint32_t before, uint32_t key) {
-  if (before == key) return;
-  if (before != own.no_key) own.ends[before] = place;
-  if (key != own.no_key) own.begins[key] = place;
+// Returns the number of bits up to the last bit that is set before bit `at`; 0 without one.
+static __device__ uint32_t upto_last(const uint32_t (&words)[WORDS], uint32_t used, uint32_t at) {
+  uint32_t word = at / 32, bits = at % 32 == 0 ? 0 : words[word] & ((1u << at % 32) - 1);
+  if (bits == 0) {
+    used &= (uint32_t)((UINT64_C(1) << word) - 1);
+    if (used == 0) return 0;
+    word = 31 - __clz(used);
+    bits = words[word];
+  }
+  return word * 32 + 32 - __clz(bits);
 }
 
-// If every ring is cut before its first point, a walk begins at each place that is not linked to the place before it.
-static __global__ void __launch_bounds__(SCAN_BLOCK)
-    walks_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own) {
-  __shared__ struct scan_shared shared;
-  cuda_wait();
-  uint32_t tile = scan_next_tile(own.walking.ticket, &shared);
-  uint64_t begin = (uint64_t)tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS, points = r.clouds.num_points;
-  uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
-  struct placed places[SCAN_ITEMS + 1] = {{own.no_key, {}}};
-  if (begin > 0) places[0] = find_place(r, own, begin - 1);
-#pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) places[k + 1] = find_place(r, own, begin + k);
-#pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) {
-    bool linked = begin + k > 0 && places[k + 1].key == places[k].key &&
-                  vx_are_linked(&own.params, &places[k].at, &places[k + 1].at);
-    items[k] = begin + k < points && !linked;
+// The same for the first bit that is set from bit `at` on.
+static __device__ uint32_t upto_next(const uint32_t (&words)[WORDS], uint32_t used, uint32_t at) {
+  if (at == CUDA_TILE) return 0;
+  uint32_t word = at / 32, bits = words[word] & (~0u << at % 32);
+  if (bits == 0) {
+    used &= ~1u << word;
+    if (used == 0) return 0;
+    word = __ffs(used) - 1;
+    bits = words[word];
   }
-  uint64_t total = scan_items(own.walking.tiles, tile, items, before, &shared);
-#pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) {
-    uint64_t place = begin + k;
-    if (place >= points) continue;
-    uint32_t walk = (uint32_t)(before[k] + items[k]) - 1;
-    const struct placed &here = places[k + 1];
-    own.walk_of[place] = walk;
-    own.place_keys[place] = here.key;
-    if (!own.turns) own.points[place] = make_float4(here.at.x, here.at.y, here.at.z, here.at.d);
-    if (items[k] != 0) own.firsts[walk] = (uint32_t)place;
-    note_ends(own, (uint32_t)place, places[k].key, here.key);
-    if (place + 1 == points) note_ends(own, (uint32_t)points, here.key, own.no_key);
-  }
-  if (tile == own.walking.num_tiles - 1 && threadIdx.x == 0) own.firsts[total] = (uint32_t)points;
+  return word * 32 + __ffs(bits);
 }
 
-static __device__ bool stays(const struct ring_outlier &own, uint32_t walk, uint32_t key) {
-  uint32_t first = own.firsts[walk], last = own.firsts[walk + 1] - 1;
-  uint32_t begin = own.begins[key], end = own.ends[key], points = last - first + 1;
-  struct vx_ringed from = point_at(own, first), to = point_at(own, last);
-  if (end - begin >= 3 && (first == begin || last == end - 1)) {
-    struct vx_ringed at_begin = point_at(own, begin), at_end = point_at(own, end - 1);
-    bool linked = vx_are_linked(&own.params, &at_end, &at_begin);
-    if (linked && first == begin && last == end - 1) return true;
-    if (linked && first == begin) {
-      first = own.firsts[own.walk_of[end - 1]];
-      points += end - first;
-      from = point_at(own, first);
+// The first place of a walk.
+static __device__ uint32_t first_of(const struct tile &t, uint32_t used, uint32_t place) {
+  uint32_t ahead = upto_last(t.ends, used, place - t.begin);
+  return ahead == 0 ? t.before.walk : t.begin + ahead;
+}
+
+// The end of a walk; 0 if it is not in the tile.
+static __device__ uint32_t end_of(const struct tile &t, uint32_t used, uint32_t place) {
+  uint32_t upto = upto_next(t.ends, used, place - t.begin);
+  return upto == 0 ? 0 : t.begin + upto;
+}
+
+// The end of the first walk of a ring that ends in the tile.
+static __device__ uint32_t first_end_of(const struct tile &t, uint32_t used, uint32_t ring_first) {
+  if (ring_first >= t.begin) return end_of(t, used, ring_first);
+  return t.before.end != 0 ? t.before.end : end_of(t, used, t.begin);
+}
+
+// What is open behind the tile. `rings`: the places of the tile up to the last end of a ring.
+static __device__ struct open open_behind(const struct tile &t, uint32_t used, uint32_t rings) {
+  uint32_t walk = first_of(t, used, t.begin + CUDA_TILE);
+  return {walk, rings == 0 && t.before.end != 0 ? t.before.end : end_of(t, used, t.begin + rings)};
+}
+
+static __device__ uint64_t state_of(const struct open &open) {
+  return TILE_PREFIX | (uint64_t)open.end << 32 | open.walk;
+}
+
+// Called by the first warp. Finds what is open behind the tile before, and publishes what is open behind this tile. The
+// latter depends on the former only if no ring ends in the tile.
+static __device__ void exchange(uint64_t *tiles, uint32_t number, struct tile *t) {
+  volatile unsigned long long *states = (volatile unsigned long long *)tiles;
+  uint32_t used = words_used(t->ends), rings = upto_last(t->ring_ends, words_used(t->ring_ends), CUDA_TILE);
+  if (threadIdx.x != 0) return;
+  t->before = {};
+  if (rings > 0) states[number] = state_of(open_behind(*t, used, rings));
+  uint64_t state = number == 0 ? (uint64_t)TILE_PREFIX : 0;
+  while (state == 0) state = states[number - 1];
+  t->before = {(uint32_t)state, (uint32_t)((state & ~TILE_PREFIX) >> 32)};
+  if (rings == 0) states[number] = state_of(open_behind(*t, used, rings));
+}
+
+// Whether a walk falls. Returns false as well if a later tile decides that.
+static __device__ bool falls(const struct ring_outlier &own, const struct tile &t, uint32_t used, struct stretch walk,
+                             struct stretch ring) {
+  bool begins = walk.first == ring.first, ends = walk.end == ring.end;
+  if (walk.end == 0 || (begins && ring.end > t.begin + CUDA_TILE)) return false;
+  uint32_t points = walk.end - walk.first;
+  if (ring.end - ring.first >= 3 && (begins || ends)) {
+    struct vx_ringed at_first = point_at(own, ring.first), at_last = point_at(own, ring.end - 1);
+    bool linked = vx_are_linked(&own.params, &at_last, &at_first);
+    if (linked && begins && ends) return false;
+    if (linked && begins) {
+      walk.first = first_of(t, used, ring.end - 1);
+      points += ring.end - walk.first;
     } else if (linked) {
-      last = own.firsts[own.walk_of[begin] + 1] - 1;
-      points += last - begin + 1;
-      to = point_at(own, last);
+      walk.end = first_end_of(t, used, ring.first);
+      points += walk.end - ring.first;
     }
   }
-  return vx_walk_stays(&own.params, &from, &to, points);
+  struct vx_ringed from = point_at(own, walk.first), to = point_at(own, walk.end - 1);
+  return !vx_walk_stays(&own.params, &from, &to, points);
+}
+
+// Whether the rows of a ring have no ring.
+static __device__ bool is_no_ring(const struct cuda_chain_rows &r, const struct ring_outlier &own, uint32_t place,
+                                  uint32_t key) {
+  if (!own.counted) return key % RINGS == VX_NO_RING;
+  int32_t cloud = r.clouds.count == 1 ? 0 : cuda_cloud_of_point(r.clouds, own.sorted_rows[place]);
+  return key - own.first_rings[cloud] >= VX_NO_RING;
+}
+
+static __device__ void drop_stretch(const struct cuda_chain_rows &r, const struct ring_outlier &own,
+                                    struct stretch places) {
+  for (uint32_t place = places.first + threadIdx.x; place < places.end; place += BLOCK)
+    cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
+}
+
+// Called by a whole block. Drops what lies before the tile: the walk that crosses into it, and the first walk of the
+// ring that crosses into it.
+static __device__ void drop_before(const struct cuda_chain_rows &r, const struct ring_outlier &own,
+                                   const struct tile &t, uint32_t used) {
+  uint32_t key = own.sorted_keys[t.begin];
+  if (key == own.no_key || is_no_ring(r, own, t.begin, key)) return;
+  struct stretch ring = {own.begins[key], own.ends[key]};
+  struct stretch walk = {t.before.walk, end_of(t, used, t.begin)}, first = {ring.first, t.before.end};
+  if (walk.first < t.begin && falls(own, t, used, walk, ring)) drop_stretch(r, own, {walk.first, t.begin});
+  if (ring.first < t.begin && falls(own, t, used, first, ring)) drop_stretch(r, own, first);
 }
 
 static __global__ void __launch_bounds__(BLOCK)
     drop_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own) {
+  __shared__ struct scan_shared shared;
+  __shared__ struct tile t;
   cuda_begin_step();
   cuda_wait();
-  uint64_t place = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  bool here = place < r.clouds.num_points;
-  uint32_t key = here ? own.place_keys[place] : own.no_key, walk = here ? own.walk_of[place] : 0;
-  if (key != own.no_key) {
-    if (key % RINGS == VX_NO_RING)
+  uint32_t number = scan_next_tile(own.dropping.ticket, &shared), points = r.clouds.num_points;
+  uint32_t begin = number * CUDA_TILE, keys[SCAN_ITEMS];
+  struct stretch rings[SCAN_ITEMS] = {};
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) {
+    uint32_t place = begin + k * BLOCK + threadIdx.x, word = k * SCAN_WARPS + threadIdx.x / 32;
+    keys[k] = place < points ? own.sorted_keys[place] : own.no_key;
+    bool ring_ends = place < points && (place + 1 == points || own.sorted_keys[place + 1] != keys[k]), linked = false;
+    if (place + 1 < points) {
+      struct vx_ringed here = point_at(own, place), next = point_at(own, place + 1);
+      linked = vx_are_linked(&own.params, &here, &next);
+    }
+    uint32_t ends_there = __ballot_sync(~0u, ring_ends || (place < points && !linked));
+    uint32_t rings_there = __ballot_sync(~0u, ring_ends);
+    if (threadIdx.x % 32 == 0) t.ends[word] = ends_there, t.ring_ends[word] = rings_there;
+    if (keys[k] != own.no_key) rings[k] = {own.begins[keys[k]], own.ends[keys[k]]};
+  }
+  if (threadIdx.x == 0) t.begin = begin;
+  __syncthreads();
+  if (threadIdx.x < 32) exchange(own.dropping.tiles, number, &t);
+  __syncthreads();
+  uint32_t used = words_used(t.ends);
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) {
+    uint32_t place = begin + k * BLOCK + threadIdx.x;
+    if (keys[k] == own.no_key) continue;
+    struct stretch walk = {first_of(t, used, place), end_of(t, used, place)};
+    if (is_no_ring(r, own, place, keys[k]))
       cuda_drop(r, own.sorted_rows[place], VX_FATE_NO_RING);
-    else if (!stays(own, walk, key))
+    else if (falls(own, t, used, walk, rings[k]))
       cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
   }
+  if (begin > 0) drop_before(r, own, t, used);
   cuda_end_step(r);
 }
 
@@ -222,20 +314,19 @@ struct arrays {
 static void lay_out(struct arrays *arrays, const struct cuda_clouds *clouds, struct cuda_arena *arena) {
   struct ring_outlier *own = &arrays->own;
   uint64_t rows = clouds->num_points, rings = (uint64_t)clouds->count * RINGS;
-  if (own->params.column == VX_KITTI_RINGS) {
-    take(arena, &own->turns, rows);
+  if (own->counted) {
+    take(arena, &own->first_rings, (uint64_t)clouds->count);
+    take(arena, &own->begins, rows + 2);  // each row may begin a ring
+    own->ends = own->begins + 1;
   } else {
     take(arena, &own->keys, rows);
     take(arena, &own->rows, rows);
     take(arena, &arrays->cub, arrays->cub_bytes);
+    take(arena, &own->begins, rings);
+    take(arena, &own->ends, rings);
   }
   take(arena, &own->sorted_keys, rows);
   take(arena, &own->sorted_rows, rows);
-  take(arena, &own->begins, rings);
-  take(arena, &own->ends, rings);
-  take(arena, &own->place_keys, rows);
-  take(arena, &own->walk_of, rows);
-  take(arena, &own->firsts, rows + 1);
   take(arena, &own->points, rows);
 }
 
@@ -244,8 +335,9 @@ static enum vx_status sort_by_ring(struct cuda_chain *chain, struct arrays *arra
   unsigned blocks = cuda_blocks(chain->rows.clouds.num_points, BLOCK);
   CUDA_TRY(cuda_settle_rows(chain, error));
   CUDA_TRY(cuda_launch("keys_kernel", keys_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, arrays->own));
-  return cuda_check(sort_rows(&chain->run, &arrays->own, arrays->cub, &arrays->cub_bytes), "cub::DeviceRadixSort",
-                    error);
+  CUDA_TRY(
+      cuda_check(sort_rows(&chain->run, &arrays->own, arrays->cub, &arrays->cub_bytes), "cub::DeviceRadixSort", error));
+  return cuda_launch("place_kernel", place_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, arrays->own);
 }
 
 enum vx_status cuda_step_ring_outlier(struct cuda_chain *chain, const struct vx_step *step, struct error *error) {
@@ -254,20 +346,17 @@ enum vx_status cuda_step_ring_outlier(struct cuda_chain *chain, const struct vx_
   const struct cuda_run *run = &chain->run;
   const struct cuda_clouds *clouds = &chain->rows.clouds;
   own.params = step->params.ring_outlier;
-  own.no_key = (uint32_t)clouds->count * RINGS;
-  bool counted = own.params.column == VX_KITTI_RINGS;
-  if (!counted) CUDA_TRY(cuda_check(sort_rows(run, &own, NULL, &arrays.cub_bytes), "cub::DeviceRadixSort", error));
+  own.counted = own.params.column == VX_KITTI_RINGS;
+  own.no_key = own.counted ? 0 : (uint32_t)clouds->count * RINGS;
+  if (!own.counted) CUDA_TRY(cuda_check(sort_rows(run, &own, NULL, &arrays.cub_bytes), "cub::DeviceRadixSort", error));
   CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { lay_out(&arrays, clouds, arena); }));
-  own.walking = cuda_take_scan(chain);
-  if (counted) {
+  own.dropping = cuda_take_scan(chain);
+  if (own.counted) {
     own.lining = cuda_take_scan(chain);
     CUDA_TRY(cuda_launch_first(chain, "line_up_kernel", line_up_kernel<struct cuda_arrival>,
                                line_up_kernel<struct cuda_in_place>, own.lining.num_tiles, error, own));
   } else {
     CUDA_TRY(sort_by_ring(chain, &arrays, error));
   }
-  CUDA_TRY(
-      cuda_launch("walks_kernel", walks_kernel, own.walking.num_tiles, SCAN_BLOCK, 0, run, error, chain->rows, own));
-  return cuda_launch("drop_kernel", drop_kernel, cuda_blocks(clouds->num_points, BLOCK), BLOCK, 0, run, error,
-                     chain->rows, own);
+  return cuda_launch("drop_kernel", drop_kernel, own.dropping.num_tiles, BLOCK, 0, run, error, chain->rows, own);
 }
