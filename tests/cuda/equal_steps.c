@@ -153,8 +153,8 @@ static void test_voxels(struct side sides[2], struct random *random, int64_t lar
   free(scan.points);
 }
 
-// Fills rows of four columns like a sensor that turns: rings of up to `longest` rows, the last column their numbers. Few
-// neighbours are far apart, so that walks and rings are long. Some rows are not finite.
+// Fills rows of four columns like a sensor that turns: rings of up to `longest` rows, whose numbers are in the last
+// column. Few neighbours are far apart, so that walks and rings are long. Some rows are not finite.
 static void turn_around(struct random *random, int32_t longest, struct scan *scan) {
   float *values = scan->points = malloc((size_t)(scan->num_points * 4 + 1) * sizeof *values);
   int32_t rows = 0, of_ring = 0, ring = -1, jumps = 1 + random_below(random, 2000);

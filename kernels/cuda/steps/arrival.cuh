@@ -40,8 +40,8 @@ static __device__ inline float cuda_y_of(const struct cuda_chain_rows &r, const 
   return at.y;
 }
 
-// Notes where turns begin, for a block's rows first + k * BRING_BLOCK + threadIdx.x. Fills `turns` with the words of its
-// warp's rows. `before`: in thread 0, the y of the row before the first.
+// Called by whole blocks. Notes where turns begin, for the rows first + k * BRING_BLOCK + threadIdx.x. Fills `turns`
+// with the words of the warp's rows. `before`: in thread 0, the y of the row before the first.
 template <int CHUNKS>
 static __device__ inline void cuda_note_turns(const struct cuda_chain_rows &r, uint64_t first, float before,
                                               const struct location (&at)[CHUNKS], uint32_t (&turns)[CHUNKS]) {

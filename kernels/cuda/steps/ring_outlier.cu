@@ -38,7 +38,7 @@ struct ring_outlier {
 // Each turn and the first row of each cloud begin a ring. The rings of all clouds are numbered from 1. A sum counts
 // rings in its upper half and rows that are left in its lower.
 template <typename arrival>
-static __global__ void __launch_bounds__(SCAN_BLOCK)
+static __global__ void __launch_bounds__(SCAN_BLOCK, 3)
     line_up_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own,
                    const __grid_constant__ arrival arriving) {
   __shared__ struct scan_shared shared;
@@ -46,14 +46,14 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
   cuda_begin_rows(r, arriving);
   uint32_t tile = scan_next_tile(own.lining.ticket, &shared), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   struct location at[SCAN_ITEMS] = {};
-  uint32_t begun[SCAN_ITEMS], left[SCAN_ITEMS];
+  uint32_t begun[SCAN_ITEMS];
   cuda_take_rows(r, arriving, (uint64_t)tile * CUDA_TILE, at, begun);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
     uint64_t row = (uint64_t)tile * CUDA_TILE + k * SCAN_BLOCK + threadIdx.x;
     begun[k] |= __ballot_sync(~0u, row < r.clouds.num_points && cuda_begins_cloud(r.clouds, (uint32_t)row));
-    left[k] = __ballot_sync(~0u, cuda_is_left(at[k].x));
-    if (lane == 0) sums[k * SCAN_WARPS + warp] = (uint64_t)__popc(begun[k]) << 32 | (uint32_t)__popc(left[k]);
+    uint32_t left = __ballot_sync(~0u, cuda_is_left(at[k].x));
+    if (lane == 0) sums[k * SCAN_WARPS + warp] = (uint64_t)__popc(begun[k]) << 32 | (uint32_t)__popc(left);
   }
   __syncthreads();
   uint64_t own_sum = sums[lane], upto = cuda_warp_upto((unsigned long long)own_sum);
@@ -62,10 +62,11 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
   for (int k = 0; k < SCAN_ITEMS; k++) {
     uint64_t before = all + __shfl_sync(~0u, upto - own_sum, k * SCAN_WARPS + warp);
     uint32_t row = tile * CUDA_TILE + k * SCAN_BLOCK + threadIdx.x, lower = (1u << lane) - 1;
+    uint32_t left = __ballot_sync(~0u, cuda_is_left(at[k].x));
     if (row >= r.clouds.num_points) continue;
-    bool is_left = (left[k] >> lane & 1) != 0;
+    bool is_left = cuda_is_left(at[k].x);
     uint32_t ring = (uint32_t)(before >> 32) + __popc(begun[k] & (lower << 1 | 1));
-    uint32_t place = (uint32_t)before + __popc(left[k] & lower);
+    uint32_t place = (uint32_t)before + __popc(left & lower);
     if ((begun[k] >> lane & 1) != 0) {
       own.begins[ring] = place;
       if (cuda_begins_cloud(r.clouds, row)) own.first_rings[cuda_cloud_of_point(r.clouds, row)] = ring;
@@ -122,7 +123,7 @@ struct stretch {
   uint32_t first, end;
 };
 
-// What is still open behind a tile: the walk that begins at `walk`, and a ring. `end` is where the ring's first walk
+// What is still open after a tile: the walk that begins at `walk`, and a ring. `end` is where the ring's first walk
 // has ended; 0 if it is open too.
 struct open {
   uint32_t walk, end;
@@ -130,10 +131,12 @@ struct open {
 
 // A block's tile of places.
 struct tile {
-  uint32_t begin;             // its first place
+  uint32_t begin;  // its first place
+  bool has_ring;
+  struct stretch ring;        // of its first place, if that has a ring
   uint32_t ends[WORDS];       // one bit for each place: whether a walk ends there
   uint32_t ring_ends[WORDS];  // and whether a ring does
-  struct open before;         // what is open behind the tile before
+  struct open before;         // what is open after the tile before
 };
 
 static __device__ struct vx_ringed point_at(const struct ring_outlier &own, uint32_t place) {
@@ -189,8 +192,8 @@ static __device__ uint32_t first_end_of(const struct tile &t, uint32_t used, uin
   return t.before.end != 0 ? t.before.end : end_of(t, used, t.begin);
 }
 
-// What is open behind the tile. `rings`: the places of the tile up to the last end of a ring.
-static __device__ struct open open_behind(const struct tile &t, uint32_t used, uint32_t rings) {
+// What is open after the tile. `rings`: the places of the tile up to the last end of a ring.
+static __device__ struct open open_after(const struct tile &t, uint32_t used, uint32_t rings) {
   uint32_t walk = first_of(t, used, t.begin + CUDA_TILE);
   return {walk, rings == 0 && t.before.end != 0 ? t.before.end : end_of(t, used, t.begin + rings)};
 }
@@ -199,18 +202,18 @@ static __device__ uint64_t state_of(const struct open &open) {
   return TILE_PREFIX | (uint64_t)open.end << 32 | open.walk;
 }
 
-// Called by the first warp. Finds what is open behind the tile before, and publishes what is open behind this tile. The
+// Called by the first warp. Finds what is open before the tile, and publishes what is open after it. The
 // latter depends on the former only if no ring ends in the tile.
 static __device__ void exchange(uint64_t *tiles, uint32_t number, struct tile *t) {
   volatile unsigned long long *states = (volatile unsigned long long *)tiles;
   uint32_t used = words_used(t->ends), rings = upto_last(t->ring_ends, words_used(t->ring_ends), CUDA_TILE);
   if (threadIdx.x != 0) return;
   t->before = {};
-  if (rings > 0) states[number] = state_of(open_behind(*t, used, rings));
+  if (rings > 0) states[number] = state_of(open_after(*t, used, rings));
   uint64_t state = number == 0 ? (uint64_t)TILE_PREFIX : 0;
   while (state == 0) state = states[number - 1];
   t->before = {(uint32_t)state, (uint32_t)((state & ~TILE_PREFIX) >> 32)};
-  if (rings == 0) states[number] = state_of(open_behind(*t, used, rings));
+  if (rings == 0) states[number] = state_of(open_after(*t, used, rings));
 }
 
 // Whether a walk falls. Returns false as well if a later tile decides that.
@@ -245,7 +248,7 @@ static __device__ bool is_no_ring(const struct cuda_chain_rows &r, const struct 
 
 static __device__ void drop_stretch(const struct cuda_chain_rows &r, const struct ring_outlier &own,
                                     struct stretch places) {
-  for (uint32_t place = places.first + threadIdx.x; place < places.end; place += BLOCK)
+  for (uint32_t place = places.first + threadIdx.x; place < places.end; place += CUDA_TILE)
     cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
 }
 
@@ -253,53 +256,40 @@ static __device__ void drop_stretch(const struct cuda_chain_rows &r, const struc
 // ring that crosses into it.
 static __device__ void drop_before(const struct cuda_chain_rows &r, const struct ring_outlier &own,
                                    const struct tile &t, uint32_t used) {
-  uint32_t key = own.sorted_keys[t.begin];
-  if (key == own.no_key || is_no_ring(r, own, t.begin, key)) return;
-  struct stretch ring = {own.begins[key], own.ends[key]};
-  struct stretch walk = {t.before.walk, end_of(t, used, t.begin)}, first = {ring.first, t.before.end};
-  if (walk.first < t.begin && falls(own, t, used, walk, ring)) drop_stretch(r, own, {walk.first, t.begin});
-  if (ring.first < t.begin && falls(own, t, used, first, ring)) drop_stretch(r, own, first);
+  struct stretch walk = {t.before.walk, end_of(t, used, t.begin)}, first = {t.ring.first, t.before.end};
+  if (walk.first < t.begin && falls(own, t, used, walk, t.ring)) drop_stretch(r, own, {walk.first, t.begin});
+  if (first.first < t.begin && falls(own, t, used, first, t.ring)) drop_stretch(r, own, first);
 }
 
-static __global__ void __launch_bounds__(BLOCK)
+// A thread has one place of the block's tile.
+static __global__ void __launch_bounds__(CUDA_TILE)
     drop_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own) {
   __shared__ struct scan_shared shared;
   __shared__ struct tile t;
   cuda_begin_step();
   cuda_wait();
   uint32_t number = scan_next_tile(own.dropping.ticket, &shared), points = r.clouds.num_points;
-  uint32_t begin = number * CUDA_TILE, keys[SCAN_ITEMS];
-  struct stretch rings[SCAN_ITEMS] = {};
-#pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) {
-    uint32_t place = begin + k * BLOCK + threadIdx.x, word = k * SCAN_WARPS + threadIdx.x / 32;
-    keys[k] = place < points ? own.sorted_keys[place] : own.no_key;
-    bool ring_ends = place < points && (place + 1 == points || own.sorted_keys[place + 1] != keys[k]), linked = false;
-    if (place + 1 < points) {
-      struct vx_ringed here = point_at(own, place), next = point_at(own, place + 1);
-      linked = vx_are_linked(&own.params, &here, &next);
-    }
-    uint32_t ends_there = __ballot_sync(~0u, ring_ends || (place < points && !linked));
-    uint32_t rings_there = __ballot_sync(~0u, ring_ends);
-    if (threadIdx.x % 32 == 0) t.ends[word] = ends_there, t.ring_ends[word] = rings_there;
-    if (keys[k] != own.no_key) rings[k] = {own.begins[keys[k]], own.ends[keys[k]]};
+  uint32_t place = number * CUDA_TILE + threadIdx.x, key = place < points ? own.sorted_keys[place] : own.no_key;
+  bool ring_ends = place < points && (place + 1 == points || own.sorted_keys[place + 1] != key), linked = false;
+  if (place + 1 < points) {
+    struct vx_ringed here = point_at(own, place), next = point_at(own, place + 1);
+    linked = vx_are_linked(&own.params, &here, &next);
   }
-  if (threadIdx.x == 0) t.begin = begin;
+  uint32_t walks_end = __ballot_sync(~0u, ring_ends || (place < points && !linked));
+  uint32_t rings_end = __ballot_sync(~0u, ring_ends);
+  if (threadIdx.x % 32 == 0) t.ends[threadIdx.x / 32] = walks_end, t.ring_ends[threadIdx.x / 32] = rings_end;
+  bool has_ring = key != own.no_key && !is_no_ring(r, own, place, key);
+  struct stretch ring = {};
+  if (has_ring) ring = {own.begins[key], own.ends[key]};
+  if (threadIdx.x == 0) t.begin = place, t.ring = ring, t.has_ring = has_ring;
   __syncthreads();
   if (threadIdx.x < 32) exchange(own.dropping.tiles, number, &t);
   __syncthreads();
   uint32_t used = words_used(t.ends);
-#pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) {
-    uint32_t place = begin + k * BLOCK + threadIdx.x;
-    if (keys[k] == own.no_key) continue;
-    struct stretch walk = {first_of(t, used, place), end_of(t, used, place)};
-    if (is_no_ring(r, own, place, keys[k]))
-      cuda_drop(r, own.sorted_rows[place], VX_FATE_NO_RING);
-    else if (falls(own, t, used, walk, rings[k]))
-      cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
-  }
-  if (begin > 0) drop_before(r, own, t, used);
+  if (key != own.no_key && !has_ring) cuda_drop(r, own.sorted_rows[place], VX_FATE_NO_RING);
+  if (has_ring && falls(own, t, used, {first_of(t, used, place), end_of(t, used, place)}, ring))
+    cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
+  if (t.has_ring) drop_before(r, own, t, used);
   cuda_end_step(r);
 }
 
@@ -358,5 +348,5 @@ enum vx_status cuda_step_ring_outlier(struct cuda_chain *chain, const struct vx_
   } else {
     CUDA_TRY(sort_by_ring(chain, &arrays, error));
   }
-  return cuda_launch("drop_kernel", drop_kernel, own.dropping.num_tiles, BLOCK, 0, run, error, chain->rows, own);
+  return cuda_launch("drop_kernel", drop_kernel, own.dropping.num_tiles, CUDA_TILE, 0, run, error, chain->rows, own);
 }
