@@ -17,7 +17,7 @@
 
 enum { BLOCK = 256, RINGS = VX_NO_RING + 1, WORDS = CUDA_TILE / 32 };
 static_assert((int)SCAN_BLOCK == (int)BRING_BLOCK, "a block brings the rows of its tile");
-static_assert(WORDS == 32 && BLOCK == SCAN_BLOCK, "a lane reads one word of a tile");
+static_assert(WORDS == 32, "a lane reads one word of a tile");
 
 // The step as its kernels see it.
 struct ring_outlier {
@@ -222,28 +222,29 @@ static __device__ bool falls(const struct ring_outlier &own, const struct tile &
   bool begins = walk.first == ring.first, ends = walk.end == ring.end;
   if (walk.end == 0 || (begins && ring.end > t.begin + CUDA_TILE)) return false;
   uint32_t points = walk.end - walk.first;
+  struct vx_ringed from = point_at(own, walk.first), to = point_at(own, walk.end - 1);
   if (ring.end - ring.first >= 3 && (begins || ends)) {
     struct vx_ringed at_first = point_at(own, ring.first), at_last = point_at(own, ring.end - 1);
     bool linked = vx_are_linked(&own.params, &at_last, &at_first);
     if (linked && begins && ends) return false;
     if (linked && begins) {
-      walk.first = first_of(t, used, ring.end - 1);
-      points += ring.end - walk.first;
+      uint32_t first = first_of(t, used, ring.end - 1);
+      points += ring.end - first;
+      from = point_at(own, first);
     } else if (linked) {
-      walk.end = first_end_of(t, used, ring.first);
-      points += walk.end - ring.first;
+      uint32_t end = first_end_of(t, used, ring.first);
+      points += end - ring.first;
+      to = point_at(own, end - 1);
     }
   }
-  struct vx_ringed from = point_at(own, walk.first), to = point_at(own, walk.end - 1);
   return !vx_walk_stays(&own.params, &from, &to, points);
 }
 
-// Whether the rows of a ring have no ring.
-static __device__ bool is_no_ring(const struct cuda_chain_rows &r, const struct ring_outlier &own, uint32_t place,
-                                  uint32_t key) {
-  if (!own.counted) return key % RINGS == VX_NO_RING;
-  int32_t cloud = r.clouds.count == 1 ? 0 : cuda_cloud_of_point(r.clouds, own.sorted_rows[place]);
-  return key - own.first_rings[cloud] >= VX_NO_RING;
+// Whether a row that is left has a ring.
+static __device__ bool has_ring(const struct cuda_chain_rows &r, const struct ring_outlier &own, uint32_t row,
+                                uint32_t key) {
+  if (!own.counted) return key % RINGS != VX_NO_RING;
+  return key - (r.clouds.count == 1 ? 1 : own.first_rings[cuda_cloud_of_point(r.clouds, row)]) < VX_NO_RING;
 }
 
 static __device__ void drop_stretch(const struct cuda_chain_rows &r, const struct ring_outlier &own,
@@ -267,9 +268,11 @@ static __global__ void __launch_bounds__(CUDA_TILE)
   __shared__ struct scan_shared shared;
   __shared__ struct tile t;
   cuda_begin_step();
-  cuda_wait();
+  cuda_let_next();
   uint32_t number = scan_next_tile(own.dropping.ticket, &shared), points = r.clouds.num_points;
+  cuda_wait_alone();  // the ticket has been clear since before the first kernel of the chain
   uint32_t place = number * CUDA_TILE + threadIdx.x, key = place < points ? own.sorted_keys[place] : own.no_key;
+  uint32_t row = place < points ? own.sorted_rows[place] : 0;
   bool ring_ends = place < points && (place + 1 == points || own.sorted_keys[place + 1] != key), linked = false;
   if (place + 1 < points) {
     struct vx_ringed here = point_at(own, place), next = point_at(own, place + 1);
@@ -278,17 +281,18 @@ static __global__ void __launch_bounds__(CUDA_TILE)
   uint32_t walks_end = __ballot_sync(~0u, ring_ends || (place < points && !linked));
   uint32_t rings_end = __ballot_sync(~0u, ring_ends);
   if (threadIdx.x % 32 == 0) t.ends[threadIdx.x / 32] = walks_end, t.ring_ends[threadIdx.x / 32] = rings_end;
-  bool has_ring = key != own.no_key && !is_no_ring(r, own, place, key);
   struct stretch ring = {};
-  if (has_ring) ring = {own.begins[key], own.ends[key]};
-  if (threadIdx.x == 0) t.begin = place, t.ring = ring, t.has_ring = has_ring;
+  if (key != own.no_key) ring = {own.begins[key], own.ends[key]};
+  bool ringed = key != own.no_key && has_ring(r, own, row, key);
+  if (threadIdx.x == 0) t.begin = place;
   __syncthreads();
   if (threadIdx.x < 32) exchange(own.dropping.tiles, number, &t);
+  if (threadIdx.x == 0) t.ring = ring, t.has_ring = ringed;
   __syncthreads();
   uint32_t used = words_used(t.ends);
-  if (key != own.no_key && !has_ring) cuda_drop(r, own.sorted_rows[place], VX_FATE_NO_RING);
-  if (has_ring && falls(own, t, used, {first_of(t, used, place), end_of(t, used, place)}, ring))
-    cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
+  if (key != own.no_key && !ringed) cuda_drop(r, row, VX_FATE_NO_RING);
+  if (ringed && falls(own, t, used, {first_of(t, used, place), end_of(t, used, place)}, ring))
+    cuda_drop(r, row, VX_FATE_RING_OUTLIER);
   if (t.has_ring) drop_before(r, own, t, used);
   cuda_end_step(r);
 }
