@@ -53,22 +53,25 @@ static __device__ void bring_rows(const struct cuda_points &p, uint64_t first, u
 
 // The `move` of rows that stay where they are.
 struct cuda_staying {
-  __device__ bool operator()(uint64_t, struct location *) const { return false; }
+  __device__ bool operator()(uint64_t, float, struct location *) const { return false; }
 };
 
 // Brings CHUNKS chunks of BRING_BLOCK rows, from row `first` on, as far as there are rows before `end`. Fills `at` with
 // the coordinates of this thread's row of each chunk, if the row is there. All rows of a chunk are stored once the
-// block has passed its next barrier. `move` gets a row's number and its coordinates, and returns whether it has changed
-// them. Rows of four float32 are all loaded before the first is used.
+// block has passed its next barrier. `times`: of all rows, or NULL. `move` gets a row's number, its time and its
+// coordinates, and returns whether it has changed these. All times, and all rows of four float32, are loaded before the
+// first is used.
 template <int CHUNKS, typename function>
-static __device__ void bring_chunks(const struct cuda_points &p, uint64_t first, uint64_t end, const function &move,
-                                    struct location (&at)[CHUNKS]) {
+static __device__ void bring_chunks(const struct cuda_points &p, uint64_t first, uint64_t end, const float *times,
+                                    const function &move, struct location (&at)[CHUNKS]) {
   bool placed = are_in_place(p), usual = is_usual(p);
   float4 values[CHUNKS];
+  float measured[CHUNKS] = {};
 #pragma unroll
   for (int k = 0; k < CHUNKS; k++) {
     uint64_t row = first + k * BRING_BLOCK + threadIdx.x;
     if (usual && row < end) values[k] = __ldcs((const float4 *)p.source + row);
+    if (times && row < end) measured[k] = __ldcs(times + row);
   }
 #pragma unroll
   for (int k = 0; k < CHUNKS; k++) {
@@ -77,7 +80,7 @@ static __device__ void bring_chunks(const struct cuda_points &p, uint64_t first,
     if (row >= end) continue;
     float *to = p.points + row * p.columns;
     at[k] = usual ? location{values[k].x, values[k].y, values[k].z} : location{to[0], to[1], to[2]};
-    bool moved = move(row, &at[k]);
+    bool moved = move(row, measured[k], &at[k]);
     if (usual) at[k].w = values[k].w;
     if (usual && (moved || !placed))
       *(float4 *)to = make_float4(at[k].x, at[k].y, at[k].z, values[k].w);
@@ -89,9 +92,9 @@ static __device__ void bring_chunks(const struct cuda_points &p, uint64_t first,
 // Brings `count` rows, at most a chunk, and returns the coordinates of this thread's row.
 template <typename function = struct cuda_staying>
 static __device__ struct location bring(const struct cuda_points &p, uint64_t first, uint32_t count,
-                                        const function &move = function()) {
+                                        const float *times = NULL, const function &move = function()) {
   struct location at[1] = {};
-  bring_chunks(p, first, first + count, move, at);
+  bring_chunks(p, first, first + count, times, move, at);
   return at[0];
 }
 

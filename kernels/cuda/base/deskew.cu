@@ -7,9 +7,6 @@
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/base/transfer.cuh"
 
-enum { SEGMENT_WORDS = sizeof(struct vx_segment) / sizeof(uint32_t) };
-static_assert(sizeof(struct vx_segment) % sizeof(uint32_t) == 0, "segments are copied word by word");
-
 // Runs twice: over an empty arena to measure, then over the lane's block.
 static void lay_out(const struct vx_job *job, bool seen, struct cuda_arena *arena, float **times,
                     struct vx_segment **segments) {
@@ -22,7 +19,7 @@ static void lay_out(const struct vx_job *job, bool seen, struct cuda_arena *aren
 static enum vx_status bring_segments(const struct cuda_run *run, struct vx_segment *to, struct error *error) {
   const struct vx_motion *motion = run->job->deskew->motion;
   memcpy(run->lane->commands->segments, motion->segments, (size_t)motion->count * sizeof *to);
-  return cuda_fetch(run, run->commands->segments, to, (uint32_t)motion->count * SEGMENT_WORDS, error);
+  return cuda_fetch(run, run->commands->segments, to, (uint32_t)motion->count * DESKEW_WORDS, error);
 }
 
 enum vx_status cuda_plan_deskew(const struct cuda_run *run, struct cuda_deskew_counts *counts,

@@ -7,12 +7,13 @@
 #include "kernels/cuda/base/chain.cuh"
 #include "kernels/point_transform.h"
 
-// The parameters as a kernel sees them: one matrix for all clouds, or one per cloud in the device's memory.
+// The parameters as a kernel sees them: one matrix for all clouds, or one per cloud in the device's memory. The cuts are
+// last, so that the first reads of the others share few lines of the cache.
 struct cuda_moving {
+  const float *each;  // [num_clouds, 16], or NULL
+  float one[VX_MATRIX_VALUES];
   struct vx_transform params;
   struct vx_box cuts[VX_MAX_CUTS];
-  float one[VX_MATRIX_VALUES];
-  const float *each;  // [num_clouds, 16], or NULL
 };
 
 // Moves the coordinates of a row. Returns its fate.

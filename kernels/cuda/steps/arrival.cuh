@@ -28,16 +28,11 @@ struct cuda_in_place {};
 
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
-// The y of a row as it arrived.
-static __device__ inline float cuda_y_of(const struct cuda_chain_rows &r, const struct cuda_deskew &deskew,
-                                         uint64_t row) {
-  struct location at;
-  at.y = vx_load(r.dtype, r.source, row * r.columns + 1);
-  if (!deskew.times) return at.y;
-  at.x = vx_load(r.dtype, r.source, row * r.columns);
-  at.z = vx_load(r.dtype, r.source, row * r.columns + 2);
-  (void)cuda_deskew_row(deskew, row, false, &at);
-  return at.y;
+// A row as it is in the body.
+static __device__ inline struct location cuda_read_row(const struct cuda_chain_rows &r, uint64_t row) {
+  uint64_t value = row * r.columns;
+  return {vx_load(r.dtype, r.source, value), vx_load(r.dtype, r.source, value + 1),
+          vx_load(r.dtype, r.source, value + 2)};
 }
 
 // Called by whole blocks. Notes where turns begin, for the rows first + k * BRING_BLOCK + threadIdx.x. Fills `turns`
@@ -94,6 +89,7 @@ static __device__ inline void cuda_end_rows(const struct cuda_chain_rows &r, con
 // ---- rows that arrive -----------------------------------------------------------------------------------------------
 
 static __device__ inline void cuda_begin_rows(const struct cuda_chain_rows &r, const struct cuda_arrival &a) {
+  cuda_begin_deskew(a.deskew);
   cuda_begin_step();
   if (!a.brings) {
     cuda_wait();
@@ -114,16 +110,19 @@ template <int CHUNKS>
 static __device__ inline void cuda_take_rows(const struct cuda_chain_rows &r, const struct cuda_arrival &a,
                                              uint64_t first, struct location (&at)[CHUNKS], uint32_t (&turns)[CHUNKS]) {
   if (a.brings) {
-    float before = r.turns && threadIdx.x == 0 && first > 0 ? cuda_y_of(r, a.deskew, first - 1) : 0.0f;
+    bool reads = r.turns && threadIdx.x == 0 && first > 0;  // the row before the first, on its way with the others
+    struct location before = reads ? cuda_read_row(r, first - 1) : location{};
+    float time = reads && a.deskew.times ? a.deskew.times[first - 1] : 0.0f;
     bring_chunks(
-        r, first, r.clouds.num_points,
-        [&](uint64_t row, struct location *moved) {
-          return a.deskew.times && cuda_deskew_row(a.deskew, row, true, moved);
+        r, first, r.clouds.num_points, a.deskew.times,
+        [&](uint64_t, float t, struct location *moved) {
+          return a.deskew.times && cuda_deskew_row(a.deskew, t, true, moved);
         },
         at);
     cuda_let_next();
     if (threadIdx.x == 0) atomicMax((unsigned long long *)&r.counters->ended[0], cuda_now());
-    if (r.turns) cuda_note_turns(r, first, before, at, turns);
+    if (reads && a.deskew.times) (void)cuda_deskew_row(a.deskew, time, false, &before);
+    if (r.turns) cuda_note_turns(r, first, before.y, at, turns);
   } else {
     cuda_take_rows(r, cuda_in_place(), first, at, turns);
   }

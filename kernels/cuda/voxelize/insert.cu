@@ -82,11 +82,12 @@ static __global__ void __launch_bounds__(BLOCK)
   __shared__ uint32_t fates[CUDA_MOVED_FATES];
   enum vx_fate fate = VX_FATE_KEPT;
   if (threadIdx.x < CUDA_MOVED_FATES) fates[threadIdx.x] = 0;
+  cuda_begin_deskew(deskew);
   insert(
       v,
       [&](uint64_t first, uint32_t count) {
-        return bring(v, first, count, [&](uint64_t row, struct location *at) {
-          if (deskew.times) (void)cuda_deskew_row(deskew, row, true, at);
+        return bring(v, first, count, deskew.times, [&](uint64_t row, float t, struct location *at) {
+          if (deskew.times) (void)cuda_deskew_row(deskew, t, true, at);
           if (!transforms) return true;
           fate = vx_are_finite(at->x, at->y, at->z) ? cuda_move_at(v.clouds, moving, (uint32_t)row, at)
                                                     : VX_FATE_NOT_FINITE;
@@ -133,12 +134,14 @@ static __global__ void __launch_bounds__(BLOCK)
   __shared__ uint32_t dropped;
   bool finite = true;
   if (threadIdx.x == 0) dropped = 0;
+  cuda_begin_deskew(deskew);
   insert(
       v,
       [&](uint64_t first, uint32_t count) {
-        struct location at = bring(arriving, first, count, [&](uint64_t row, struct location *moved) {
-          return deskew.times && cuda_deskew_row(deskew, row, true, moved);
-        });
+        struct location at =
+            bring(arriving, first, count, deskew.times, [&](uint64_t, float t, struct location *moved) {
+              return deskew.times && cuda_deskew_row(deskew, t, true, moved);
+            });
         finite = vx_are_finite(at.x, at.y, at.z);
         return threadIdx.x < count ? to_cylinder(v, arriving, first + threadIdx.x, at) : at;
       },
