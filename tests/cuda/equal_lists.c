@@ -1,5 +1,6 @@
 // Lists: rows whose lengths are at the limits of the GPU's methods, or one more or less, in any order. The mean number
-// of points per row is small or large; it decides how many threads a row has.
+// of points per row is small or large; it decides how many threads a row has. And choices among thousands of voxels
+// with nearly the same rank.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,10 +67,34 @@ static int32_t deal_points(struct random *random, enum shape shape, int32_t cell
   return count;
 }
 
+// Most of about 3,500 voxels have one point, and all are far from the origin.
+static void test_crowded_ranks(struct side sides[2], struct random *random) {
+  enum { EXTENT = 80, POINTS = 5000 };
+  static const struct vx_voxelize params = {.range_min = {500000, -EXTENT / 2, 0},
+                                            .range_max = {500000 + EXTENT, EXTENT / 2, 1},
+                                            .voxel_size = {1, 1, 1},
+                                            .max_points_per_voxel = 3,
+                                            .max_voxels = 1000};
+  static float points[POINTS][4];
+  struct scan scan = {.name = "crowded", .points = points[0], .columns = 4, .num_points = POINTS, .num_clouds = 1};
+  scan.counts[0] = POINTS;
+  for (int32_t i = 0; i < POINTS; i++)
+    for (int c = 0; c < 4; c++)
+      points[i][c] =
+          c < 2 ? params.range_min[c] + (float)random_below(random, EXTENT) + 0.5f : random_unit(random) * 0.9f;
+  for (enum vx_voxels_by by = VX_VOXELS_NEAR; by <= VX_VOXELS_FULL; by++) {
+    struct vx_job asked = {.op = VX_VOXELIZE, .tensors = MEAN | BIT(VX_POINT_VOXEL_IDS), .params.voxelize = params};
+    asked.params.voxelize.choice.voxels_by = by;
+    asked.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 0, 4, NULL);
+    compare(sides, &asked, &scan, "ranks");
+  }
+}
+
 void test_lists(struct side sides[2], uint64_t seed, int jobs) {
   static struct scan scan;
   static int32_t cells[MOST_POINTS];
   struct random random = {seed ^ 0x11575};
+  test_crowded_ranks(sides, &random);
   for (int job = 0; job < jobs; job++) {
     struct vx_job asked = list_job(&random);
     scan = (struct scan){.columns = (int32_t)asked.inputs[VX_POINTS].dims[1]};
