@@ -8,10 +8,17 @@ enable_testing()
 
 # Long tests, roughly the longest last. ctest starts tests of a higher cost first, so that none of these runs alone at
 # the end.
-set(longest fault.events asan.fault.placement tsan.fault.deadlines asan.fault.events fault.uploads tsan.fault.uploads
-    platform.in fault.shutdown docs.alerts tsan.fault.abuse tsan.fault.devices deploy.debian browser.status
-    clients.command_line_bags fuzz.openapi oracle.wires browser.image browser.detections browser.stream fault.families
-    fault.oom cuda.emulated_1 cuda.emulated_2 browser.page browser.view platform.trixie platform.arm64)
+set(longest fault.shutdown asan.fault.shutdown fault.models tsan.fault.encodings tsan.fault.placement asan.fault.models
+    clients.c tsan.fault.models fault.uploads asan.fault.abuse fault.abuse asan.fault.uploads tsan.fault.uploads
+    fault.families clients.examples tsan.fault.devices tsan.fault.abuse asan.fault.families browser.image
+    tsan.fault.regions tsan.fault.deadlines tsan.fault.shutdown browser.status browser.docs fuzz.openapi docs.alerts
+    fault.oom platform.in asan.fault.deadlines browser.detections deploy.debian oracle.wires deploy.container
+    browser.stream cuda.emulated_1 cuda.emulated_2 browser.page browser.view platform.trixie platform.arm64)
+
+# ctest counts a test as two of its places (-j), four for each processor in ./dev. Tests that wait for timeouts most of
+# their time, and keep a processor busy for less than 40 % of it, count as one.
+set(waiting "^((asan\\.|tsan\\.)?fault\\.(encodings|events|gate|models|sessions|uploads)|\
+(asan\\.)?fault\\.(abuse|families|shutdown)|fault\\.(clients|framing|model_reloads|oom|soak|tls))$")
 
 function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
   set(labels ${LABEL})
@@ -40,7 +47,11 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
     UBSAN_OPTIONS=print_stacktrace=1
     TSAN_OPTIONS=halt_on_error=1)
-  set_tests_properties(${NAME} PROPERTIES
+  set(places 2)
+  if(NAME MATCHES "${waiting}")
+    set(places 1)
+  endif()
+  set_tests_properties(${NAME} PROPERTIES PROCESSORS ${places}
     LABELS "${labels}" TIMEOUT ${TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
   list(FIND longest ${NAME} place)
   math(EXPR cost "${place} + 1")
@@ -118,10 +129,10 @@ foreach(flavour IN LISTS flavours) # a short soak, so that its code stays tested
               --processes 3 --threads 3)
 endforeach()
 # A polite client among slow ones is promised an answer, on a machine that other tests do not fill. So
-# ctest runs at most two tests that ask for two processors at a time, mostly after all others.
+# it takes as many places as two other tests, and ctest starts it mostly after all others.
 foreach(flavour "" asan. tsan.)
   if(TEST ${flavour}fault.neighbours)
-    set_tests_properties(${flavour}fault.neighbours PROPERTIES PROCESSORS 2)
+    set_tests_properties(${flavour}fault.neighbours PROPERTIES PROCESSORS 4)
   endif()
 endforeach()
 if(VOXELD_TESTS STREQUAL DAEMON)
@@ -164,7 +175,7 @@ voxeld_script_tests(browser "tests/browser/test_*.py" 900 plain ${PYTHON})
 voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
 # Their servers must answer checks within a second.
-set_tests_properties(deploy.balancer deploy.balanced_streams PROPERTIES PROCESSORS 2)
+set_tests_properties(deploy.balancer deploy.balanced_streams PROPERTIES PROCESSORS 4)
 # If what they need is missing, their first test is skipped.
 set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
