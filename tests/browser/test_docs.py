@@ -162,8 +162,7 @@ class Yaml(browser.BrowserCase):
 
 class Token(unittest.TestCase):
     def test_a_service_that_wants_a_token(self):
-        window = browser.Browser()
-        self.addCleanup(window.quit)
+        window = browser.shared()
         with daemon_of("alice") as (daemon, token):
             window.open(daemon, "docs")
             window.await_text("#state", "the service wants a token")

@@ -530,8 +530,7 @@ class Dev(unittest.TestCase):
         self.addCleanup(run.wait)
         self.addCleanup(run.terminate)
         named = next(line for line in run.stdout if line.startswith("open "))
-        window = browser.Browser()
-        self.addCleanup(window.quit)
+        window = browser.shared()
         window.driver.get(named.split()[1])
         window.await_text("#notes", "This is the sample scan: the address was made with my scan.bin")
         self.assertEqual(window.find("#parameter-preset").get_attribute("value"), "kitti_pointpillar")
@@ -539,8 +538,7 @@ class Dev(unittest.TestCase):
 
 class Token(unittest.TestCase):
     def test_a_service_that_wants_a_token(self):
-        window = browser.Browser()
-        self.addCleanup(window.quit)
+        window = browser.shared()
         with daemon_of("alice") as (daemon, token):
             window.open(daemon)
             window.await_text("#state", "the service wants a token")

@@ -356,13 +356,8 @@ class Computed(browser.BrowserCase):
 
 
 class Errors(unittest.TestCase):
-    def window(self):
-        window = browser.Browser()
-        self.addCleanup(window.quit)
-        return window
-
     def test_a_service_that_wants_a_token(self):
-        window = self.window()
+        window = browser.shared()
         with daemon_of("alice") as (daemon, token):
             window.open(daemon, "status")
             window.await_text("#state", "the service wants a token")
@@ -379,7 +374,7 @@ class Errors(unittest.TestCase):
             self.assertNotIn(token, window.driver.current_url)
 
     def test_a_service_that_stops(self):
-        daemon, window = Daemon("--drain-delay-s", "3600"), self.window()
+        daemon, window = Daemon("--drain-delay-s", "3600"), browser.shared()
         self.addCleanup(daemon.kill)
         open_page(window, daemon)
         daemon.terminate()
@@ -391,7 +386,7 @@ class Errors(unittest.TestCase):
         self.assertIn("cannot be reached", window.text("#error"))
 
     def test_a_service_that_starts_anew(self):
-        window = self.window()
+        window = browser.shared()
         with Daemon() as daemon:
             with Load(daemon, "127.0.0.2"):
                 open_page(window, daemon)

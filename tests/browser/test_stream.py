@@ -308,8 +308,7 @@ class Boxes(StreamCase):
 class Token(unittest.TestCase):
     def test_it_shows_no_stream_of_another_token(self):
         (mine, line), (other, other_line) = new_token("mine"), new_token("other")
-        window = browser.Browser()
-        self.addCleanup(window.quit)
+        window = browser.shared()
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "tokens")
             file.write_text(line + other_line, encoding="ascii")
@@ -333,8 +332,7 @@ class Token(unittest.TestCase):
             file = pathlib.Path(folder, "tokens")
             file.write_text(line + other_line, encoding="ascii")
             file.chmod(0o600)
-            window = browser.Browser()
-            self.addCleanup(window.quit)
+            window = browser.shared()
             with TokenDaemon(other, "--token-file", str(file)) as daemon:
                 path = "/v1/voxelize?preset=kitti_second&stream=roof&sweeps=3&time=1&pose=0,0,0,1,0,0,0"
                 self.assertEqual(daemon.post(path, sweep(2000).tobytes(), bearer).status, 200)

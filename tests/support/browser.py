@@ -1,9 +1,11 @@
 """Debian's Chromium without a screen, driven by Selenium. It draws in software, so any machine has the same WebGL."""
 
 import base64
+import functools
 import os
 import shutil
 import tempfile
+import unittest
 
 from daemon import PATIENCE, OneDaemonCase, wait_until
 
@@ -144,14 +146,29 @@ class Browser:
         return [line["message"] for line in lines if "GPU stall due to ReadPixels" not in line["message"]]
 
 
+@functools.cache
+def only():
+    """Starts the browser of a file, which ends after the file's last test."""
+    browser = Browser()
+    unittest.addModuleCleanup(browser.quit)
+    return browser
+
+
+def shared():
+    """The browser of all tests of a file, with an empty page: starting it and drawing first takes seconds."""
+    only().driver.get("about:blank")
+    only().emulate()
+    only().messages()
+    return only()
+
+
 class BrowserCase(OneDaemonCase):
-    """Tests of one daemon and one browser."""
+    """Tests of one daemon in the browser of their file."""
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.browser = Browser()
-        cls.addClassCleanup(cls.browser.quit)
+        cls.browser = shared()
 
     def setUp(self):
         self.browser.messages()
