@@ -6,9 +6,9 @@
 //   sort     Otherwise each row gets a key, its cloud and its ring, and cub sorts the rows by key. The sort is stable.
 //            Rows that were dropped come last. Then each place gets a copy of its row's point.
 //   drop     Drops the walks that fall. A block decides the walks that end in its tile of places, and drops all their
-//            rows. It may have to wait for the block of the tile before, which tells it where the walk that crosses
-//            into its tile begins. The two walks of a circle's ends are one if their ends are linked: the block with
-//            the ring's end decides both.
+//            rows. It waits until the block of the tile before tells it where the walk that crosses into its tile
+//            begins. The two walks of a circle's ends are one if their ends are linked, so the block with the ring's
+//            end decides both.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/base/scan.cuh"
@@ -132,8 +132,8 @@ struct open {
 // A block's tile of places.
 struct tile {
   uint32_t begin;  // its first place
-  bool has_ring;
-  struct stretch ring;        // of its first place, if that has a ring
+  bool has_ring;   // whether that place has a ring, and its ring
+  struct stretch ring;
   uint32_t ends[WORDS];       // one bit for each place: whether a walk ends there
   uint32_t ring_ends[WORDS];  // and whether a ring does
   struct open before;         // what is open after the tile before
@@ -202,8 +202,8 @@ static __device__ uint64_t state_of(const struct open &open) {
   return TILE_PREFIX | (uint64_t)open.end << 32 | open.walk;
 }
 
-// Called by the first warp. Finds what is open before the tile, and publishes what is open after it. The
-// latter depends on the former only if no ring ends in the tile.
+// Called by the first warp. Finds what is open before the tile, and publishes what is open after it. The latter depends
+// on the former only if no ring ends in the tile.
 static __device__ void exchange(uint64_t *tiles, uint32_t number, struct tile *t) {
   volatile unsigned long long *states = (volatile unsigned long long *)tiles;
   uint32_t used = words_used(t->ends), rings = upto_last(t->ring_ends, words_used(t->ring_ends), CUDA_TILE);
@@ -253,8 +253,8 @@ static __device__ void drop_stretch(const struct cuda_chain_rows &r, const struc
     cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
 }
 
-// Called by a whole block. Drops what lies before the tile: the walk that crosses into it, and the first walk of the
-// ring that crosses into it.
+// Called by a whole block. Drops the places before the tile of the walk that crosses into it and, if the ring that
+// crosses into it ends there, of that ring's first walk.
 static __device__ void drop_before(const struct cuda_chain_rows &r, const struct ring_outlier &own,
                                    const struct tile &t, uint32_t used) {
   struct stretch walk = {t.before.walk, end_of(t, used, t.begin)}, first = {t.ring.first, t.before.end};
