@@ -127,11 +127,12 @@ struct sink {
 
 // The part of a job that uses regions of shared memory (shared.h).
 struct job_shared {
-  const struct device *gpu;   // its memory has parts of regions; NULL: none has
-  struct vx_lane *lane;       // of that GPU, if it runs the job
-  struct region_part source;  // of the points, until they are copied
-  int sinks, in_place;        // how many sinks there are; how many a GPU writes (every sink that gets bytes, or none)
-  int copied;                 // parts copied from or to regions
+  const struct device *gpu;    // its memory has parts of regions; NULL: none has
+  struct vx_lane *lane;        // of that GPU, if it runs the job
+  struct region_part source;   // of the points, until they are copied
+  int sinks, in_place;         // how many sinks there are; how many a GPU writes (every sink that gets bytes, or none)
+  int copied;                  // parts copied from or to regions
+  struct view_sample *sample;  // of the points, while the GPU reads it; NULL: there is none
   struct sink sink[VX_TENSOR_COUNT];
   void *output_ptrs[VX_TENSOR_COUNT];  // where a GPU writes the tensors of sinks
 };

@@ -43,31 +43,28 @@ static void inspect_points(struct job *job, struct view_sample *sample, bool not
 // Whether the facts of the metadata are known before the tensors: a voxelization then counts nothing more.
 static bool keeps_facts(const struct job *job) { return job->result.kind->reserve && job->work.op == VX_VOXELIZE; }
 
-// A GPU copies the points of its memory that will be inspected. True: source_sample_end must await them.
-static bool begin_sample(struct job *job, struct view_sample *sample) {
-  if (!source_rows(job) || !region_gpu(&job->shared->source)) return false;
-  sample->count = sample->next = 0;
-  inspect_points(job, sample, true);
-  source_sample_begin(job, sample);
-  return true;
-}
-
 // Inspects the points once, for warnings, and begins the facts: beside a GPU while the GPU works.
 static void inspect(void *ctx) {
   struct job *job = ctx;
   struct inspection *inspected = &job->result.answer.inspected;
-  struct view_sample sample;
   if (job->inspected) return;
   job->inspected = true;
-  bool has_points = vx_operations[job->work.op].items == VX_POINT_ITEMS;
-  bool sampled = has_points && begin_sample(job, &sample);
-  if (keeps_facts(job)) answer_begin_facts(&job->result.answer, &job->asked.pool);
-  if (sampled) source_sample_end(job, &sample);
-  if (has_points) inspect_points(job, sampled ? &sample : NULL, false);
+  if (vx_operations[job->work.op].items == VX_POINT_ITEMS)
+    inspect_points(job, job->shared ? source_sample_end(job) : NULL, false);
   inspected->ahead_ms = -job->age_ms;
   inspected->loss = &job->loss;
   inspected->deskewed = job_request_deskews(&job->asked) ? &job->deskewed : NULL;
   inspected->joined = sweeps_are_joined(job) ? &job->stream->joined : NULL;
+  if (keeps_facts(job)) answer_begin_facts(&job->result.answer, &job->asked.pool);
+}
+
+// A GPU copies the points of its memory that will be inspected before it begins, so that nobody waits for them.
+static void sample_block(struct job *job, struct view_sample *sample) {
+  bool in_block = source_rows(job) && region_gpu(&job->shared->source);
+  if (job->inspected || !in_block || vx_operations[job->work.op].items != VX_POINT_ITEMS) return;
+  sample->count = sample->next = 0;
+  inspect_points(job, sample, true);
+  source_sample_begin(job, sample);
 }
 
 static bool refuse_cut(struct job *job) {
@@ -171,15 +168,16 @@ static bool prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
 // ---- the lanes ------------------------------------------------------------------------------------------------------
 
 static enum vx_status run_on(struct job *job, struct device *device, struct vx_lane *lane, struct error *error) {
+  struct view_sample sample;
   job->result.device = device;
   job->result.answer.backend = device->backend->name;
   job->result.answer.device = device->description.name;
   job->result.answer.facts.length = 0;
   if (job->shared) job->shared->lane = lane;
   atomic_fetch_add(&device->running, 1);
-  if (job_lane_use(job) != VX_LANE_QUICK) inspect(job);  // later the job's kernels may fill the GPU for long
+  if (job->shared) sample_block(job, &sample);
   enum vx_status status = device->backend->run(lane, &job->work, error);
-  inspect(job);  // unless the run has done so
+  inspect(job);  // unless the run has done so: the sample ends here
   atomic_fetch_sub(&device->running, 1);
   return status;
 }

@@ -78,18 +78,23 @@ bool source_peek(void *cls, uint64_t at, size_t bytes, char *out) {
 }
 
 void source_sample_begin(struct job *job, struct view_sample *sample) {
-  const struct job_shared *shared = job->shared;
+  struct job_shared *shared = job->shared;
   struct error unread;
+  shared->sample = sample;
   if (sample->count > 0 && shared->gpu->backend->block_sample(shared->lane, source_rows(job), sample->piece,
                                                               sample->count, &unread) != VX_OK)
     sample->count = 0;
 }
 
-void source_sample_end(struct job *job, struct view_sample *sample) {
-  const struct job_shared *shared = job->shared;
+struct view_sample *source_sample_end(struct job *job) {
+  struct job_shared *shared = job->shared;
+  struct view_sample *sample = shared->sample;
   struct error unread;
+  if (!sample) return NULL;
+  shared->sample = NULL;
   if (sample->count > 0 && shared->gpu->backend->block_await(shared->lane, &sample->bytes, &unread) != VX_OK)
     sample->count = 0;
+  return sample;
 }
 
 bool source_copy(struct job *job) {

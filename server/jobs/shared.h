@@ -24,10 +24,10 @@ VX_WARN_UNUSED bool source_open(struct job *job, const struct region_ref *ref);
 VX_WARN_UNUSED bool source_reach(struct job *job, const struct device *gpu);
 // Copies the source and closes it. The copy becomes the input, which its owner cannot change.
 VX_WARN_UNUSED bool source_copy(struct job *job);
-// Begins to fill the sample of the open source, whose GPU runs the job.
+// Begins to fill the sample of the open source, whose GPU runs the job. The job has the sample until its end.
 void source_sample_begin(struct job *job, struct view_sample *sample);
-// Waits for the sample. If its bytes cannot be read, it has no pieces.
-void source_sample_end(struct job *job, struct view_sample *sample);
+// Waits for the job's sample, and returns it; NULL: it has none. If its bytes cannot be read, it has no pieces.
+struct view_sample *source_sample_end(struct job *job);
 // Copies bytes of the open source to `out`, to inspect them. False if they cannot be read.
 VX_WARN_UNUSED bool source_peek(void *job, uint64_t at, size_t bytes, char *out);
 // The GPU's address of the points. NULL: there is no source, or it was copied.
