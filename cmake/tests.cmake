@@ -17,8 +17,9 @@ set(longest fault.shutdown asan.fault.shutdown fault.models tsan.fault.encodings
 
 # ctest counts a test as two of its places (-j), four for each processor in ./dev. Tests that wait for timeouts most of
 # their time, and keep a processor busy for less than 40 % of it, count as one.
-set(waiting "^((asan\\.|tsan\\.)?fault\\.(encodings|events|gate|models|sessions|uploads)|\
-(asan\\.)?fault\\.(abuse|families|shutdown)|fault\\.(clients|framing|model_reloads|oom|soak|tls))$")
+set(waiting "^((asan\\.|tsan\\.)?fault\\.(clients|encodings|events|gate|models|sessions|shutdown|tls|uploads)|\
+(asan\\.)?fault\\.(abuse|families)|fault\\.(framing|model_reloads|oom|soak)|\
+clients\\.(command_line_streams|command_line_watch|live_poses))$")
 
 function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
   set(labels ${LABEL})
