@@ -1,5 +1,5 @@
-// Jobs of all operations except transform and serialize, stopped at various calls of the callback `stopped`: they end
-// at once, and affect no later job.
+// Jobs of all operations, stopped at various calls of the callback `stopped`: they end at once, and affect no later
+// job. Transform runs as points does.
 #include "kernels/decoder.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
@@ -100,6 +100,7 @@ enum kind {
   SAMPLES,
   MOVED,
   IMAGE,
+  SERIALIZED,
   BOXES,
   ANCHORS,
   CENTERS,
@@ -168,6 +169,14 @@ static struct vx_job job_of(enum kind kind) {
                                                  .num_channels = 1,
                                                  .channels = {VX_DISTANCE_CHANNEL}};
       job.tensors = VX_RANGE_IMAGE_TENSORS;
+      break;
+    case SERIALIZED:
+      job.op = VX_SERIALIZE;
+      job.chain = &crop;
+      job.report = &report;
+      job.params.serialize =
+          (struct vx_serialize){.size = {1, 1, 1}, .num_orders = 2, .orders = {VX_CURVE_Z, VX_CURVE_HILBERT}};
+      job.tensors = VX_SERIAL_TENSORS;
       break;
     case BOXES:
       return (struct vx_job){

@@ -120,8 +120,8 @@ static void counts_and_limits(void **state) {
       "\"clients\":{\"present\":1,\"limits\":{\"connections\":100,\"queue\":64,\"long_queue\":65,"
       "\"detection_queue\":66,\"buffer_bytes\":16777216},\"greediest\":[{\"number\":0,\"name\":\"192.0.2.1\","
       "\"connections\":0,\"queue\":0,\"long_queue\":3,\"detection_queue\":0,\"buffer_bytes\":4}]},"
-      "\"limits\":{\"max_body_bytes\":71,\"max_response_bytes\":72,\"max_clouds\":1024,\"max_timeout_ms\":73,"
-      "\"max_sampling_work\":74},\"log\":{\"lines_dropped\":0}}\n");
+      "\"limits\":{\"max_body_bytes\":91,\"max_response_bytes\":92,\"max_clouds\":1024,\"max_timeout_ms\":93,"
+      "\"max_sampling_work\":94},\"log\":{\"lines_dropped\":0}}\n");
   assert_true(ask(ENDPOINT_STATUS, "", false));
   has("\"greediest\":[{\"number\":0,\"connections\":0,");
   share_release(&service.clients, client, SHARE_LONG_JOBS, 3);
@@ -312,8 +312,8 @@ static void files_for_browsers(void **state) {
 }
 
 int main(void) {
-  service.options.max_body_bytes = 71, service.options.max_response_bytes = 72, service.options.max_timeout_ms = 73;
-  service.options.max_sampling_work = 74, service.options.allow_shared_memory = true,
+  service.options.max_body_bytes = 91, service.options.max_response_bytes = 92, service.options.max_timeout_ms = 93;
+  service.options.max_sampling_work = 94, service.options.allow_shared_memory = true,
   service.options.shared_memory_pinned_bytes = 55;
   service.options.stream_memory_bytes = 56;
   snprintf(service.address, sizeof service.address, "127.0.0.1:\"");
