@@ -156,10 +156,11 @@ def only():
 
 def shared():
     """The browser of all tests of a file, with an empty page: starting it and drawing first takes seconds."""
-    only().driver.get("about:blank")
-    only().emulate()
-    only().messages()
-    return only()
+    browser = only()
+    browser.driver.get("about:blank")
+    browser.emulate()
+    browser.messages()
+    return browser
 
 
 class BrowserCase(OneDaemonCase):
