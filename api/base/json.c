@@ -78,7 +78,7 @@ struct long_text {
 };
 
 // jansson sees a stopped job as a read error.
-static size_t give_part(void *part, size_t room, void *cls) {
+static size_t next_part(void *part, size_t room, void *cls) {
   struct long_text *text = cls;
   size_t bytes = text->left < room ? text->left : room;
   if (vx_stopped(text->stop, (int64_t)bytes)) return (size_t)-1;
@@ -96,7 +96,7 @@ static bool open_long(struct json_document *document, const char *text, size_t s
   document->memory = take_memory(document->size);
   starved = !document->memory;
   reading = document;
-  if (!starved) document->root = json_load_callback(give_part, &parts, JSON_REJECT_DUPLICATES, error);
+  if (!starved) document->root = json_load_callback(next_part, &parts, JSON_REJECT_DUPLICATES, error);
   reading = NULL;
   if (starved) *error = (json_error_t){.line = -1, .text = "out of memory"};
   if (document->root && !starved) return true;

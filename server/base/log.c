@@ -27,13 +27,13 @@ void log_configure(enum log_level least, enum log_format format) {
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-static atomic_llong give_up_ns = INT64_MAX;  // after this time no thread waits for the reader
+static atomic_llong patience_ends_ns = INT64_MAX;  // after this time no thread waits for the reader
 
 // Waits for the reader of stderr. True if a write of PIPE_BUF bytes would not block, or would fail.
 static bool await_room(void) {
   struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
   for (;;) {
-    bool late = clock_ns() > atomic_load(&give_up_ns);
+    bool late = clock_ns() > atomic_load(&patience_ends_ns);
     if (poll(&out, 1, late ? 0 : PATIENCE_MS) > 0) return true;
     if (late) return false;
   }
@@ -167,7 +167,7 @@ void log_stop(void) {
   bool running = ring.running;
   ring.running = false;
   ring.stopping = true;
-  atomic_store(&give_up_ns, clock_ns() + flush_ns);
+  atomic_store(&patience_ends_ns, clock_ns() + flush_ns);
   pthread_cond_signal(&ring.more);
   lock_release(&ring.lock);
   if (!running) return;

@@ -30,14 +30,14 @@ static void on_begin(struct stream_turn *turn) {
   job->services->requeue(job->services->jobs, job);
 }
 
-static bool leaves(struct stream_turn *turn, void *cls) {
+static bool is_chosen(struct stream_turn *turn, void *cls) {
   struct job_choice *choice = cls;
   return !choice->takes || choice->takes(job_of(turn), choice);
 }
 
 struct job *sweeps_take_waiting(struct streams *streams, struct job_choice *choice) {
   struct job *jobs = NULL, **end = &jobs;
-  for (struct stream_turn *turn = streams_take_waiting(streams, leaves, choice); turn; turn = turn->next) {
+  for (struct stream_turn *turn = streams_take_waiting(streams, is_chosen, choice); turn; turn = turn->next) {
     *end = job_of(turn);
     end = &(*end)->next;
   }

@@ -80,15 +80,15 @@ static struct peer *slowest(const struct need *need, int64_t now_ns) {
 // The upload to preempt, or NULL. If the body of the request is incomplete, an upload of the same client that has just
 // begun is not preempted, because its rate is unknown. The request then does not preempt another client's upload
 // either.
-static struct peer *giver(const struct need *need, int64_t now_ns) {
+static struct peer *peer_to_preempt(const struct need *need, int64_t now_ns) {
   struct peer *peer = slowest(need, now_ns);
   bool begun = peer && atomic_load(&peer->upload.client) == need->client && atomic_load(&peer->upload.bytes) > 0 &&
                !peer->pace.is_known;
   return begun && !need->whole ? NULL : peer;
 }
 
-// Forgets slot and input, which another owner has taken over.
-static void forget(struct upload *upload) {
+// Called once another owner has taken over slot and input.
+static void clear(struct upload *upload) {
   upload->input = NULL;
   atomic_store(&upload->memory, 0);
   atomic_store(&upload->slot_reserved, false);
@@ -98,7 +98,7 @@ static void forget(struct upload *upload) {
 static void release(struct upload *upload, const struct job_services *services) {
   struct buffer *input = upload->input;
   bool slot_reserved = atomic_load(&upload->slot_reserved);
-  forget(upload);
+  clear(upload);
   if (slot_reserved)
     share_release(services->clients, atomic_load(&upload->client), share_of_queue_slot(use_of(upload)), 1);
   if (input) buffer_release(input);
@@ -134,7 +134,7 @@ static bool make_room(const struct need *need) {
   if (evict_sweep(need)) return true;
   lock_acquire(&watcher->lock);
   do {
-    peer = giver(need, now_ns);
+    peer = peer_to_preempt(need, now_ns);
   } while (peer && !preempt(peer, need->services));
   lock_release(&watcher->lock);
   if (!peer && share_is_memory(need->shortage.share)) atomic_store(&need->services->uploads->refused, true);
@@ -151,7 +151,7 @@ static bool could_make_room(const struct need *need) {
   struct watcher *watcher = need->services->uploads->watcher;
   if (need->shortage.share == SHARES) return false;
   lock_acquire(&watcher->lock);
-  bool there = giver(need, clock_ns());
+  bool there = peer_to_preempt(need, clock_ns());
   lock_release(&watcher->lock);
   return there;
 }
@@ -324,7 +324,7 @@ bool upload_commit(struct peer *peer, struct job *job, struct error *error) {
     if (atomic_load(&upload->slot_reserved)) job->held.queue_slot = share_of_queue_slot(use_of(upload));
     job->held.input = upload->input;
     job->held.body_bytes = upload->input ? bytes : 0;
-    forget(upload);
+    clear(upload);
   } else {
     release(upload, job->services);
   }

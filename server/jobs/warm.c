@@ -184,7 +184,7 @@ static void make_rows(struct sampling *sampling) {
     }
 }
 
-static enum vx_status give_samples(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+static enum vx_status output_samples(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
   struct sampling *sampling = ctx;
   *block = sampling->samples;
   return layout->bytes <= sizeof sampling->samples ? VX_OK : vx_refuse(error, "%zu bytes of samples", layout->bytes);
@@ -192,7 +192,7 @@ static enum vx_status give_samples(void *ctx, const struct vx_layout *layout, vo
 
 static enum vx_status sample(struct sampling *sampling, const struct device *device, struct vx_lane *lane,
                              struct error *error) {
-  static const struct vx_caller caller = {.output = give_samples};
+  static const struct vx_caller caller = {.output = output_samples};
   static const int32_t points = PLACEMENT_POINTS, samples = PLACEMENT_SAMPLES;
   int32_t rows;
   struct vx_job job = {

@@ -150,9 +150,9 @@ VX_WARN_UNUSED enum stream_entry turn_acquire(struct streams *streams, struct cl
 // reported yet. Does nothing if the turn has not entered.
 void turn_release(struct streams *streams, struct stream_turn *turn);
 
-// Removes from all streams the waiting turns for which `leaves` returns true, and returns them as a list linked by
-// `next`. The order of the others stays. `leaves` is called with the lock of the streams held.
-struct stream_turn *streams_take_waiting(struct streams *streams, bool (*leaves)(struct stream_turn *turn, void *cls),
+// Removes from all streams the waiting turns for which `chosen` returns true, and returns them as a list linked by
+// `next`. The order of the others stays. `chosen` is called with the lock of the streams held.
+struct stream_turn *streams_take_waiting(struct streams *streams, bool (*chosen)(struct stream_turn *turn, void *cls),
                                          void *cls);
 
 // ---- gather.c: the sweeps that a request joins, and the sweeps that its stream keeps --------------------------------

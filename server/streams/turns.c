@@ -36,13 +36,13 @@ enum stream_entry turn_acquire(struct streams *streams, struct client *client, c
   return entry;
 }
 
-struct stream_turn *streams_take_waiting(struct streams *streams, bool (*leaves)(struct stream_turn *turn, void *cls),
+struct stream_turn *streams_take_waiting(struct streams *streams, bool (*chosen)(struct stream_turn *turn, void *cls),
                                          void *cls) {
   struct stream_turn *taken = NULL, **end = &taken;
   lock_acquire(&streams->lock);
   for (struct stream *stream = streams->first; stream; stream = stream->next) {
     for (struct stream_turn **link = &stream->waiting, *turn; (turn = *link);) {
-      if (!leaves(turn, cls)) {
+      if (!chosen(turn, cls)) {
         link = &turn->next;
         continue;
       }
