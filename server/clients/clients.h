@@ -109,8 +109,8 @@ VX_WARN_UNUSED enum grant share_acquire_for_many(struct clients *clients, struct
                                                  int64_t amount);
 void share_release(struct clients *clients, struct client *client, enum share share, int64_t amount);
 
-// For several shares in one hold of the lock. share_judge: whether the rule allows it. share_hold adds `amount`. If
-// that is negative, the client may not exist any more.
+// To change several shares under one lock: share_judge says whether the rule allows `amount`; share_hold adds `amount`.
+// After a negative `amount` the client may no longer exist.
 VX_WARN_UNUSED enum grant share_judge(const struct clients *clients, const struct client *client, enum share share,
                                       int64_t amount, int64_t mine) HOLDS(clients->lock);
 void share_hold(struct clients *clients, struct client *client, enum share share, int64_t amount) HOLDS(clients->lock);
