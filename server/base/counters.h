@@ -71,8 +71,7 @@ void counters_abort(struct counters *counters, enum abort_stage stage);
 const char *abort_name(enum abort_stage stage);
 // Counts an answer that the HTTP library made by itself.
 void counters_unparsed(struct counters *counters, int status);
-// Counts the bytes of a request's body and answer. `send_ns`: how long a job's whole answer took to send; -1 if no such
-// answer was sent.
+// Counts the bytes of a request's body and answer. `send_ns`: the time to send a job's whole answer; -1: none was sent.
 void counters_transfer(struct counters *counters, int64_t received, int64_t sent, int64_t send_ns);
 // Counts a job that succeeded; `answer` has its times and warnings.
 void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer);

@@ -29,7 +29,7 @@ struct placement {
   const atomic_int *gpus;             // GPUs that work
   const atomic_llong *running;        // [VX_LANE_USES]: jobs that run, on both targets
   int64_t processors;                 // processors that jobs may use
-  atomic_llong used;                  // thousandths of processors in use by the process, without jobs on the CPU
+  atomic_llong used;                  // thousandths of processors that the process uses, except for jobs on the CPU
   atomic_llong measured_ns[TARGETS];  // of the sampling at the start
   atomic_llong at_work[TARGETS];      // jobs that run
   atomic_llong answered[TARGETS];     // jobs, since the start

@@ -292,7 +292,7 @@ bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct
 static bool lock_reservation(struct peer *peer, const struct job *job, struct error *error) {
   struct watcher *watcher = job->services->uploads->watcher;
   while (!peer_move(peer, PEER_UPLOAD, PEER_LOCKED)) {
-    lock_acquire(&watcher->lock);  // then the thread that preempts the upload has finished
+    lock_acquire(&watcher->lock);  // waits until the thread that preempts the upload has finished
     bool preempted = peer_move(peer, PEER_PREEMPTED, PEER_UPLOAD), failed = peer_is_failed(peer);
     lock_release(&watcher->lock);
     if (preempted || failed) return error_refuse(error, ERROR_MEMORY_FULL, NULL, PREEMPTED);

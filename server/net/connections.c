@@ -246,7 +246,7 @@ struct peer *connection_opened(struct watcher *watcher, struct listener_group *g
 // ---- out ------------------------------------------------------------------------------------------------------------
 
 // Whether a plain close may destroy answers that are on their way. Bytes of the client that are unread, or that come
-// later, reset a closed connection. A client that has left, or that the server has ended, waits for no answer.
+// later, reset a closed connection. If the client has left or the server has ended the connection, no answer is lost.
 static bool may_lose_answers(const struct peer *peer) {
   char next;
   int left = 0;

@@ -49,8 +49,8 @@ struct event {
   const char *reason;             // END
 };
 
-// The owner fills the given members, keeps the subscriber from events_subscribe to subscriber_release, and takes its
-// events.
+// The owner fills the members marked "given", keeps the subscriber from events_subscribe to subscriber_release, and
+// takes its events.
 struct subscriber {
   char stream[STREAM_NAME_SIZE];                 // given; "": all streams of the client
   const atomic_bool *half_closed, *gone;         // given: the members of its connection's peer
