@@ -374,11 +374,11 @@ static bool takes_jobs(struct request *request) {
          error_refuse(&request->error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
 }
 
-// A page that a worker makes has a job. HEAD needs no job: the sizes are enough for its answer.
+// A page that a worker makes has a job. HEAD needs no job, because `measure` gives the length (page.h).
 static bool admit_page(struct request *request) {
   struct job *job = &request->job;
   if (!request->service->pages[request->endpoint].fill || strcmp(request->method, "HEAD") == 0) return true;
-  job_request_init(&job->asked, VX_VOXELIZE);  // for a quick lane
+  job_request_init(&job->asked, VX_VOXELIZE);  // so that a worker of quick jobs takes the job
   job->spec.make = request_make_page;
   return takes_jobs(request) && reserve(request, PAGE_JOB);
 }

@@ -105,9 +105,9 @@ struct job_result {
   struct byte_range range[INFER_RANGES_MAX];
 };
 
-// The part of a job of a stream (sweeps.h).
+// The part that only a job of a stream has (sweeps.h).
 struct job_stream {
-  struct job *job;  // of this stream part
+  struct job *job;  // has this part
   struct stream_turn turn;
   struct sweep *sweep;    // the sweeps of its body, linked by `next`, the newest first
   int32_t lost_sweeps;    // sweeps of its body without room to be kept
@@ -164,7 +164,7 @@ struct job {
   enum error_kind spared;
   bool inspected;       // the points, for warnings
   bool output_refused;  // the answer is too large or there is no memory: another lane would fail too
-  size_t head_bytes;    // of the output, in front of tensors that stay where they are
+  size_t head_bytes;    // of the header in front of the tensors; 0: they have none
 
   // The members below are written before they are read; job_init does not clear them.
   struct vx_job work;
@@ -217,8 +217,8 @@ bool job_refuse_after(struct job *job, enum error_kind kind, const char *what);
 // The layout of its tensors. `rows`: the number of voxels or of kept points, which only a run can find.
 VX_WARN_UNUSED enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout,
                                          struct error *error);
-// Whether it may use its client's streams and regions of shared memory. A web page of another site may not, because its
-// requests look like requests of the browser's user. False with an error.
+// Whether the job may use its client's streams and regions. It may not if a web page of another site may have sent the
+// request, because such a request looks like one of the browser's user. False with an error.
 VX_WARN_UNUSED bool job_may_use_state(const struct job *job, struct error *error);
 // Whether the tensors whose sizes are known before the run fit max_response_bytes. False with an error.
 VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct error *error);

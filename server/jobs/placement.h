@@ -3,7 +3,7 @@
 //
 // The rule: an idle CPU worker takes the job if the CPU should finish it before the GPUs would, including the work that
 // waits for the GPUs. A free GPU takes every other job. The points and samples of a job give its expected time, by
-// constants that were measured once. A sampling on each target at the start scales them to this machine.
+// constants that were measured once. At the start, one sampling on each target scales these constants to this machine.
 //
 // No job starts on the CPU
 // - if jobs and the other threads of the process would then use all processors,

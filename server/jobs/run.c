@@ -178,7 +178,7 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
   atomic_fetch_add(&device->running, 1);
   if (job->shared) sample_block(job, &sample);
   enum vx_status status = device->backend->run(lane, &job->work, error);
-  inspect(job);  // unless the run has done so: the sample ends here
+  inspect(job);  // does nothing if the run has done it; else it must be done while the sample lives
   atomic_fetch_sub(&device->running, 1);
   return status;
 }

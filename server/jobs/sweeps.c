@@ -13,7 +13,7 @@ static struct sweep_shape shape_of(const struct job *job) {
   return (struct sweep_shape){job->asked.num_features, job_request_rows_dtype(&job->asked)};
 }
 
-// Bytes of rows that are made of the body.
+// Bytes of this many rows of the opened body.
 static size_t bytes_of(const struct job *job, int64_t points) {
   const struct sweep_shape shape = shape_of(job);
   return (size_t)points * (size_t)shape.columns * vx_dtype_size(shape.dtype);

@@ -51,8 +51,8 @@ static int phase_to_preempt(const struct peer *peer) {
 //
 // Clients that hold little are safe from a flood. A request of a client over its share preempts no upload of a client
 // that holds less. No request preempts a moving upload whose client holds less than the request wants. An upload with
-// unread bytes is not slow: the server is late in reading. This does not hold at the gate, where the server reads
-// nothing: an upload there loses only its reservation.
+// unread bytes is not slow: the server is late in reading. But an upload at the gate may have unread bytes, because the
+// server reads nothing there; it loses only its reservation.
 static struct peer *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->services->clients;
   struct watcher *watcher = need->services->uploads->watcher;

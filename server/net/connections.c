@@ -327,7 +327,7 @@ void connections_fail_uploads(struct watcher *watcher, enum error_kind kind, con
   lock_acquire(&watcher->lock);
   for (size_t fd = 0; fd < watcher->peers_used; fd++)
     if (watcher->peers[fd].open && peer_move(&watcher->peers[fd], PEER_UPLOAD, PEER_FAILED))
-      peer_write_failure(&watcher->peers[fd], kind, detail);  // the next tick ends it
+      peer_write_failure(&watcher->peers[fd], kind, detail);  // the next tick closes the connection
   lock_release(&watcher->lock);
 }
 
