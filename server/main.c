@@ -110,7 +110,7 @@ static int begin(int argc, char **argv) {
     return action == ACTION_PROBE ? unwell(error.text) : fail(error.text);
   if (action == ACTION_SERVE || action == ACTION_DEMO) {
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);  // beyond the limit of file sizes, a region fails its request and the log loses lines
+    signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of file sizes fails, instead of ending the process
   } else {
     signals_unblock();
   }

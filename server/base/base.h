@@ -1,5 +1,5 @@
-// The small modules of this room: the clocks, lists of words, the phase of the daemon, messages to its supervisor, and
-// what the operating system grants the process and says of it. Any thread.
+// The small modules of this room: clocks, lists of words, the phase of the daemon, messages to its supervisor, the
+// limits that the operating system sets for the process, and its figures of the process. Any thread.
 #ifndef VOXELD_BASE_H
 #define VOXELD_BASE_H
 
@@ -21,18 +21,18 @@ enum phase {
   PHASE_DRAINING
 };
 
-// The detail of the problem for requests that have not ended when the drain ends.
+// The problem's detail for requests that are still open when the drain ends.
 #define DRAIN_IS_OVER "the server is stopping and its time to drain is over"
 
-// Nanoseconds since 1970. clock_ns is monotonic.
+// Nanoseconds since 1970. For durations use clock_ns, which is monotonic.
 static inline int64_t clock_wall_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-// Spins until `is_over(ctx)` is true or the time has passed. For waits that are shorter than a wake-up. The caller
-// holds no lock.
+// Spins until `is_over(ctx)` is true or `until_ns` has passed. Use it for waits that are shorter than waking a sleeping
+// thread. The caller holds no lock.
 static inline void spin_until(int64_t until_ns, bool (*is_over)(const void *ctx), const void *ctx) {
   enum { CHECKS = 64 };
   do {
@@ -55,17 +55,17 @@ static inline bool list_has(const char *list, const char *item) {
 
 // ---- notify.c: messages to the supervisor, such as systemd, by the protocol of sd_notify(3) -------------------------
 
-// Sends lines of NAME=VALUE to the socket that $NOTIFY_SOCKET names. Does nothing without such a socket, or after
-// STOPPING=1: a reload that ends later can no longer report READY=1. Logs a warning if it fails.
+// Sends lines of NAME=VALUE to the socket that $NOTIFY_SOCKET names. Does nothing without such a socket. Does nothing
+// after STOPPING=1, so that a reload that ends later does not report READY=1. Logs a warning if it fails.
 __attribute__((format(printf, 1, 2))) void notify_supervisor(const char *format, ...);
 
 // ---- limits.c: what the system grants the process -------------------------------------------------------------------
 //
 // In a container, the control group (cgroup, version 1 or 2) of the process, or a group above that group, may grant
-// less than the machine has. `root` is the directory of /proc and /sys: "", or another directory for tests.
+// less than the machine has. `root` is the directory that contains /proc and /sys: "", or another directory in tests.
 
-// Processors that the process may use at the same time, 1 or more: the processors of its affinity or, if it is less,
-// its CPU quota, rounded up.
+// Processors that the process may use at the same time: min(processors of its affinity, CPU quota rounded up), but at
+// least 1.
 int64_t limits_processors(const char *root);
 // Bytes of memory that the process may have; INT64_MAX if there is no limit.
 int64_t limits_memory_bytes(const char *root);

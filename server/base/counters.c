@@ -7,7 +7,7 @@
 
 #include "server/base/base.h"
 
-// The bounds range from a short stage on a GPU to a sampling that takes the default max_timeout_ms.
+// From 20 us, a short stage on a GPU, to 30 s, the default max_timeout_ms.
 const double histogram_bounds[HISTOGRAM_BUCKETS] = {0.00002, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
                                                     0.005,   0.01,    0.025,  0.05,    0.1,    0.25,  0.5,
                                                     1,       2.5,     5,      10,      30};
@@ -118,7 +118,7 @@ struct outcomes counters_outcomes(const struct counters *counters) {
 
 // ---- by model -------------------------------------------------------------------------------------------------------
 
-// Searches from `from` up to `to`; NULL: to the end.
+// Searches the list from `from` to before `to`, or to the end if `to` is NULL.
 static struct model_counts *look(struct model_counts *from, const struct model_counts *to, const char *name) {
   while (from != to && strcmp(from->name, name) != 0) from = from->next;
   return from == to ? NULL : from;
@@ -128,8 +128,8 @@ const struct model_counts *models_find(const struct models *models, const char *
   return look(atomic_load(&models->first), NULL, name);
 }
 
-// Finds the counts of the model, or puts new counts in front. Also searches the counts that other threads put in front
-// meanwhile.
+// Finds the model's counts, or adds new counts at the front of the list. If other threads add counts first, searches
+// these too.
 static struct model_counts *take(struct models *models, const char *name) {
   struct model_counts *first = atomic_load(&models->first), *found = look(first, NULL, name);
   if (found) return found;

@@ -11,7 +11,7 @@
 #include "api/wire/metadata.h"
 #include "kernels/ops.h"
 
-// The stages of an answer, and its sending.
+// The stages of an answer: its timings (TIMING_...), then its sending.
 enum { STAGE_SEND = TIMING_COUNT, STAGE_COUNT };
 enum { HISTOGRAM_BUCKETS = 19 };
 
@@ -46,13 +46,13 @@ struct models {
 };
 
 struct counters {
-  atomic_uint_fast64_t requests[ENDPOINT_COUNT][ERROR_COUNT];  // ERROR_NONE: answered well
+  atomic_uint_fast64_t requests[ENDPOINT_COUNT][ERROR_COUNT];  // ERROR_NONE: succeeded
   atomic_uint_fast64_t unchanged[ENDPOINT_COUNT];              // answered 304: the client has the page
   struct histogram durations[ENDPOINT_COUNT];                  // of answered requests, unchanged pages included
   atomic_uint_fast64_t aborted[ABORT_STAGES];                  // the client left before its answer was sent
   atomic_uint_fast64_t unparsed[UNPARSED_CODES];
   atomic_uint_fast64_t received_bytes, sent_bytes;
-  atomic_uint_fast64_t reruns[VX_STATUS_COUNT];  // by vx_status
+  atomic_uint_fast64_t reruns[VX_STATUS_COUNT];  // on the CPU, by the status of the run on the GPU
   atomic_uint_fast64_t fates[VX_ITEMS][VX_FATE_COUNT];
   atomic_uint_fast64_t steps[VX_STEP_TYPES][VX_FATE_COUNT];  // points, by type of step and by fate
   struct histogram step_durations[VX_STEP_TYPES];
@@ -71,7 +71,7 @@ void counters_abort(struct counters *counters, enum abort_stage stage);
 const char *abort_name(enum abort_stage stage);
 // Counts an answer that the HTTP library made by itself.
 void counters_unparsed(struct counters *counters, int status);
-// Counts the bytes of a request's body and answer. `send_ns`: the time to send a job's answer whole; -1: it was not.
+// Counts the bytes of a request's body and answer. `send_ns`: the time to send a job's whole answer; -1: none was sent.
 void counters_transfer(struct counters *counters, int64_t received, int64_t sent, int64_t send_ns);
 // Counts a job that succeeded; `answer` has its times and warnings.
 void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer);
@@ -79,12 +79,12 @@ void counters_job(struct counters *counters, const struct vx_counts *counts, con
 void counters_rerun(struct counters *counters, enum vx_status status);
 const char *failure_name(enum vx_status status);
 
-// Requests that are over, for /v1/status: answered well, refused with a problem, or left by their client.
+// Finished requests, for /v1/status. `refused` includes `superseded` and `too_old`. `aborted`: the client left.
 struct outcomes {
   unsigned long long answered, refused, superseded, too_old, aborted;
 };
 struct outcomes counters_outcomes(const struct counters *counters);
-// Requests with that outcome, to all endpoints together.
+// Requests to all endpoints with this outcome.
 unsigned long long counters_of_outcome(const struct counters *counters, enum error_kind outcome);
 unsigned long long counter_value(const atomic_uint_fast64_t *counter);
 

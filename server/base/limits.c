@@ -26,9 +26,9 @@ static bool read_numbers(const char *directory, const char *name, double *first,
 
 // ---- the limit of one group; INFINITY if it has none ----------------------------------------------------------------
 
-// Where each version of cgroup keeps a limit. A machine may use either version for each controller. In
-// /proc/self/cgroup, the line of version 2 has an empty list of controllers. A quota of processors is divided by its
-// period, which follows in the same file (has_period), or is in `period`.
+// The files of a limit, one row for each version of cgroup: a machine may use both versions, for different controllers.
+// `controller` is the name in /proc/self/cgroup, "" for version 2. A CPU limit is quota / period. The period is the
+// second number of the file `limit` (has_period), or the number in the file `period`.
 struct source {
   const char *controller, *mount, *limit, *period;
   bool has_period;

@@ -11,7 +11,7 @@
 #else
 #define LOCK_ATTRIBUTE(name)
 #endif
-// Written after a function's parameters. HOLDS: the caller holds the lock. ACQUIRES, RELEASES: the function does so.
+// Written after a function's parameters. HOLDS: the caller holds the lock. ACQUIRES, RELEASES: the function does it.
 #define HOLDS(lock) LOCK_ATTRIBUTE(requires_capability(lock))
 #define ACQUIRES(lock) LOCK_ATTRIBUTE(acquire_capability(lock))
 #define RELEASES(lock) LOCK_ATTRIBUTE(release_capability(lock))

@@ -87,7 +87,7 @@ static void push(const char *line, size_t length) HOLDS(ring.lock) {
   pthread_cond_signal(&ring.more);
 }
 
-// Takes as many whole lines as fit. The ring has at least one, and no line is longer than a batch.
+// Takes as many whole lines as fit. The ring has at least one line, and no line is longer than a batch.
 static size_t take(char batch[PIPE_BUF]) HOLDS(ring.lock) {
   size_t length = ring.used < PIPE_BUF ? ring.used : PIPE_BUF, straight = RING_BYTES - ring.first;
   if (straight > length) straight = length;
@@ -171,8 +171,7 @@ void log_stop(void) {
   pthread_cond_signal(&ring.more);
   lock_release(&ring.lock);
   if (!running) return;
-  // Another process may fill the pipe between poll and write. Then the thread blocks, and this wait ends although the
-  // thread has not.
+  // Another process may fill the pipe between poll and write. Then the thread blocks in write, and this wait times out.
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += 2 * flush_ns / NS_PER_S;

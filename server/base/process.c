@@ -14,7 +14,7 @@ double process_cpu_seconds(void) {
   return getrusage(RUSAGE_SELF, &usage) == 0 ? seconds(usage.ru_utime) + seconds(usage.ru_stime) : 0;
 }
 
-// Bytes of a field of /proc/self/statm, which counts pages: 0 is the virtual size, 1 the resident.
+// A field of /proc/self/statm, converted from pages to bytes. Field 0 is the virtual size, field 1 the resident size.
 static double memory(int field) {
   char line[256] = "", *next = line;
   FILE *file = fopen("/proc/self/statm", "re");
@@ -35,7 +35,7 @@ double process_open_files(void) {
   int entries = 0;
   while (readdir(directory)) entries++;
   (void)closedir(directory);
-  return entries - 3;  // ., .. and the one just closed
+  return entries - 3;  // without ., .. and `directory` itself
 }
 
 double process_max_files(void) {

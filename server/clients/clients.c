@@ -9,7 +9,7 @@
 bool clients_init(struct clients *clients, int64_t connections, const int64_t limits[SHARES]) {
   *clients = (struct clients){.count = 2 * (size_t)connections};  // one for each connection, one for its request
   memcpy(clients->limits, limits, sizeof clients->limits);
-  clients->client = calloc(clients->count, sizeof *clients->client);  // pages that are never used take no memory
+  clients->client = calloc(clients->count, sizeof *clients->client);  // takes no physical memory until it is used
   lock_init(&clients->lock);
   return clients->client;
 }
@@ -115,7 +115,7 @@ bool share_is_memory(enum share share) {
   return share == SHARE_BYTES || is_part(share) || share == SHARE_PINNED || share == SHARE_STREAM_BYTES;
 }
 
-// A client gets a part of the last sixteenth only if it then holds at most this much.
+// A client may take from the last sixteenth of a share only if it holds at most this much afterwards.
 static int64_t few(const struct clients *clients, enum share share) {
   return share_is_memory(share) ? clients->limits[share] / 64 : 1;
 }

@@ -1,4 +1,4 @@
-// The clients, and what each of them holds: connections, places in the queues, bytes of memory.
+// The clients, and what each of them holds: connections, queue slots, bytes of memory.
 //
 // A client is a user, known by token or certificate, or else an address. Only the first 64 bits of an IPv6 address
 // count, since one host may own all addresses that begin with these bits.
@@ -54,7 +54,7 @@ static inline enum error_kind grant_error(enum grant grant, enum error_kind full
 // The jobs of one client that wait in one queue. The queue owns it.
 struct client_jobs {
   struct job *head, *tail;
-  struct client *next;   // in the queue's ring
+  struct client *next;   // in the queue's list of clients
   int64_t waiting;       // jobs in the list
   atomic_llong running;  // running jobs, except those on the CPU beside GPUs
 };
@@ -109,8 +109,8 @@ VX_WARN_UNUSED enum grant share_acquire_for_many(struct clients *clients, struct
                                                  int64_t amount);
 void share_release(struct clients *clients, struct client *client, enum share share, int64_t amount);
 
-// For several shares in one hold of the lock. share_judge: whether the rule allows it. share_hold adds `amount`. If
-// that is negative, the client may not exist any more.
+// To change several shares under one lock: share_judge says whether the rule allows `amount`; share_hold adds `amount`.
+// After a negative `amount` the client may no longer exist.
 VX_WARN_UNUSED enum grant share_judge(const struct clients *clients, const struct client *client, enum share share,
                                       int64_t amount, int64_t mine) HOLDS(clients->lock);
 void share_hold(struct clients *clients, struct client *client, enum share share, int64_t amount) HOLDS(clients->lock);

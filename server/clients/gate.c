@@ -51,7 +51,7 @@ static struct gate_entry *take_all(struct gate *gate, int64_t most) HOLDS(gate->
   return list;
 }
 
-// ---- without it -----------------------------------------------------------------------------------------------------
+// ---- without the lock -----------------------------------------------------------------------------------------------
 
 static void resume(const struct gate *gate, struct gate_entry *list) {
   while (list) {
@@ -67,7 +67,7 @@ bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *clie
   bool waits = recency_others(&gate->served, client, now_ns) && !gate->open && client->requests.count >= gate->each;
   entry->client = client;
   if (waits) {
-    gate->hold(entry);  // first: after the append the entry may be let go
+    gate->hold(entry);  // under the lock: as soon as it is released, another thread may resume the entry
     append(gate, client, entry);
   } else {
     client->requests.count++;

@@ -32,7 +32,7 @@ struct gate {
   atomic_llong waiting;  // requests; changes with the lock held
   struct client *first;  // the first client with waiting requests
   struct recency served;
-  void (*hold)(struct gate_entry *entry);    // called with the gate's lock; the entry may be let go next
+  void (*hold)(struct gate_entry *entry);    // called with the gate's lock, before the entry waits
   void (*resume)(struct gate_entry *entry);  // called without the lock; the entry belongs to its owner again
 };
 

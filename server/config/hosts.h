@@ -2,8 +2,9 @@
 // allowed_hosts.
 //
 // A web page may make its own host name lead to this machine (DNS rebinding). The browser then lets the page read the
-// answers, and only the Host header shows the page. A page of another origin may also send requests, without reading
-// the answers. Origin or Sec-Fetch-Site then reveal the page, which can set neither. Pure functions; any thread.
+// answers, and only the Host header has the page's host name. A page of another origin may also send requests, without
+// reading the answers. The browser then sends Origin or Sec-Fetch-Site, which no page can set itself. Pure functions;
+// any thread.
 #ifndef VOXELD_HOSTS_H
 #define VOXELD_HOSTS_H
 
@@ -14,7 +15,7 @@
 // Whether the text is a value of the option: "", or names without port, separated by commas.
 VX_WARN_UNUSED bool hosts_are_sound(const char *list);
 
-// Whether no page of another site can have this Host: it is empty, an IP address, localhost, a name that ends in
+// True if no other site's page can have this Host: if it is empty, an IP address, localhost, a name that ends in
 // .localhost, or the machine's own name. A port may follow.
 bool host_is_own(const char *host);
 

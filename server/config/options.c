@@ -260,7 +260,7 @@ static const char *variable_value(const struct option *option, const char *entry
   return strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : NULL;
 }
 
-// With `only_config` reads only the path of the file, which must be known first: other sources override the file.
+// `only_config`: reads only the path of the file. The file is read next, then all other variables, which override it.
 static bool read_environment(struct options *options, char **environment, bool only_config, struct error *error) {
   for (size_t i = 0; i < OPTION_COUNT; i++) {
     const struct option *option = &options_table[i];

@@ -43,8 +43,8 @@ VX_WARN_UNUSED bool drain(struct service *service);
 // Starts the thread. False with a reason.
 VX_WARN_UNUSED bool reload_start(struct service *service, struct error *error);
 // Asks for a reload. If a reload is in progress, another follows it. A reload replaces presets, tokens and certificates
-// each as a whole, and keeps the old ones if a file is bad. It replaces models one by one, and keeps those whose own
-// files are bad. The log says which were replaced and which were kept. Requests do not wait for a reload, and keep what
+// each as a whole, and keeps the old ones if a file is bad. It replaces models one by one, and keeps a model if its new
+// files are bad. The log says what was replaced and what was kept. Requests do not wait for a reload, and keep what
 // they have looked up. New models serve once their networks are warm.
 void reload_ask(void);
 // Ends the thread. False if a reload does not end within a second: then the reload may still use the server.

@@ -115,6 +115,6 @@ bool reload_end(void) {
     if (clock_ns() > until_ns) return false;
     signals_rest();
   }
-  // A thread without a reload will end, even if a loaded machine runs it late.
+  // Without a reload in progress, the thread ends as soon as it runs.
   return pthread_join(reloads.thread, NULL) == 0;
 }

@@ -53,8 +53,8 @@ int signals_wait(void) {
 
 static _Noreturn void end_by(int number) {
   raise(number);
-  signals_unblock();    // the signal ends the process here,
-  _exit(128 + number);  // or here, as process 1 of a container, which raise does not end
+  signals_unblock();    // now the raised signal ends the process, unless it is process 1 of a container
+  _exit(128 + number);  // the status that a shell reports for a signal
 }
 
 static int pending_stop(void) {

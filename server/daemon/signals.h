@@ -1,7 +1,7 @@
 // The signals that main waits for. All threads block them.
 //
 // The first SIGTERM or SIGINT begins the drain; a second ends the process at once. SIGHUP reloads. The process sends
-// SIGNAL_DEVICE_LOST and SIGNAL_STDIN_ENDED to itself: these begin a drain too, but never end one.
+// SIGNAL_DEVICE_LOST and SIGNAL_STDIN_ENDED to itself: these begin a drain too, but never end the process at once.
 //
 // Main's thread, except for signals_device_lost, signals_follow_stdin and signals_unblock.
 #ifndef VOXELD_SIGNALS_H

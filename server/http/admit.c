@@ -43,7 +43,7 @@ static bool read_framing(struct request *request, const struct heads *heads) {
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL, "Transfer-Encoding is '%.80s'; allowed: chunked",
                         heads->value[HEAD_TRANSFER]);
   request->body_bytes = codings ? -1 : 0;
-  // The library has refused everything but a number of up to 64 bits. INT64_MAX is over every limit here.
+  // The library has refused everything but a number of up to 64 bits. INT64_MAX is more than any limit below.
   if (lengths) {
     unsigned long long length = strtoull(heads->value[HEAD_LENGTH], NULL, 10);
     request->body_bytes = length > INT64_MAX ? INT64_MAX : (int64_t)length;
@@ -110,7 +110,7 @@ static bool check_media(struct request *request, const struct heads *heads) {
                       type);
 }
 
-// The media type may name the format instead of the parameter.
+// The Content-Type may name the format, instead of the parameter `format`.
 static bool take_media(struct request *request, const struct heads *heads) {
   struct job_request *asked = &request->job.asked;
   const char *type = heads->value[HEAD_TYPE];
@@ -226,8 +226,8 @@ static bool check_regions(struct request *request) {
                       "the points are in points_region; allowed: an empty body, with Content-Length: 0");
 }
 
-// The rows of a body that is chunked or coded are counted at its end. The worker refuses a region that is not whole
-// rows, since its bytes may show why.
+// The rows of a chunked or coded body are counted at its end. A region that is not whole rows passes here: the worker
+// refuses it, and reads its bytes to say why.
 static bool check_rows(struct request *request) {
   const struct region_ref *points = &request->job.asked.points_region;
   int64_t bytes = (int64_t)points->bytes;
@@ -300,9 +300,9 @@ static const char *lone(const struct heads *heads, enum head_name name) {
   return heads->count[name] > 1 ? "" : heads->value[name];
 }
 
-// Why the request may come from a web page of another origin (hosts.h); NULL: it does not. A page of another host has
-// no credentials: a browser adds no token by itself, and adds a certificate only if the server's certificate is valid
-// for that host.
+// Why the request may come from a web page of another origin (hosts.h); NULL if it does not. With credentials, the
+// request does not come from another host's page: a browser adds no token by itself, and adds a client certificate only
+// if the server's certificate is valid for the page's host.
 static const char *why_cross_origin(const struct request *request, const struct heads *heads) {
   if (page_is_foreign(lone(heads, HEAD_ORIGIN), lone(heads, HEAD_SITE), heads->value[HEAD_HOST]))
     return "Origin or Sec-Fetch-Site names another site";
@@ -374,17 +374,17 @@ static bool takes_jobs(struct request *request) {
          error_refuse(&request->error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
 }
 
-// A page that a worker makes has a job. HEAD needs no job: the sizes are enough for its answer.
+// A page that a worker makes has a job. HEAD needs no job, because `measure` gives the length (page.h).
 static bool admit_page(struct request *request) {
   struct job *job = &request->job;
   if (!request->service->pages[request->endpoint].fill || strcmp(request->method, "HEAD") == 0) return true;
-  job_request_init(&job->asked, VX_VOXELIZE);  // for a quick lane
+  job_request_init(&job->asked, VX_VOXELIZE);  // so that a worker of quick jobs takes the job
   job->spec.make = request_make_page;
   return takes_jobs(request) && reserve(request, PAGE_JOB);
 }
 
 static bool decide(struct request *request, const struct heads *heads, const char *method, const char *path) {
-  request->answer_early = !read_framing(request, heads);  // if so, it is not clear where this request ends
+  request->answer_early = !read_framing(request, heads);  // without framing, the request's end is unknown
   if (request->answer_early) return false;
   const struct line_fault *fault = request->line_fault;
   if (fault->kind) {

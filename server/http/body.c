@@ -9,24 +9,24 @@
 #include "server/jobs/body_open.h"
 #include "server/net/connections.h"
 
-// The gate may resume the connection before the phase moves here. The library's next call comes on this thread, so it
-// still sees the new phase.
+// The gate may resume the connection before peer_upload_hold sets the phase. Even so, the library's next call sees the
+// new phase, because that call comes on this thread.
 void body_pass_gate(struct request *request) {
   if (!request_enter_gate(request)) peer_upload_hold(request->peer);
 }
 
 static int64_t received(const struct request *request) { return atomic_load(&request->peer->upload.bytes); }
 
-// A part of the body was taken. A chunked body of more than GATED_BODY reaches the gate while more of the body is in
-// the socket. After a resume the library reads first: if it read an end of file, it would drop the answer of a client
-// that has finished sending.
+// Called after a part of the body was taken. Sends a chunked body of more than GATED_BODY bytes to the gate, but only
+// while the socket has more of the body. After a resume the library reads from the socket first. If it read an end of
+// file there, it would drop the answer of a client that has finished sending.
 static enum MHD_Result on_chunk(struct request *request) {
   bool large = request->body_bytes < 0 && received(request) > GATED_BODY;
   if (large && !request->entry.client && peer_has_unread(request->peer)) body_pass_gate(request);
   return MHD_YES;
 }
 
-// Discards bytes that are counted.
+// Discards bytes that the caller has counted.
 static enum MHD_Result discard(struct request *request, const char *data, size_t *size) {
   // A body that is not whole rows may be a file of another format; its first bytes tell.
   if (request->not_rows) format_suggest(FORMAT_RAW, data, *size, &request->error);

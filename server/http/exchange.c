@@ -25,7 +25,7 @@ static bool is_suspended(const struct request *request) {
   return info && info->suspended;
 }
 
-// The job's last act, on any thread: returns the request to its I/O thread, which waits or suspended the connection.
+// The job's last act, on any thread: returns the request to its I/O thread, and resumes a suspended connection.
 static void on_done(struct job *job) {
   struct request *request = request_of_job(job);
   struct MHD_Connection *connection = request->connection;
@@ -73,8 +73,8 @@ static enum MHD_Result complete(struct request *request) {
   return peer_upload_end(request->peer) ? MHD_YES : MHD_NO;
 }
 
-// Answers a refusal or a page without a job at once, and runs a small job. A request counts as the only one if this
-// thread's last job came on the same connection too: other connections may have requests that were not read yet.
+// Answers a refusal or a page without a job at once, and runs a small job. `only`: no other request is active, and this
+// thread's last job came on the same connection. Other connections may have requests that were not read yet.
 static enum MHD_Result start(struct request *request) {
   static _Thread_local const struct peer *last;  // never dereferenced
   struct jobs *jobs = &request->service->jobs;
@@ -157,7 +157,7 @@ void exchange_end(struct request *request, enum MHD_RequestTerminationCode code)
   struct job *job = &request->job;
   enum error_kind failure = connection_failure(&service->watcher, request->peer);
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure && !request->lasting;
-  // The library may have answered a malformed chunk by itself. A reset must not destroy that answer either.
+  // The library may have answered a malformed chunk by itself. Without lingering, a reset could destroy that answer.
   bool refused = code == MHD_REQUEST_TERMINATED_WITH_ERROR && !failure;
   int phase = peer_phase(request->peer);
   bool in_body = phase == PEER_UPLOAD || phase == PEER_HELD || phase == PEER_PREEMPTED || phase == PEER_WHOLE;

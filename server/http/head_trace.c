@@ -10,7 +10,7 @@ void head_trace_begin(struct head_trace *trace, const char *target_end, const ch
   trace->next = version + strlen(version) + LINE_END;
 }
 
-// The library has moved the name of a folded header, to append the header's second line.
+// The library moves the name of a folded header, to append the header's second line. So `name` is not at `next`.
 void head_trace_header(struct head_trace *trace, const char *name, size_t name_size, const char *value,
                        size_t value_size) {
   if (name != trace->next || value <= name + name_size) trace->broken = true;
@@ -38,7 +38,7 @@ static bool has_control(const char *begin, const char *end) {
 }
 
 bool head_trace_chunk_is_sound(const char *start, const char *data) {
-  if (data <= start) return true;  // the rest of a chunk, or the line before the chunk came earlier
+  if (data <= start) return true;  // `data` is the rest of a chunk, or the line before it was received earlier
   size_t shown = (size_t)(data - start);
   if (shown <= LINE_END || data[-2] != '\r' || data[-1] != '\n') return false;
   const char *before = last_line_end(start, shown - LINE_END);

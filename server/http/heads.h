@@ -11,7 +11,7 @@
 
 #include "server/http/head_trace.h"
 
-// LONGEST_HEADER: bytes of a header's value. Lists in headers are read on the I/O thread, several times.
+// LONGEST_HEADER: bytes of a header's value. The limit is low because the I/O thread reads lists in headers repeatedly.
 enum { FORWARDED_MAX = 8, LONGEST_HEADER = 8192 };
 
 enum head_name {

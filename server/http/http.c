@@ -1,8 +1,8 @@
 // libmicrohttpd's side of the daemon; see http.h.
 //
 // The library runs an epoll thread pool, with suspend and resume. A thread per connection would lose wake-ups of
-// suspended connections, and poll collapses under idle clients. The acceptor hands the library its connections, and the
-// library spreads them over its threads. A connection has 256 KiB of memory: with less, bodies of megabytes arrive
+// suspended connections, and poll gets slow with many idle clients. The acceptor hands the library its connections, and
+// the library spreads them over its threads. A connection has 256 KiB of memory: with less, bodies of megabytes arrive
 // several times more slowly. MHD_quiesce_daemon is never called, since it can abort; a drain refuses new work instead.
 #include "server/http/http.h"
 
@@ -200,7 +200,8 @@ static bool start_one(struct service *service, int index) {
       on_library_message, service,  // first, so that messages about the other options reach it
       MHD_OPTION_THREAD_POOL_SIZE, (unsigned)threads,
       // The watcher limits connections. The library must never reach a limit of its own: version 0.9.75 takes a lock
-      // there and never releases it. The library divides its limit among its threads. Each connection has a descriptor.
+      // there and never releases it. The library divides the limit by its threads. No thread has more than peer_count
+      // connections: descriptors of connections are below peer_count.
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
       (unsigned)(threads * (int64_t)service->watcher.peer_count), MHD_OPTION_CONNECTION_TIMEOUT,
       (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, service, MHD_OPTION_NOTIFY_COMPLETED,

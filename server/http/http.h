@@ -62,7 +62,7 @@ VX_WARN_UNUSED bool body_end(struct request *request);
 // The body of a refused request will not be read: if the body looks like a file and not like raw rows, adds a hint to
 // the problem.
 void body_guess(struct request *request);
-// Sends the request to the gate. If the gate holds it, the rest of the body is read after that (PEER_HELD).
+// Sends the request to the gate. If the gate holds the request (PEER_HELD), the rest of the body is read afterwards.
 void body_pass_gate(struct request *request);
 
 // Answers with the job's output, a page, or the problem (PEER_REPLY). The response owns the job's output from then

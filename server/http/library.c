@@ -11,7 +11,7 @@
 
 // ---- versions -------------------------------------------------------------------------------------------------------
 
-// Oldest first. tests/library/test_versions.c shows that the row of the library here is right.
+// Oldest first. tests/library/test_versions.c checks the row of the installed library.
 static const struct {
   int version;  // 0.9.75 is 975, 1.0.1 is 10001
   struct library library;

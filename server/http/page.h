@@ -39,8 +39,8 @@ struct page_header {
 
 struct page {
   const char *name;        // replaces the name in `page_asked`; NULL: the name comes from the path
-  const char *text;        // for a `write` that writes nothing else
-  bool of_gpu;             // it concerns regions of GPU memory, not of shared memory
+  const char *text;        // the whole page, if its text is fixed
+  bool of_gpu;             // the page is about regions of GPU memory, not of shared memory
   const char *media_type;  // NULL: `media_type_of` has it
   const char *(*media_type_of)(const char *name);
   const char *(*tag_of)(const char *name);  // the page's ETag; no ETag if this or its result is NULL
@@ -51,7 +51,7 @@ struct page {
   // Makes a file, as the output of a job. A worker calls it, since it may take long. False with the job's problem.
   // NULL: `write` makes the page.
   bool (*fill)(const struct page_asked *asked, struct job *job);
-  // The length of that file, for HEAD. -1: unknown until the file is made.
+  // The length of the file that `fill` makes, for HEAD. -1: unknown until the file is made.
   bool (*measure)(const struct page_asked *asked, int64_t *length, struct error *error);
   // Subscribes to events that the page reports as they happen. The answer lasts until the client or the server ends it.
   bool (*follow)(const struct page_asked *asked, struct subscriber *subscriber, struct error *error);

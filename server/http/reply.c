@@ -92,8 +92,8 @@ static ssize_t read_nothing(void *cls, uint64_t position, char *block, size_t mo
   return MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-// An answer to HEAD: the library reads no body. If the length is unknown (-1), the connection ends: 0.9.75 would send
-// the end of a chunked body after the head.
+// An answer to HEAD: the library reads no body. If the length is unknown (-1), the connection ends. Otherwise 0.9.75
+// would send the end of a chunked body after the head.
 static struct MHD_Response *head_of_length(int64_t length) {
   uint64_t size = length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length;
   struct MHD_Response *response = MHD_create_response_from_callback(size, 1, read_nothing, NULL, NULL);
@@ -125,7 +125,7 @@ struct tag_search {
   bool found;
 };
 
-// A tag is a hash in quotation marks, so it is nowhere within another one.
+// A tag is a hash in quotation marks, so strstr does not find it within another tag.
 static enum MHD_Result find_tag(void *cls, enum MHD_ValueKind kind, const char *name, const char *value) {
   struct tag_search *search = cls;
   (void)kind;
@@ -134,7 +134,7 @@ static enum MHD_Result find_tag(void *cls, enum MHD_ValueKind kind, const char *
   return search->found ? MHD_NO : MHD_YES;
 }
 
-// Whether the client has the page already. Several headers of that name are one list.
+// Whether the client has the page already. Several If-None-Match headers are one list.
 static bool client_has(const struct request *request, const char *tag) {
   struct tag_search search = {tag, false};
   if (tag) MHD_get_connection_values(request->connection, MHD_HEADER_KIND, find_tag, &search);

@@ -11,8 +11,6 @@ int request_status(const struct request *request) {
   return request->unchanged ? 304 : problem_status(request->error.kind, request->style);
 }
 
-// ---- from its begin to its end --------------------------------------------------------------------------------------
-
 struct request *request_begin(struct service *service, struct MHD_Connection *connection, struct peer *peer) {
   if (!peer->request) peer->request = calloc(1, sizeof *peer->request);
   struct request *request = peer->request;

@@ -78,7 +78,7 @@ struct service {
 
 // A fault of a request's first line.
 struct line_fault {
-  enum error_kind kind;  // ERROR_NONE: nothing
+  enum error_kind kind;  // ERROR_NONE: no fault
   const char *detail;
 };
 
@@ -94,7 +94,7 @@ struct request {
   struct MHD_Connection *connection;  // NULL: the request has ended, and its memory waits for the next
   struct peer *peer;
   struct gate_entry entry;    // at the gate
-  struct client *own_client;  // of its user or address; NULL: the connection's client counts it
+  struct client *own_client;  // of its user or address; NULL: the request counts for the connection's client
 
   // From the headers.
   bool takes_interim;  // the request is HTTP/1.1, which has 100 Continue and chunks, and needs a Host
@@ -117,7 +117,7 @@ struct request {
   enum job_kind job_kind;      // NO_JOB: its I/O thread writes a page or the problem
 
   // The outcome.
-  _Atomic(enum {JOB_RUNS, JOB_ENDED, JOB_SUSPENDED}) job_state;  // suspended: the connection, before the job's end
+  _Atomic(enum {JOB_RUNS, JOB_ENDED, JOB_SUSPENDED}) job_state;  // JOB_SUSPENDED: job runs, connection is suspended
   int64_t sent_bytes;                                            // of the body
   bool answer_early;    // it is refused before its body is read, and the connection ends
   bool unchanged;       // its answer is 304: the client has the page
@@ -134,13 +134,11 @@ _Static_assert(offsetof(struct request, job) <= 4096, "what is cleared for each 
 // A new request, counted as begun, open and active. Its memory belongs to the connection, which keeps it for its next
 // requests until it is closed. NULL: out of memory.
 struct request *request_begin(struct service *service, struct MHD_Connection *connection, struct peer *peer);
-// Ends the count of the request as active: its body, its job and the job's answer are done. Does nothing the second
-// time.
+// Stops counting the request as active: its body, its job and the job's answer are done. Does nothing the second time.
 void request_uncount_active(struct request *request);
 // Ends the request, which must no longer hold anything, and stops counting it as open.
 void request_end(struct request *request);
 
-// The request of this job.
 static inline struct request *request_of_job(struct job *job) {
   return (struct request *)((char *)job - offsetof(struct request, job));
 }
@@ -151,7 +149,6 @@ VX_WARN_UNUSED static inline bool request_enter_gate(struct request *request) {
                     clock_ns());
 }
 
-// The status of its answer.
-int request_status(const struct request *request);
+int request_status(const struct request *request);  // of its answer
 
 #endif

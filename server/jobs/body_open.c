@@ -82,7 +82,7 @@ bool body_split(struct job *job, int64_t bytes, struct error *error) {
 // two checks of the deadline the worker reads up to PART_IN bytes, which may decode to nothing, and writes up to PART.
 enum { LEAST_ROOM = 64 * 1024, PART_IN = 256 * 1024, PART = 1 << 20 };
 
-// Makes room after the decoded bytes, which begin after the padding `lead`. At the limit of bodies there is no room.
+// Makes room after the decoded bytes, which begin after the padding `lead`. At the limit of bodies, `*room` is 0.
 static bool grow(struct job *job, size_t decoded, size_t *room) {
   struct job_held *held = &job->held;
   size_t most = job->services->max_body_bytes, bytes = 2 * decoded;

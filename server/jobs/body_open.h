@@ -6,7 +6,7 @@
 
 #include "server/jobs/job.h"
 
-// Whether this number of bytes is a whole number of rows, if the body is raw rows.
+// Whether `bytes` is a multiple of the size of a row. Always true if the format is not raw rows.
 bool body_is_whole(const struct job *job, int64_t bytes);
 // Splits this number of bytes of raw rows among the clouds. Does nothing for other formats, which body_open splits.
 // False with an error.

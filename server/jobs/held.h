@@ -8,8 +8,8 @@
 
 #include "server/jobs/job.h"
 
-// A slot in the queue of the job's lanes, in exchange for the slot that it has. If none is free, the job first
-// supersedes older ones.
+// A slot in the queue of the job's lanes, in exchange for the slot that the job has. If no slot is free, first
+// supersedes older jobs with the same `latest`.
 VX_WARN_UNUSED bool job_acquire_queue_slot(struct job *job);
 // Memory for `bytes` of rows that are made from the input. Keeps the first `rows_bytes` bytes.
 VX_WARN_UNUSED bool job_acquire_rows(struct job *job, size_t bytes);

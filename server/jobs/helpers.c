@@ -51,7 +51,7 @@ static int64_t wanted(const struct helpers *helpers, int64_t tasks) {
 // Opens the slot, and calls helpers. Wakes workers of quick jobs last, because quick jobs should wait least.
 static void publish(struct helpers *helpers, struct shared_tasks *shared) {
   while (sem_trywait(&shared->changed) == 0)
-    ;  // what helpers of an earlier job have left
+    ;  // takes the wake-ups that helpers of an earlier job have left
   atomic_store(&shared->helpers, 0);
   atomic_fetch_add(&helpers->open, 1);
   atomic_fetch_add(&helpers->publications, 1);
@@ -59,7 +59,7 @@ static void publish(struct helpers *helpers, struct shared_tasks *shared) {
   for (int use = VX_LANE_USES - 1; use >= 0 && more > 0; use--) more -= queue_call(&helpers->queues[use], more);
 }
 
-// A free slot, or `alone` if no worker may help.
+// A free slot, or `alone` if a GPU works or no slot is free.
 static struct shared_tasks *find_slot(struct helpers *helpers, struct shared_tasks *alone) {
   if (atomic_load(&helpers->devices->working) > 0) return alone;
   for (int i = 0; i < MOST_SHARED; i++)
@@ -78,8 +78,8 @@ static void await_change(struct shared_tasks *shared) {
   while (!has_changed(shared)) (void)sem_wait(&shared->changed);
 }
 
-// Takes a task for the job's worker. False: all tasks are done. While helpers run the last tasks, which they may give
-// up, it waits.
+// Takes a task for the job's worker. Waits while helpers run the last tasks, because they may give up a task. False:
+// all tasks are done.
 static bool take_as_owner(struct shared_tasks *shared, int32_t *task) {
   if (take(shared, task)) return true;
   await_change(shared);
@@ -148,21 +148,21 @@ static bool run_task(const struct shared_tasks *shared, int32_t task, struct vx_
   return shared->tasks->run(shared->tasks->ctx, &worker, task, &error) == VX_OK;
 }
 
-// Counts one more, if there are 0 or more and fewer than `most`.
+// Adds 1 if 0 <= *count < most.
 static bool count_in(atomic_int *count, int64_t most) {
   for (int before = atomic_load(count); before >= 0 && before < most;)
     if (atomic_compare_exchange_weak(count, &before, before + 1)) return true;
   return false;
 }
 
-// Whether there is room for the tasks that the helpers in the slot may give up. Reads the helpers first, so that none
-// is missed: a helper counts a task that it gives up before it leaves.
+// Whether `again` has room if each helper in the slot gives up a task. Reads `helpers` before `given_up`: a helper that
+// gives up a task adds to `given_up` before it leaves the slot, so the sum counts its task.
 static bool has_room_to_repeat(const struct shared_tasks *shared) {
   int inside = atomic_load(&shared->helpers);
   return inside + atomic_load(&shared->given_up) <= MOST_HELPERS;
 }
 
-// Before sem_post the job may end, and another job may take the slot. The other job's worker then wakes once for
+// Between the two calls the job may end, and another job may take the slot. The other job's worker then wakes once for
 // nothing.
 static void release_slot(struct shared_tasks *shared) {
   atomic_fetch_sub(&shared->helpers, 1);
@@ -195,7 +195,7 @@ static bool help(struct helpers *helpers, struct shared_tasks *shared, struct vx
   return helped;
 }
 
-// Tasks that are published after `before`, or a job.
+// A wait for tasks that are published after `before`, or for a job.
 struct await {
   struct helpers *helpers;
   const struct queue *queue;
@@ -216,6 +216,6 @@ void helpers_help(struct helpers *helpers, struct vx_lane *lane, struct queue *q
     if (!helped) return;
     atomic_fetch_add(&helpers->awake, 1);
     spin_until(clock_ns() + AWAKE_NS, has_come, &await);
-    atomic_fetch_sub(&helpers->awake, 1);  // then looks once more: a worker that still counted it has opened its slot
+    atomic_fetch_sub(&helpers->awake, 1);  // then looks again: a worker that counted on this helper has opened its slot
   }
 }

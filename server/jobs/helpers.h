@@ -26,14 +26,14 @@
 #include "server/jobs/devices.h"
 #include "server/jobs/queue.h"
 
-// MOST_HELPERS: of one job at a time, with the tasks that they gave up. MOST_SHARED: jobs with helpers.
+// MOST_HELPERS: helpers in a slot, plus the tasks that were given up there. MOST_SHARED: slots.
 enum { MOST_HELPERS = 64, MOST_SHARED = 32 };
 
 // A slot: the tasks of one job, from their start until all are done. A job beyond MOST_SHARED has no helpers.
 struct shared_tasks {
   atomic_bool taken;                      // by a job
   atomic_int helpers;                     // in the slot, or CLOSED
-  atomic_int begun;                       // tasks that were taken at least once; may exceed their number
+  atomic_int begun;                       // tasks that were taken at least once; may exceed tasks->count
   atomic_int given_up;                    // tasks in `again`; grows with the lock held
   int32_t again[MOST_HELPERS], repeated;  // given-up tasks; how many of them the job's worker has taken
   sem_t changed;                          // a helper has left

@@ -1,9 +1,9 @@
 // A job: one computation. It has a request (struct job_spec, struct job_request), resources (struct job_held) and a
 // result. held.h acquires what it holds; uploads.h reserves memory while its body arrives.
 //
-// The maker fills the job and owns it until jobs_submit. Then the queue owns it, then a worker. Each returns the job to
-// its maker by calling `done`, as its last act. The maker keeps a small job (small_run). A job knows neither requests
-// nor connections.
+// The maker fills the job and owns it until jobs_submit. Then the queue owns it, then a worker. The last owner returns
+// the job to its maker by calling `done`. The maker keeps a small job (small_run). A job knows neither requests nor
+// connections.
 #ifndef VOXELD_JOB_H
 #define VOXELD_JOB_H
 
@@ -48,8 +48,8 @@ struct job_services {
   size_t max_body_bytes, max_response_bytes;
   atomic_bool hurry;  // true: running jobs stop
   // Functions of jobs.c. A worker calls gpu_changed when its GPU is lost or paused, or works again. Any thread calls
-  // requeue when a job that waited in its stream may run, or when a job needs other lanes, and supersede when a job
-  // with a whole body, submitted or not, needs the queue slot of an older job. False: no such job waits.
+  // requeue when a job that waited in its stream may run, or when a job needs other lanes. Any thread calls supersede
+  // when a job, whose body is whole, needs the queue slot of an older job; false if no older job waits.
   struct jobs *jobs;
   void (*gpu_changed)(struct jobs *jobs, bool lost);
   void (*requeue)(struct jobs *jobs, struct job *job);
@@ -101,13 +101,13 @@ struct job_result {
   const struct answer_kind *kind;
   enum coding coding;
   size_t length;  // bytes of the answer
-  int ranges;     // of the output that are the answer; 0: the answer is its first `length` bytes
+  int ranges;     // parts of the output that make up the answer; 0: the answer is the first `length` bytes
   struct byte_range range[INFER_RANGES_MAX];
 };
 
-// The part of a job of a stream (sweeps.h).
+// The part that only a job of a stream has (sweeps.h).
 struct job_stream {
-  struct job *job;  // of this stream part
+  struct job *job;  // has this part
   struct stream_turn turn;
   struct sweep *sweep;    // the sweeps of its body, linked by `next`, the newest first
   int32_t lost_sweeps;    // sweeps of its body without room to be kept
@@ -154,17 +154,17 @@ struct job {
 
   // Of its run.
   const void *points;      // rows in the input or in a region; NULL: the body is not open yet
-  struct vx_stop stop;     // for passes of the worker itself
+  struct vx_stop stop;     // for the worker's own passes over the points
   struct cloud_loss loss;  // of points in a file or in JSON
   struct deskew_report deskewed;
   double measured;  // when its points were measured, in seconds since 1970; unset without max_age_ms
   double age_ms;    // of its points when their computation began; 0 without max_age_ms
-  // Why it is not computed and only gives its sweep, if any, to its stream: ERROR_SUPERSEDED, set with the lock held
-  // while it waits; or ERROR_TOO_OLD. Else ERROR_NONE.
+  // Why the job is not computed and only gives its sweep, if any, to its stream: ERROR_SUPERSEDED (set while the job
+  // waits, with the lock of its queue or stream held) or ERROR_TOO_OLD. ERROR_NONE: the job is computed.
   enum error_kind spared;
   bool inspected;       // the points, for warnings
   bool output_refused;  // the answer is too large or there is no memory: another lane would fail too
-  size_t head_bytes;    // of the output, in front of tensors that stay where they are
+  size_t head_bytes;    // of the header in front of the tensors; 0: they have none
 
   // The members below are written before they are read; job_init does not clear them.
   struct vx_job work;
@@ -184,7 +184,7 @@ struct job_choice {
   char latest[STREAM_NAME_SIZE];
   int64_t before_ns;  // takes only jobs submitted before this time
   int64_t newest_ns;  // when the newest of the client's waiting jobs with `latest` was submitted
-  int64_t count;      // superseded jobs, also those that stay for their sweep
+  int64_t count;      // superseded jobs, including those that stay because of their sweep
 };
 
 // Makes a job that holds nothing and has no result. The memory of a new job must be zeros.
@@ -217,8 +217,8 @@ bool job_refuse_after(struct job *job, enum error_kind kind, const char *what);
 // The layout of its tensors. `rows`: the number of voxels or of kept points, which only a run can find.
 VX_WARN_UNUSED enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout,
                                          struct error *error);
-// Whether it may use its client's streams and regions of shared memory. A web page of another site may not, because its
-// requests look like requests of the browser's user. False with an error.
+// Whether the job may use its client's streams and regions. It may not if a web page of another site may have sent the
+// request, because such a request looks like one of the browser's user. False with an error.
 VX_WARN_UNUSED bool job_may_use_state(const struct job *job, struct error *error);
 // Whether the tensors whose sizes are known before the run fit max_response_bytes. False with an error.
 VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct error *error);

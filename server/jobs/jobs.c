@@ -22,7 +22,7 @@ static void refuse(struct job *list, enum error_kind kind, const char *what) {
 }
 
 // Takes the lock of each queue even if no job waits there: a thread that has just taken the last job may still hold the
-// lock. It releases the job's slot before the lock, so the slot is free afterwards.
+// lock. That thread releases the job's slot before the lock, so the slot is free when this function returns.
 static void refuse_waiting(struct jobs *jobs, struct job_choice *choice, enum error_kind kind, const char *what) {
   refuse(sweeps_take_waiting(&jobs->streams, choice), kind, what);
   for (int use = 0; use < VX_LANE_USES; use++) refuse(queue_take(&jobs->queues[use], choice), kind, what);
@@ -50,8 +50,8 @@ static struct job_choice choice_of(const struct job *job, int64_t before_ns) {
   return choice;
 }
 
-// Of the waiting jobs of that name, refuses all but the newest. Each thread calls this after its own job has begun to
-// wait, so of two jobs that come at once, the second call sees both. A job that a worker has taken is not superseded.
+// Refuses all waiting jobs with this `latest` but the newest. Each thread calls this after its own job has begun to
+// wait, so if two jobs come at once, the second call sees both. A job that a worker has taken is not superseded.
 static bool supersede_older(struct jobs *jobs, struct job_choice *choice) {
   bool missed = choice->latest[0];
   while (missed) {
@@ -62,7 +62,7 @@ static bool supersede_older(struct jobs *jobs, struct job_choice *choice) {
   return choice->count > 0;
 }
 
-// A job that is not submitted yet is newer than all that wait.
+// A job that is not submitted yet is newer than all waiting jobs.
 static bool supersede(struct jobs *jobs, const struct job *job) {
   struct job_choice choice = choice_of(job, job->queued_ns ? job->queued_ns : clock_ns());
   return supersede_older(jobs, &choice);

@@ -44,7 +44,7 @@ VX_WARN_UNUSED bool jobs_submit(struct jobs *jobs, struct job *job);
 // Call it regularly: refuses stale jobs that wait, and starts jobs that may run by now.
 void jobs_tick(struct jobs *jobs, int64_t now_ns);
 
-// How many workers take jobs of this use of lanes now. Beside GPUs, workers of the CPU count only while they run one.
+// How many workers take jobs of this use now. Beside GPUs, a worker of the CPU counts only while it runs such a job.
 int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use);
 // Bytes that slow readers of answers should give up; 0 while there is memory.
 int64_t jobs_memory_wanted(struct jobs *jobs);

@@ -54,7 +54,7 @@ static bool may_begin(const struct options *options, const char *own, const char
   return false;
 }
 
-// Writes the next beginning of keys, and moves `*prefix` past it. False: there is none.
+// Writes what keys with the next prefix begin with, and moves `*prefix` past that prefix. False: it was the last.
 static bool write_beginning(const char **prefix, const char *own, struct text *out) {
   size_t length = strcspn(*prefix, ",");
   text_append(out, *prefix, length);

@@ -56,7 +56,7 @@ bool object_is_same(const struct object *one, const struct object *other);
 VX_WARN_UNUSED bool object_read(const struct object *object, uint64_t at, size_t bytes, char *out, struct error *error);
 VX_WARN_UNUSED bool object_write(const struct object *object, uint64_t at, const char *data, size_t bytes,
                                  struct error *error);
-// Writes the beginnings that the asker's keys may have, as strings of a JSON array.
+// Writes what the asker's keys may begin with, as strings of a JSON array.
 void object_keys_write(const struct options *options, const struct object_asker *asker, struct text *out);
 
 #endif

@@ -26,7 +26,7 @@ static void close_pagemap(struct pinner *pinner) {
 void pinner_init(struct pinner *pinner, struct clients *clients, bool off) {
   *pinner = (struct pinner){.clients = clients, .pagemap = -1};
   if (!off && sysconf(_SC_PAGESIZE) == PAGE) pinner->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-  // An emulator of processors or kernels may show wrong pages.
+  // Checks a page that is present: an emulator of processors or kernels may show wrong pages.
   const char here = 1;
   if (pinner->pagemap >= 0 && !has_page(pinner, &here)) close_pagemap(pinner);
 }
@@ -71,7 +71,7 @@ static bool acquire_share(struct pins *pins, size_t first, size_t last) {
   return bytes == 0 || share_acquire(pins->pinner->clients, pins->client, SHARE_PINNED, bytes, 0) == GRANTED;
 }
 
-// The caller has acquired its share.
+// The caller has acquired the client's share for the chunk.
 static bool pin_chunk(struct pins *pins, size_t chunk) {
   struct pinner *pinner = pins->pinner;
   struct error error = {0};

@@ -3,7 +3,7 @@
 //
 // The rule: an idle CPU worker takes the job if the CPU should finish it before the GPUs would, including the work that
 // waits for the GPUs. A free GPU takes every other job. The points and samples of a job give its expected time, by
-// constants that were measured once. A sampling on each target at the start scales them to this machine.
+// constants that were measured once. At the start, one sampling on each target scales these constants to this machine.
 //
 // No job starts on the CPU
 // - if jobs and the other threads of the process would then use all processors,
@@ -29,7 +29,7 @@ struct placement {
   const atomic_int *gpus;             // GPUs that work
   const atomic_llong *running;        // [VX_LANE_USES]: jobs that run, on both targets
   int64_t processors;                 // processors that jobs may use
-  atomic_llong used;                  // thousandths of processors in use by the process, without jobs on the CPU
+  atomic_llong used;                  // thousandths of processors that the process uses, except for jobs on the CPU
   atomic_llong measured_ns[TARGETS];  // of the sampling at the start
   atomic_llong at_work[TARGETS];      // jobs that run
   atomic_llong answered[TARGETS];     // jobs, since the start

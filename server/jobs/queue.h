@@ -2,8 +2,8 @@
 // in, first out. So a client that floods the queue waits behind its own jobs. While other clients are served, one
 // client gets at most all workers but one. So even long jobs do not block other clients.
 //
-// The next job goes to a waiting worker of the device with the fewest jobs. Of these workers, the one that began to
-// wait last gets it, because it wakes fastest.
+// The next job goes to a waiting worker of the device with the fewest jobs. If that device has several waiting workers,
+// the worker that began to wait last gets the job, because it wakes fastest.
 //
 // While GPUs work, the queue of long jobs also has workers of the CPU, and the placement chooses the target of a job
 // (placement.h). If no worker of that target is free, the job waits and the queue tries the next client. Jobs on the

@@ -14,7 +14,7 @@ struct region {
   struct region_terms terms;
   struct object object;
   bool listed;                // it is registered, and requests find it
-  int users;                  // open parts, and one while it is listed
+  int users;                  // open parts, plus 1 while it is listed
   int writers;                // parts that a GPU may write to, or that a copy writes to
   unsigned long long number;  // of its registration, from 1
   int64_t used_ns;            // when it was registered, or when its last part was closed
@@ -317,7 +317,7 @@ void region_close(struct region_part *part) {
 
 // ---- their bytes ----------------------------------------------------------------------------------------------------
 
-// Names the region in the reason why its bytes cannot be copied.
+// Adds the region's name to the error of a failed copy.
 static bool refuse_copy(const struct region_part *part, struct error *error) {
   (void)error_prefix(error, "the region '%s': ", part->region->terms.name);
   return error_blame(error, part->parameter);

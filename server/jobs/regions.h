@@ -32,7 +32,7 @@ struct regions {
   struct clients *clients;
   const struct options *options;
   const struct devices *devices;
-  bool allowed;          // some kind
+  bool allowed;          // at least one kind is allowed
   int64_t tick_ns;       // when to check the regions next
   struct region *ended;  // unused regions, for the closer
   pthread_cond_t some_ended;
@@ -59,7 +59,7 @@ void regions_end(struct regions *regions);
 // without unregistering.
 void regions_tick(struct regions *regions, int64_t now_ns);
 
-// Removes the regions of users who may come no more. Call it after a reload of the tokens.
+// Removes the regions of users who no longer have access. Call it after a reload of the tokens.
 void regions_remove_unknown(struct regions *regions, struct access *access);
 
 // Whether a client may have regions: this kind is allowed (REGION_KINDS: any kind), and the client is on this machine

@@ -21,8 +21,8 @@
 
 static const char too_large[] = "the answer would have %zu bytes; allowed: up to %zu";
 
-// Inspects the points as they were sent; job->work has what steps made of them. With a sample it reads only the
-// sample's bytes, or notes which bytes to read.
+// Inspects the points as they were sent: steps may have changed the points of job->work. With a sample it reads only
+// the sample's bytes or, with `note`, notes which bytes to read.
 static void inspect_points(struct job *job, struct view_sample *sample, bool note) {
   struct vx_input points = job->asked.job.inputs[VX_POINTS];
   points.data = job->points;
@@ -40,10 +40,10 @@ static void inspect_points(struct job *job, struct view_sample *sample, bool not
   inspected->seen = points_inspect(&view, &job->asked.expected);
 }
 
-// Whether the facts of the metadata are known before the tensors: a voxelization then counts nothing more.
+// Whether the facts of the metadata are known when provide_output is called: a voxelization counts nothing later.
 static bool keeps_facts(const struct job *job) { return job->result.kind->reserve && job->work.op == VX_VOXELIZE; }
 
-// Inspects the points once, for warnings, and begins the facts: beside a GPU while the GPU works.
+// Inspects the points once, for warnings, and begins the facts. A GPU works meanwhile, if it runs the job.
 static void inspect(void *ctx) {
   struct job *job = ctx;
   struct inspection *inspected = &job->result.answer.inspected;
@@ -58,7 +58,8 @@ static void inspect(void *ctx) {
   if (keeps_facts(job)) answer_begin_facts(&job->result.answer, &job->asked.pool);
 }
 
-// A GPU copies the points of its memory that will be inspected before it begins, so that nobody waits for them.
+// If the points are in GPU memory, lets the GPU copy the points to inspect before it begins the job. So the inspection
+// does not wait for the job.
 static void sample_block(struct job *job, struct view_sample *sample) {
   bool in_block = source_rows(job) && region_gpu(&job->shared->source);
   if (job->inspected || !in_block || vx_operations[job->work.op].items != VX_POINT_ITEMS) return;
@@ -123,7 +124,7 @@ static bool allow_scratch(void *ctx, size_t bytes) {
 static const struct vx_caller caller = {provide_output, allow_scratch, job_is_stopped, helpers_parallel_for, inspect};
 static const struct vx_caller caller_alone = {provide_output, allow_scratch, job_is_stopped, NULL, inspect};
 
-// Tracks need the boxes. Until they are counted, the answer's header has room for the largest counts.
+// Tracks need an answer with boxes. Until the tracks are counted, the answer's header has room for the largest counts.
 static bool prepare_tracks(struct job *job) {
   const int32_t most = VX_MAX_TRACKS;
   if (job->work.op != VX_DETECT || !job->work.params.detect.track) return true;
@@ -145,7 +146,7 @@ static bool prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
   job->result.kind = job_answer_kind(job);
   job->work.tensors = job->result.kind->tensors(&job->asked);
   if (!prepare_tracks(job)) return false;
-  job->tensor_layout.tensors = 0;  // provide_output is not called if there are none
+  job->tensor_layout.tensors = 0;  // if there are no tensors, provide_output is not called
   job->tensor_layout.bytes = 0;
   job->result.answer = (struct answer){
       .request_id = job->spec.id,
@@ -177,7 +178,7 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
   atomic_fetch_add(&device->running, 1);
   if (job->shared) sample_block(job, &sample);
   enum vx_status status = device->backend->run(lane, &job->work, error);
-  inspect(job);  // unless the run has done so: the sample ends here
+  inspect(job);  // does nothing if the run has done it; else it must be done while the sample lives
   atomic_fetch_sub(&device->running, 1);
   return status;
 }
@@ -283,7 +284,7 @@ static const char *parameter_at_fault(const struct job *job, enum vx_status stat
   return status == VX_REFUSED && !job->output_refused && sampled ? operations[job->work.op]->samples : NULL;
 }
 
-// Whether the job was stopped. If so, replaces its error: a pass that was stopped may have failed for a false reason.
+// Whether the job was stopped. If so, replaces its error: a pass may have failed only because it was stopped.
 static bool was_stopped(struct job *job) {
   struct error error;
   return vx_stop_status(&job->stop, &error) == VX_STOPPED && !job_refuse_stopped(job, error.text);
@@ -317,7 +318,7 @@ static bool write_file(struct job *job) {
   return written && (text_complete(&text) || refuse_cut(job));
 }
 
-// Writes the JSON about an answer in a region. A header that the GPU has taken to the region leaves room for it.
+// Writes the JSON about an answer in a region: over the header in the output, if the GPU has copied the header.
 static bool write_told(struct job *job) {
   const struct buffer *output = job->held.output;
   struct text text = text_over(output->data, job->work.head ? output->capacity : 0);
@@ -360,7 +361,7 @@ static size_t encode_into(struct job *job, struct buffer *coded) {
   return length;
 }
 
-// The ranges of the output that are sent.
+// Finds the ranges of the output that are sent.
 static void find_ranges(struct job *job) {
   struct job_result *result = &job->result;
   result->ranges = infer_ranges(job->infer, &job->tensor_layout, job->head_bytes, result->range);
@@ -409,7 +410,7 @@ static bool is_in_time(struct job *job, int64_t now_ns) {
          job_refuse_after(job, ERROR_DEADLINE, "the deadline passed before the job began");
 }
 
-// Spares a job whose points are too old. Points from the future have the age 0.
+// Spares a job whose points are too old. Points from the future have a negative age.
 static void find_age(struct job *job) {
   if (!job->asked.max_age_ms || job->spared) return;
   job->age_ms = (double)clock_wall_ns() / NS_PER_MS - job->measured * 1000;
@@ -442,7 +443,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   return true;
 }
 
-// A body may need other lanes, or a certain GPU. Then the job acquires a slot in their queue.
+// A body may need other lanes, or a certain GPU. Then the job acquires a slot in the queue of these lanes.
 static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_use use, bool *elsewhere) {
   if (job->points) return true;
   if (!is_in_time(job, clock_ns())) return false;
@@ -463,7 +464,7 @@ static bool join_stream(struct job *job, bool *waits) {
   return !was_stopped(job) && joined;
 }
 
-// An answer without a run.
+// Makes an answer without a run.
 static bool make(struct job *job) {
   int64_t now_ns = clock_ns();
   if (!is_in_time(job, now_ns) || !job->spec.make(job)) return false;

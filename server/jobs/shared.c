@@ -64,7 +64,7 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
          !job_request_widens(&job->asked);
 }
 
-// A source larger than the limit of bodies is left to the copy, which refuses it.
+// False for a source larger than the limit of bodies: the caller then copies the source, and refuses it there.
 bool source_reach(struct job *job, const struct device *gpu) {
   struct region_part *source = &job->shared->source;
   if (job->shared->gpu) gpu = job->shared->gpu;
@@ -145,8 +145,8 @@ bool sinks_reserve(struct job *job) {
   return true;
 }
 
-// Whether the GPU may write the sinks in place. A job without rows runs no kernel that writes. A long job would keep
-// the client from reusing the memory of a region that it unregisters. A client that is gone may already reuse it.
+// Whether the GPU may write the sinks in place. A job without rows runs no kernel that writes. During a long job, the
+// client could not unregister the region and reuse its memory. A client that is gone may already reuse the memory.
 static bool gpu_alone_writes(const struct job *job) {
   return job->result.device->backend->host_pin && job_lane_use(job) == VX_LANE_QUICK && job->work.counts.received > 0 &&
          job->tensor_layout.bytes > 0 && (!sinks_take_answer(job) || job->result.kind->frame) &&

@@ -19,14 +19,14 @@ VX_WARN_UNUSED bool shared_read(void *job, const struct region_ref *ref, char *o
 
 // Opens a part of a region as the job's source.
 VX_WARN_UNUSED bool source_open(struct job *job, const struct region_ref *ref);
-// Lets the GPU that will run the job (NULL: none) read the open source in place. If the source is GPU memory, the GPU
-// is job_gpu. False: the source must be copied.
+// Lets `gpu`, which will run the job (NULL: none), read the open source in place. If the source is GPU memory, lets
+// job_gpu read it instead. False: the source must be copied.
 VX_WARN_UNUSED bool source_reach(struct job *job, const struct device *gpu);
-// Copies the source and closes it. The copy becomes the input, which its owner cannot change.
+// Copies the source and closes it. The copy becomes the input, which the region's owner cannot change.
 VX_WARN_UNUSED bool source_copy(struct job *job);
-// Begins to fill the sample of the open source, whose GPU runs the job. The job has the sample until its end.
+// Lets the GPU of the open source begin to copy the sample. The job has the sample until source_sample_end.
 void source_sample_begin(struct job *job, struct view_sample *sample);
-// Waits for the job's sample, and returns it; NULL: it has none. If its bytes cannot be read, it has no pieces.
+// Waits for the job's sample, and returns it; NULL: there is none. A sample whose bytes cannot be read has no pieces.
 struct view_sample *source_sample_end(struct job *job);
 // Copies bytes of the open source to `out`, to inspect them. False if they cannot be read.
 VX_WARN_UNUSED bool source_peek(void *job, uint64_t at, size_t bytes, char *out);
@@ -35,7 +35,6 @@ static inline char *source_rows(const struct job *job) { return job->shared ? jo
 
 // ---- the sinks ------------------------------------------------------------------------------------------------------
 
-// Opens the sinks.
 VX_WARN_UNUSED bool sinks_open(struct job *job);
 // Whether the sinks have room for the answer, as far as its size is known. Call it once the layout is known.
 VX_WARN_UNUSED bool sinks_reserve(struct job *job);
@@ -45,8 +44,8 @@ VX_WARN_UNUSED bool sinks_reserve(struct job *job);
 char *sinks_reach(struct job *job);
 // Copies tensors to their sinks, unless a GPU has written them there.
 VX_WARN_UNUSED bool sinks_commit_tensors(struct job *job);
-// Copies the whole answer to its sink. If a GPU has written the tensors there, copies only the header in front of them,
-// unless that is there too. The response to the client becomes one of the kind `answer_of_region`.
+// Copies the whole answer to its sink. If a GPU has written the tensors there, copies only the header, unless the GPU
+// has written the header too. The response to the client becomes one of the kind `answer_of_region`.
 VX_WARN_UNUSED bool sinks_commit_answer(struct job *job);
 // Whether there is a sink of the whole answer.
 static inline bool sinks_take_answer(const struct job *job) { return job->asked.output_region.name[0]; }

@@ -13,7 +13,7 @@ static struct sweep_shape shape_of(const struct job *job) {
   return (struct sweep_shape){job->asked.num_features, job_request_rows_dtype(&job->asked)};
 }
 
-// Bytes of rows that are made of the body.
+// Bytes of this many rows of the opened body.
 static size_t bytes_of(const struct job *job, int64_t points) {
   const struct sweep_shape shape = shape_of(job);
   return (size_t)points * (size_t)shape.columns * vx_dtype_size(shape.dtype);
@@ -155,7 +155,7 @@ static bool motion_of(const struct job *job, const struct sweep *sweep, const st
                                            asked->deskew.reference, motion, error);
 }
 
-// Moves the points of the own sweeps, in memory that no other job reads yet.
+// Moves the points of the job's own sweeps, in memory that no other job reads yet.
 static bool deskew(struct job *job, const struct gathered *gathered) {
   const struct buffer *times = job->held.times;
   struct vx_deskew *moving = &job->deskewed.points;
@@ -272,7 +272,7 @@ static struct vx_tracks *tracks_before(const struct job *job) {
   return tracks ? tracks->tracks : NULL;
 }
 
-// Tracks of the job's model, without values, in the job's turn. NULL with an error.
+// Makes new tracks of the job's model, without values, in the job's turn. NULL with an error.
 static struct vx_tracks *acquire_tracks(struct job *job, int64_t count) {
   struct shortage shortage;
   if (!job_acquire_rows(job, sizeof(struct stream_tracks) + vx_tracks_bytes(count))) return NULL;
@@ -309,7 +309,7 @@ bool sweeps_track(struct job *job) {
 
 // ---- the end --------------------------------------------------------------------------------------------------------
 
-// The sweeps that the stream keeps: all but a newest one without points. NULL: none.
+// The job's sweeps that the stream keeps: all, but not the newest if it has no points. NULL: none.
 static struct sweep *kept_of(const struct job *job) {
   struct sweep *newest = job->stream->sweep;
   return newest && newest->points == 0 ? newest->next : newest;

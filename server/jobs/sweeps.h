@@ -10,8 +10,8 @@
 
 static inline bool sweeps_are_joined(const struct job *job) { return job->asked.stream.name[0]; }
 
-// Takes the job's turn in its stream, unless the job already has the turn. STREAM_WAITS: if it may wait, the stream
-// owns the job until services->requeue; if not, nothing has changed.
+// Takes the job's turn in its stream, unless the job already has the turn. STREAM_WAITS: another job has the turn. With
+// `may_wait` the stream then owns the job until services->requeue; without it, nothing has changed.
 VX_WARN_UNUSED enum stream_entry sweeps_begin(struct job *job, bool may_wait);
 // Takes the chosen waiting jobs out of all streams: a list linked by `next`.
 struct job *sweeps_take_waiting(struct streams *streams, struct job_choice *choice);

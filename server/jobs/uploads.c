@@ -51,8 +51,8 @@ static int phase_to_preempt(const struct peer *peer) {
 //
 // Clients that hold little are safe from a flood. A request of a client over its share preempts no upload of a client
 // that holds less. No request preempts a moving upload whose client holds less than the request wants. An upload with
-// unread bytes is not slow: the server is late in reading. This does not hold at the gate, where the server reads
-// nothing: an upload there loses only its reservation.
+// unread bytes is not slow: the server is late in reading. But an upload at the gate may have unread bytes, because the
+// server reads nothing there; it loses only its reservation.
 static struct peer *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->services->clients;
   struct watcher *watcher = need->services->uploads->watcher;
@@ -292,7 +292,7 @@ bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct
 static bool lock_reservation(struct peer *peer, const struct job *job, struct error *error) {
   struct watcher *watcher = job->services->uploads->watcher;
   while (!peer_move(peer, PEER_UPLOAD, PEER_LOCKED)) {
-    lock_acquire(&watcher->lock);  // then the thread that preempts the upload has finished
+    lock_acquire(&watcher->lock);  // waits until the thread that preempts the upload has finished
     bool preempted = peer_move(peer, PEER_PREEMPTED, PEER_UPLOAD), failed = peer_is_failed(peer);
     lock_release(&watcher->lock);
     if (preempted || failed) return error_refuse(error, ERROR_MEMORY_FULL, NULL, PREEMPTED);

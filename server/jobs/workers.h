@@ -64,7 +64,7 @@ int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use);
 int64_t workers_steady(const struct workers *workers, enum vx_lane_use use);
 // Call it regularly if there are GPUs. Measures the use of processors, so that workers beside GPUs use only idle ones.
 void workers_tick(struct workers *workers, int64_t now_ns);
-// Runs a quick job on this thread, on the lanes of a worker of a GPU that sleeps. True: as after jobs_submit. False: no
+// Runs a quick job on this thread, on the lanes of a sleeping worker of a GPU. True: as after jobs_submit. False: no
 // such worker sleeps, or jobs wait.
 VX_WARN_UNUSED bool workers_run(struct workers *workers, struct job *job);
 // Call it when the state of a device has changed: wakes the workers that now take jobs.

@@ -16,8 +16,8 @@
 #include "server/net/listener.h"
 
 // While ACCEPTOR_MOST_COMING connections of a group have no I/O thread yet, its clients wait in the listener's socket,
-// where they hold no descriptor. After ACCEPTOR_PATIENCE_MS in which none got one, all of them count as lost: the
-// library does not report a connection for which an I/O thread had no memory.
+// where they hold no descriptor. If none of these connections gets an I/O thread for ACCEPTOR_PATIENCE_MS, all of them
+// count as lost: the library does not report a connection for which an I/O thread had no memory.
 enum { ACCEPTOR_MOST_COMING = 16, ACCEPTOR_PATIENCE_MS = 100 };
 
 // Gets a connection of listeners->at[index], on the acceptor's thread. Owns `fd` from then on. False: no I/O thread

@@ -246,7 +246,7 @@ struct peer *connection_opened(struct watcher *watcher, struct listener_group *g
 // ---- out ------------------------------------------------------------------------------------------------------------
 
 // Whether a plain close may destroy answers that are on their way. Bytes of the client that are unread, or that come
-// later, reset a closed connection. A client that has left, or that the server has ended, waits for no answer.
+// later, reset a closed connection. If the client has left or the server has ended the connection, no answer is lost.
 static bool may_lose_answers(const struct peer *peer) {
   char next;
   int left = 0;
@@ -327,7 +327,7 @@ void connections_fail_uploads(struct watcher *watcher, enum error_kind kind, con
   lock_acquire(&watcher->lock);
   for (size_t fd = 0; fd < watcher->peers_used; fd++)
     if (watcher->peers[fd].open && peer_move(&watcher->peers[fd], PEER_UPLOAD, PEER_FAILED))
-      peer_write_failure(&watcher->peers[fd], kind, detail);  // the next tick ends it
+      peer_write_failure(&watcher->peers[fd], kind, detail);  // the next tick closes the connection
   lock_release(&watcher->lock);
 }
 

@@ -11,7 +11,7 @@
 #include "kernels/kernels.h"
 #include "server/base/base.h"
 
-enum { LISTENERS_MAX = 8, LISTENER_LISTS = 2 };  // of each list: --listen, --pages-listen
+enum { LISTENERS_MAX = 8, LISTENER_LISTS = 2 };  // listeners in a list; lists: --listen and --pages-listen
 
 struct clients;
 
@@ -25,7 +25,7 @@ struct listener_group {
   int64_t none_until_ns;    // until then connections.c does not search again for a connection that makes room
 };
 
-// A connection that was coming has an I/O thread, or is lost.
+// Counts one less as coming: the connection has an I/O thread now, or is lost.
 static inline void listener_group_came(struct listener_group *group) {
   long long coming = atomic_load(&group->coming);
   while (coming > 0 && !atomic_compare_exchange_weak(&group->coming, &coming, coming - 1)) continue;
@@ -37,7 +37,7 @@ struct listener {
   struct listener_group *group;
   char address[128];  // ADDRESS:PORT as bound, or unix:PATH
   char path[108];     // of a Unix socket that this process made, else ""
-  dev_t device;       // of the file of that socket; so is `inode`
+  dev_t device;       // identifies the file at `path`, with `inode`
   ino_t inode;
 };
 

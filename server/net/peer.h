@@ -1,9 +1,9 @@
 // One connection, as the I/O threads and the watcher share it.
 //
 // The phase is the state of the connection and of its request. The I/O thread of the connection opens and closes its
-// peer and moves its phase. From the gate until it lets the request go, and from the submission of the job until its
-// end, another thread owns the request; its last act is to return it. Meanwhile the connection is suspended. Other
-// threads make four moves, with the watcher's lock and by compare-and-swap, so that one side wins:
+// peer and moves its phase. While the gate holds the request, and from the submission of its job to the end of the job,
+// another thread owns the request, and the connection is suspended. Other threads make four moves, with the watcher's
+// lock and by compare-and-swap, so that one side wins:
 // - IDLE or UPLOAD to FAILED: the connection ends,
 // - UPLOAD to PREEMPTED: the upload loses its reservation (jobs/uploads.h), and then PREEMPTED to FAILED,
 // - HELD to PREEMPTED and back, if no part of the body has arrived,
@@ -28,7 +28,7 @@ enum peer_phase {
   PEER_UPLOAD,     // a body is due
   PEER_HELD,       // a body is due, but is not read now: the request is at the gate
   PEER_LOCKED,     // a body is due, and its I/O thread uses what is reserved for it
-  PEER_PREEMPTED,  // a body is due, but another request has its reservation: it is refused
+  PEER_PREEMPTED,  // a body is due, but another request has its reservation: the upload is refused
   PEER_WHOLE,      // the body has arrived: the request is started at the library's next call, perhaps after the gate
   PEER_JOB,        // the job waits or runs, or its result is ready
   PEER_PROBED,     // WHOLE or JOB, while the watcher writes to the socket
@@ -58,7 +58,7 @@ const char *peer_end_name(enum peer_end end);  // as in the metrics
 // second does not count as slow. The owner of a pace locks it.
 #define PACE_WINDOW_NS (500 * NS_PER_MS)
 #define PACE_LEAST_NS (50 * NS_PER_MS)  // a shorter time has no rate
-#define PACE_SLOW (128 * 1024)          // bytes a second; what moves more slowly makes room for others
+#define PACE_SLOW (128 * 1024)          // bytes a second; slower bodies and answers make room for others
 
 struct pace {
   int64_t since_ns, bytes;  // when the present window began, and the bytes before it
@@ -94,7 +94,7 @@ struct tls_session;
 
 // A body on its way, and what is reserved for it. Any thread may read the atomic fields.
 struct upload {
-  atomic_llong bytes;               // of the body so far, as they came; for the minimum rate
+  atomic_llong bytes;               // of the body that have arrived, before any decoding
   atomic_llong expected;            // of the whole body; 0: unknown
   _Atomic(struct client *) client;  // whose shares the reservation counts towards
   atomic_int use;                   // enum vx_lane_use: the lanes of its job, by its headers
@@ -116,7 +116,7 @@ struct peer {
   struct client *client;         // the client of this address
   bool counted;                  // in the client's connections; under the watcher's lock
   atomic_llong since_ns;         // when the upload, the answer or the idle time began, or the upload went on
-  atomic_llong since_bytes;      // of the body, at that time
+  atomic_llong since_bytes;      // upload.bytes at that time
   struct upload upload;
   char request_id[129];      // of the upload
   enum problem_style style;  // of the upload: how problems are written for its client
@@ -128,7 +128,7 @@ struct peer {
   bool asked;                // the I/O thread's: a request has arrived
   struct request *request;   // the I/O thread's: the memory of its requests; NULL before the first
   bool turned_away;          // the I/O thread's: there was no memory for a request
-  bool probed;               // from here on, members belong to the watcher, under its lock
+  bool probed;               // a 100 Continue was sent; members from here on are the watcher's, under its lock
   struct pace pace;          // of the present body or answer
   int64_t paced_since_ns;    // when that body or answer began
   enum error_kind failure;   // why it is in phase FAILED; ERROR_NONE if it made room or the server stops
@@ -180,8 +180,8 @@ double peer_rate(const struct peer *peer, int64_t now_ns);
 // send buffer is empty before an answer, so the short text goes out whole or not at all.
 void peer_write_failure(struct peer *peer, enum error_kind kind, const char *detail);
 // Finds out whether a client that has finished sending has left or waits for its answer. Sends it 100 Continue, once
-// for each request and not with TLS. A client of HTTP/1.1 ignores that; the host of a client that has left answers with
-// a reset.
+// for each request and not with TLS. A client of HTTP/1.1 ignores the 100 Continue; the host of a client that has left
+// answers with a reset.
 void peer_probe(struct peer *peer);
 
 #endif

@@ -142,7 +142,7 @@ bool watcher_start(struct watcher *watcher, const struct options *options, struc
   struct rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return fail(watcher, error, "getrlimit");
   watcher->peer_count = files.rlim_cur < MOST_PEERS ? (size_t)files.rlim_cur : MOST_PEERS;
-  watcher->peers = calloc(watcher->peer_count, sizeof *watcher->peers);  // unused pages take no memory
+  watcher->peers = calloc(watcher->peer_count, sizeof *watcher->peers);  // unused slots take no memory
   watcher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   watcher->stop_fd = eventfd(0, EFD_CLOEXEC);
   if (!watcher->peers || watcher->epoll_fd < 0 || watcher->stop_fd < 0) return fail(watcher, error, "start");

@@ -33,7 +33,7 @@ void describe_write(struct text *out) {
                 {"options", options_describe},       {"endpoints", routes_describe},  {"problems", describe_problems},
                 {"metrics", metrics_describe},       {"warnings", warnings_describe}, {"tensors", describe_tensors},
                 {"answers", answer_kinds_describe}};
-  out->json.lines = 2;  // one for each row of a table
+  out->json.lines = 2;  // writes each row of a table on one line
   json_printf(out, "{");
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
     json_member(out, tables[i].name);

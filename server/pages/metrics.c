@@ -212,7 +212,7 @@ static long long workers_of(struct service *service, enum vx_lane_use use) { ret
 
 static double helping(struct service *service) { return service->jobs.helpers.at_work; }
 static void write_tasks(struct service *service, const char *name, struct text *out) {
-  unsigned long long helped = service->jobs.helpers.helped;  // read first: all of them are in `tasks` already
+  unsigned long long helped = service->jobs.helpers.helped;  // read before `tasks`, so that `tasks` is not less
   write_labelled(out, name, "by", "job", service->jobs.helpers.tasks - helped);
   write_labelled(out, name, "by", "helper", helped);
 }

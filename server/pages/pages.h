@@ -52,7 +52,7 @@ bool kserve_write_index(const struct page_asked *asked, struct text *out, struct
 // Refuses to load or unload a model.
 bool kserve_refuse_load(const struct page_asked *asked, struct text *out, struct error *error);
 
-// ---- regions of shared memory, as Triton's extensions to that protocol have them ------------------------------------
+// ---- regions of shared memory, by Triton's extensions of the KServe v2 protocol -------------------------------------
 
 // The client's region that the path names, or all its regions; of GPU memory if the page is `of_gpu`.
 bool regions_write_status(const struct page_asked *asked, struct text *out, struct error *error);

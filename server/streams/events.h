@@ -49,8 +49,8 @@ struct event {
   const char *reason;             // END
 };
 
-// The owner fills the given members, keeps the subscriber from events_subscribe to subscriber_release, and takes its
-// events.
+// The owner fills the members marked "given", keeps the subscriber from events_subscribe to subscriber_release, and
+// takes its events.
 struct subscriber {
   char stream[STREAM_NAME_SIZE];                 // given; "": all streams of the client
   const atomic_bool *half_closed, *gone;         // given: the members of its connection's peer
@@ -78,7 +78,7 @@ struct events {
   atomic_llong count;  // subscribers; changes with the lock held
   struct subscriber *first;
   bool closed;
-  const char *ending;  // of subscribers whose request began at `ended_ns` or before
+  const char *ending;  // why each subscription ends whose request began at `ended_ns` or before
   int64_t ended_ns;
   struct events_use use;  // without the count of subscribers
 };

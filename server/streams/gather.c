@@ -72,7 +72,8 @@ static void note_before(struct sweep *sweep, double time, const struct pose *pla
   sweep->before = *place;
 }
 
-// Notes the latest earlier sweep of each own sweep. A sweep that is sent again may have had one that is gone now.
+// Notes for each own sweep the latest earlier sweep. If an own sweep was sent before, the stream's copy may know an
+// earlier sweep that the stream no longer has.
 static void note_befores(const struct stream *stream, struct sweep *own) {
   for (; own; own = own->next) {
     own->follows = false;
@@ -178,7 +179,7 @@ void gathered_release(struct streams *streams, struct gathered *gathered) {
 
 // ---- keeping --------------------------------------------------------------------------------------------------------
 
-// Replaces the stream's sweeps. `replaced` of the new sweeps have the time of an old sweep.
+// Replaces the stream's sweeps. `replaced`: how many of the new sweeps have the time of an old sweep.
 static void put(struct streams *streams, struct stream *stream, const struct seen *seen, int32_t replaced)
     HOLDS(streams->lock) {
   for (int32_t i = 0; i < seen->count; i++) seen->sweeps[i].sweep->users++;

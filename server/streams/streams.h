@@ -1,13 +1,13 @@
-// Streams: for each, the last sweeps of one sensor, the newest first.
+// Streams: each keeps the last sweeps of one sensor, the newest first.
 //
 // A stream belongs to its client. Other clients neither use nor see it. One request of a stream runs at a time. The
-// stream keeps a sweep only after its request has succeeded. A reader counts as a user of its sweep, so sweeps are
-// copied without the lock.
+// stream keeps a sweep only after its request has succeeded. A reader counts as a user of the sweep, so it copies the
+// sweep without the lock.
 //
 // Each sweep owns its memory. When no stream has the sweep and no reader uses it, streams_lock_release releases the
 // memory with the function that was passed to streams_init.
 //
-// Any thread. The last part of this header is for this room: its functions are called with the lock held. All other
+// Any thread. Only this room calls the functions in the last part of this header, with the lock held. All other
 // functions take the lock themselves.
 #ifndef VOXELD_STREAMS_H
 #define VOXELD_STREAMS_H
