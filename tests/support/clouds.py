@@ -18,7 +18,7 @@ SPECIALS = np.array(
         0xFF7FFFFF,
         0x7149F2CA,
         0xF149F2CA,
-    ],  # ..., largest finite, 1e30
+    ],  # NaNs, infinities, zeros, smallest, largest, 1e30
     np.uint32,
 )
 STYLES = ("uniform", "crowded", "one_cell", "all_different", "duplicates", "borders", "raw_bits", "beyond")
@@ -122,7 +122,7 @@ def random_body(rng, query, points, style):
     word = np.uint16 if kind is np.float16 else np.uint32
     with np.errstate(all="ignore"):
         bits = rows.astype(kind).view(word).copy()
-    if style == "borders":  # one float up, one down
+    if style == "borders":  # to the next float above, below, or none
         step = rng.integers(-1, 2, (points, 3))
         bits[:, :3] = np.where(
             bits[:, :3] & word(0x7FFF_FFFF if word is np.uint32 else 0x7FFF), bits[:, :3] + step, bits[:, :3]

@@ -1,5 +1,5 @@
-"""What other programs do with the maps of their heads, in float64 and plain numpy. Maps are [H, W, channels], of one
-cloud. The results are rows (box, score, label), the best of a task first. The suppression is that of boxes.py."""
+"""Decodes the maps of heads as other projects do, in float64 and plain numpy. Maps are [H, W, channels], of one cloud.
+The results are rows (box, score, label), the best of a task first. boxes.py suppresses."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def aligned_anchors(shape, ranges, sizes, rotations):
 
 
 def multilabel_anchors(maps, anchors, values, offset, test):
-    """Anchor3DHead, whose scores are sigmoids. test: its test_cfg. The z of a box is that of its centre."""
+    """Anchor3DHead with sigmoid scores. `test` is its test_cfg. The z of a resulting box is at its centre."""
     logits = maps["cls_preds"].reshape(len(anchors), -1)
     moves, bins = maps["box_preds"].reshape(-1, values).astype(float), maps["dir_cls_preds"].reshape(-1, 2)
     best = np.argsort(-logits.max(1), kind="stable")[: test["nms_pre"]]
@@ -71,7 +71,7 @@ def center_boxes(maps, task, grid, turned=False):
 
 
 def rectified_centers(maps, tasks, grid, head):
-    """OpenPCDet's CenterHead with USE_IOU_TO_RECTIFY_SCORE. head: its POST_PROCESSING; IOU_RECTIFIER by label."""
+    """OpenPCDet's CenterHead with USE_IOU_TO_RECTIFY_SCORE. `head` is its POST_PROCESSING, with an IOU_RECTIFIER for each label."""
     low, high = np.split(np.array(head["POST_CENTER_LIMIT_RANGE"]), 2)
     nms, found, first = head["NMS_CONFIG"], [], 0
     for task, classes in enumerate(tasks):
