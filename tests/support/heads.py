@@ -71,7 +71,8 @@ def center_boxes(maps, task, grid, turned=False):
 
 
 def rectified_centers(maps, tasks, grid, head):
-    """OpenPCDet's CenterHead with USE_IOU_TO_RECTIFY_SCORE. `head` is its POST_PROCESSING, with an IOU_RECTIFIER for each label."""
+    """OpenPCDet's CenterHead with USE_IOU_TO_RECTIFY_SCORE. `head` is its POST_PROCESSING, with an IOU_RECTIFIER for
+    each label."""
     low, high = np.split(np.array(head["POST_CENTER_LIMIT_RANGE"]), 2)
     nms, found, first = head["NMS_CONFIG"], [], 0
     for task, classes in enumerate(tasks):
@@ -90,8 +91,8 @@ def rectified_centers(maps, tasks, grid, head):
 
 
 def scaled_centers(maps, tasks, grid, test):
-    """CenterHead of det3d's branch with predicted overlaps; `iou` is the overlap itself. test: its test_cfg. Headings
-    are -r - pi / 2, and sizes have the length first, as in the maps given here."""
+    """CenterHead of det3d's branch with predicted overlaps; `iou` is the overlap itself. `test` is its
+    test_cfg. The maps are in voxeld's convention: headings are det3d's -r - pi / 2, and sizes begin with the length."""
     low, high = np.split(np.array(test["post_center_limit_range"]), 2)
     nms, found, first = test["nms"], [], 0
     for task, classes in enumerate(tasks):

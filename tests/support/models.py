@@ -1,7 +1,8 @@
 """Writes models for tests: folders with model.json, random weights, and a network of the stand-in for ONNX Runtime or
 of ONNX. Standard library only.
 
-The networks are one layer: map[m][cell, c] = SCALES[m] * input[(c + m) % WIDTH, cell] + BIASES[m]. tests/support/standin/onnxruntime.c describes the network of the stand-in."""
+The networks are one layer: map[m][cell, c] = SCALES[m] * input[(c + m) % WIDTH, cell] + BIASES[m].
+tests/support/standin/onnxruntime.c describes the network of the stand-in."""
 
 import glob
 import json
@@ -64,8 +65,8 @@ def description(layout="nhwc", **parts):
 
 
 def weights(seed=1, hidden=None):
-    """The encoder's tensors, each with its shape and its bytes. `hidden` is the width of a further layer,
-    before the last."""
+    """The encoder's tensors, each with its shape and its bytes. `hidden` is the width of a layer before
+    the last."""
     source = random.Random(seed)
     floats = lambda count: struct.pack(f"<{count}f", *(source.gauss(0, 0.2) for _ in range(count)))
     layers = [(COLUMNS + 6, hidden), (2 * hidden, WIDTH)] if hidden else [(COLUMNS + 6, WIDTH)]
@@ -137,7 +138,7 @@ FORMATS = {FLOAT: "f", FLOAT16: "e"}
 
 def standin(batch=-1, lines=(), center=False, halves=(), planes=WIDTH, cells=CELLS):
     """The stand-in's network. Its maps repeat the values of the whole input, so they are the same for every layout.
-    `halves` names the float16 tensors: maps, or "map", the input. The input is [batch, planes, cells, cells]."""
+    `halves` names the float16 tensors: maps, or "map" for the input, which is [batch, planes, cells, cells]."""
     dtype = lambda name: FLOAT16 if name in halves else FLOAT
     words = [f"input map {dtype('map')} {batch} {planes} {cells} {cells}"]
     maps = zip(CENTER_MAPS.items(), CENTER_SCALES, CENTER_BIASES) if center else zip(MAPS.items(), SCALES, BIASES)

@@ -9,7 +9,7 @@ import numpy as np
 
 MARGIN = np.float32(1e-2)
 TINY = np.float32(1e-8)
-KINDS = (((3.9, 1.6, 1.56), 0.6), ((0.8, 0.6, 1.73), 0.25), ((1.76, 0.6, 1.73), 0.15))  # size in metres, frequency in KITTI
+KINDS = (((3.9, 1.6, 1.56), 0.6), ((0.8, 0.6, 1.73), 0.25), ((1.76, 0.6, 1.73), 0.15))  # size, frequency in KITTI
 
 
 # ---- overlap of pairs: arrays of boxes [P, 7] ------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from daemon import voxeld_binary
 
 # Operations that take points.
 ON_POINTS = ["voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"]
-HEADS = {"decode_center": "decode"}  # operations that the parameter `head` chooses, and the one that has the endpoint
+HEADS = {"decode_center": "decode"}  # operation that `head` chooses: the operation with the endpoint
 ONE_HEAD = {"decode": "decode, anchor head", "decode_center": "decode, centre head"}
 AFTER_DRAIN = 9  # the most seconds from the end of drain_timeout_s to the exit; see server/daemon/drain.c
 
