@@ -138,7 +138,7 @@ FORMATS = {FLOAT: "f", FLOAT16: "e"}
 
 def standin(batch=-1, lines=(), center=False, halves=(), planes=WIDTH, cells=CELLS):
     """The stand-in's network. Its maps repeat the values of the whole input, so they are the same for every layout.
-    `halves` names the float16 tensors: maps, or "map" for the input, which is [batch, planes, cells, cells]."""
+    `halves` names the float16 tensors: maps, or "map", the input, which is [batch, planes, cells, cells]."""
     dtype = lambda name: FLOAT16 if name in halves else FLOAT
     words = [f"input map {dtype('map')} {batch} {planes} {cells} {cells}"]
     maps = zip(CENTER_MAPS.items(), CENTER_SCALES, CENTER_BIASES) if center else zip(MAPS.items(), SCALES, BIASES)
