@@ -203,7 +203,7 @@ def write(folder, name, network, model=None, tensors=None):
 
 
 def served(folder, real=False, name="random"):
-    """Writes a model. Returns the daemon's options that serve the model, with the stand-in or the real library. The real
+    """Writes a model. Returns the daemon's options that serve it, with the stand-in or the real library. The real
     network computes the maps of each cloud. The stand-in's network takes one cloud at a time, so that it does the
     same."""
     network, layout = (onnx(), "nchw") if real else (standin(batch=1), "nhwc")

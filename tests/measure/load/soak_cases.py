@@ -149,7 +149,7 @@ class Bad:
 
     @property
     def endpoint(self):
-        """The endpoint as the daemon counts it: it determines one only if request and URI are well-formed."""
+        """The endpoint as the daemon counts it: unknown if the request or its URI is malformed."""
         if self.problem in (None, "bad-request"):
             return "unknown"
         return re.sub("/(models|region)/[^/]+", r"/\1/*", self.data.split(b" ")[1].split(b"?")[0].decode())
