@@ -184,7 +184,8 @@ class Deeds:
 
     def come_from_the_future(self):
         """Afterwards all earlier sweeps are refused, until the stream is dropped."""
-        query, rows = self.terms("front", time=repr(LAST_TIME)), self.sweep((1, 300, 3000))  # none without points: it is not kept
+        # A sweep without points would not be kept.
+        query, rows = self.terms("front", time=repr(LAST_TIME)), self.sweep((1, 300, 3000))
         self.note(query, rows)
         if self.conclude(self.post(query, rows), query) == 200:
             query = self.terms("front")
@@ -193,7 +194,7 @@ class Deeds:
         self.done("stream lie")
 
     def vanish_from_stream(self):
-        """Vanishes in the middle of a body or after it. The service may keep the sweep only if it has the whole body."""
+        """Vanishes in the middle of a body or after it. Only with the whole body may the service keep the sweep."""
         query, rows = self.terms(self.random.choice(("front", "rear"))), self.sweep()
         data, whole = b"".join(self.pieces_of(query, rows)), self.random.random() < 0.5
         if whole or not len(rows):
