@@ -76,7 +76,7 @@ def cut(corners, axis, sign, bound):
 
 
 def overlap(a, b):
-    """The area that both cover; `a` ranks first."""
+    """The area of the intersection. `a` ranks first: the last bits depend on the order."""
     x, y, reach = b.x - a.x, b.y - a.y, a.radius + b.radius
     if x * x + y * y > reach * reach:
         return 0.0

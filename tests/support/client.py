@@ -89,7 +89,8 @@ LONG = with_long_steps(SAMPLING)
 
 def begun(ask, deadline=1):
     """Calls ask(deadline in milliseconds) with growing deadlines, until the job, or a detection's backbone or network,
-    began before the deadline. Returns this answer. Short deadlines come first, lest a fast machine finish the job."""
+    began before the deadline. Returns this answer. The first deadlines are short: a fast machine must not finish the
+    job."""
     while (reply := ask(deadline)).status == 504 and "before the " in reply.json()["detail"]:
         deadline *= 2
     return reply

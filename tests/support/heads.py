@@ -1,5 +1,5 @@
 """Decodes the maps of heads as other projects do, in float64 and plain numpy. Maps are [H, W, channels], of one cloud.
-The results are rows (box, score, label), the best of a task first. boxes.py suppresses."""
+The results are rows (box, score, label), the best of a task first. boxes.py computes the suppression."""
 
 import numpy as np
 

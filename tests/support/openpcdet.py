@@ -1,9 +1,9 @@
 """Non-maximum suppression as in OpenPCDet's nms_gpu, and scenes for comparisons.
 
-The overlap is in float32. Its points are the corners of each box that lie in the other box, with a margin of 1 cm, and
-the crossings of the edges, sorted by their angle around their mean. The area is that of the fan. Written from a
-description, not from the code. A GPU may contract products and sums and has its own sines, so its last bits may
-differ."""
+The overlap is a polygon, in float32. Its points are the corners of each box that lie in the other box, with a margin of
+1 cm, and the crossings of the edges, sorted by their angle around their mean. The area is the sum of triangles from the
+first point. Written from a description, not from the code. A GPU may contract products and sums and has its own sines,
+so the last bits of nms_gpu may differ."""
 
 import numpy as np
 

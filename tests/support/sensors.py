@@ -112,7 +112,7 @@ class Sensor:
 
 
 class Sensors:
-    """Sensors that each send sweeps at a rate, at the same time, from start() to stop()."""
+    """Sensors that each send sweeps at a rate, at the same time, until stop()."""
 
     def __init__(self, sensors, rate):
         self.sensors, self._rate = sensors, rate

@@ -83,7 +83,7 @@ class Refused(Exception):
 
 
 def run(parameters, chain_steps, body, counts, fields=()):
-    """(tensors, chain, depth, rows of each stage) of a request."""
+    """(tensors, chain, depth, number of rows of each stage) of a request."""
     chain = steps.run(chain_steps, body, counts, fields)
     if not chain_steps:
         for row in np.flatnonzero(~np.isfinite(body[:, :3]).all(axis=1)):

@@ -2,7 +2,7 @@
 
 The kernel does not say who has mapped anonymous memory, and it merges adjacent mappings. So buffers, the memory of
 connections and the scratch of CPU workers form one group. The daemon counts all mapped bytes of its buffers and
-connections, touched or not. So the scratch is at least as large as the group minus these counts.
+connections, touched or not. So the rest of the group is at least as large as the group minus these counts.
 """
 
 import re

@@ -158,7 +158,7 @@ class Deeds:
         self.done("stream")
 
     def lie_in_stream(self):
-        """The service keeps nothing of such a sweep. It detects no lie once it has dropped the stream as too old."""
+        """The service keeps nothing of such a sweep. It detects no lie once all sweeps of the stream have expired."""
         lies = {
             "earlier": ({"time": repr(self.clock - 5)}, COLUMNS, (409, "stream-time")),
             "no number": ({"time": "nan"}, COLUMNS, (400, "bad-parameter")),

@@ -198,11 +198,11 @@ enum : size_t { LARGEST_COPY = 1 << 20 };  // larger memory is not copied
 typedef std::map<const unsigned char *, std::vector<unsigned char>> copies;  // by the address of the memory
 
 static std::map<unsigned char *, size_t> memory;  // bytes by address
-// Copies of the memory: before the earliest kernel that may still run when the current kernel starts; before the
-// previous kernel; before the current kernel.
+// Copies of the memory. seen: before the earliest kernel that may still run when the current kernel starts.
+// before_last: before the previous kernel. before_this: before the current kernel.
 static copies seen, before_last, before_this;
-// in_turn: the current kernel waits for earlier kernels before it lets the next start. all_ended: emulated_end_all was
-// called before the next kernel.
+// in_turn: the current kernel waits for earlier kernels before it lets the next start. all_ended: all earlier kernels
+// end before the next starts.
 static bool in_turn = true, all_ended = true;
 
 void emulated_note_memory(void *at, size_t bytes) {

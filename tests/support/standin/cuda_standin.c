@@ -254,7 +254,7 @@ struct behind {
   const struct vx_caller *caller;
   void *ctx;
   void *points;           // a copy
-  unsigned char *output;  // a copy of the block, with all tensors; NULL: the block itself is used
+  unsigned char *output;  // a copy of the block, with all tensors; NULL: the job writes into the block
   unsigned char *block;   // where the output goes, except tensors with an output_ptr
   struct vx_layout layout;
 };
