@@ -80,7 +80,7 @@ class Browser:
         self.folder.cleanup()
 
     def emulate(self, phone=False, dark=False):
-        """Looks like a phone with a touch screen, or like a window; in a dark or a light scheme of colours."""
+        """Makes the browser a phone with a touch screen, or a window, with a dark or a light scheme of colours."""
         send = self.driver.execute_cdp_cmd
         if phone:
             size = {"width": PHONE[0], "height": PHONE[1], "deviceScaleFactor": 2, "mobile": True}

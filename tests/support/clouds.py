@@ -35,7 +35,7 @@ def random_grid(rng):
     elif kind == 2:  # one cell high
         low, cells, size = rng.uniform(-60, 0, 3).round(1), rng.integers(100, 500, 3), rng.choice([0.16, 0.24], 3)
         cells[2], size[2] = 1, 4
-    elif kind == 3:  # the most cells of a batch of 16 clouds
+    elif kind == 3:  # near the limit of 2^62 cells for a batch of 16 clouds
         low, cells = np.full(3, -1e6), np.array([2_000_000_000, 100_000_000, 1])
         size = np.array([0.001, 0.02, 4e6])
     else:

@@ -82,7 +82,7 @@ class Reply:
         return json.loads(self.body)
 
     def tensors(self):
-        """The part of a safetensors file that is always the same: the description of the tensors, and their bytes."""
+        """The part of a safetensors file that equal requests share: the description of the tensors, and their bytes."""
         (length,) = struct.unpack_from("<Q", self.body)
         described = json.loads(self.body[8 : 8 + length])
         del described["__metadata__"]

@@ -86,7 +86,7 @@ def twist_to(pose, time):
 
 
 class Motion:
-    """Segments (start, pose, v, w) in float64, and the ends of the motion."""
+    """Segments (start, pose, v, w) in float64, and the first and the last time of the motion."""
 
     def __init__(self):
         self.parts, self.first, self.last = [], 0.0, 0.0
@@ -104,7 +104,7 @@ class Motion:
         return after(pose, moved(v, w, t - start))
 
     def rounded(self, reference):
-        """What the device gets: limits, starts, poses 3x4, velocities, in float32."""
+        """The motion as the kernels get it, in float32: limits, and (start, pose 3x4, v, w) of each segment."""
         frame = self.at(reference)
         limits = F32(self.first - MARGIN - reference), F32(self.last + MARGIN - reference)
         parts = []

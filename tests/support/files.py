@@ -33,7 +33,7 @@ def structured(columns, types=None, offsets=None, size=None):
 
 
 def _fields(points):
-    """The fields of a packed array: name, kind with size, values of one point."""
+    """The fields of a packed array: name, kind with size, number of values of one point."""
     for name in points.dtype.names:
         kind = points.dtype[name]
         yield name, kind.base.str[1:], int(np.prod(kind.shape, dtype=int))

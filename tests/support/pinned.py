@@ -90,7 +90,7 @@ class PinnedCase(Changing, unittest.TestCase):
         return daemon.status()["shared_memory"]
 
     def await_unpinned(self, daemon):
-        """Waits: memory stays pinned until the kernels have ended."""
+        """Waits until no memory is pinned, which is after the last kernel has ended."""
         wait_until(lambda: self.use(daemon)["pinned_bytes"] == 0, "all memory to be unpinned")
 
     def ways(self, daemon):

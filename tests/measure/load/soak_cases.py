@@ -311,7 +311,7 @@ def other_requests(cloud, largest):
 
 
 def infer_requests(cloud, largest):
-    """Points as bytes and as JSON, and tensors as either."""
+    """Requests with points as bytes or as JSON, for tensors as bytes or as JSON."""
     for points, outputs in ((largest, None), (1000, ["voxel_coords", "voxel_features"]), (0, None)):
         rows = thin(cloud, points)
         given = {"name": "points", "shape": rows.shape, "datatype": "FP32"}
