@@ -13,7 +13,7 @@ PANELS = {
     "memory": Panel("Resident memory, by points of a request", "points", "MB"),
     "client memory": Panel("Resident memory, by clients", "clients", "MB"),
 }
-SERIES = {"voxeld": "own", "plain voxelizer": "plain", "service that does nothing": "floor"}  # and their classes
+SERIES = {"voxeld": "own", "plain voxelizer": "plain", "service that does nothing": "floor"}  # and their CSS classes
 WINDOW = 8  # the steepest slope is over at least that factor of work, because single steps are noisy
 
 WIDTH, HEIGHT, COLUMNS = 330, 240, 2

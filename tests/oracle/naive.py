@@ -167,7 +167,7 @@ def _random(seed, row):
 
 
 def _worst(query, bounds, size, cells, members):
-    """The cells that max_voxels drops, of the numbers in `cells`."""
+    """The cells that max_voxels drops. `cells` has the number of each cell in the order of appearance."""
 
     def rank(cell):
         if query["max_voxels_by"] == "near":

@@ -53,7 +53,7 @@ class Agreement(OneDaemonCase):
         self.assertEqual(list(openpcdet.nms(pair, np.array([1, 0.5], np.float32), 0.0)), [0])
 
     def test_else_overlaps_are_the_same(self):
-        """Checks that nms_gpu is not a different function."""
+        """Apart from the margin, nms_gpu computes the same overlaps."""
         same = np.array([[1, 2, 0, 4, 2, 1, 0.3]], np.float32)
         self.assertAlmostEqual(float(openpcdet.iou(same, same)[0]), 1, delta=1e-5)
         first, second = near_pairs(400)

@@ -1,5 +1,5 @@
-"""POST /v1/backbone, and a model with a backbone, are their stages: /v1/voxelize, sparse convolution in numpy, the
-network, /v1/decode. With the stand-in for ONNX Runtime every byte is compared."""
+"""POST /v1/backbone, and detection with a backbone, give the results of their stages: /v1/voxelize, sparse convolution
+in numpy, the network, /v1/decode. With the stand-in for ONNX Runtime every byte is compared."""
 
 import json
 import pathlib
@@ -37,7 +37,7 @@ class Backbone(Detections):
         models.write(cls.folder.name, "sparse", models.sparse_standin(), models.sparse_description())
         models.write(cls.folder.name, "single", models.sparse_standin(batch=1), models.sparse_description())
         models.write(cls.folder.name, "pillars", models.standin())
-        # A model of its own has the name of another model's backbone.
+        # The name of this model is also the name of the backbone of `single`.
         models.write(cls.folder.name, "single_backbone", models.standin())
         models.write(cls.folder.name, "broken", models.sparse_standin(), models.sparse_description())
         pathlib.Path(cls.folder.name, "broken", "backbone.safetensors").write_bytes(b"")
@@ -47,7 +47,7 @@ class Backbone(Detections):
         models.write(cls.folder.name, "cramped", models.sparse_standin(), models.sparse_description(voxelize=voxelize))
 
     def expected(self, points, counts, **more):
-        """The tensors of the backbone and the rows of each level, by the stages before."""
+        """The tensors of the backbone, the rows of each level, and the metadata, all from /v1/voxelize and numpy."""
         voxelize = {**models.VOXELIZE, "voxel_size": models.SPARSE_SIZE, "feature": "mean"}
         tensors, told = self.ask("/v1/voxelize", points.tobytes(), **voxelize, point_counts=counts, **more)
         shape, cells, rows, levels = sparse.last_level(
@@ -134,7 +134,7 @@ class Backbone(Detections):
         names = [entry["name"] for entry in self.daemon.post("/v2/repository/index").json()]
         self.assertEqual([name for name in names if name.endswith("_backbone")], [
             "single_backbone", "broken_backbone", "cramped_backbone", "few_backbone", "sparse_backbone"
-        ])  # single_backbone is the model of this name
+        ])  # single_backbone is the model, not the backbone of `single`
         described = self.daemon.get("/v2/models/sparse_backbone").json()
         self.assertEqual([output["name"] for output in described["outputs"]], list(SPARSE))
         head = json.dumps(

@@ -20,7 +20,7 @@ RANGE = [0, -3.14159265359, -4, 50, 3.14159265359, 2]
 
 def rows_of(points):
     """rho, phi, z, x, y, the rest."""
-    x, y = points[:, 0].astype(np.float64) + 0.0, points[:, 1].astype(np.float64) + 0.0  # -0 equals 0
+    x, y = points[:, 0].astype(np.float64) + 0.0, points[:, 1].astype(np.float64) + 0.0  # + 0.0 turns -0 into 0
     with np.errstate(all="ignore"):
         rho, phi = np.sqrt(x * x + y * y).astype(F32), np.arctan2(y, x).astype(F32)
     return np.column_stack([rho, phi, points[:, 2], points[:, 0], points[:, 1], points[:, 3:]]).astype(F32)

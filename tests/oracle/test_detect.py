@@ -1,6 +1,6 @@
-"""POST /v1/detect is its stages: /v1/voxelize, the encoder and the network in numpy, /v1/decode. With a stand-in for
-ONNX Runtime every byte is compared. With the real library the maps are compared within a tolerance, and then every byte
-of the boxes that follow from the maps."""
+"""POST /v1/detect gives the results of its stages: /v1/voxelize, the encoder and the network in numpy, /v1/decode. With
+a stand-in for ONNX Runtime every byte is compared. With the real library the maps are compared within a tolerance, and
+then every byte of the boxes that follow from the maps."""
 
 import tempfile
 import unittest

@@ -145,7 +145,7 @@ class Files(unittest.TestCase):
             self.assertIsNone(archive.testzip())
             for member in archive.infolist():
                 self.assertEqual((member.compress_type, member.date_time), (zipfile.ZIP_STORED, (1980, 1, 1, 0, 0, 0)))
-                self.assertEqual((member.create_system, member.external_attr >> 16), (3, 0o100644))  # as of a Unix
+                self.assertEqual((member.create_system, member.external_attr >> 16), (3, 0o100644))  # as made on Unix
                 at = file.index(archive.read(member), member.header_offset)
                 self.assertEqual(at % 64, 0)
                 if member.filename.endswith(".npy"):

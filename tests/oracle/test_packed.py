@@ -146,7 +146,7 @@ class Packed(OneDaemonCase):
         points = np.array(points.tolist(), [(name, "<f4") for name in "xyz"])
         resolutions = dict.fromkeys("xyz", 0.01)
         blob = cloudini.blob(points, resolutions=resolutions, height=2)
-        for name in ("cloudini", "", "zstd"):  # what the data is counts more than its name
+        for name in ("cloudini", "", "zstd"):  # the data decides, not the name of the format
             body = files.pointcloud2(points, height=2, packed=(name, lambda data: blob))
             self.same(body, cloudini.read(points, "LOSSY", resolutions), "compressedpointcloud2")
         body = files.pointcloud2(points, height=3, packed=("cloudini", lambda data: blob))
@@ -169,7 +169,7 @@ class Packed(OneDaemonCase):
                     self.assertEqual(check.parse_by_hand(reply.body)[0]["points"].nbytes, points.nbytes)
 
     def test_a_chunk_takes_memory_by_how_its_values_are_written(self):
-        """Version 2 has one chunk. Copied values take their size, numbers of variable length 11 bytes."""
+        """Version 2 has one chunk. The service reserves the size of a copied value, and 11 bytes for a varint."""
         limits = ("--max-body-bytes", "8388608", "--max-response-bytes", "8388608", "--memory-budget-bytes", "16777216")
         points = np.zeros(300_000, [("x", "<f4"), ("y", "<f4"), ("z", "<f4")])
         query = POINTS + "num_features=3&format=cloudini"
@@ -249,7 +249,7 @@ class Packed(OneDaemonCase):
                 self.refused(binary[:end], "")
 
     def test_runs_may_have_any_length(self):
-        """A length of 2^64 - 1 added to what is done would be less than the points of the chunk."""
+        """The sum of the points so far and a length of 2^64 - 1 would wrap, and then seem to fit the chunk."""
         points = np.zeros(3, [("x", "u1"), ("y", "u1"), ("z", "u1"), ("ring", "<u2")])
         good = cloudini.blob(points, compressor="NONE", mode="runs")
         run = struct.pack("<IHB", 1, 0, 3)
@@ -264,7 +264,7 @@ class Packed(OneDaemonCase):
             self.refused(head + struct.pack("<I", len(chunk)) + chunk, reason)
 
     def test_a_blob_may_not_grow_over_its_points(self):
-        """A zstd frame or an LZ4 block may be a bomb. Only what a chunk can need is decoded."""
+        """A zstd frame or an LZ4 block may be a bomb. The service decodes only as many bytes as the chunk can need."""
         points = np.zeros(4, [("x", "<f4"), ("y", "<f4"), ("z", "<f4")])
         head = cloudini.text_head(points.dtype, 5, "LOSSY", "ZSTD", {}, 4, 1)
         bomb = codings.zstd_bomb(1 << 20)

@@ -152,7 +152,7 @@ class Edges(RangeImageCase):
             self.check(view, np.zeros((3, 4), np.float32), [0, 3, 0])
 
     def test_each_direction_has_its_column(self):
-        """From behind, clockwise: left, ahead, right; straight behind is the first column from either side."""
+        """Columns go clockwise from behind: left, ahead, right. Straight behind, from either side, is the first."""
         rows = np.array([[-1, 1e-9, 0], [0, 1, 0], [1, 0, 0], [0, -1, 0], [-1, -1e-9, 0], [-1, 0, 0]], np.float32)
         rows = np.concatenate([rows, [[-1, -1e-30, 0], [-1, -0.0, 0], [0, 0, 0]]]).astype(np.float32)
         tensors, _ = self.check(range_images.View(1, 8), rows)

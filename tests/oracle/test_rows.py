@@ -27,13 +27,13 @@ VOXELS = "/v1/voxelize?point_cloud_range=-80,-80,-80,80,80,80&voxel_size=0.5,0.5
 
 
 def random_rows(rng, points, kinds):
-    """A record array of any bits, with a NaN of any payload in float columns."""
+    """A record array of random bits, so that columns of floats have NaNs of any payload."""
     record = np.dtype([(f"c{place}", np.dtype(kind).newbyteorder("<")) for place, kind in enumerate(kinds)])
     return np.frombuffer(rng.bytes(points * record.itemsize), record)
 
 
 def misses(rows):
-    """What the filter direction makes of the first three columns, before the zigzag."""
+    """The rests that the filter direction leaves of the first three columns, before the zigzag."""
     values = [(0, 0, 0)] * 2 + list(zip(*(rows[name].tolist() for name in rows.dtype.names[:3])))
     found = []
     for row in range(2, len(values)):
@@ -86,7 +86,7 @@ def floats(rows, scales):
 
 
 def without_nan_bits(points):
-    """Payloads of a NaN that was computed differ between processors."""
+    """Makes all NaNs equal, since the payload of a computed NaN differs between processors."""
     return np.where(np.isnan(points), np.float32(np.nan), points)
 
 
@@ -242,7 +242,7 @@ class Rows(OneDaemonCase):
         self.assertEqual(*answers)
 
     def test_times_are_exact(self):
-        """2^31 ns apart, two times of uint32 differ by less than a float32 of the larger one can say."""
+        """Times near 4e9 ns differ by 1 ns, but float32 numbers of this size are 256 apart."""
         raw = np.zeros(4, [("x", "<i4"), ("y", "<i4"), ("z", "<i4"), ("t", "<u4")])
         raw["t"] = 4_000_000_000 + np.array([0, 1, 2, 3])
         query = {"fields": "x,y,z,t", "time_field": "t", "time_unit": "ns", "time_origin": "first"}

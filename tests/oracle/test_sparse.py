@@ -239,7 +239,7 @@ class Sparse(unittest.TestCase):
             self.check_cells(shape, cells[face])
 
     def test_edges_of_words(self):
-        """Cells at the ends of words, for rows of every length around whole words."""
+        """Cells at the ends of the words of a level, in grids of every width around whole words."""
         for width in (29, 30, 31, 32, 33, 62, 63, 64):
             cells = solid_cells((3, 3, width))
             near = [0, 1, 29, 30, 31, 32, 33, 61, 62, 63, 64, width - 2, width - 1]

@@ -295,7 +295,8 @@ class Streams(OneDaemonCase):
         for step in range(3):
             query = {**GRID, "stream": "l", "sweeps": "2", "pose": random_pose(rng), "time": str(step)}
             query |= {"time_column": "yes", "remove_close": "1.5"}
-            rows = np.append(random_sweep(rng, 4, np.float32), np.ones((1, 4), np.float32), 0)  # else it is not kept
+            # A sweep without points is not kept.
+            rows = np.append(random_sweep(rng, 4, np.float32), np.ones((1, 4), np.float32), 0)
             joined, _ = mirror.send(query, rows)
             self.assertEqual(self.post("voxelize", query, rows.tobytes()).status, 200)
             reply = self.daemon.get("/v1/streams/l/last")

@@ -97,7 +97,7 @@ class Tracking(Detections):
         rng, tracks, mount, fronts = np.random.default_rng(4), Tracks(), [1.5, 0, 0.5, 1, 0, 0, 0], []
         for step in range(5):
             pose = random_pose(rng)
-            if step != 3:  # then the frame is an older one, and no time has passed
+            if step != 3:  # at step 3 the frame is that of step 2, and no time has passed
                 front = (composed(pose_of(pose), pose_of(mount)), 10 + step / 10)
                 reply = self.track(scan(700, seed=step), front[1], pose, stream="front", mount=mount)
                 self.assertEqual(reply.status, 200, reply)

@@ -280,7 +280,7 @@ class Wires(OneDaemonCase):
                                 expected = tensors[name]
                                 found = self.memory.read(expected.nbytes, at)
                                 answered[name] = np.frombuffer(found, expected.dtype).reshape(expected.shape)
-                                self.memory.write(b"\xff" * len(found), at)  # no answer can pass for the next one
+                                self.memory.write(b"\xff" * len(found), at)  # else it could pass for the next answer
                             self.same(answered, tensors, where)
                             self.same_counts(json.loads(told["parameters"]["metadata"]), metadata, where)
 

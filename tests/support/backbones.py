@@ -1,5 +1,5 @@
-"""Backbones of sparse convolutions as OpenPCDet, mmdetection3d and det3d name their layers: states with random weights,
-and the computation in float64 without folded norms."""
+"""Backbones of sparse convolution, with the layer names of OpenPCDet, mmdetection3d and det3d. Makes states with random
+weights, and computes a backbone in float64 without folding its norms."""
 
 from dataclasses import dataclass, replace
 
@@ -8,7 +8,7 @@ import numpy as np
 import networks
 import sparse
 
-LAYOUTS = {  # the axes of a weight [out, kz, ky, kx, in] of spconv 2 in other layouts
+LAYOUTS = {  # layout: the order of the axes, as numbers in spconv 2's [out, kz, ky, kx, in]
     "spconv 2": (0, 1, 2, 3, 4),
     "spconv 1": (1, 2, 3, 4, 0),
     "native": (1, 2, 3, 0, 4),
@@ -30,8 +30,8 @@ class Conv:
 
 
 def named(names, columns, biased=False):
-    """The layers by name: "conv NAME NORM WIDTH", "down ..." (strided), "last ..." (strided, with padding 0 along z),
-    "out ..." or "block NAME WIDTH"."""
+    """Makes layers from lines: "conv NAME NORM WIDTH" (submanifold), "down ..." (strided), "last ..." (strided, with
+    padding 0 along z), "out ..." or "block NAME WIDTH"."""
     layers, inputs = [], columns
     for line in names:
         kind, name, *rest = line.split()
@@ -112,7 +112,7 @@ def make(weights, layers, layout="spconv 2"):
 
 
 def run(state, layers, shape, cells, features):
-    """The dense map [width * Z, Y, X] of one cloud, in float64. The weights of the state are those of spconv 2."""
+    """The dense map [width * Z, Y, X] of one cloud, in float64. The state has the layout of spconv 2."""
     cells, rows, before = [(0, *map(int, cell)) for cell in cells], features.astype(np.float64), None
     for layer in layers:
         outputs = cells

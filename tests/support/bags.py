@@ -1,4 +1,4 @@
-"""Messages of robots, and bags of them, as rosbags serializes and writes them. Needs rosbags."""
+"""Makes ROS messages and writes bags of them, with the library rosbags."""
 
 import numpy as np
 from mcap.reader import make_reader
@@ -71,7 +71,7 @@ class Robot:
             yield self.make("sensor_msgs/msg/PointField", name, offset, ROS_TYPES[kind.str[1:]], 1)
 
     def cloud(self, points, stamp, frame="lidar", compress=None):
-        """A structured array as a PointCloud2 or, with a format and its function, as a CompressedPointCloud2."""
+        """A structured array as a PointCloud2. With `compress`, a pair (format, function), a CompressedPointCloud2."""
         step, data = points.dtype.itemsize, points.tobytes()
         members = [self.header(stamp, frame), 1, len(points), list(self._fields(points)), False, step, len(data)]
         if compress:
@@ -93,7 +93,7 @@ class Robot:
         return self.make("geometry_msgs/msg/Pose", *members)
 
     def posed(self, stamp, pose, frame):
-        """A PoseWithCovarianceStamped. `pose` is x, y, z, qw, qx, qy, qz, as everywhere here."""
+        """A PoseWithCovarianceStamped. `pose` is x, y, z, qw, qx, qy, qz, as in this whole file."""
         kind = "geometry_msgs/msg/PoseWithCovariance"
         return self.make(f"{kind}Stamped", self.header(stamp, frame), self.make(kind, self._pose(pose), np.zeros(36)))
 

@@ -18,7 +18,7 @@ from daemon import ROOT
 from servers import tensors, wrk_summary
 
 CONFIGURATION = ROOT / "docker" / "haproxy.cfg"
-# The options that the configuration advises for its servers.
+# The drain delay that the configuration advises for its servers.
 DRAIN_DELAY = re.search(r"--drain-delay-s (\d+)", CONFIGURATION.read_text(encoding="utf-8"))[1]
 HOST = "127.0.0.1"
 PATIENCE = 60  # seconds that one exchange may take
@@ -37,10 +37,10 @@ def _listening():
 
 
 class Balancer:
-    """HAProxy with the shipped configuration. Addresses come from the environment. HAProxy listens on sockets that it
-    gets from the test, so no port is taken twice. Servers whose ports are not in `pages` are checked at their serving
-    port. `options` go to the program, `variables` to the configuration. If `patient`, HAProxy waits for silent clients
-    and servers longer than a test on a loaded machine takes."""
+    """HAProxy with the shipped configuration, which reads addresses from environment variables. HAProxy listens on
+    sockets that the test opens, so no port is taken twice. `pages` maps the port of a server to the port that HAProxy
+    checks; other servers are checked at their own port. `options` go to the program, `variables` to its environment. If
+    `patient`, HAProxy waits an hour for silent clients and servers, so that a loaded machine fails no test."""
 
     def __init__(self, ports, log, *options, pages=None, patient=False, **variables):
         ports = list(ports)

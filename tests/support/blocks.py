@@ -1,6 +1,6 @@
 """Blocks of GPU memory that a test shares by their handles: real blocks, or those of the stand-in.
 
-The stand-in of the sanitizer builds takes a file in /dev/shm for a block, and its padded name for the handle."""
+In the stand-in of the sanitizer builds, a block is a file in /dev/shm, and its handle is the padded file name."""
 
 import base64
 import ctypes
@@ -43,7 +43,7 @@ class RealBlock:
         self.write(bytes(size))
 
     def call(self, name, *arguments):
-        self.driver("cuCtxSetCurrent", self.driver.context)  # of this thread
+        self.driver("cuCtxSetCurrent", self.driver.context)  # each thread has its own current context
         self.driver(name, *arguments)
 
     def at(self, offset):
@@ -69,7 +69,7 @@ class RealBlock:
 
 
 class StandInBlock:
-    """The same for the stand-in, on any of its devices."""
+    """A block of the stand-in, on any of its devices."""
 
     def __init__(self, size, device=0):
         self.name = f"voxeld-block-{os.getpid()}-{next(_numbers)}"
@@ -105,7 +105,7 @@ def register(daemon, handle, name, size, headers=None, source=None, **terms):
 
 
 if __name__ == "__main__":
-    # The owner of a block that the test kills: shows the handle, and waits.
+    # A process that owns a block. It prints the handle and waits, until the test kills the process.
     import sys
 
     owned = Block(int(sys.argv[1]))

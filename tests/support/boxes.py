@@ -76,7 +76,7 @@ def cut(corners, axis, sign, bound):
 
 
 def overlap(a, b):
-    """The area that both cover; `a` ranks first."""
+    """The area of the intersection. `a` ranks first: the last bits depend on the order."""
     x, y, reach = b.x - a.x, b.y - a.y, a.radius + b.radius
     if x * x + y * y > reach * reach:
         return 0.0
@@ -120,7 +120,7 @@ def keep(candidates, rectangles, labels, threshold, post_max, goes=suppresses):
 
 
 def nms(query, tensors):
-    """(tensors, batch.kept, boxes)"""
+    """Returns (tensors, batch.kept, boxes); the last two as in the metadata."""
     boxes, scores = tensors["boxes"], tensors["scores"]
     labels = None if query.get("class_agnostic", "yes") == "yes" else tensors["labels"]
     threshold = np.float32(float(query.get("iou_threshold", "0.01")))
@@ -263,7 +263,7 @@ class Entry(NamedTuple):
 
 
 def decode_cloud(head, maps):
-    """Entries of the candidates, in order; and the number of items."""
+    """Returns the candidates in order, and how many pairs (anchor, label) were compared with the threshold."""
     cls, moves, bins = maps
     height, width = cls.shape[:2]
     cells = height * width
@@ -305,7 +305,7 @@ def suppress(query, entries, told):
 
 
 def decode(query, tensors):
-    """(tensors, batch.kept, anchors)"""
+    """Returns (tensors, batch.kept, anchors); the last two as in the metadata."""
     head = Head(query)
     maps = [tensors[name] if name in tensors else None for name in ("cls_preds", "box_preds", "dir_cls_preds")]
     maps = [one[None] if one is not None and one.ndim == 3 else one for one in maps]

@@ -21,7 +21,8 @@ PHONE = 390, 844  # CSS pixels
 # A part of the view without buttons or texts, as fractions of its width and height.
 LEFT, RIGHT, TOP, BOTTOM = 0.3, 0.95, 0.2, 0.75
 
-# The colours of this part of a screenshot: a checksum, and the number of pixels without the most frequent colour.
+# Describes a part of a screenshot. sum: a checksum of its pixels; drawn: the number of pixels that do not have the most
+# frequent colour; colours: the number of colours.
 LOOK = """
 const [text, box, done] = arguments;
 const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
@@ -59,7 +60,7 @@ class Browser:
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         arguments = ["--headless=new", "--disable-dev-shm-usage", "--use-angle=swiftshader"]
         arguments += ["--enable-unsafe-swiftshader", "--force-device-scale-factor=1", "--hide-scrollbars"]
-        arguments.append("--disable-gpu-compositing")  # the emulated GPU then draws the canvas alone, in less time
+        arguments.append("--disable-gpu-compositing")  # the emulated GPU then draws only the canvas, in less time
         arguments += [f"--window-size={width},{height}", f"--user-data-dir={self.folder.name}/profile"]
         if os.geteuid() == 0:
             arguments.append("--no-sandbox")  # Chromium refuses to make a sandbox for root
@@ -79,7 +80,7 @@ class Browser:
         self.folder.cleanup()
 
     def emulate(self, phone=False, dark=False):
-        """Looks like a phone with a touch screen, or like a window; in a dark or a light scheme of colours."""
+        """Makes the browser a phone with a touch screen, or a window, with a dark or a light scheme of colours."""
         send = self.driver.execute_cdp_cmd
         if phone:
             size = {"width": PHONE[0], "height": PHONE[1], "deviceScaleFactor": 2, "mobile": True}
@@ -133,7 +134,7 @@ class Browser:
         )
 
     def look(self):
-        """The middle of the view: sum, a checksum; drawn, the number of drawn pixels; colours, their number."""
+        """The middle of the view, as LOOK describes it."""
         wait_until(lambda: self.find("#canvas").get_attribute("data-coarse") is None, "the whole picture")
         self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
         shot = self.find("#canvas").screenshot_as_base64
@@ -142,20 +143,20 @@ class Browser:
     def messages(self):
         """The console's warnings and errors since the last call, such as violations of the security policy."""
         lines = [line for line in self.driver.get_log("browser") if line["level"] in ("WARNING", "SEVERE")]
-        # Without a GPU, Chromium reads each picture of the canvas back, and remarks on it.
+        # Without a GPU, Chromium reads each picture of the canvas back, and warns of that.
         return [line["message"] for line in lines if "GPU stall due to ReadPixels" not in line["message"]]
 
 
 @functools.cache
 def only():
-    """Starts the browser of a file, which ends after the file's last test."""
+    """Starts the browser that all tests of a file share. It ends after the last of them."""
     browser = Browser()
     unittest.addModuleCleanup(browser.quit)
     return browser
 
 
 def shared():
-    """The browser of all tests of a file, with an empty page: starting it and drawing first takes seconds."""
+    """The browser of all tests of a file, with an empty page. A browser for each test would cost seconds each time."""
     browser = only()
     browser.driver.get("about:blank")
     browser.emulate()

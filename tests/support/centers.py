@@ -107,7 +107,7 @@ def decode_task(head, task, maps, told):
 
 
 def decode(query, tensors):
-    """(tensors, batch.kept, candidates)"""
+    """Returns (tensors, batch.kept, candidates); the last two as in the metadata."""
     maps = {name: one if one.ndim == 4 else one[None] for name, one in tensors.items()}
     moving = "vel" in maps
     clouds, height, width, classes = maps["heatmap"].shape
@@ -117,7 +117,7 @@ def decode(query, tensors):
     if "iou" not in maps:
         maps["iou"] = np.zeros((clouds, height, width, len(head.tasks)), np.float32)
     maps = [maps[name].astype(np.float32) for name in MAPS]
-    # One axis for the tasks, after the axes of the cells.
+    # [clouds, height, width, tasks, values]
     maps[1:] = [one.reshape(clouds, height, width, len(head.tasks), -1) if one.size else one for one in maps[1:]]
     items = clouds * height * width * len(head.tasks) if head.best else maps[0].size
     told = {"received": items, "kept": 0, **dict.fromkeys(FATES, 0)}

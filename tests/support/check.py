@@ -47,7 +47,7 @@ def parse_by_hand(file):
             continue
         assert (8 + length + first) % ALIGNMENT == 0, f"{name} begins at byte {8 + length + first} of the file"
         tensors[name] = np.frombuffer(file, dtype, count, 8 + length + first).reshape(info["shape"])
-        if "filter" in extra and count and len(info["shape"]) < 3:  # the first bytes of all rows, then all second, ...
+        if "filter" in extra and count and len(info["shape"]) < 3:  # byte 0 of all rows, then byte 1 of all rows, ...
             width = dtype.itemsize * (info["shape"][1] if len(info["shape"]) > 1 else 1)
             planes = np.frombuffer(file, np.uint8, last - first, 8 + length + first).reshape(width, -1)
             tensors[name] = np.ascontiguousarray(planes.T).view(dtype).reshape(info["shape"])
@@ -118,14 +118,14 @@ def _same_parameters(query, shown):
     return problems
 
 
-# Warnings of points that do not look like those of a preset's model. Points of tests are random.
+# Warnings that the points do not fit the preset's model. The random points of tests may cause them.
 UNLIKE_THE_MODEL = ("intensity", "ground_z", "time")
 # Warnings that depend on which rows the service samples.
 SAMPLED = (*UNLIKE_THE_MODEL, "feature_not_finite")
 
 
 def _kinds_of_warnings(points, voxels):
-    """The warnings that follow from the counts. `num_features` and `stripped_body` are guesses, and wrong here."""
+    """The warnings that follow from the counts. The service must not guess `num_features` or `stripped_body` here."""
     finite, out = points["received"] - points["not_finite"], points.get("out_of_range", 0)
     kinds = [] if points["received"] else ["empty"]
     kinds += ["max_voxels"] if voxels and voxels["dropped"] else []

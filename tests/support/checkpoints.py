@@ -1,4 +1,4 @@
-"""Files as torch.save writes them, without torch: zip files, and the older ones."""
+"""Writes the formats of torch.save without torch: the zip file, and the format before torch 1.6."""
 
 import io
 import pickle
@@ -19,7 +19,7 @@ class Ref:
 
 
 class Made:
-    """The result of a call, to which BUILD then gives `state`."""
+    """An object that unpickling makes by a call. The opcode BUILD then gives it `state`."""
 
     def __init__(self, function, *arguments, state=None, items=()):
         self.function, self.arguments, self.state, self.items = function, arguments, state, items
@@ -32,7 +32,7 @@ class Storage:
 
 
 class Pickler(pickle._Pickler):
-    """Writes references and calls of names that this Python does not have."""
+    """Pickles names that this Python cannot import, such as those of torch, and calls of them."""
 
     dispatch = dict(pickle._Pickler.dispatch)
 

@@ -75,21 +75,22 @@ SAMPLING = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={LONG_PO
 
 
 def with_long_steps(path, steps=8):
-    """The path of a job whose first steps take a minute or so on the CPU: each of them finds many neighbours of each of
-    many_rows(LONG_POINTS). They drop no point."""
+    """Adds steps to a path that together take about a minute on the CPU: each step finds 128 neighbours of each point
+    of many_rows(LONG_POINTS). The steps drop no point."""
     tags = [f"s{number}" for number in range(steps)]
     chain = ",".join(f"{tag}:statistical_outlier" for tag in tags)
     return f"{path}&steps={chain}" + "".join(f"&{tag}.mean_k=128&{tag}.std_mul=1e6" for tag in tags)
 
 
-# A job that holds a worker for long jobs until its client leaves, its deadline comes or the daemon ends. It takes
-# longer than any test holds it, also on a fast machine.
+# A job that holds a worker for long jobs until the client leaves, the deadline comes or the daemon ends. Even on a fast
+# machine the job takes longer than any test.
 LONG = with_long_steps(SAMPLING)
 
 
 def begun(ask, deadline=1):
-    """The first answer of ask(milliseconds) that did not end before its job, or a detection's backbone or network,
-    began. The deadlines grow, for the machine may be busy, but are no longer than needed, for it may be fast."""
+    """Calls ask(deadline in milliseconds) with growing deadlines, until the job, or a detection's backbone or network,
+    began before the deadline. Returns this answer. The first deadlines are short: a fast machine must not finish the
+    job."""
     while (reply := ask(deadline)).status == 504 and "before the " in reply.json()["detail"]:
         deadline *= 2
     return reply
@@ -100,8 +101,8 @@ def heavy_rows():
 
 
 def heavy_jobs(daemon, body, seconds):
-    """The number of heavy jobs that keep one worker busy for about `seconds`, by the daemon's own time for one of
-    them."""
+    """The number of heavy jobs that keep one worker busy for about `seconds`, from the time that the daemon reports for
+    one job."""
     timing = daemon.post(HEAVY, body, {"Accept": "application/json"}).json()["timing_us"]
     one = (timing["total"] - timing["receive"] - timing["queue"]) / 1e6
     return max(4, min(60, math.ceil(seconds / max(one, 1e-4))))
@@ -209,7 +210,7 @@ class Raw:
         self.close()
 
     def _ready(self, event, seconds):
-        poll = select.poll()  # any number of descriptors
+        poll = select.poll()  # unlike select(), takes descriptors above 1023
         poll.register(self.socket, event)
         return bool(poll.poll(1000 * seconds))
 
@@ -280,7 +281,7 @@ class Raw:
         return Reply(status, headers, data[:length])
 
     def until(self, words):
-        """Waits for these words. Returns the bytes so far, without the answers that were read."""
+        """Waits for these words. Returns all bytes since the last answer that was read."""
         while words not in self.pending:
             self._more()
         return self.pending
@@ -332,7 +333,7 @@ class FaultCase(OneDaemonCase):
             return connection.send(data).read()
 
     def connections_at_most(self, number):
-        reply = self.exchange(head("GET", "/v1/status"))  # which is itself a request
+        reply = self.exchange(head("GET", "/v1/status"))  # this connection counts too
         return reply.status == 200 and reply.json()["connections"]["open"] <= number
 
     def assert_voxels(self, reply):

@@ -1,4 +1,5 @@
-"""Blobs of cloudini, as its versions 2 to 5 write them, and the points that a reader finds in them."""
+"""Writes blobs in the formats 2 to 5 of cloudini, a compressor of point clouds, and gives the points that a reader
+finds in them."""
 
 import struct
 
@@ -22,7 +23,7 @@ def varint(number):
 
 
 def delta(number):
-    """A difference, as a signed number of 64 bits."""
+    """Wraps a difference to int64. Writes it as a varint of its zigzag code + 1."""
     number = (number + 2**63) % 2**64 - 2**63
     return varint(((number << 1) ^ (number >> 63)) + 1)
 
@@ -32,7 +33,7 @@ def deltas(values):
 
 
 def window(values):
-    """The bits of float64 numbers, without the zeros at both ends of their differences."""
+    """Gorilla coding of the bits of float64 numbers: XORs with the number before, without the zeros at both ends."""
     out, before, leading, length = [struct.pack("<Q", values[0])], values[0], None, None
     for value in values[1:]:
         bits, place, differs = 0, 0, value ^ before
@@ -84,7 +85,7 @@ def runs_of(values):
 
 
 def behind(column, mode):
-    """A column of integers after the points."""
+    """A column of integers that is written after the points instead of in each point."""
     values, size = [int(value) for value in column], column.dtype.itemsize
     raw = lambda value: (value % 2 ** (8 * size)).to_bytes(size, "little")
     head = bytes([MODES.index(mode)])
@@ -111,7 +112,7 @@ def is_behind(kind, version, encoding):
 
 
 def pieces(column, version, encoding, resolution):
-    """The bytes of each value, among the points."""
+    """The bytes of each value of a column that is written in each point."""
     kind, size = column.dtype.str[1:], column.dtype.itemsize
     bits = [int(value) for value in column.view(f"<u{size}")]
     if kind == "f4" and encoding == "LOSSY" and resolution:
@@ -185,7 +186,8 @@ def blob(points, version=5, encoding="LOSSY", compressor="ZSTD", resolutions=Non
 
 
 def wraps(points, resolutions):
-    """The names of three or four rounded floats that a point begins with, not more: their sums wrap at 32 bits."""
+    """The names of the rounded float32 columns at the start of a point, if there are exactly 3 or 4: a reader adds
+    their differences in 32 bits, so the sums wrap."""
     names = list(points.dtype.names)
     count = 0
     while count < len(names) and points.dtype[names[count]] == "<f4" and resolutions.get(names[count]):

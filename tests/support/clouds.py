@@ -18,7 +18,7 @@ SPECIALS = np.array(
         0xFF7FFFFF,
         0x7149F2CA,
         0xF149F2CA,
-    ],  # ..., largest finite, 1e30
+    ],  # NaNs, infinities, zeros, smallest, largest, 1e30
     np.uint32,
 )
 STYLES = ("uniform", "crowded", "one_cell", "all_different", "duplicates", "borders", "raw_bits", "beyond")
@@ -35,7 +35,7 @@ def random_grid(rng):
     elif kind == 2:  # one cell high
         low, cells, size = rng.uniform(-60, 0, 3).round(1), rng.integers(100, 500, 3), rng.choice([0.16, 0.24], 3)
         cells[2], size[2] = 1, 4
-    elif kind == 3:  # the most cells of a batch of 16 clouds
+    elif kind == 3:  # near the limit of 2^62 cells for a batch of 16 clouds
         low, cells = np.full(3, -1e6), np.array([2_000_000_000, 100_000_000, 1])
         size = np.array([0.001, 0.02, 4e6])
     else:
@@ -122,7 +122,7 @@ def random_body(rng, query, points, style):
     word = np.uint16 if kind is np.float16 else np.uint32
     with np.errstate(all="ignore"):
         bits = rows.astype(kind).view(word).copy()
-    if style == "borders":  # one float up, one down
+    if style == "borders":  # to the next float above, below, or none
         step = rng.integers(-1, 2, (points, 3))
         bits[:, :3] = np.where(
             bits[:, :3] & word(0x7FFF_FFFF if word is np.uint32 else 0x7FFF), bits[:, :3] + step, bits[:, :3]

@@ -26,7 +26,7 @@ def received(answer):
 
 
 class Run:
-    """A run that has ended. `counts` are those of the last line, such as {"done": 3, "skipped": 0, "failed": 0}."""
+    """An ended run. `counts` has the numbers of the last line, such as {"done": 3, "skipped": 0, "failed": 0}."""
 
     def __init__(self, status, output, errors):
         self.status, self.output, self.errors = status, output, errors

@@ -17,7 +17,7 @@ def new_token(name):
 
 
 class Authority:
-    """A certificate authority in a folder, by openssl with the extensions that Python 3.13 asks for."""
+    """A certificate authority in a folder, made by openssl. It has the extensions that Python 3.13 requires."""
 
     CONFIG = """[ca]
 default_ca = own
@@ -50,7 +50,7 @@ commonName = supplied
         return (*curve, "-keyout", self.path(f"{name}.key"))
 
     def sign(self, name, extension, own_name, dates=("-days", "2")):
-        """NAME.pem and NAME.key. `openssl ca` takes dates of the past in every version; `openssl x509` does not."""
+        """Makes NAME.pem and NAME.key. Only `openssl ca` takes dates of the past in every version of openssl."""
         text = f"{extension}\nauthorityKeyIdentifier=keyid\n"
         (self.folder / "extensions").write_text(text, encoding="utf-8")
         self._run("req", *self._key(name), "-subj", f"/CN={own_name}", "-out", self.path("request"))
@@ -72,7 +72,8 @@ class TokenDaemon(Daemon):
 
 
 class Tls:
-    """Connects with TLS to a listener. The folder has its certificate, server.pem, and its authority's, ca.pem."""
+    """Connects with TLS to a listener. The folder has the listener's certificate, server.pem, and the authority's,
+    ca.pem."""
 
     def show(self, folder, client):
         """Sets the client's own certificate, NAME.pem, or none."""

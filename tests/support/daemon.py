@@ -29,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build" / "bin"
 SCAN = os.environ.get("VOXEL_SCAN", str(BIN / "voxel-scan"))  # the program that simulates scans
 BACKEND = os.environ.get("VOXELD_TEST_BACKEND", "cpu")
-PATIENCE = 120  # seconds before a wait is called hopeless: sanitizer builds on two loaded cores are slow
+PATIENCE = 120  # seconds after which a wait fails: sanitizer builds on two loaded cores are slow
 SANITIZER = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer|: runtime error: ")
 
 
@@ -46,7 +46,7 @@ def is_sanitized():
 
 @contextlib.contextmanager
 def started(command, **options):
-    """A process for the block, which is killed however the block ends: a failed block must not wait for the process."""
+    """Runs a process during a `with` block, and kills it at the end, so that a failed block does not wait for it."""
     with subprocess.Popen(command, **options) as process:
         try:
             yield process
@@ -82,7 +82,7 @@ class Reply:
         return json.loads(self.body)
 
     def tensors(self):
-        """The part of a safetensors file that is always the same: the description of the tensors, and their bytes."""
+        """The part of a safetensors file that equal requests share: the description of the tensors, and their bytes."""
         (length,) = struct.unpack_from("<Q", self.body)
         described = json.loads(self.body[8 : 8 + length])
         del described["__metadata__"]
@@ -139,7 +139,7 @@ class Daemon(Listener):
         environment["ASAN_OPTIONS"] = "quarantine_size_mb=4:" + os.environ.get("ASAN_OPTIONS", "")
         if BACKEND == "cuda":  # the stand-in of ONNX Runtime cannot read a real GPU's memory
             environment["STANDIN_NO_CUDA"] = "1"
-        if BACKEND == "cuda" or "VOXELD_STANDIN_DEVICES" in (env or {}):  # tests of GPUs use few points too
+        if BACKEND == "cuda" or "VOXELD_STANDIN_DEVICES" in (env or {}):  # jobs of few points use the GPU too
             environment["VOXELD_SMALL_JOB_POINTS"] = "0"
         environment.update(env or {})
         self.may_fail = "VOXELD_INJECT" in environment
@@ -200,9 +200,9 @@ class Daemon(Listener):
         return sum(message in line for line in list(self.lines))
 
     def logged(self, message):
-        """The lines with `message` among all that the daemon has logged by now. A line is written, and read here, some
-        time after its event, so this sends a request and waits for its line. The line of another request may still come
-        after it, unless the test awaits the accounts first."""
+        """The log lines with `message`. A line is written, and read here, some time after its event. So this sends a
+        request, and waits for the request's line. The line of an earlier request may still come later, unless the test
+        has called await_accounts."""
         mark = f"mark-{uuid.uuid4().hex}"
         self.get("/nowhere", {"X-Request-Id": mark}, source=OPERATOR)
         wait_until(lambda: self.times_logged(mark), "the line of a request in the log")
@@ -240,7 +240,7 @@ class Daemon(Listener):
         wait_until(lambda: not self.busy(), lambda: f"all requests and buffers given back; left: {self.busy()}")
 
     def await_accounts(self):
-        """Waits until every earlier request is counted and logged, which comes after its answer was sent."""
+        """Waits until every earlier request is counted and logged. The daemon does this after sending the answer."""
         requests = lambda: self.status()["requests"]
         wait_until(lambda: requests()["open"] == 1, lambda: f"the end of all requests but the asking one: {requests()}")
 
@@ -257,7 +257,7 @@ class Daemon(Listener):
         return self._memory("VmRSS:")
 
     def forget_peak(self):
-        """Makes peak_bytes count from now on."""
+        """Resets peak_bytes() to the present size."""
         with open(f"/proc/{self.process.pid}/clear_refs", "w") as file:
             file.write("5")
 

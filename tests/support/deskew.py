@@ -17,7 +17,7 @@ MARGIN = 0.1
 
 
 def origin_of(text, values, unit, stamp):
-    """The origin as a Python number: an int is exact."""
+    """The origin of the times, in `unit`. If it is an int, seconds() subtracts it from integers exactly."""
     if text == "stamp":
         whole, rest = divmod(stamp[1], 10**9 // PER_SECOND[unit])
         whole += stamp[0] * PER_SECOND[unit]
@@ -53,7 +53,7 @@ def coefficients(angle):
         return 1 - angle**2 / 6, 0.5 - angle**2 / 24, 1 / 6 - angle**2 / 120
     half = 2 * math.sin(angle / 2) ** 2
     third = (angle - math.sin(angle)) / angle**3
-    if angle < 0.1:  # the difference would cancel
+    if angle < 0.1:  # angle - sin(angle) would lose its digits
         third = 1 / 6 - angle**2 / 120 + angle**4 / 5040 - angle**6 / 362880
     return math.sin(angle) / angle, half / angle**2, third
 
@@ -86,7 +86,7 @@ def twist_to(pose, time):
 
 
 class Motion:
-    """Segments (start, pose, v, w) in float64, and the ends of the motion."""
+    """Segments (start, pose, v, w) in float64, and the first and the last time of the motion."""
 
     def __init__(self):
         self.parts, self.first, self.last = [], 0.0, 0.0
@@ -104,7 +104,7 @@ class Motion:
         return after(pose, moved(v, w, t - start))
 
     def rounded(self, reference):
-        """What the device gets: limits, starts, poses 3x4, velocities, in float32."""
+        """The motion as the kernels get it, in float32: limits, and (start, pose 3x4, v, w) of each segment."""
         frame = self.at(reference)
         limits = F32(self.first - MARGIN - reference), F32(self.last + MARGIN - reference)
         parts = []
@@ -165,7 +165,7 @@ def cross(a, b):
 
 
 def exp_times(v, w, dt, p):
-    """q of one segment, for arrays of float32."""
+    """q of computation.md: p moved by the twist (v, w) for the time dt; arrays of float32."""
     one, z = F32(1), ((w[0] * w[0] + w[1] * w[1]) + w[2] * w[2]) * (dt * dt)
     a = (one + z * (F32(-1 / 6) + z * F32(1 / 120))) * dt
     b = (F32(0.5) + z * (F32(-1 / 24) + z * F32(1 / 720))) * (dt * dt)
@@ -176,7 +176,7 @@ def exp_times(v, w, dt, p):
 
 
 def deskewed(points, times, motion, reference=0.0):
-    """(points, how many times were clamped). `times`: float64 seconds from the origin; `motion` None: none is known."""
+    """Returns (points, number of clamped times). `times` are float64 seconds from the origin. `motion` may be None."""
     points = points.astype(F32)
     with np.errstate(all="ignore"):
         t = (times - reference).astype(F32)

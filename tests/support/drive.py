@@ -10,8 +10,8 @@ import numpy as np
 from daemon import SCAN
 
 SPEEDS = {"Car": 8.0, "Pedestrian": 1.4, "Cyclist": 4.0}  # metres per second, along the heading
-EGO = 6.0  # along x
-MARGIN = 0.1  # metres around a box, whose points move with it
+EGO = 6.0  # the speed of the sensor, along x
+MARGIN = 0.1  # metres: points this near to a box move with the box
 REACH = 45.0  # metres from the sensor: the boxes that a model can find
 
 
@@ -48,7 +48,7 @@ def drive(seed, sweeps, step=0.1):
     """Yields the time, the pose as 7 numbers, the points, and the centre of each thing in the frame of the sensor."""
     points, things = street(seed)
     owner = owners(points, things)
-    velocities = np.array([thing.velocity for thing in things] + [[0, 0]])  # the last: on no thing
+    velocities = np.array([thing.velocity for thing in things] + [[0, 0]])  # the last: of points on no thing
     centres = np.array([thing.box[:2] for thing in things])
     for number in range(sweeps):
         time = number * step

@@ -1,7 +1,7 @@
-// Long lists of inputs of the shared arithmetic, and a hash of all results that does not depend on their order.
+// Long lists of inputs for the arithmetic of kernels/, and a hash of the results that does not depend on their order.
 //
-// The unit test exact takes a part of each list and compares with the hashes of the table; cuda-exhaustive takes
-// all of it, on the CPU and on a GPU. Pure functions for C and CUDA.
+// The unit test exact computes a part of each list and compares its hash with the table's. cuda-exhaustive computes the
+// whole lists, on the CPU and on a GPU. Pure functions for C and CUDA.
 #ifndef VOXELD_TESTS_EXHAUSTIVE_H
 #define VOXELD_TESTS_EXHAUSTIVE_H
 
@@ -61,7 +61,7 @@ VX_SHARED float exhaustive_float(uint32_t bits) {
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
 
-// Value number `place` of the input, from `least` up to `most`.
+// Value number `place` of input `number`, from `least` to `most`.
 VX_SHARED float exhaustive_within(uint64_t number, int place, double least, double most) {
   uint64_t bits = exhaustive_mix(number * 16 + (uint64_t)place) >> 11;
   return (float)(least + (most - least) * ((double)bits * 0x1p-53));
@@ -133,7 +133,7 @@ VX_SHARED uint64_t exhaustive_atan2(uint64_t number) {
   return exhaustive_bits(vx_atan2(y, x));
 }
 
-// Powers of numbers from 0 to 1. Half of these come from floats of any size, of which those above 1 are inverted.
+// The bases are from 0 to 1. Half of them are floats of any size; a float above 1 is inverted.
 VX_SHARED uint64_t exhaustive_power(uint64_t number) {
   float x = exhaustive_within(number, 0, 0, 1), power = exhaustive_within(number, 1, 0, 16);
   if (number % 2 == 0) x = fabsf(exhaustive_any(number, 0));

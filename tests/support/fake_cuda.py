@@ -1,9 +1,9 @@
-"""A CUDA driver without a GPU, for tests of clients that hand over GPU memory. An allocation is a file of /dev/shm,
-mapped here. Its handle is the name of the file, and in the last byte the number of the GPU, as the stand-in of the
-sanitizer builds takes it.
+"""A CUDA driver without a GPU, for tests of clients that hand over GPU memory. An allocation is a file in /dev/shm,
+mapped into this process. Its handle is the padded name of the file, and the number of the GPU in the last byte, as in
+the stand-in of the sanitizer builds.
 
-Bridge stands between a client and a daemon without a GPU, and registers the files as system shared memory, so the
-tensors that come back are the daemon's own."""
+Bridge is a proxy between a client and a daemon without a GPU. It registers the files as system shared memory, so the
+daemon itself writes the tensors."""
 
 import base64
 import contextlib
@@ -54,7 +54,7 @@ class Library:
         self.devices, self.device, self.stack = devices, None, []
         self.allocations, self.numbers = {}, itertools.count(1)
         self.room = 1 << 40
-        # Events that have not passed; streams that work, or are being captured.
+        # busy: events that are not complete; working: streams with unfinished work; captured: streams under capture.
         self.calls, self.busy, self.working, self.captured = [], set(), set(), set()
 
     # --- for tests ---
@@ -192,8 +192,8 @@ class Array:
 
 
 class Bridge:
-    """A proxy in front of a daemon that allows shared memory. `refusal`: status, kind, parameter and detail with which
-    it answers registrations."""
+    """A proxy in front of a daemon that allows shared memory. If `refusal` is set, to (status, kind, parameter,
+    detail), the proxy answers registrations with this problem."""
 
     def __init__(self, daemon):
         self.daemon, self.refusal, self.registered, self.targets = daemon, None, {}, []

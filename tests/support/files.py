@@ -33,7 +33,7 @@ def structured(columns, types=None, offsets=None, size=None):
 
 
 def _fields(points):
-    """The fields of a packed array: name, kind with size, values of one point."""
+    """The fields of a packed array: name, kind with size, number of values of one point."""
     for name in points.dtype.names:
         kind = points.dtype[name]
         yield name, kind.base.str[1:], int(np.prod(kind.shape, dtype=int))
@@ -52,7 +52,7 @@ def lzf_literal(data):
 
 
 def lzf(data):
-    """LZF with references to earlier bytes, found by the next three bytes."""
+    """LZF with references to earlier bytes, found by their first three bytes."""
     out, literal, seen, at = bytearray(), bytearray(), {}, 0
 
     def flush():
@@ -138,7 +138,7 @@ def pointcloud2(
     **numbers,
 ):
     """A serialized PointCloud2. `padding` bytes follow each row; `numbers` replace numbers of the message. With
-    `packed`, a CompressedPointCloud2: its format, and a function that compresses the data."""
+    `packed`, a pair (format, function that compresses the data), the message is a CompressedPointCloud2."""
     order = ">" if big_header else "<"
     out = bytearray([0, (6 if xcdr2 else 0) + (not big_header), 0, 0])
 
@@ -167,7 +167,7 @@ def pointcloud2(
         put("I", numbers.get("offset", points.dtype.fields[name][1]))
         put("B", numbers.get("datatype", ROS_TYPES[kind]))
         put("I", numbers.get("count", count))
-    if xcdr2:  # the size of the list of fields stands before it
+    if xcdr2:  # the size of the list of fields comes before the list
         out[begin:begin] = struct.pack(order + "I", len(out) - begin)
     put("B", big_points)
     put("I", numbers.get("point_step", step), numbers.get("row_step", width * step + padding))

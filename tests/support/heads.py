@@ -1,5 +1,5 @@
-"""What other programs do with the maps of their heads, in float64 and plain numpy. Maps are [H, W, channels], of one
-cloud. The results are rows (box, score, label), the best of a task first. The suppression is that of boxes.py."""
+"""Decodes the maps of heads as other projects do, in float64 and plain numpy. Maps are [H, W, channels], of one cloud.
+The results are rows (box, score, label), the best of a task first. boxes.py computes the suppression."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def aligned_anchors(shape, ranges, sizes, rotations):
 
 
 def multilabel_anchors(maps, anchors, values, offset, test):
-    """Anchor3DHead, whose scores are sigmoids. test: its test_cfg. The z of a box is that of its centre."""
+    """Anchor3DHead with sigmoid scores. `test` is its test_cfg. The z of a resulting box is at its centre."""
     logits = maps["cls_preds"].reshape(len(anchors), -1)
     moves, bins = maps["box_preds"].reshape(-1, values).astype(float), maps["dir_cls_preds"].reshape(-1, 2)
     best = np.argsort(-logits.max(1), kind="stable")[: test["nms_pre"]]
@@ -71,7 +71,8 @@ def center_boxes(maps, task, grid, turned=False):
 
 
 def rectified_centers(maps, tasks, grid, head):
-    """OpenPCDet's CenterHead with USE_IOU_TO_RECTIFY_SCORE. head: its POST_PROCESSING; IOU_RECTIFIER by label."""
+    """OpenPCDet's CenterHead with USE_IOU_TO_RECTIFY_SCORE. `head` is its POST_PROCESSING, with an IOU_RECTIFIER for
+    each label."""
     low, high = np.split(np.array(head["POST_CENTER_LIMIT_RANGE"]), 2)
     nms, found, first = head["NMS_CONFIG"], [], 0
     for task, classes in enumerate(tasks):
@@ -90,8 +91,8 @@ def rectified_centers(maps, tasks, grid, head):
 
 
 def scaled_centers(maps, tasks, grid, test):
-    """CenterHead of det3d's branch with predicted overlaps; `iou` is the overlap itself. test: its test_cfg. Headings
-    are -r - pi / 2, and sizes have the length first, as in the maps given here."""
+    """CenterHead of det3d's branch with predicted overlaps; `iou` is the overlap itself. `test` is its
+    test_cfg. The maps are in voxeld's convention: headings are det3d's -r - pi / 2, and sizes begin with the length."""
     low, high = np.split(np.array(test["post_center_limit_range"]), 2)
     nms, found, first = test["nms"], [], 0
     for task, classes in enumerate(tasks):

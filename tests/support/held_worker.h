@@ -1,5 +1,5 @@
-// Functions for jobs to call when they are done, for unit tests. A job that calls on_done_held keeps its worker until
-// the test unlocks `hold`, so other jobs wait. The workers call them; the main thread locks `hold`.
+// Callbacks of finished jobs, for unit tests. A job with on_done_held keeps its worker until the test unlocks `hold`,
+// so other jobs wait. Workers call the callbacks; the main thread locks `hold`.
 #ifndef VOXELD_TESTS_HELD_WORKER_H
 #define VOXELD_TESTS_HELD_WORKER_H
 

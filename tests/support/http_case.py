@@ -57,7 +57,7 @@ def ask(listener, path, *lines, method="GET", **more):
 
 
 class TensorFile:
-    """A safetensors file: `shapes`, the dtype and shape of each tensor; `metadata`; `data`, the bytes of all."""
+    """A safetensors file: `shapes`, the dtype and shape of each tensor; `metadata`; `data`, their bytes."""
 
     def __init__(self, file):
         (length,) = struct.unpack_from("<Q", file)

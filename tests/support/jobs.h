@@ -13,7 +13,7 @@ static inline struct vx_job job_over(const struct vx_job *asked, const void *poi
   job.num_clouds = num_clouds;
   job.point_counts = point_counts;
   input->data = points;
-  if (input->rank == VX_MAX_RANK) return job;  // a map, which has its clouds already
+  if (input->rank == VX_MAX_RANK) return job;  // a map, whose dims include the clouds
   input->dims[0] = 0;
   for (int32_t cloud = 0; cloud < num_clouds; cloud++) input->dims[0] += point_counts[cloud];
   return job;

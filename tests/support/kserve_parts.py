@@ -1,6 +1,6 @@
 """The parts of KServe's Python package that tests use: its REST client and the models of its resources.
 
-`import kserve` brings KServe's server too, and with it some forty packages, pandas and Ray's among them. Here its
+`import kserve` brings KServe's server too, and with it some forty packages, such as pandas and Ray. Here its
 `__init__` does not run, and the packages that the client imports but does not use over REST are stand-ins.
 """
 

@@ -41,7 +41,7 @@ class Link:
         return f"198.18.7.{number + 2}"
 
     def shape(self, interface, rate, *inside):
-        # The burst is small, because each message gets it without delay. The queue of about 100 ms is that of a modem.
+        # A burst passes without delay, so it is small. The queue is about 100 ms long, like that of a modem.
         bucket = f"dev {interface} root tbf rate {rate}mbit burst 16kb latency 100ms"
         subprocess.run([*inside, "tc", "qdisc", "replace", *bucket.split()], check=True, capture_output=True)
 

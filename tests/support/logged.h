@@ -19,7 +19,7 @@ static inline bool logged_end(void) {
   return (close(logged_stderr) | close(logged_ends[0]) | close(logged_ends[1])) == 0 && good;
 }
 
-// The text written since the last call. Writes an end mark after the text first, so that the read never blocks.
+// The text written since the last call. First writes an end mark after the text, so that the read never blocks.
 static inline const char *logged(void) {
   static char text[16384];
   if (write(logged_ends[1], "", 1) != 1 || read(logged_ends[0], text, sizeof text) < 1) abort();

@@ -1,8 +1,8 @@
 """Writes models for tests: folders with model.json, random weights, and a network of the stand-in for ONNX Runtime or
 of ONNX. Standard library only.
 
-The networks are one layer: channel c of a cell in map m is SCALES[m] times the same cell of plane (c + m) mod WIDTH,
-plus BIASES[m]. tests/support/standin/onnxruntime.c describes the network of the stand-in."""
+The networks are one layer: map[m][cell, c] = SCALES[m] * input[(c + m) % WIDTH, cell] + BIASES[m].
+tests/support/standin/onnxruntime.c describes the network of the stand-in."""
 
 import glob
 import json
@@ -65,7 +65,7 @@ def description(layout="nhwc", **parts):
 
 
 def weights(seed=1, hidden=None):
-    """The encoder's tensors, each with its shape and its bytes. `hidden` is the number of channels of a layer before
+    """The encoder's tensors, each with its shape and its bytes. `hidden` is the width of a layer before
     the last."""
     source = random.Random(seed)
     floats = lambda count: struct.pack(f"<{count}f", *(source.gauss(0, 0.2) for _ in range(count)))
@@ -138,7 +138,7 @@ FORMATS = {FLOAT: "f", FLOAT16: "e"}
 
 def standin(batch=-1, lines=(), center=False, halves=(), planes=WIDTH, cells=CELLS):
     """The stand-in's network. Its maps repeat the values of the whole input, so they are the same for every layout.
-    `halves` names what is in float16: maps, or "map", the input, which has `planes` of `cells` by `cells` values."""
+    `halves` names the float16 tensors: maps, or "map", the input, which is [batch, planes, cells, cells]."""
     dtype = lambda name: FLOAT16 if name in halves else FLOAT
     words = [f"input map {dtype('map')} {batch} {planes} {cells} {cells}"]
     maps = zip(CENTER_MAPS.items(), CENTER_SCALES, CENTER_BIASES) if center else zip(MAPS.items(), SCALES, BIASES)
@@ -173,7 +173,7 @@ def initializer(name, dims, values, dtype):
 
 
 def onnx(dtype=FLOAT):
-    """The same maps by a convolution of one cell each, [B, channels, CELLS, CELLS]."""
+    """An ONNX network with the same maps, each by a 1x1 convolution: [B, channels, CELLS, CELLS]."""
     graph = field(2, "maps") + field(11, value_info("map", ["batch", WIDTH, CELLS, CELLS], dtype))
     for m, (name, channels) in enumerate(MAPS.items()):
         kernel = [SCALES[m] * (plane == (c + m) % WIDTH) for c in range(channels) for plane in range(WIDTH)]
@@ -203,7 +203,7 @@ def write(folder, name, network, model=None, tensors=None):
 
 
 def served(folder, real=False, name="random"):
-    """Writes a model. Yields the daemon's options that serve it, with the stand-in or the real library. The real
+    """Writes a model. Returns the daemon's options that serve it, with the stand-in or the real library. The real
     network computes the maps of each cloud. The stand-in's network takes one cloud at a time, so that it does the
     same."""
     network, layout = (onnx(), "nchw") if real else (standin(batch=1), "nhwc")

@@ -58,7 +58,7 @@ class Kind:
 
 
 class Neighbours:
-    """Many of a kind. with Neighbours(daemon, kind, 40): ..."""
+    """Many clients of one kind. with Neighbours(daemon, kind, 40): ..."""
 
     def __init__(self, daemon, kind, number):
         self.all = [Neighbour(daemon, i, kind) for i in range(number)]
@@ -93,7 +93,7 @@ def chunk(data):
 
 
 ANNOUNCED = Kind(upload(VOXELIZE))
-# If memory is short, the daemon reserves 64 times as many bytes as have come of such a large body.
+# If memory is short, the daemon reserves 64 times the bytes that have come so far of such a large body.
 SLOW = Kind(upload(VOXELIZE, beginning=bytes(65_536)), bytes(400))  # 20 KB/s
 CHUNKED = Kind(head("POST", VOXELIZE, "Transfer-Encoding: chunked") + chunk(bytes(3 * MB)), chunk(bytes(400)))
 SAMPLING = Kind(upload("/v1/fps?num_samples=8", beginning=bytes(65_536)), bytes(400))

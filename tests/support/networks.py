@@ -131,7 +131,8 @@ CENTER_CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2, "iou"
 
 
 def make_center(weights, names, inputs, width, maps, tasks):
-    """`names` returns the names of the shared layers, and of the hidden and the last layer for a map of a task."""
+    """`names`: the names of the shared layers, and functions that name the hidden and the last layer of a map of a
+    task."""
     shared, hidden, last = names
     weights.weight(shared[0], width, inputs, 3, 3)
     weights.norm(shared[1], width)

@@ -1,15 +1,15 @@
 """Non-maximum suppression as in OpenPCDet's nms_gpu, and scenes for comparisons.
 
-The overlap is in float32. Its points are the corners of each box that lie in the other box, with a margin of 1 cm, and
-the crossings of the edges, sorted by their angle around their mean. The area is that of the fan. Written from a
-description, not from the code. A GPU may contract products and sums and has its own sines, so its last bits may
-differ."""
+The overlap is a polygon, in float32. Its points are the corners of each box that lie in the other box, with a margin of
+1 cm, and the crossings of the edges, sorted by their angle around their mean. The area is the sum of triangles from the
+first point. Written from a description, not from the code. A GPU may contract products and sums and has its own sines,
+so the last bits of nms_gpu may differ."""
 
 import numpy as np
 
 MARGIN = np.float32(1e-2)
 TINY = np.float32(1e-8)
-KINDS = (((3.9, 1.6, 1.56), 0.6), ((0.8, 0.6, 1.73), 0.25), ((1.76, 0.6, 1.73), 0.15))  # size, how often: KITTI's
+KINDS = (((3.9, 1.6, 1.56), 0.6), ((0.8, 0.6, 1.73), 0.25), ((1.76, 0.6, 1.73), 0.15))  # size, frequency in KITTI
 
 
 # ---- overlap of pairs: arrays of boxes [P, 7] ------------------------------------------------------------------------
@@ -124,8 +124,8 @@ GAPS = {"street": 0.5, "crowd": 0.05}  # largest gap in metres between close obj
 
 
 def scene(rng, gap=GAPS["street"]):
-    """(boxes, scores) as from a head for 30 to 90 cars, pedestrians and cyclists, a few to 25 boxes of each. Every
-    third object stands beside another, with a gap of up to GAPS."""
+    """(boxes, scores) as from a head for 30 to 90 cars, pedestrians and cyclists, with 3 to 25 boxes for each
+    object. Every third object stands beside another, at most `gap` metres away."""
     boxes = []
     for number in range(rng.integers(30, 91)):
         size = np.array(KINDS[rng.choice(len(KINDS), p=[often for _, often in KINDS])][0]) * rng.normal(1, 0.05, 3)
@@ -146,7 +146,7 @@ def scene(rng, gap=GAPS["street"]):
 
 
 class Agreement:
-    """Counts over scenes that were suppressed in both ways."""
+    """Compares two suppressions over many scenes."""
 
     def __init__(self):
         self.scenes = self.equal_scenes = self.boxes = self.either = self.both = 0

@@ -113,7 +113,7 @@ def _block_filter(value):
 @dataclasses.dataclass
 class Result:
     tensors: dict  # name -> array
-    grid_size: list  # x, y, z; these three are None if no voxels are made
+    grid_size: list  # x, y, z; None if no voxels are made, like `voxels` and `batch_voxels`
     points: dict  # the counts of points, as the metadata names them
     voxels: dict  # the counts of voxels
     batch_points: list
@@ -208,7 +208,7 @@ class Grid:
         with np.errstate(all="ignore"):
             self.limit = round_half_away(
                 (maximum - self.minimum) / self.size
-            )  # float32: compared before any conversion
+            )  # stays float32: locate() compares float32 cells with it
         for cells in self.limit:
             if not 1 <= cells <= MAX_AXIS_CELLS:
                 raise Refused(f"{cells} cells on an axis")
@@ -243,7 +243,7 @@ class Cloud:
         self.xyz = np.ascontiguousarray(bits[:, :3]).view(F32)
         finite, inside, cells = grid.locate(self.xyz)
 
-        # Number the cells by first appearance, then those that stay again.
+        # Number the cells by first appearance, then number the chosen cells again.
         keys, first, inverse = np.unique(grid.keys(cells), return_index=True, return_inverse=True)
         by_appearance = np.argsort(first)
         number = np.empty(len(keys), np.int64)

@@ -14,8 +14,8 @@ from shared import Memory
 POINTS = rows(5000)
 OTHERS = rows(5000, seed=7)
 SIZE = len(POINTS)
-PLACE, ROOM = 4 * MB, 8 * MB  # of the answer
-CHUNK = 2 * MB  # pinned in one piece
+PLACE, ROOM = 4 * MB, 8 * MB  # where the answer goes in the memory, and its room
+CHUNK = 2 * MB  # bytes pinned at once: PIN_CHUNK of server/jobs/pins.h
 PROGRAM = pathlib.Path(voxeld_binary()).read_bytes()
 STAND_IN = b"VOXELD_STANDIN_DEVICES" in PROGRAM
 CAN_FAIL = b"VOXELD_INJECT" in PROGRAM
@@ -90,7 +90,7 @@ class PinnedCase(Changing, unittest.TestCase):
         return daemon.status()["shared_memory"]
 
     def await_unpinned(self, daemon):
-        """Waits: memory stays pinned until the kernels have ended."""
+        """Waits until no memory is pinned, which is after the last kernel has ended."""
         wait_until(lambda: self.use(daemon)["pinned_bytes"] == 0, "all memory to be unpinned")
 
     def ways(self, daemon):

@@ -43,7 +43,7 @@ def atan2(y, x):
 
 
 def kitti_rings(body, counts):
-    """The turns of the body up to each row of its cloud."""
+    """For each row, the number of turns of the sensor in its cloud up to this row."""
     rings, begin = np.zeros(len(body), np.int64), 0
     for count in counts:
         x, y = body[begin : begin + count, 0], body[begin : begin + count, 1]
@@ -116,7 +116,7 @@ def run(view, points, counts, body=None):
     indices = np.full(math.prod(shape), -1, np.int32)
     indices[pixels[winners]] = winners
     filled = np.flatnonzero(indices >= 0)
-    numbers = np.full(math.prod(shape) + 1, -1, np.int32)  # the last: of points without a pixel
+    numbers = np.full(math.prod(shape) + 1, -1, np.int32)  # the last: for points without a pixel
     numbers[filled] = np.arange(len(filled))
     tensors = {
         "range_image": image_of(view, points, distances, winners, pixels, len(counts)),

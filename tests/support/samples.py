@@ -1,6 +1,6 @@
 """Farthest point sampling in numpy float32, written only from the specification: the plain loop over all points.
 
-Only coordinates are computed with. Rows are copied as integers, so that a NaN in another column keeps its bits.
+Only coordinates enter the computation. Rows are copied as integers, so that a NaN in another column keeps its bits.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ def choose(xyz, number, start):
 
 
 def numbers_of(text, clouds):
-    """(samples of each cloud, whether they are stacked) of num_samples or fps."""
+    """Reads num_samples or fps. Returns (samples of each cloud, whether each cloud has its own number)."""
     numbers = [int(n) for n in text.split(",")]
     if len(numbers) == 1:
         return numbers * clouds, False

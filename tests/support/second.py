@@ -72,7 +72,7 @@ def config(kind="VoxelBackBone8x"):
 
 
 def state(layers=None, layout="spconv 2", seed=1):
-    """The state of the layers of a backbone, by default the plain one's, and of the network after it."""
+    """The state of a backbone, by default OpenPCDet's plain one, and of the network after it."""
     weights = networks.Weights(seed)
     backbones.make(weights, layers or backbones.openpcdet(len(COLUMNS)), layout)
     networks.make_backbone(weights, *BLOCKS, SPEC)

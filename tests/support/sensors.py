@@ -16,8 +16,8 @@ TRIES = 20
 
 
 class Sensor:
-    """One stream of a client at the address `source`. With `along`, a sweep whose answer lacks older sweeps is sent
-    again with them."""
+    """One stream of a client at the address `source`. With `along`, if an answer lacks older sweeps, the
+    sensor sends the sweep again together with them."""
 
     def __init__(self, address, name, source, points, sweeps=5, along=False, headers=None):
         self.name, self.source, self.sweeps, self.along = name, source, sweeps, along
@@ -31,7 +31,7 @@ class Sensor:
 
     def _new(self):
         rows = self._rows.copy()
-        rows[:, 3] = self.number  # no sweep has the bytes of another
+        rows[:, 3] = self.number  # so that no two sweeps have the same bytes
         self._sent = [(self.number / 10, (self.number / 2, 0, 0, 1, 0, 0, 0), rows), *self._sent][: self.sweeps]
         self.number += 1
 
@@ -79,7 +79,7 @@ class Sensor:
         stream = metadata["stream"]
         sent = {time: (time, pose_of(pose), rows) for time, pose, rows in self._sent}
         told = [sent.get(sweep["time"]) for sweep in stream["sweeps"]]
-        if None in told:  # kept by a server that had the stream long ago
+        if None in told:  # an old sweep, kept by a server that had the stream long ago
             told = told[: told.index(None)]
         joined, _ = Mirror().join([(self.name, sweep) for sweep in told], {"time_column": "yes"})
         if tensors["points"][: len(joined)].tobytes() != joined.tobytes() or told[0] is None:
@@ -112,7 +112,7 @@ class Sensor:
 
 
 class Sensors:
-    """Sensors that each send sweeps at a rate, at the same time, from start() to stop()."""
+    """Sensors that each send sweeps at a rate, at the same time, until stop()."""
 
     def __init__(self, sensors, rate):
         self.sensors, self._rate = sensors, rate

@@ -10,7 +10,7 @@ CURVES = ("z", "z-trans", "hilbert", "hilbert-trans")
 
 
 def interleaved(depth, first, second, third):
-    """Bit i of each goes to bits 3 * i + 2, 3 * i + 1, 3 * i."""
+    """Bit i of `first`, `second`, `third` goes to bit 3 * i + 2, 3 * i + 1, 3 * i of the key."""
     key = np.zeros(len(first), np.int64)
     for bit in range(depth):
         for place, axis in ((2, first), (1, second), (0, third)):
@@ -31,7 +31,7 @@ def hilbert(depth, x, y, z):
         q >>= 1
     gray = interleaved(depth, *x)
     key, parity = np.zeros_like(gray), np.zeros_like(gray)
-    for bit in reversed(range(3 * depth)):  # a key's bit: the parity of gray's bits from there up
+    for bit in reversed(range(3 * depth)):  # key bit i is the parity of gray's bits from i up
         parity = parity ^ ((gray >> bit) & 1)
         key += parity << bit
     return key
@@ -53,7 +53,7 @@ def ordered(codes):
 
 
 def pooled(strides, depth, grid, codes):
-    """The tensors of all stages, and the rows of each."""
+    """The tensors of all stages, and the number of rows of each stage."""
     stages, rows = {}, []
     for stride in strides:
         bits = stride.bit_length() - 1
@@ -83,7 +83,7 @@ class Refused(Exception):
 
 
 def run(parameters, chain_steps, body, counts, fields=()):
-    """(tensors, chain, depth, rows of each stage) of a request."""
+    """(tensors, chain, depth, number of rows of each stage) of a request."""
     chain = steps.run(chain_steps, body, counts, fields)
     if not chain_steps:
         for row in np.flatnonzero(~np.isfinite(body[:, :3]).all(axis=1)):

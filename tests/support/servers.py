@@ -25,7 +25,7 @@ def die(text):
 
 
 def core_list(text):
-    """The cores of a list as taskset takes it: 0-3,8."""
+    """The cores of a list in the format of taskset, such as 0-3,8."""
     bounds = [part.partition("-") for part in text.split(",")]
     return {core for first, _, last in bounds for core in range(int(first), int(last or first) + 1)}
 
@@ -104,7 +104,8 @@ def voxeld(work, name, binaries, *options):
 
 
 def options_for(connections):
-    """Twice what wrk's connections need, since one client gets half of everything; no less than by default."""
+    """Options that give twice the resources that wrk's connections need, since one client gets half of everything. No
+    option is below its default."""
     need = {"--queue-depth": connections, "--max-connections": connections, "--memory-budget-bytes": connections << 22}
     default = {"--queue-depth": 1024, "--max-connections": 1000, "--memory-budget-bytes": 1 << 30}
     return [text for name in need for text in (name, str(max(2 * need[name] + 2, default[name])))]

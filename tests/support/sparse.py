@@ -1,5 +1,5 @@
-"""Sparse convolution in numpy, written only from the rules in kernels/sparse.h: sets of cells, one fused step at a
-time."""
+"""Sparse convolution in numpy, written only from the rules in kernels/sparse.h: sets of cells, one fused
+multiply-add at a time."""
 
 import itertools
 from dataclasses import dataclass

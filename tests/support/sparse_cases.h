@@ -78,13 +78,13 @@ static inline void sparse_case_fill(struct sparse_case *made) {
   }
 }
 
-// Occupied cells: each cell of each cloud with a chance of `share` in 256, in a random order.
+// Occupied cells in a random order. A cell of cloud c is occupied with the probability share / (256 * (1 + c)). Cloud 1
+// has none.
 static inline void sparse_case_cells(struct sparse_case *made, int32_t share) {
   const int32_t *shape = made->backbone.shape, inputs = made->backbone.layers[0].inputs;
   int32_t cells = shape[0] * shape[1] * shape[2], clouds = made->rows.num_clouds, count = 0;
   made->coords = malloc((size_t)(clouds * cells + 1) * 4 * sizeof *made->coords);
   for (int32_t i = 0; i < clouds * cells; i++) {
-    // Clouds have unequal numbers of cells; the second has none.
     if (i / cells == 1 || sparse_case_below(made, 256 * (1 + i / cells)) >= share) continue;
     int32_t to = sparse_case_below(made, count + 1), cell = i % cells;
     memcpy(made->coords + (size_t)4 * (size_t)count, made->coords + (size_t)4 * (size_t)to, 4 * sizeof *made->coords);

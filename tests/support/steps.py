@@ -21,13 +21,13 @@ class Chain:
     """Rows on their way through the steps."""
 
     body: np.ndarray  # [N, C] float32, as decoded
-    cloud: np.ndarray  # [N]: of each row
+    cloud: np.ndarray  # [N]: the cloud of each row
     fields: list  # names of the columns
-    points: np.ndarray = None  # [N, C]: moved
+    points: np.ndarray = None  # [N, C]: after the steps so far
     fates: list = None  # [N]: "kept", or the name of the fate
     steps: np.ndarray = None  # [N]: 1-based number of the step that dropped the row; 0: none
     into: np.ndarray = None  # [N]: the row that a row was merged into, else the row itself
-    told: list = None  # of each step: the metadata
+    told: list = None  # the metadata of each step
 
     def __post_init__(self):
         count = len(self.body)
@@ -223,7 +223,7 @@ def drop_ring_outliers(chain, parameters):
 
 
 def others_of(chain, rows, axes=3):
-    """For each row: (d2 to all others of its cloud, those rows)."""
+    """Yields (row, d2 to all other rows of its cloud, these rows)."""
     for cloud in np.unique(chain.cloud[rows]):
         mine = rows[chain.cloud[rows] == cloud]
         xyz = chain.points[mine, :3].copy()

@@ -13,7 +13,7 @@ from daemon import voxeld_binary
 
 # Operations that take points.
 ON_POINTS = ["voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"]
-HEADS = {"decode_center": "decode"}  # operations that the parameter `head` chooses, and the one that has the endpoint
+HEADS = {"decode_center": "decode"}  # operation that `head` chooses: the operation with the endpoint
 ONE_HEAD = {"decode": "decode, anchor head", "decode_center": "decode, centre head"}
 AFTER_DRAIN = 9  # the most seconds from the end of drain_timeout_s to the exit; see server/daemon/drain.c
 
@@ -31,7 +31,7 @@ def describe():
 
 
 def meaning(parameter):
-    """What a parameter means, after its unit."""
+    """The unit of a parameter, and what the parameter means."""
     return "; ".join(part for part in (parameter["unit"], parameter["doc"]) if part)
 
 
@@ -79,8 +79,8 @@ def parameters(tables):
     return [{**entry, **dict(zip(("of", "added"), takers(names, operations)))} for entry, names in found.values()]
 
 
-# Table name: header cells, and the cells of one row. A page may add cells written by hand, and may
-# split the table.
+# Table name: header cells, and a function that makes the cells of one row. A page may add cells written by hand, and
+# may split the table.
 PAGE_TABLES = {
     "endpoints": (("endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
     "kserve_endpoints": (("KServe v2 endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),

@@ -43,7 +43,7 @@ def fates_of(query, xyz):
 
 
 def transform(query, body):
-    """(tensors, batch.kept, points)"""
+    """Returns (tensors, batch.kept, points); the last two as in the metadata."""
     columns = int(query.get("num_features", "4"))
     kind = np.float16 if query.get("dtype") == "float16" else np.float32
     points = np.frombuffer(body, kind).reshape(-1, columns).astype(np.float32)

@@ -12,7 +12,7 @@ WIDTHS = {"int32": 4, "float32": 4, "float16": 2}
 
 
 def turns(rng, lasers, count):
-    """Whole millimetres of a sensor that turns, a turn of one laser after the other, at walls that are not smooth."""
+    """Points in whole millimetres of a turning sensor before rough walls: the turn of each laser after the other."""
     azimuths = np.tile(np.linspace(-np.pi, np.pi, count), lasers)
     elevations = np.repeat(np.linspace(-0.4, 0.05, lasers), count)
     distances = rng.uniform(4, 40, azimuths.size).round(-1) + rng.normal(9, 0.03, azimuths.size)
@@ -21,7 +21,7 @@ def turns(rng, lasers, count):
 
 
 def request(body, query):
-    """A request with a body that is not compressed, and a query of texts, as voxeld.pack describes it."""
+    """The Packed request of a body that is not compressed and a query whose values are texts."""
     columns = int(query["num_features"])
     types = tuple(query["dtype"].split(","))
     query = {**query, "num_features": columns, "dtype": types if len(types) > 1 else types * columns}
@@ -48,7 +48,7 @@ def wrapped(number):
 
 
 def turned(rests):
-    """The first three columns, with the filter direction."""
+    """Undoes the filter `direction`, which codes the first three columns together."""
     rows = [(0, 0, 0), (0, 0, 0)]
     for number, (first, *others) in enumerate(zip(*rests)):
         older, last = rows[-2:]

@@ -15,7 +15,7 @@ import bags
 from daemon import wait_until
 
 CLOUD = "sensor_msgs::msg::dds_::PointCloud2_"
-# Two hashes as `ros2 topic info -v` shows them.
+# The hash of the type, as `ros2 topic info -v` shows it.
 CLOUD_HASH = "RIHS01_9198cabf7da3796ae6fe19c4cb3bdd3525492988c70522628af5daa124bae2b5"
 ROS = bags.Robot()
 
@@ -72,10 +72,10 @@ class ZenohRobot:
         try:
             return zenoh.open(config)
         except zenoh.ZError:
-            return None  # the port is still in use by the robot before
+            return None  # the robot before this one still uses the port
 
     def publish(self, message, count=None):
-        """`count`: the message's number by the publisher's count."""
+        """`count`: the number of the message; by default one more than the last."""
         self._count = self._count + 1 if count is None else count
         attachment = struct.pack("<qqB16s", self._count, time.time_ns(), 16, self.gid)
         self._publisher.put(message, attachment=None if self._bridged else attachment)
@@ -120,7 +120,7 @@ class ZenohRobot:
         return self.answers()
 
     def wait_for_subscription(self):
-        """Until the bridge hears the topic."""
+        """Waits until the client subscribes to the topic."""
         wait_until(lambda: self._publisher.matching_status.matching, "a subscription")
 
     def close(self):

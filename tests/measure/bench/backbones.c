@@ -130,7 +130,7 @@ bool backbone_open(struct backbone_bench *bench, const char *name, const char *s
   struct vx_grid grid;
   bool ok = bench->setup && load(bench, scan) && make_backbone(bench->setup, &bench->backbone) &&
             vx_grid_of(&bench->setup->voxelize, 1, &grid, &error) == VX_OK;
-  // The grid of a backbone has one more plane than the grid of the voxels, as its training code has it.
+  // The grid of a backbone has one more plane than the grid of the voxels, as in the code that trains it.
   for (int axis = 0; ok && axis < 3; axis++) bench->backbone.shape[axis] = grid.cells[2 - axis] + (axis == 0);
   ok = ok && vx_sparse_plan_of(&bench->backbone, &bench->plan, &error) == VX_OK &&
        vx_cpu_backend.open(0, &bench->device, &error) == VX_OK &&

@@ -11,8 +11,7 @@
 #include "tests/measure/bench/timing.h"
 #include "tests/support/jobs.h"
 
-// --- Scans
-// --------------------------------------------------------------------------------------------------------------
+// ---- Scans ---------------------------------------------------------------------------------------------------------
 
 static bool complain(const char *what, const char *why) {
   fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, why);
@@ -53,8 +52,7 @@ void bench_unload(struct bench_scan *scan) {
   scan->points = NULL;
 }
 
-// --- Time
-// -----------------------------------------------------------------------------------------------------------------
+// ---- Time ----------------------------------------------------------------------------------------------------------
 
 double bench_now_ms(void) { return timing_now_us() / 1e3; }
 
@@ -63,8 +61,7 @@ struct bench_timing bench_timing_of(double *ms, int count) {
   return (struct bench_timing){median, ms[0], ms, count};
 }
 
-// --- Backends
-// -------------------------------------------------------------------------------------------------------------
+// ---- Backends ------------------------------------------------------------------------------------------------------
 
 bool bench_open(const struct vx_backend *table, struct bench_backend *backend) {
   struct error error = {0};
@@ -170,8 +167,7 @@ bool bench_plain_run(struct plain_voxelizer *plain, const struct bench_scan *sca
   return true;
 }
 
-// --- Agreement
-// --------------------------------------------------------------------------------------------------------------
+// ---- Agreement -----------------------------------------------------------------------------------------------------
 
 static bool same_tensor(const struct bench_backend *backend, const struct bench_scan *scan, enum vx_tensor tensor,
                         const void *expected) {

@@ -23,8 +23,8 @@ struct bench_timing {
 };
 
 struct bench_result {
-  struct bench_timing wall;       // of the whole call
-  struct bench_timing processor;  // the process's time in the call, which other programs on the machine do not lengthen
+  struct bench_timing wall;         // of the whole call
+  struct bench_timing processor;    // processor time of the call: other programs on the machine do not lengthen it
   double stage_ms[VX_STAGE_COUNT];  // medians of the times that the backend reports
   int64_t voxels, dropped;
 };

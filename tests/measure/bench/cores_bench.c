@@ -5,7 +5,7 @@
 // Each number of workers has its own jobs room, with its own threads. Only one room works at a time; the others sleep.
 // Each round runs the job once in every room, so that other work on the machine slows all of them alike. The table has
 // the median time, the median over the rounds of the ratio to one worker, and how many of the job's tasks helpers did.
-// All answers must have the same bytes; otherwise the program ends with 1. The main thread only waits.
+// All answers must have the same bytes; otherwise the exit status is 1. The main thread only waits.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

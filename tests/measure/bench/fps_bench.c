@@ -1,7 +1,7 @@
 // fps-bench: how long exact farthest point sampling takes on one thread of the CPU, compared with the plain loop.
 //
 // Each case is a number of points, strided evenly from a scan, and a number of samples. --worst uses clouds that are
-// made to be hard. Nothing here asserts a time. With --plain, results that disagree end it with 1.
+// made to be hard. Nothing here asserts a time. With --plain, the exit status is 1 if results disagree.
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -44,8 +44,7 @@ static void usage(FILE *to) {
           BENCH_MAX_REPEAT);
 }
 
-// --- Options
-// --------------------------------------------------------------------------------------------------------------
+// ---- Options -------------------------------------------------------------------------------------------------------
 
 static bool add_case(struct options *options, const char *text) {
   char *colon, *end;
@@ -108,8 +107,7 @@ static int parse_options(int argc, char **argv, struct options *options) {
   return ok ? -1 : 2;
 }
 
-// --- Measuring
-// ------------------------------------------------------------------------------------------------------------
+// ---- Measuring -----------------------------------------------------------------------------------------------------
 
 static bool run_ours(struct fps_bench *bench, const struct cpu_sample_task *task, struct bench_timing *timing) {
   static double ms[BENCH_MAX_REPEAT];
@@ -190,8 +188,7 @@ static bool measure(struct fps_bench *bench, const char *name, const float *poin
   return ok;
 }
 
-// --- Clouds
-// ---------------------------------------------------------------------------------------------------------------
+// ---- Clouds --------------------------------------------------------------------------------------------------------
 
 static bool run_file(struct fps_bench *bench, const char *path) {
   struct bench_scan scan;

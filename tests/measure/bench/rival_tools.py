@@ -1,5 +1,4 @@
-"""What the comparisons with rivals share: the virtual environment for the rivals, which come from PyPI, the scans,
-the timing."""
+"""Shared by the comparisons with rivals: the virtual environment with the rivals from PyPI, the scans, the timing."""
 
 import argparse
 import os

@@ -40,7 +40,7 @@ static void *help(void *ctx) {
   return NULL;
 }
 
-// A thread for each loop: it costs some 20 us.
+// Makes a thread for each loop, which costs some 20 us.
 static enum vx_status share_tasks(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                   struct error *error) {
   pthread_t thread;

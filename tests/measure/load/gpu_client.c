@@ -2,8 +2,8 @@
 //
 //   gpu-client URL QUERY FILE CALLS cuda|socket
 //
-// With cuda the service reads and writes the GPU's memory. With socket the points are copied to pinned memory of the
-// host, sent, and the answer's tensors copied back, as without that memory. Prints the median and the 99th percentile
+// With cuda the service reads and writes the GPU's memory. With socket the program copies the points to pinned memory
+// of the host, sends them, and copies the tensors of the answer to the GPU. Prints the median and the 99th percentile
 // in microseconds, and the bytes of the tensors. Needs libcuda.so.1, which it opens itself, so it is built without
 // CUDA. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION

@@ -111,7 +111,7 @@ static void answered(struct connection *c) {
     begin(c);
 }
 
-// Only one request is in progress, so all received bytes belong to its answer. Returns false if it is not HTTP.
+// Only one request is in progress, so all received bytes belong to its answer. Returns false if the answer is not HTTP.
 static bool parse_head(struct connection *c) {
   c->head[c->head_length] = '\0';
   const char *end = strstr(c->head, "\r\n\r\n");
@@ -130,7 +130,7 @@ static bool write_request(struct connection *c) {
   return wrote > 0;
 }
 
-// Like recv.
+// Returns what recv returns.
 static ssize_t read_answer(struct connection *c) {
   ssize_t got;
   if (c->body_left < 0) {

@@ -30,8 +30,8 @@ enum {
   LISTEN_BACKLOG = 1024,
 };
 
-// Room for one body: address space at first, and memory as far as bodies have reached. Buffers are never given back.
-// The last freed buffer is used first.
+// Room for the largest body. Only pages that bodies have reached take memory. Buffers are never given back. The last
+// freed buffer is used first.
 struct buffer {
   struct buffer *next;
   char *bytes;

@@ -149,7 +149,7 @@ class Bad:
 
     @property
     def endpoint(self):
-        """The endpoint as the daemon counts it: it determines one only if request and URI are well-formed."""
+        """The endpoint as the daemon counts it: unknown if the request or its URI is malformed."""
         if self.problem in (None, "bad-request"):
             return "unknown"
         return re.sub("/(models|region)/[^/]+", r"/\1/*", self.data.split(b" ")[1].split(b"?")[0].decode())
@@ -311,7 +311,7 @@ def other_requests(cloud, largest):
 
 
 def infer_requests(cloud, largest):
-    """Points as bytes and as JSON, and tensors as either."""
+    """Requests with points as bytes or as JSON, for tensors as bytes or as JSON."""
     for points, outputs in ((largest, None), (1000, ["voxel_coords", "voxel_features"]), (0, None)):
         rows = thin(cloud, points)
         given = {"name": "points", "shape": rows.shape, "datatype": "FP32"}

@@ -29,7 +29,7 @@ class Shared:
 
     def __init__(self, address, good, bad, threads):
         self.address, self.good, self.bad, self.threads = address, good, bad, threads
-        self.work, self.stopping, self.over = (multiprocessing.Event() for _ in range(3))  # ask; SIGTERM is sent; end
+        self.work, self.stopping, self.over = (multiprocessing.Event() for _ in range(3))  # ask; SIGTERM was sent; end
         self.resting = multiprocessing.Value("i", 0)  # threads
         self.rests = multiprocessing.Value("i", 0)  # how often all have rested
         self.tallies = multiprocessing.Queue()
@@ -125,8 +125,8 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
         return [*pieces, b"0\r\n\r\n"]
 
     def read(self, connection, endpoint, interim=False):
-        """One whole answer, counted as the daemon counts its own (the library's have no request id). A 100 may come
-        before it."""
+        """One whole answer, the final one unless `interim`. Counts the answers of the daemon; those of libmicrohttpd
+        have no request id."""
         reply = connection.read() if interim else connection.read_final()
         if "X-Request-Id" in reply.headers:
             with self.lock:
@@ -157,7 +157,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
     # --- what a client may do ---
 
     def ask_good(self, send=None, opened=None):
-        """`send(connection, pieces)` sends in its own way. `opened`, a separate connection, is closed afterwards."""
+        """`send(connection, pieces)` replaces send_all. `opened` opens a separate connection, which is then closed."""
         request = self.random.choice(self.shared.good)
         (kind,) = self.random.choices(list(cases.FINGERPRINTS), (7, 1, 2, 1, 1))
         lines = [f"Accept-Encoding: {self.random.choice(answers())}"] if self.random.random() < 0.1 else []

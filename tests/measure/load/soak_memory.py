@@ -1,8 +1,8 @@
 """What the daemon's resident memory consists of, in MB: the kernel's figures beside the daemon's own.
 
-The kernel does not say who has mapped anonymous memory, and it merges neighbours. So buffers, the memory of connections
-and the scratch of CPU workers form one group. The daemon counts its buffers and connections as mapped, touched or not.
-So the rest of the group is at least as large as the difference.
+The kernel does not say who has mapped anonymous memory, and it merges adjacent mappings. So buffers, the memory of
+connections and the scratch of CPU workers form one group. The daemon counts all mapped bytes of its buffers and
+connections, touched or not. So the rest of the group is at least as large as the group minus these counts.
 """
 
 import re

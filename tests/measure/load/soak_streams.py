@@ -25,10 +25,11 @@ def query_of(query):
 
 
 class Deeds:
-    """Part of a client, which has `random`, `name`, sends requests and counts. No other client uses its streams."""
+    """A base class of the client, which has `random` and `name`, sends requests and counts them. No other client uses
+    its streams."""
 
     def __init__(self):
-        self.sent, self.clock = {}, 1.0  # name to sweeps that the server may have, by time: (place, rows)
+        self.sent, self.clock = {}, 1.0  # {stream: {time: (place, rows)}} that the server may have
 
     # --- sending ---
 
@@ -51,7 +52,7 @@ class Deeds:
         return query | more
 
     def note(self, query, rows):
-        """The server may have the sweep from now on."""
+        """Notes that the server may have the sweep from now on."""
         place = pose_of(query["pose"].split(","))
         if "mount" in query:
             place = composed(place, pose_of(query["mount"].split(",")))
@@ -157,7 +158,7 @@ class Deeds:
         self.done("stream")
 
     def lie_in_stream(self):
-        """Nothing of the sweep is kept. A stream whose sweeps are all too old cannot detect a lie."""
+        """The service keeps nothing of such a sweep. It detects no lie once all sweeps of the stream have expired."""
         lies = {
             "earlier": ({"time": repr(self.clock - 5)}, COLUMNS, (409, "stream-time")),
             "no number": ({"time": "nan"}, COLUMNS, (400, "bad-parameter")),
@@ -183,7 +184,8 @@ class Deeds:
 
     def come_from_the_future(self):
         """Afterwards all earlier sweeps are refused, until the stream is dropped."""
-        query, rows = self.terms("front", time=repr(LAST_TIME)), self.sweep((1, 300, 3000))  # without points: not kept
+        # A sweep without points would not be kept.
+        query, rows = self.terms("front", time=repr(LAST_TIME)), self.sweep((1, 300, 3000))
         self.note(query, rows)
         if self.conclude(self.post(query, rows), query) == 200:
             query = self.terms("front")
@@ -192,7 +194,7 @@ class Deeds:
         self.done("stream lie")
 
     def vanish_from_stream(self):
-        """Vanishes in the middle of a body, which is not kept, or after it; then the sweep may be kept."""
+        """Vanishes in the middle of a body or after it. Only with the whole body may the service keep the sweep."""
         query, rows = self.terms(self.random.choice(("front", "rear"))), self.sweep()
         data, whole = b"".join(self.pieces_of(query, rows)), self.random.random() < 0.5
         if whole or not len(rows):

@@ -42,7 +42,7 @@ LINES = ("Content-Type: application/vnd.safetensors",)
 
 
 def path_of(operation, query):
-    """Both decoders have one endpoint."""
+    """The path of a request. decode and decode_center have one endpoint."""
     return f"/v1/{operation.removesuffix('_center')}?{urllib.parse.urlencode(query, safe=',')}"
 
 
@@ -119,7 +119,7 @@ def inputs_of(rng):
     ):
         limits = [int(query.get("batch_size", "1")), *map(int, query["grid_size"].split(",")[::-1])]
         coords = rng.integers(0, limits, (rows, 4))  # some cells occur twice
-        coords[::50] -= 1  # rows of padding, and some rows that are elsewhere
+        coords[::50] -= 1  # moves some rows to other cells, and some out of the grid
         tensors = {"features": rng.normal(0, 1, (rows, 16)).astype(kind), "voxel_coords": coords.astype("<i4")}
         yield "scatter", query, tensors
 

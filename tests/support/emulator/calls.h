@@ -1,4 +1,4 @@
-// Counts of calls to the emulated device, by kinds that differ in what a call costs on a GPU. For C and C++.
+// Counts of calls to the emulated device. Calls that cost differently on a GPU have separate counts. For C and C++.
 #ifndef EMULATED_CALLS_H
 #define EMULATED_CALLS_H
 
@@ -8,11 +8,11 @@ extern "C" {
 
 struct emulated_calls {
   int launches;     // of kernels
-  int copies;       // and settings of memory
-  int waits;        // synchronizations, and questions whether a stream is done
-  int lookups;      // of pointers
-  int allocations;  // of either memory
-  int devices;      // choices of a device
+  int copies;       // cudaMemcpyAsync and cudaMemsetAsync
+  int waits;        // synchronizations, and cudaStreamQuery
+  int lookups;      // cudaPointerGetAttributes
+  int allocations;  // of memory of the device or the host
+  int devices;      // cudaSetDevice
 };
 extern struct emulated_calls emulated_calls;
 

@@ -18,40 +18,39 @@ alignas(1024) unsigned char emulated_shared[EMULATED_SHARED_BYTES];
 
 enum state { READY, AT_BARRIER, IN_WARP, ENDED };
 
-// What each lane left for one meeting.
+// An exchange of values between lanes of a warp.
 struct meeting {
-  uint64_t row[EMULATED_WARP];
-  uint32_t readers;  // lanes that have not read it yet
+  uint64_t row[EMULATED_WARP];  // the bits of each lane
+  uint32_t readers;             // lanes that have not read the row yet
 };
 
 struct fibre {
   void *stack_pointer;
-  unsigned char *stack;  // from its first turn to its end
+  unsigned char *stack;  // NULL before the first turn
   enum state state;
-  uint32_t mask;            // lanes that it waits for
-  struct meeting *meeting;  // what it has not read yet
+  uint32_t mask;            // the lanes that the thread waits for
+  struct meeting *meeting;  // whose row the thread has not read yet, or NULL
   unsigned place;           // in the order of the block's threads
-  bool waited;              // for the kernels ahead
+  bool waited;              // emulated_wait was called
 };
 
-// A warp: its lanes in these states, and what lanes leave for each other.
 struct warp {
-  uint32_t in_warp, ended;
-  uint64_t row[EMULATED_WARP];             // what each lane leaves for its next meeting
-  struct meeting meetings[EMULATED_WARP];  // a lane reads one at a time, so one is always free
+  uint32_t in_warp, ended;                 // masks of the lanes in the states IN_WARP and ENDED
+  uint64_t row[EMULATED_WARP];             // the bits of each lane for its next meeting
+  struct meeting meetings[EMULATED_WARP];  // a lane reads one meeting at a time, so one is always free
 };
 
 static const size_t STACK_BYTES = 320 << 10;
-// The stacks begin at different places of their pages, so that their first bytes share a processor's cache.
+// The stacks begin at different offsets in their pages, so that their first bytes use different sets of the cache.
 static const size_t PLACES = 192, PLACE_BYTES = 320;
 
 static struct fibre fibres[EMULATED_THREADS];
 static struct warp warps[EMULATED_THREADS / EMULATED_WARP];
-static uint64_t ready[EMULATED_THREADS / 64];  // a bit for each place in the order, of threads that can take a turn
-static std::vector<unsigned char *> stacks;    // those of no thread; the last was used last
+static uint64_t ready[EMULATED_THREADS / 64];  // bit i: the thread at place i of the order can take a turn
+static std::vector<unsigned char *> stacks;    // the free ones; the last was used last
 static void *scheduler;                        // its stack pointer
-static unsigned threads, running, alive,
-    waiting;  // of the block: all threads, the running one, those that have not ended, those at the barrier
+// Of the block: how many threads it has, the running thread, how many have not ended, how many are at the barrier.
+static unsigned threads, running, alive, waiting;
 static const char *kernel_name;
 static const std::function<void()> *kernel_thread;
 
@@ -173,7 +172,7 @@ static void run_thread() {
   abort();
 }
 
-// The top of a stack that no thread has.
+// The top of a new stack.
 static unsigned char *new_stack() {
   static size_t made;
   void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -194,15 +193,17 @@ static void begin(struct fibre *fibre) {
 
 // ---- kernels that may still run -------------------------------------------------------------------------------------
 
-enum : size_t { LARGEST_COPY = 1 << 20 };  // of larger memory there are no copies
+enum : size_t { LARGEST_COPY = 1 << 20 };  // larger memory is not copied
 
-typedef std::map<const unsigned char *, std::vector<unsigned char>> copies;  // by where the memory begins
+typedef std::map<const unsigned char *, std::vector<unsigned char>> copies;  // by the address of the memory
 
-static std::map<unsigned char *, size_t> memory;  // its bytes
-// Memory before the first kernel that may run when the current kernel starts; before the kernel ahead; before the
-// current kernel.
+static std::map<unsigned char *, size_t> memory;  // bytes by address
+// Copies of the memory. seen: before the earliest kernel that may still run when the current kernel starts.
+// before_last: before the previous kernel. before_this: before the current kernel.
 static copies seen, before_last, before_this;
-static bool in_turn = true, all_ended = true;  // whether the current kernel waits in turn; see emulated_end_all
+// in_turn: the current kernel waits for earlier kernels before it lets the next start. all_ended: all earlier kernels
+// end before the next starts.
+static bool in_turn = true, all_ended = true;
 
 void emulated_note_memory(void *at, size_t bytes) {
   if (bytes > 0)

@@ -33,19 +33,20 @@ void emulated_enqueue(const std::function<void()> &work);
 // Returns once all threads of the block that have not ended have called it.
 void emulated_barrier();
 // Leaves `bits` for the warp. Returns once all lanes of the mask have called it. The returned row has each lane's bits,
-// until the lane calls emulated_part. Without a row, emulated_part returns once all lanes of the mask have called it.
+// and is valid until the caller calls emulated_part. A lane that has no row waits in emulated_part until all lanes of
+// the mask have called emulated_part.
 const uint64_t *emulated_meet(uint32_t mask, uint64_t bits);
 void emulated_part(uint32_t mask);
 
-// On a GPU a kernel may start before earlier ones have ended. So before its own wait, __ldcg sees memory as it was
-// before the first kernel that may still run then. This holds for memory of up to LARGEST_COPY bytes. A plain load
-// before the wait still sees what the earlier kernels wrote.
+// On a GPU a kernel may start before earlier kernels have ended. So until a thread calls emulated_wait, its __ldcg, by
+// emulated_seen, reads memory as it was before the earliest kernel that may still run. This holds for memory of up to
+// LARGEST_COPY bytes. A plain load before the wait still reads what the earlier kernels wrote.
 void emulated_let_next();
 void emulated_wait();
 const void *emulated_seen(const void *at);
-// The next kernel starts after all earlier ones have ended.
+// Makes the next kernel start after all earlier kernels have ended.
 void emulated_end_all();
-void emulated_note_memory(void *memory, size_t bytes);  // 0: it is freed
+void emulated_note_memory(void *memory, size_t bytes);  // 0 bytes: the memory is freed
 [[noreturn]] void emulated_die(const char *text);
 
 #endif

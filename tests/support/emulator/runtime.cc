@@ -1,9 +1,9 @@
 // The emulated device's part of CUDA's runtime interface: one device without clusters, whose memory is the host's.
 //
-// New memory is filled with a pattern, so that no code relies on zeros. After its last page comes one that cannot be
-// touched. With VOXELD_EMULATED_BLIND=1 the device does not see the host's memory, so inputs are copied to it. Streams
-// have no effect: each call is complete when it returns. A graph is a list of work. With VOXELD_EMULATED_GRAPHLESS=1 no
-// capture succeeds.
+// New memory is filled with a pattern, so that no code relies on zeros. Its last page is followed by a page that cannot
+// be accessed. With VOXELD_EMULATED_BLIND=1 the device does not see the host's memory, so inputs are copied to it.
+// Streams have no effect: each call is complete when it returns. A graph is a list of functions. With
+// VOXELD_EMULATED_GRAPHLESS=1 no capture succeeds.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -32,7 +32,7 @@ static cudaError_t count(int *calls) {
 
 enum { PAGE = 4096 };
 
-// The page before the memory has the number of all bytes.
+// The page before the memory holds the size of the mapping.
 static cudaError_t allocate(void **memory, size_t bytes) {
   emulated_calls.allocations++;
   size_t whole = (bytes + PAGE - 1) / PAGE * PAGE, all = whole + 2 * PAGE;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Translates CUDA C to the C++ that the emulator runs.
 
-    translate.py SOURCE TARGET [FILE...]    each FILE of the folder SOURCE, to its place in TARGET; X.cu to X.cu.cc
+    translate.py SOURCE TARGET [FILE...]    translates SOURCE/FILE to TARGET/FILE, and X.cu to X.cu.cc
 
 Three things are not C++: launches, the declaration of dynamic shared memory, and inline assembly. Each instruction
 that the kernels use has a row in INSTRUCTIONS. An instruction without a row, such as a wait for a cluster,
@@ -25,7 +25,7 @@ INSTRUCTIONS = {
         "{{ float4 v = *emulated_at<float4>({4}); {0} = v.x; {1} = v.y; {2} = v.z; {3} = v.w; }}"
     ),
 }
-# The emulated device is older than these instructions, but takes them.
+# The emulated device reports an architecture below 900, but the emulator has these instructions.
 GUARDED = re.compile(r"#if __CUDA_ARCH__ >= 900\n([^\n]*griddepcontrol[^\n]*\n)#endif\n")
 ASSEMBLY = re.compile(r"\basm(?: volatile)?\((.*?)\);", re.DOTALL)
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')

@@ -27,8 +27,8 @@ struct hit {
   int label;
 };
 
-// The distances at which a ray enters and leaves a body. The functions return false if the ray misses the body or
-// points away from it.
+// The distances at which a ray enters and leaves a body. The meet_ functions return false if the ray misses the
+// body or points away from it.
 struct span {
   double in, out, cosine;
 };
@@ -123,7 +123,8 @@ static int objects_in(const struct scan_scene *scene, const double origin[3], do
   return count;
 }
 
-// Whether the light returns, and what the sensor reports. Far, dark and grazing surfaces lose more returns.
+// Whether the light returns. Adds the noise of the sensor to the range. Far, dark and grazing surfaces lose more
+// returns.
 static bool returned(const struct scan_sensor *sensor, struct hit *hit, uint64_t *random) {
   if (!(hit->range <= sensor->max_range)) return false;
   double far = hit->range / sensor->max_range;

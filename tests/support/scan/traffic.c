@@ -1,7 +1,7 @@
 // Traffic: cars, pedestrians and cyclists on a street, each with its box; see scan.h.
 //
-// Each of these is a few boxes, cylinders and spheres, and rays meet them one by one, so things hide one another.
-// Each statement draws one random number, since C leaves the order of arguments open.
+// Each thing is made of a few boxes, cylinders and spheres. Rays meet these one by one, so things hide one another.
+// No call draws two random numbers for its arguments, since C leaves the order of arguments open.
 #include <math.h>
 
 #include "tests/support/scan/random.h"
@@ -99,8 +99,8 @@ static void put_cyclist(struct stand *stand, uint64_t *random) {
   part(stand, sphere(head, 0.35), lean, 0.0, height - 2 * head);
 }
 
-// Whether no other thing, tree or pole, nor the sensor's own vehicle, is within `radius`. Houses are wider than
-// `broad`, and things always stand in front of them.
+// Whether a circle of `radius` touches no other thing, no tree or pole, and not the sensor's own vehicle. Houses, which
+// are wider than `broad`, are not checked: things always stand in front of them.
 static bool is_free(const struct scan_scene *scene, double x, double y, double radius) {
   const double broad = 2.9, own = 3.0;
   bool clear = hypot(x, y) > own + radius;

@@ -7,14 +7,13 @@
 //   VOXELD_STANDIN_INTEGRATED  the devices share the host's memory
 //   VOXELD_STANDIN_NO_IPC      no handle of another process's memory can be opened
 //   VOXELD_STANDIN_LACKS       an operation or a tensor that the devices do not support
-//   VOXELD_STANDIN_SLOW        a file with two numbers, read at each sampling of points: the milliseconds that the
-//                              sampling takes longer on a device, and on the CPU
-// See inject.h for faults. Opening a lane makes one checked call, and so does pinning memory, opening a block, or
-// copying from or to one. Each job makes three: before its run, during it (in the callback for its output), and after
-// it.
+//   VOXELD_STANDIN_SLOW        a file with two numbers, read at each sampling of points: by how many milliseconds to
+//                              delay the sampling on a device, and on the CPU
+// See inject.h for faults. One checked call is made to open a lane, to pin memory, to open a block, and to copy a
+// block. Each job makes three: before its run, during its run (in the callback for its output), and after its run.
 //
-// As on a GPU, pinned memory is not accessed through its addresses. Jobs over it run on copies that the kernel makes
-// (process_vm_readv). If the pages vanish meanwhile, that is an error instead of a signal.
+// As on a GPU, pinned memory is not accessed through its addresses. Jobs over pinned memory run on copies that the
+// operating system makes (process_vm_readv). So if pages vanish meanwhile, the copy fails without a signal.
 //
 // The memory of a device is files in /dev/shm. A handle is the name of such a file, padded with zeros; its last byte is
 // the number of the device.
@@ -133,9 +132,9 @@ static bool is_there(int pagemap, const char *byte) {
   return pread(pagemap, &entry, sizeof entry, at) == (ssize_t)sizeof entry && entry >> 63 != 0;
 }
 
-// Does not read memory whose last page is gone: its owner has shortened it, and a GPU would still find the old pages.
-// Only the last page tells: other pages may be missing for other reasons, since only a GPU's pins keep pages mapped.
-// Bytes that cannot be copied stay as they are in `own`.
+// Reads nothing if the last page is gone: the owner has shortened the memory, and a GPU would still read the old pages.
+// Only the last page is checked: other pages may be missing for other reasons, since the stand-in does not pin them.
+// Bytes of `own` that cannot be read stay as they are.
 static void read_pinned(void *own, char *pinned, size_t bytes) {
   const struct iovec here = {own, bytes}, there = {pinned, bytes};
   int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -155,7 +154,7 @@ static void write_pinned(void *own, void *pinned, size_t bytes) {
 
 enum { BLOCKS = 256 };
 
-// Blocks that are open. Opened twice, a block has one address.
+// The open blocks. A block that is opened twice has one address.
 static struct block {
   dev_t device;
   ino_t inode;
@@ -221,7 +220,7 @@ static void close_block(struct vx_device *device, void *memory) {
   pthread_mutex_unlock(&blocks_lock);
 }
 
-// The kernel copies: an owner of memory that is a file can shorten it, and the CPU would get a signal.
+// The operating system copies: the owner can shorten the file, and memcpy would then get a signal.
 static enum vx_status copy_block(struct vx_device *device, void *to, const void *from, size_t bytes,
                                  struct error *error) {
   (void)device;
@@ -249,14 +248,14 @@ static enum vx_status await_block(struct vx_lane *lane, const char **out, struct
 
 // ---- jobs over memory that the CPU does not touch -------------------------------------------------------------------
 
-// The job's own caller, to which the stand-in's caller passes on.
+// The job's own caller, which the stand-in's caller calls, and the copies that the job runs on.
 struct behind {
   const struct vx_job *job;
   const struct vx_caller *caller;
   void *ctx;
   void *points;           // a copy
-  unsigned char *output;  // a copy of the block, with all tensors; NULL: the block itself is used
-  unsigned char *block;   // where the output goes, except tensors with a place
+  unsigned char *output;  // a copy of the block, with all tensors; NULL: the job writes into the block
+  unsigned char *block;   // where the output goes, except tensors with an output_ptr
   struct vx_layout layout;
 };
 
@@ -340,7 +339,7 @@ static bool runs(const struct vx_job *job) {
   return !lacks && (job->op != VX_DETECT || job->params.detect.session != NULL);
 }
 
-// ---- slow sites -----------------------------------------------------------------------------------------------------
+// ---- slow sampling --------------------------------------------------------------------------------------------------
 
 static _Thread_local bool on_standin;
 
@@ -355,7 +354,7 @@ static int slowness_ms(void) {
   return on_standin ? gpu_ms : cpu_ms;
 }
 
-// The linker replaces one by the other (cmake/flavours.cmake).
+// The linker makes all calls of cpu_sample_points call __wrap_cpu_sample_points (cmake/flavours.cmake).
 enum vx_status __real_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct error *error);
 enum vx_status __wrap_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct error *error);
 

@@ -1,5 +1,5 @@
-// A stand-in for ONNX Runtime: a library with the part of its C interface that voxeld uses. It needs nothing and fails
-// on request.
+// A stand-in for ONNX Runtime: a library with the part of its C interface that voxeld uses. It needs no other library,
+// and fails on request.
 //
 // A network file is text, with these lines:
 //   standin
@@ -12,7 +12,7 @@
 //   session CALL WHAT                      for sessions on a GPU: what fails. CALL: `open`, or the number of the first
 //                                          run that fails; WHAT: fails, or memory for a lack of memory
 // Value i of an output is SCALE times value i of the first input, modulo its length, plus BIAS, computed in float32. A
-// dimension -1 is that of the given tensors. A network that begins otherwise is refused, like a bad ONNX file.
+// dimension of -1 takes any size. A network that begins otherwise is refused, like a bad ONNX file.
 //
 // Sessions on a GPU compute in the same way, since the stand-in's device memory is the host's. But their tensors must
 // be described as the device's, and those of other sessions must not. With STANDIN_NO_CUDA the library has no CUDA
@@ -39,7 +39,7 @@ EXPORTED const struct ort_base *OrtGetApiBase(void);
 atomic_int standin_fail_at;               // number of the call that fails; 0: none
 atomic_int standin_calls;                 // so far
 atomic_int standin_alive;                 // objects that exist
-atomic_int standin_threads;               // of the options set last
+atomic_int standin_threads;               // of the session options set last
 atomic_int standin_device, standin_tf32;  // of the GPU options set last, like the variables that follow
 atomic_llong standin_limit;
 void *_Atomic standin_stream;
@@ -137,7 +137,7 @@ static void drop(void *object) {
   free(object);
 }
 
-// ---- what has no content --------------------------------------------------------------------------------------------
+// ---- objects without content ----------------------------------------------------------------------------------------
 
 static struct ort_status *create_env(int log_level, const char *log_name, struct ort_env **env) {
   (void)log_level, (void)log_name;
@@ -261,8 +261,8 @@ static struct ort_status *unregister_arena(struct ort_env *env, const struct ort
   return NULL;
 }
 
-// The error does not name the bound. The library counts without a sign, so once the weights exceed the bound, nothing
-// is bounded.
+// As in the real library, the error does not name the limit. The real library computes with unsigned numbers, so there
+// is no limit once the weights exceed it.
 static struct ort_status *take_memory(const struct ort_session *session, long long kept, long long bytes) {
   long long left = session->limit - session->weights - kept;
   bool fits = !session->bounded || left < 0 || bytes <= left;
