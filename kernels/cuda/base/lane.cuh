@@ -108,8 +108,8 @@ struct cuda_chain_counters {
   uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of all steps
   uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud, if they are numbered
   struct cuda_deskew_counts deskew;
-  uint32_t told;                     // sequence of the job, if a thread of a step has found it stopped
-  uint64_t begun;                    // when the first kernel has begun
+  uint32_t told;   // sequence of the job, if a thread of a step has found it stopped
+  uint64_t begun;  // when the first kernel has begun
   // When each step has ended; [0]: when the rows have arrived. A time of 0: the step ended together with a later one.
   uint64_t ended[VX_MAX_STEPS + 1];
 };

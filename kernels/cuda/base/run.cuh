@@ -209,7 +209,7 @@ struct cuda_run : voxel_view {
   struct vx_layout layout;  // of the output
   void *output;             // the caller's memory, once the layout is known
 
-  bool slow;  // a kernel may take long, but reads `stop`, so the caller can stop the job
+  bool slow;                                // a kernel may take long, but reads `stop`, so the caller can stop the job
   struct cuda_input inputs[VX_MAX_INPUTS];  // unused if the first input is points
   // The rows as they arrive, if the first kernel makes them cylindrical (cuda_is_folded); else without columns.
   struct cuda_points arriving;
