@@ -127,7 +127,7 @@ struct cuda_fps : cuda_points {
   uint32_t num_rows, num_samples, largest_cloud;
   uint32_t start;                 // the search for the first sample begins at this point
   bool of_points;                 // the rows are the job's points, so their fates are counted
-  const int32_t *row_of;          // of points that a chain left, if `start` counts only these (chain.cuh); or NULL
+  const int32_t *row_of;          // the chain's (chain.cuh), if `start` counts only the rows that it left; or NULL
   uint32_t bucket;                // rows, a multiple of 32
   uint32_t near_rows;             // rows whose distances fit in shared memory
   struct cuda_fps_cloud *clouds;  // [num_clouds]
