@@ -33,7 +33,8 @@ static __device__ uint32_t *overlaps_of(const struct cuda_suppression &s, uint32
   return s.overlaps + cuda_ranked_begin(s.segments, chunk_room(s), segment) * WORDS;
 }
 
-// Rounding down could take a bit's word from a segment, so each segment has one word more: `+ segment`.
+// The words of a segment. Its bits begin a new word, so each segment has up to one word more than its share: `+
+// segment`.
 static __device__ uint32_t *struck_of(const struct cuda_suppression &s, uint32_t segment) {
   return s.struck + cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment) / WARP + segment;
 }

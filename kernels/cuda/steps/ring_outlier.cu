@@ -131,9 +131,9 @@ struct open {
 
 // A block's tile of places.
 struct tile {
-  uint32_t begin;       // its first place
-  bool has_ring;        // whether the first place has a ring
-  struct stretch ring;  // of the first place
+  uint32_t begin;             // its first place
+  bool has_ring;              // whether the first place has a ring
+  struct stretch ring;        // of the first place
   uint32_t ends[WORDS];       // one bit for each place: whether a walk ends there
   uint32_t ring_ends[WORDS];  // and whether a ring does
   struct open before;         // what is open after the tile before
