@@ -6,7 +6,8 @@
 // for a batch of four copies, prints the median and the least time of a run, from the call until the map is there, and
 // the device's memory. Exit code 77 without a device, 1 if a map is wrong:
 // - With float32, each cloud of each run must have the CPU's bytes.
-// - With float16, each cloud of each run must have the same bytes. They must be within 2e-3 of the CPU's largest value.
+// - With float16, each cloud of each run must have the same bytes. A value may differ from the CPU's value by 2e-3 of
+//   the CPU's largest value.
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ struct gpu {
   struct vx_sparse backbone;   // its weights are in the device's memory
   struct vx_sparse_rows rows;  // of BATCH clouds, in the device's memory
   int32_t cloud_rows;
-  float *map, *found, *expected;  // of BATCH clouds, of BATCH clouds, of one
+  float *map, *found, *expected;  // map, found: of BATCH clouds; expected: of one
   size_t map_bytes;               // of one cloud
 };
 

@@ -9,7 +9,7 @@
 struct cuda_chain_rows : cuda_points {
   uint8_t *fates, *steps;     // [clouds.num_points]
   int32_t *heads;             // [clouds.num_points], or NULL
-  uint32_t *turns;            // one bit for each row: whether a turn begins there in the body; NULL if nothing reads it
+  uint32_t *turns;            // one bit for each row: in the body, the sensor begins a turn there; NULL if unused
   struct cuda_clouds clouds;  // num_points: rows of all clouds; first_point: of each cloud, NULL for one cloud
   struct cuda_chain_counters *counters;
   struct cuda_stop stop;  // of the job, for steps that may take long

@@ -31,8 +31,7 @@ enum {
   CUDA_RANK_DIGITS = 3          // digits of a rank
 };
 
-// The fates of a voxelization, which are counted per section: the first ones of the table. Each section has one counter
-// per fate.
+// The fates of a voxelization are the first fates of the table. Each section has one counter for each of them.
 enum { CUDA_SECTION_FATES = VX_FATE_BLOCK_FILTERED + 1, CUDA_SECTION_WORDS = VX_MAX_SECTIONS * CUDA_SECTION_FATES };
 
 // Moments of a job on the device's clock, in ns.
@@ -181,7 +180,7 @@ struct cuda_host_commands {
 struct cuda_chain;
 struct cuda_sparse_kept;
 
-// What belongs to one worker.
+// What one worker keeps between its jobs.
 struct vx_lane {
   struct vx_device *device;
   cudaStream_t stream;

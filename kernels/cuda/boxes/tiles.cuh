@@ -33,8 +33,7 @@ static __device__ uint32_t *overlaps_of(const struct cuda_suppression &s, uint32
   return s.overlaps + cuda_ranked_begin(s.segments, chunk_room(s), segment) * WORDS;
 }
 
-// The words of a segment. Its bits begin a new word, so each segment has up to one word more than its share: `+
-// segment`.
+// The words of a segment. The bits of each segment begin a new word, so each segment has room for one word more.
 static __device__ uint32_t *struck_of(const struct cuda_suppression &s, uint32_t segment) {
   return s.struck + cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment) / WARP + segment;
 }

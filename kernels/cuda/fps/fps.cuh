@@ -18,7 +18,8 @@ enum {
   FPS_BUCKET = 32,                    // rows of a bucket; buckets of very large clouds have a multiple of it
 };
 
-// What the candidates of a cloud share. Coordinates are integers with the same order as the floats.
+// The box of a cloud's candidates, and its first candidates. Coordinates are integers with the same order as the
+// floats.
 struct cuda_fps_box {
   int32_t low[3], high[3];
   uint32_t first, first_from_start;  // first candidate; first candidate from `start` on; CUDA_NO_POINT: none

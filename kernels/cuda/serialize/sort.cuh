@@ -1,11 +1,12 @@
 // A stable radix sort of several segments of equal length at once, such as the codes of all curves. Each pass is one
 // kernel.
 //
-// A pass sorts by one digit of the keys. A block has one tile of a segment. Each of its warps ranks its keys among the
-// warp's keys with the same digit. Counts give the keys that come before these: the keys with lower digits, those with
-// the same digit in earlier tiles, and those in earlier warps of the tile. The digits of all passes are counted before
-// the first pass. Decoupled look-back (scan.cuh) gives the counts of earlier tiles, separately for each digit. A thread
-// reads several tiles at once, since most blocks count at the same time.
+// A pass sorts by one digit of the keys. A block has one tile of a segment. The new place of a key is the sum of:
+//   the number of keys with lower digits: the digits of all passes are counted before the first pass;
+//   the number of keys with its digit in earlier tiles: by decoupled look-back (scan.cuh), separately for each digit;
+//   the number of keys with its digit in earlier warps of the tile;
+//   its rank among the keys of its warp with its digit.
+// In a look-back a thread reads several tiles at once, since most blocks count at the same time.
 //
 // The first pass takes the rows as they are; the last writes their order and its inverse. Between them, rows are in the
 // keys, if there is room: in place of the digits that are sorted already. The host may enqueue the first pass before it
@@ -39,7 +40,7 @@ struct sort {
   // digit. SORT_PREFIX | n: all tiles up to the tile's end have n. A pass clears the states of the next pass.
   uint32_t *states[2];
   uint64_t *keys[2];          // [segments, rows]: what a pass writes for the next one
-  uint32_t *ids[2];           // the same, of the rows
+  uint32_t *ids[2];           // [segments, rows]: the rows of these keys
   uint32_t *order, *inverse;  // [segments, rows]; inverse: or NULL
 };
 

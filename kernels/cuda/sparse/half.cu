@@ -177,7 +177,7 @@ static __device__ void compute(const struct stage<STEP, COLUMNS> &stage, float (
 
 static __device__ float end_sum(float sum) { return sum > 0.0f ? sum : 0.0f; }
 
-// Adds `added`, if the layer has it, to 4 sums of a row, and writes those above 0, or 0.
+// Writes 4 values of a row: max(sum + added, 0), or max(sum, 0) if the layer adds nothing.
 static __device__ void end_row(const struct sparse_layer &layer, uint32_t row, int32_t column, float4 sum) {
   uint64_t at = (uint64_t)row * layer.width + column;
   if (layer.added) {

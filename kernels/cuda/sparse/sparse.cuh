@@ -40,7 +40,8 @@ struct sparse_level {
   int4 *cells;               // [room]: cloud, z, y, x
 };
 
-// What the device found: for its kernels, which clear it first, and for the host, which clears `told` first.
+// What the device found. The kernels have one in device memory, which sparse_clear clears. They copy it to one in the
+// host's memory, where the host has cleared `told`.
 struct sparse_found {
   uint64_t rows[VX_MAX_SPARSE_LEVELS];  // for the kernels, all are 0 if not all have room
   uint32_t outside;                     // UINT32_MAX - row, for the first row outside of the grid; 0 if there is none

@@ -42,7 +42,7 @@ static __device__ inline void cuda_note_turns(const struct cuda_chain_rows &r, u
                                               const struct location (&at)[CHUNKS], uint32_t (&turns)[CHUNKS]) {
   __shared__ float ahead[CHUNKS * (BRING_BLOCK / 32) + 1];  // of each warp: the y of the row before its first
   uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  __syncthreads();  // all threads have read those of the last call
+  __syncthreads();  // all threads have read `ahead` of the last call
   if (threadIdx.x == 0) ahead[0] = before;
 #pragma unroll
   for (int k = 0; k < CHUNKS; k++)

@@ -234,7 +234,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- by cells -------------------------------------------------------------------------------------------------------
 
-// The arrays of the step. `voxels`: what a voxelization of the rows would have, for the means.
+// The arrays of the step. `voxels`: the cells as those of a voxelization, for lists.cuh, which makes the means.
 struct arrays {
   struct downsample own;
   struct cuda_run voxels;

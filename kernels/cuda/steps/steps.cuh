@@ -118,7 +118,8 @@ typedef enum vx_status cuda_step(struct cuda_chain *chain, const struct vx_step 
 VX_STEPS(X)
 #undef X
 
-// Enqueues what brings and moves the rows, if the kernel that comes next cannot do this itself (arrival.cuh).
+// Enqueues a kernel that brings and moves the rows, if that is not done yet. For steps whose first kernel cannot do
+// this itself (arrival.cuh).
 VX_WARN_UNUSED enum vx_status cuda_settle_rows(struct cuda_chain *chain, struct error *error);
 
 // Counts the fates by section, if the job has sections. No row may be dropped later.
