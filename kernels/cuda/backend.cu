@@ -43,7 +43,7 @@ static void explain_driver(struct error *error) {
 }
 
 static enum vx_status count_devices(int *count, struct error *error) {
-  // Loads all kernels when a device is opened, not in the first job that needs one. Must precede the first CUDA call.
+  // CUDA then loads all kernels when a device is opened, not in the first job. Must precede the first CUDA call.
   (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   *count = 0;
   cudaError_t result = cudaGetDeviceCount(count);
@@ -70,7 +70,7 @@ static enum vx_status inspect(int index, struct vx_device *device, struct error 
   CUDA_CALL(cudaSetDevice(index), error);
   CUDA_CALL(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), error);  // long waits sleep: see cuda_await
   CUDA_CALL(cudaFuncGetAttributes(&attributes, probe_kernel), error);
-  // Both the device and the code compiled for it must support it: older code does not wait (see cuda_wait).
+  // cuda_wait does nothing in code that was compiled for older devices, even if a newer device runs it.
   device->overlap = description->compute_capability >= 90 && attributes.ptxVersion >= 90;
   int driver = 0;
   CUDA_CALL(cudaDriverGetVersion(&driver), error);

@@ -1,5 +1,5 @@
-// A stand-in for the network of a detection, on either backend. It gets the device's memory on one side and the host's
-// on the other, so it computes in copies of its tensors.
+// A stand-in for the network of a detection, on either backend. Its tensors are in the device's memory on the CUDA
+// side, and in the host's on the CPU side. So it computes in copies of its tensors.
 #ifndef VOXELD_TESTS_COPYING_NETWORK_H
 #define VOXELD_TESTS_COPYING_NETWORK_H
 

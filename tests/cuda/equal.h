@@ -81,8 +81,8 @@ void places_open(struct side *side);
 void places_close(struct side *side);
 // Gives the side's job its places, if it can have any.
 void places_give(struct side *side, const struct vx_layout *layout);
-// Copies all tensors together into the side's output, in the order of its layout. Returns false if
-// the job also wrote outside of its places.
+// Copies all tensors together into the side's output, in the order of its layout. Returns false if the job also wrote
+// outside of its places.
 bool places_gather(struct side *side);
 
 // Runs a job on sides[0], and twice on sides[1], the second time with places. Prints a line per difference and counts.
@@ -103,7 +103,7 @@ void random_deskew(struct random *random, const struct scan *scan, struct vx_job
 // Most of the points are within the box.
 void random_points(struct random *random, const struct vx_job *asked, const struct vx_box *within, struct scan *scan);
 
-// The presets' pillars with all possible tensors, over a grid of any size, for fill_scan's points.
+// A job that makes pillars of `size` x `size` m, with all tensors that the cap allows, from fill_scan's points.
 struct vx_job pillars(float size, int32_t cap);
 // A job that takes far more memory than a lane keeps, with 400,000 points.
 struct vx_job giant_job(void);

@@ -170,8 +170,8 @@ static void compare_stopped(struct side sides[2], const struct vx_job *asked, co
   compare(sides, asked, scan, "backbone after a stopped one");
 }
 
-// A backbone whose map nobody wants makes none. The map would be larger than all that the lane has reserved for the
-// maps of the jobs before.
+// A backbone without a requested map makes no map. The map would be larger than what the lane has reserved for the maps
+// of earlier jobs.
 static void compare_without_map(struct side sides[2]) {
   static float points[] = {1, 1, 0, 0.5f, 799, 2, 1, -0.25f};
   static struct scan scan = {.columns = 4, .name = "no map", .num_clouds = 1, .num_points = 2, .counts = {2}};

@@ -41,7 +41,7 @@ static void test_many_jobs(struct random *random) {
   struct vx_job hashed = pillars(0.001f, 3), direct = pillars(0.5f, 3);
   struct error error;
   struct scan scan;
-  struct side sides[2];  // and outputs are as small as the jobs, since the test poisons them each time
+  struct side sides[2];  // new sides, whose outputs are as small as the jobs: side_run poisons an output each time
   side_open(&sides[0], &vx_cpu_backend);
   side_open(&sides[1], vx_backend_find("cuda"));
   for (int i = 0; i < JOBS; i++) {

@@ -1,6 +1,6 @@
 // Lists: rows whose lengths are at the limits of the GPU's methods, or one more or less, in any order. The mean number
-// of points per row is small or large; it decides how many threads a row has. And choices among thousands of voxels
-// with nearly the same rank.
+// of points per row, which decides how many threads a row has, is small or large. Also choices among thousands of
+// voxels with nearly the same rank.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

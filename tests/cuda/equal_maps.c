@@ -72,7 +72,8 @@ static void test_scatter(struct side sides[2], struct random *random, int64_t la
   free(coords);
 }
 
-// Grids with more cells than any memory, which are only counted, and one that both backends must refuse.
+// Grids with more cells than fit in any memory. No map is requested, so rows are only counted. Both backends must
+// refuse the last grid.
 static void test_huge_grids(struct side sides[2]) {
   static const int32_t sizes[][3] = {{1 << 20, 1 << 20, 1 << 20}, {INT32_MAX, INT32_MAX, 1}, {INT32_MAX, INT32_MAX, 2}};
   static const int32_t coords[][4] = {

@@ -13,7 +13,7 @@ static const char *const kind_names[KINDS] = {"objects", "anywhere", "one spot",
 struct boxes {
   struct random *random;
   enum kind kind;
-  int32_t objects, scores, labels;  // number of different boxes; 0: any number
+  int32_t objects, scores, labels;  // how many different objects, scores and labels there are; 0: any number
   bool strange;                     // a few are invalid
 };
 

@@ -68,7 +68,8 @@ static bool guards_are_whole(const struct side *side) {
   return whole && is_poison(end, side->places_at + side->places_bytes);
 }
 
-// Begins with the last tensor, since no tensor is further back in the block than in the layout.
+// Begins with the last tensor, so that no tensor overwrites another: an offset in the block is at most that in the
+// layout.
 bool places_gather(struct side *side) {
   const struct vx_layout *layout = &side->layout;
   struct vx_layout block = *layout;

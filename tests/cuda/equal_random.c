@@ -184,7 +184,8 @@ void random_deskew(struct random *random, const struct scan *scan, struct vx_job
   asked->deskew = &deskew;
 }
 
-// With a number for each cloud, at most a quarter of the cloud's points: the voxels may still be fewer.
+// If `stacked`, each cloud has its own number of samples: at most a quarter of its points. Its voxels may still be
+// fewer.
 static void sample_voxels(struct random *random, struct vx_job *asked, struct scan *scan) {
   bool stacked = random_one_in(random, 2);
   int32_t all = random_below(random, random_one_in(random, 2) ? 20 : 2000);

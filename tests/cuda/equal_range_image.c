@@ -29,8 +29,8 @@ static void random_view(struct random *random, int32_t columns, struct vx_range_
   }
 }
 
-// Rounds the coordinates of some clouds, so that points share distances and lie on borders, and gives them whole
-// numbers as rings.
+// Replaces all values by small whole numbers. Then points share distances and lie on borders, and rings are whole
+// numbers.
 static void round_points(struct random *random, const struct vx_job *asked, struct scan *scan) {
   enum vx_dtype dtype = asked->inputs[VX_POINTS].dtype;
   for (int64_t i = 0; i < scan->num_points * scan->columns; i++) {

@@ -117,7 +117,7 @@ enum vx_status side_run(struct side *side, const struct vx_job *asked, const str
   memset(side->row_counts, 0x5A, sizeof side->row_counts);
   memset(side->section_counts, 0x5A, sizeof side->section_counts);
   side_set_job(side, asked, scan);
-  bool writes = side->job.deskew && side->backend == &vx_cpu_backend;  // to the points
+  bool writes = side->job.deskew && side->backend == &vx_cpu_backend;  // the CPU de-skews the points in place
   if (!scan->unseen || writes) move_inputs(side, scan->offset);
   enum vx_status status = side->backend->run(side->lane, &side->job, error);
   if (status != VX_OK || side->job.output_ptrs == NULL || places_gather(side)) return status;
@@ -174,15 +174,15 @@ static bool same_sections(const struct side *a, const struct side *b, char *text
   return adds_up(&a->job);
 }
 
-// Whether each stage has a time. A moment that the device has not told makes a time negative.
+// Whether each stage has a time. A moment that the device has not published makes a time negative.
 static bool has_times(const struct vx_job *job) {
   for (int i = 0; i < VX_STAGE_COUNT; i++)
     if (job->stage_ns[i] < 0) return false;
   return true;
 }
 
-// Whether a float32 tensor has no NaN as x86 makes it. On an emulated GPU both backends have the same processor, whose
-// NaN a real GPU would not make. No input has such a NaN.
+// Whether a float32 tensor is without the NaN that x86 processors make. On an emulated GPU both backends run on one
+// processor and would make the same NaN, which a real GPU does not make. No input has such a NaN.
 static bool nans_are_canonical(const struct side *side, int tensor) {
   const unsigned char *bytes = (unsigned char *)side->output + side->layout.offset[tensor];
   if (side->layout.shape[tensor].dtype != VX_FLOAT32) return true;

@@ -152,8 +152,7 @@ static bool is_equal_alone(const struct side *gpu, const struct sparse_case *mov
   return run_on_gpu(gpu, &alone, map).status == VX_OK && memcmp(map, batch, map_bytes(&alone)) == 0;
 }
 
-// With float16: equal bytes in every run and alone, close to the CPU's float32. Makes the case's
-// features finite.
+// With float16: equal bytes in every run and alone, close to the CPU's float32. Makes the case's features finite.
 static void compare_half(const struct side sides[2], struct sparse_case *made, uint64_t seed) {
   size_t bytes = room_for(made) + map_bytes(made);
   struct room room = {sides[1].backend->host_alloc(sides[1].device, bytes), bytes, 0};
@@ -193,8 +192,8 @@ static void test_refused_rows(const struct side sides[2], uint64_t seed, int32_t
   free_sparse_case(&made);
 }
 
-// A new lane has hardly any room, and all runs are refused. The second level has 27 times as many cells as the first.
-// A kernel that wrote them all would write past the end of the lane's memory.
+// The second level has 27 times as many cells as the first, more than max_rows, so all runs are refused. The lane is
+// new and has hardly any room: a kernel that wrote all cells would write past the end of the lane's memory.
 static void test_room(const struct side sides[2]) {
   enum { EACH = 15, APART = 3, ROWS = EACH * EACH * EACH, SIDE = EACH * APART };
   struct side own[2] = {sides[0], sides[1]};

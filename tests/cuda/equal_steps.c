@@ -293,7 +293,7 @@ static int64_t timed_run(struct side *side, const struct vx_job *asked, const st
   return clock_ns() - began;
 }
 
-// The second of two runs must take less time, of which most is the host's own.
+// A stopped run must take less than 3/4 of the time of a whole run. Most of a stopped run's time is the host's own.
 static void compare_stopped(struct side sides[2], const struct vx_job *asked, const struct scan *scan,
                             const char *name) {
   struct error error = {0}, end = {0};
@@ -311,7 +311,7 @@ static void compare_stopped(struct side sides[2], const struct vx_job *asked, co
   if (!good) printf("UNEQUAL stop: %s %s\n", error.text, end.text);
 }
 
-// Many steps that take long each; and one whose few searches visit all rows of a far cell, in vain.
+// A chain of many slow steps. Then a step whose few searches visit all rows of a far cell and find no neighbour there.
 static void test_stops(struct side sides[2], struct random *random) {
   struct vx_chain slow = {.count = VX_MAX_STEPS}, vain = {.count = 1};
   struct vx_job asked = {

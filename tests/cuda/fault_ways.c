@@ -275,7 +275,8 @@ static void set_image(const struct way *way, struct vx_job *job) {
                                               .channels = {VX_DISTANCE_CHANNEL, 3}};
 }
 
-// The job of a way. A job of boxes has so many that the device selects before it ranks, and more than one chunk holds.
+// The job of a way. VX_NMS gets so many boxes that the device selects before it ranks, and that they fill several
+// chunks.
 struct vx_job way_job(const struct way *way) {
   static struct vx_chain_report report;
   struct vx_job asked = {

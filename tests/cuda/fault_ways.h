@@ -4,7 +4,7 @@
 
 #include "kernels/kernels.h"
 
-enum { WAY_CLOUDS = 3, WAY_SECTIONS = 4 };  // at most, of a way
+enum { WAY_CLOUDS = 3, WAY_SECTIONS = 4 };  // the most that a way has
 
 // SECTIONED: with WAY_SECTIONS sections. PLACED: each tensor has its own memory. CHAINED: after a step. CHOSEN: the
 // caps keep near voxels and random points. SPARSE: the detector has a backbone.
@@ -15,7 +15,9 @@ struct way {
   int32_t cap, num_clouds;
   enum vx_order order;
   enum vx_dtype input;
-  bool filtered;  // transform: one matrix per cloud; boxes: only some get a rank; range image: by ring
+  // voxels: a block filter; transform: one matrix per cloud; boxes: only some get a rank; range image: rows by ring;
+  // detection: one cloud at a time, channels first
+  bool filtered;
   vx_tensor_set tensors;
   float size;  // of a voxel; for a scatter: the grid's length along x
   enum vx_op op;

@@ -104,7 +104,7 @@ struct frame {
   float *times, *resident_times;  // seconds of each point, in the same two memories
 };
 
-// The works whose names say so are de-skewed: a sweep of 0.1 s, driven along a curve, and as long before and after it.
+// The motion of works with "de-skew" in their names: along a curve, for a sweep of 0.1 s, 0.1 s before and 0.1 s after.
 static const struct vx_motion motion = {
     .count = 3,
     .first = -0.1f,
@@ -163,7 +163,7 @@ static bool load(struct gpu *gpu, const char *directory, const char *name, size_
   return good;
 }
 
-// The operation that a query names before a question mark; else a voxelization. `query` becomes what follows.
+// The operation that a query names before a question mark, else a voxelization. `query` then points to the parameters.
 static enum vx_op take_op(const char **query) {
   for (int op = 0; op < VX_OPS; op++) {
     size_t length = strlen(vx_operations[op].name);

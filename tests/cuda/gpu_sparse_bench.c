@@ -3,10 +3,11 @@
 //   gpu-sparse-bench second|centerpoint SCAN [ROUNDS [float32|float16]]
 //
 // Everything is in the device's memory: weights, rows, map. Prints the rows of each level. Then, for the scan alone and
-// for a batch of four of it, prints the median and the least time of a run, from the call until the map is there, and
+// for a batch of four copies, prints the median and the least time of a run, from the call until the map is there, and
 // the device's memory. Exit code 77 without a device, 1 if a map is wrong:
 // - With float32, each cloud of each run must have the CPU's bytes.
-// - With float16, each cloud of each run must have the same bytes. They must be within 2e-3 of the CPU's largest value.
+// - With float16, each cloud of each run must have the same bytes. A value may differ from the CPU's value by 2e-3 of
+//   the CPU's largest value.
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ struct gpu {
   struct vx_sparse backbone;   // its weights are in the device's memory
   struct vx_sparse_rows rows;  // of BATCH clouds, in the device's memory
   int32_t cloud_rows;
-  float *map, *found, *expected;  // of BATCH clouds, of BATCH clouds, of one
+  float *map, *found, *expected;  // map, found: of BATCH clouds; expected: of one
   size_t map_bytes;               // of one cloud
 };
 
@@ -87,7 +88,7 @@ static bool run_on_cpu(const struct backbone_bench *bench, const struct gpu *gpu
   return ok;
 }
 
-// Replaces the expected map by the first one of the device, if that is close to it.
+// If the device's first map is close to the expected map, replaces the expected map by it.
 static bool expect_close(const struct gpu *gpu, struct error *error) {
   float largest = 0, most = 0;
   for (size_t i = 0; i < gpu->map_bytes / sizeof(float); i++) {

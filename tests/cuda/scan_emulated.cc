@@ -1,7 +1,7 @@
 // cuda-scan-emulated: the look-backs of a scan (base/scan.cuh) and of a sort (serialize/sort.cuh) on the emulated GPU,
-// for a tile far from the last one that knows the sum of all before it. The emulator's own jobs never reach this case,
-// since its blocks run one after the other. On a GPU it is rare for a scan. One thread of the host. Exit code 1 if a
-// sum is wrong.
+// for a tile far behind the last tile that knows the sum up to its own end. Jobs on the emulator never reach this case,
+// since its blocks run one after the other. In a scan on a GPU the case is rare. One thread of the host. Exit code 1 if
+// a sum is wrong.
 #include <cstdio>
 #include <vector>
 
@@ -31,8 +31,8 @@ static uint64_t next_random() {
 // A pair like those of the scans: whether there is a cell, and its points.
 static uint64_t random_pair() { return (next_random() % 2) << 32 | next_random() % 1000; }
 
-// Scans one tile. Among the tiles before it, the first knows the sum up to its end; so does each other one with a
-// chance of one in `known`. The sums of both halves of the pairs exceed 2^16, so neither half fits in a smaller number.
+// Scans one tile. Among the tiles before it, the first knows the sum up to its end. Each of the others knows it with a
+// chance of 1 in `known`. The sums of both halves of the pairs exceed 2^16, so neither half fits in a smaller number.
 static bool scan_right(uint32_t tile, uint32_t known) {
   uint64_t sum = 0;
   scanned_tile = tile;

@@ -1,6 +1,7 @@
-// cuda-stop-emulated: whether the kernels of long steps look at the host's word that stops their job, on the emulated
-// GPU. The word is there before the job begins, and the host does not know it: so the job succeeds, with points that
-// only a whole search would drop. One thread. Exit code 1 if a kernel does not look, or looks when it should not.
+// cuda-stop-emulated: whether the kernels of long steps read the host's word that stops their job, on the emulated GPU.
+// The test writes the word before the job begins, so the backend's host code does not know that the job is stopped. The
+// job then succeeds, but keeps points that only a whole search would drop. One thread. Exit code 1 if a step keeps
+// other points.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>

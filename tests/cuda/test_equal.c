@@ -1,4 +1,4 @@
-// Checks that the CUDA backend writes the same bytes as the CPU backend, and prints how long it takes.
+// Checks that the CUDA backend writes the same bytes as the CPU backend.
 //
 //   cuda-equal [--jobs N] [--samplings N] [--seed N] [--largest POINTS] [--no-lanes] [--no-regions]
 //              [DIRECTORY]

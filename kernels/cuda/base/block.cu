@@ -39,7 +39,7 @@ static enum vx_status measure(const struct vx_device *device, void *memory, stru
   if (result != CUDA_SUCCESS) return vx_refuse(error, "cuMemGetAddressRange: error %d", (int)result);
   if (attributes.type != cudaMemoryTypeDevice || attributes.device != device->index)
     return vx_refuse(error, "the memory is of GPU %d, not of GPU %d", attributes.device, device->index);
-  *block = {(char *)memory, bytes - (size_t)((CUdeviceptr)memory - base)};  // block_close takes what the driver gave
+  *block = {(char *)memory, bytes - (size_t)((CUdeviceptr)memory - base)};  // block_close needs `memory`, not `base`
   return VX_OK;
 }
 

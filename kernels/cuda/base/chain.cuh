@@ -1,5 +1,5 @@
 // The rows of a chain of steps on a GPU (kernels/steps.h), their counts, and the tensors made of them. The folder
-// steps/ runs the chain before the operation. Every operation calls the two functions below, if the lane has a chain.
+// steps/ runs the chain before the operation.
 #ifndef VOXELD_CUDA_CHAIN_CUH
 #define VOXELD_CUDA_CHAIN_CUH
 
@@ -9,7 +9,7 @@
 struct cuda_chain_rows : cuda_points {
   uint8_t *fates, *steps;     // [clouds.num_points]
   int32_t *heads;             // [clouds.num_points], or NULL
-  uint32_t *turns;            // one bit for each row: whether a turn begins there in the body; NULL if nothing reads it
+  uint32_t *turns;            // one bit for each row: in the body, the sensor begins a turn there; NULL if unused
   struct cuda_clouds clouds;  // num_points: rows of all clouds; first_point: of each cloud, NULL for one cloud
   struct cuda_chain_counters *counters;
   struct cuda_stop stop;  // of the job, for steps that may take long
@@ -35,9 +35,9 @@ struct cuda_chain {
 // The chain is then a single transform, or has no step and ends in cylindrical coordinates. No tensor or section needs
 // its fates.
 bool cuda_is_folded(const struct vx_job *job);
-// Reads what that kernel has counted into the job's report.
+// Copies the counts of such a first kernel into the job's report.
 void cuda_read_folded(struct vx_job *job, const struct cuda_counters *told);
-// Reads what the device has counted into the job's report, once the host has awaited the sizes of the operation.
+// Copies the counts of the chain into the job's report, once the host has awaited the sizes of the operation.
 void cuda_read_chain(struct vx_lane *lane);
 // Enqueues the kernels that write the tensors of the chain into the image. run->layout is known.
 VX_WARN_UNUSED enum vx_status cuda_write_chain(const struct cuda_run *run, struct error *error);

@@ -10,7 +10,7 @@
 struct cuda_clouds {
   int32_t count;
   uint32_t num_points;
-  uint32_t max_rows;            // of one cloud, by max_voxels
+  uint32_t max_rows;            // of one cloud: max_voxels
   const uint32_t *first_point;  // [count + 1]
   uint32_t *first_cell;         // [count]; undefined for empty clouds at the end
   uint32_t *first_row;          // [count]
@@ -29,8 +29,8 @@ struct __align__(16) cuda_record {
   uint32_t first_point, hits, begin, slot;
 };
 
-// Of the last cell that max_voxels keeps of a cloud: the highest digits of its rank, as far as they are known, and how
-// many of the cells with these digits are kept.
+// What is known of the rank of the last cell that max_voxels keeps of a cloud: its highest `digits`. `left`: how many
+// of the cells with these digits are kept.
 struct cuda_last_cell {
   uint32_t digits, left;
 };

@@ -10,8 +10,8 @@
 
 #include "kernels/cylinder.h"
 
-// More than twice the relative error of the series, which is the least possible up to pi / 4. The other errors, and
-// those of vx_atan2, are below 1e-14.
+// More than twice the relative error of the series. The coefficients make this error as small as possible up to pi / 4.
+// The other errors, and those of vx_atan2, are below 1e-14.
 #define CUDA_PHI_ERROR 1e-13
 
 // atan(u) = u * the series in z = u * u, its highest power first.

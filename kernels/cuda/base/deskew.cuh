@@ -35,7 +35,7 @@ static __device__ inline void cuda_begin_deskew(const struct cuda_deskew &d) {
     ((uint32_t *)cuda_own_segments())[i] = ((const uint32_t *)d.few)[i];
 }
 
-// The number of the segment at `t`, as vx_segment_at finds it. No read depends on the one before.
+// The number of the segment at `t`, as vx_segment_at finds it. No read depends on an earlier read.
 static __device__ inline int32_t cuda_segment_at(const struct vx_segment *segments, int32_t count, float t) {
   int32_t at = 0;
   for (int32_t i = 1; i < count; i++) at += segments[i].start <= t;

@@ -46,7 +46,7 @@ static enum vx_status register_pages(void *memory, size_t bytes, struct error *e
   return VX_OK;
 }
 
-// A GPU that shares the host's memory may cache the pages differently from their owner.
+// An integrated GPU may cache the pages differently from the process that owns them.
 enum vx_status cuda_pin(struct vx_device *device, void *memory, size_t bytes, struct error *error) {
   if (device->description.integrated) return vx_refuse(error, "an integrated GPU cannot pin memory of other processes");
   CUDA_CALL(cudaSetDevice(device->index), error);
@@ -126,7 +126,7 @@ enum vx_status cuda_copy_inputs(struct cuda_run *run, struct error *error) {
 
 // ---- waiting --------------------------------------------------------------------------------------------------------
 
-// The host sleeps between its checks and asks the caller whether to stop.
+// Sleeps between checks of the word. At each check asks the caller whether to stop the job.
 static enum vx_status await_long(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                                  bool *stopped, struct error *error) {
   enum { LOOK_NS = 50000, LOOKS_PER_QUERY = 200 };
@@ -147,9 +147,9 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
   return VX_OK;
 }
 
-// First waits in a tight loop, since the answer usually comes within microseconds; then yields; after a millisecond
-// sleeps. Until it sleeps it makes no driver call, because each call would hold the driver's lock and delay the
-// launches of other lanes. A kernel that fails never writes the word; the driver then reports the error.
+// First waits in a tight loop, since the answer usually comes within microseconds. Then yields, and after a millisecond
+// sleeps. Before it sleeps it makes no driver call, because a call would hold the driver's lock and delay the launches
+// of other lanes. A kernel that fails never writes the word; the driver then reports the error.
 enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                           struct error *error) {
   enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };
@@ -203,9 +203,8 @@ enum vx_status cuda_take_zeros(struct cuda_run *run, struct error *error) {
   return VX_OK;
 }
 
-// copy_in lasts from the start of the first block until the last points have arrived; earlier points are in the table
-// by then. The other stages follow one another, apart from the host's own time. Copies of memory that the device cannot
-// access itself are in no stage.
+// copy_in lasts from the start of the first block until the last points have arrived. Earlier points are in the table
+// by then. The time of the driver's copies, of memory that the device cannot access itself, is in no stage.
 static void read_times(const struct cuda_run *run) {
   uint64_t moments[CUDA_MOMENTS];
   for (int i = 0; i < CUDA_MOMENTS; i++) moments[i] = run->lane->status->counters.moments[i];
@@ -231,7 +230,8 @@ static void read_times(const struct cuda_run *run) {
   stage_ns[VX_STAGE_COPY_OUT] = (int64_t)(moments[CUDA_SENT] - moments[CUDA_SENDING]);
 }
 
-// Adds the part of the image at `offset` to the parts to send. If the device does not see the target, copies the part.
+// Adds the part of the image at `offset` to the parts to send. If the device cannot write to the target, the driver
+// copies the part.
 static enum vx_status bring(const struct cuda_run *run, size_t offset, size_t bytes, void *to, bool pinned,
                             struct cuda_parts *parts, struct error *error) {
   const unsigned char *from = run->lane->image.memory + offset;
@@ -263,7 +263,8 @@ static enum vx_status bring_image(const struct cuda_run *run, struct cuda_parts 
                                : bring(run, 0, run->layout.bytes, run->output, run->job->pinned, parts, error);
 }
 
-// Adds what goes before the block. If the device does not see it, copies it.
+// Fills `head` with the header of the answer, which goes right before its block. If the device cannot read the header,
+// the driver copies it.
 static enum vx_status bring_head(const struct cuda_run *run, struct cuda_part *head, struct error *error) {
   const struct vx_job *job = run->job;
   unsigned char *to = (unsigned char *)run->output - job->head_bytes;
@@ -347,7 +348,7 @@ enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_opera
   run.resident = layout != NULL;
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   if (run.clouds.num_points > 0)
-    lane->sequence = cuda_next_sequence(lane);  // uses the lane's other counters, and cleans up after itself
+    lane->sequence = cuda_next_sequence(lane);  // selects the counters that the previous job has cleared
   run.sequence = lane->sequence;
   enum vx_status status = operation(&run, error);
   if (status != VX_OK) {

@@ -10,11 +10,11 @@
 
 #include "kernels/ops.h"
 
-#define CUDA_NO_SLOT 0xFFFFFFFFu   // a point that is not finite or out of range; the table has at most 2^31 slots
+#define CUDA_NO_SLOT 0xFFFFFFFFu   // slot of a point that is not finite or out of range; slots are below 2^31
 #define CUDA_NO_POINT 0xFFFFFFFFu  // end of a list; first point of an empty cell
 #define CUDA_NO_ROW 0xFFFFFFFFu    // a row that the block filter removed
 #define CUDA_NO_KEY UINT64_MAX     // a free slot; keys are below VX_MAX_GRID_CELLS
-#define CUDA_NO_CAP UINT32_MAX     // the cap of rows without a cap
+#define CUDA_NO_CAP UINT32_MAX     // rows keep all points
 
 enum {
   CUDA_TILE = 1024,             // items of one block of a scan
@@ -27,12 +27,11 @@ enum {
   CUDA_MARKED_CELLS = 1 << 29,  // in a grid with up to this many cells, marks order the rows, without sorting
   CUDA_MARK_WORDS = 16,         // words of 32 marks in a group, whose marks are counted together
   CUDA_MOVED_FATES = 4,         // of a transform: not_finite, out_of_crop, cut_out, out_of_distance
-  CUDA_DIGIT_BITS = 11,         // of a digit of a cell's rank
+  CUDA_DIGIT_BITS = 11,         // bits of a digit of a cell's rank (choose.cu)
   CUDA_RANK_DIGITS = 3          // digits of a rank
 };
 
-// The fates of a voxelization, which are counted per section: the first ones of the table. Each section has one counter
-// per fate.
+// The fates of a voxelization are the first fates of the table. Each section has one counter for each of them.
 enum { CUDA_SECTION_FATES = VX_FATE_BLOCK_FILTERED + 1, CUDA_SECTION_WORDS = VX_MAX_SECTIONS * CUDA_SECTION_FATES };
 
 // Moments of a job on the device's clock, in ns.
@@ -50,7 +49,7 @@ enum cuda_moment {
   CUDA_MOMENTS
 };
 
-// What the device counts when it moves points: those that do not move because they are not finite, and those whose time
+// What the device counts when it de-skews points. `unmoved`: points that are not finite. `clamped`: points whose time
 // was clamped.
 struct cuda_deskew_counts {
   uint32_t unmoved, clamped;
@@ -108,9 +107,10 @@ struct cuda_chain_counters {
   uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of all steps
   uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud, if they are numbered
   struct cuda_deskew_counts deskew;
-  uint32_t told;                     // sequence of the job, if a thread of a step has found it stopped
-  uint64_t begun;                    // when the first kernel has begun
-  uint64_t ended[VX_MAX_STEPS + 1];  // when each step has ended; [0]: when the rows have arrived; 0: with a later step
+  uint32_t told;   // sequence of the job, if a thread of a step has found it stopped
+  uint64_t begun;  // when the first kernel has begun
+  // When each step has ended; [0]: when the rows have arrived. A time of 0: the step ended together with a later one.
+  uint64_t ended[VX_MAX_STEPS + 1];
 };
 
 // Further moments of a detection.
@@ -180,12 +180,12 @@ struct cuda_host_commands {
 struct cuda_chain;
 struct cuda_sparse_kept;
 
-// What belongs to one worker.
+// What one worker keeps between its jobs.
 struct vx_lane {
   struct vx_device *device;
   cudaStream_t stream;
   uint64_t seed[2];   // of the hash
-  uint32_t sequence;  // of the last job, which owns this and the next three; a multiple of four
+  uint32_t sequence;  // of the last job: a multiple of 4. The job uses the numbers sequence .. sequence + 3.
   bool clean;         // control, keys, cells, marks and digits are as a job expects them
   bool freed;         // freed blocks are not yet given back to the driver
   bool chain_clean;   // chain_control is cleared

@@ -19,8 +19,8 @@ static inline unsigned cuda_looping_blocks(const struct cuda_run *run, uint64_t 
 enum { CUDA_ARGUMENT_BYTES = 4096 };
 
 // Launches a kernel with its arguments; a run is passed as its view. If the device can overlap kernels, the kernel's
-// blocks start while the previous kernel still runs. cuda_wait in the kernel waits for the end of the previous kernel,
-// so it must come before any access to what that kernel writes.
+// blocks start while the previous kernel still runs. So the kernel must call cuda_wait before it reads what the
+// previous kernel writes.
 template <typename... types, typename... values>
 static inline enum vx_status cuda_launch(const char *name, void (*kernel)(types...), uint64_t blocks, unsigned threads,
                                          size_t shared_bytes, const struct cuda_run *run, struct error *error,

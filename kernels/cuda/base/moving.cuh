@@ -27,7 +27,7 @@ static __device__ inline enum vx_fate cuda_move_at(const struct cuda_clouds &clo
   return vx_fate_of_moved(&moving.params, moving.cuts, moved);
 }
 
-// Moves a row that is left. `at`: the row's coordinates, which are moved too. Returns its fate.
+// Moves a row of the chain, and its coordinates `at`. Returns its fate.
 static __device__ inline enum vx_fate cuda_move(const struct cuda_chain_rows &r, const struct cuda_moving &moving,
                                                 uint32_t row, struct location *at) {
   float *values = r.points + (uint64_t)row * r.columns;
@@ -36,7 +36,7 @@ static __device__ inline enum vx_fate cuda_move(const struct cuda_chain_rows &r,
   return fate;
 }
 
-// Fills the parameters. Brings the matrices to the device if there are several; `chain` may be NULL if there are not.
+// Fills `moving`. If there are several matrices, brings them to the device; else `chain` may be NULL.
 VX_WARN_UNUSED enum vx_status cuda_plan_moving(struct cuda_chain *chain, const struct vx_transform *params,
                                                struct cuda_moving *moving, struct error *error);
 

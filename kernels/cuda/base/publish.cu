@@ -5,7 +5,7 @@
 
 enum { BLOCK = 256 };
 
-// Notes the moment too, unless a gather has: the kernel that sends the image tells the moments again.
+// Also notes the moment CUDA_FOUND, unless a gather has. send_kernel copies this moment to the host again.
 static __global__ void __launch_bounds__(BLOCK)
     publish_kernel(const __grid_constant__ struct cuda_view v, uint32_t sequence) {
   cuda_wait();

@@ -3,9 +3,9 @@
 // The stages of a voxelization:
 //   insert    Brings the points from the host. Each point gets the slot of its cell and a rank within the cell.
 //   number    Each cell gets a number, by first appearance, and its part of the list of points.
-//   choose    Numbers the cells that max_voxels keeps before the others, unless it keeps the first.
+//   choose    If max_voxels does not keep the first cells: gives the cells that it keeps the lowest numbers.
 //   assign    Each point writes itself into its cell's part of the list.
-//   pick      Lists the points that a row keeps before the others, unless it keeps the first.
+//   pick      If rows do not keep their first points: moves the points that a row keeps to the front of its list.
 //   lists     Sorts whole lists into input order, if something needs that.
 //   filter    Removes rows, if there is a block filter.
 //   sections  Counts the fates of points by section, if the cloud has sections.
@@ -14,7 +14,7 @@
 //   maps      Clears the dense tensors except bev_features, and fills them.
 //   encode    Encodes the points of each row, if there is an encoder.
 //   bev       Makes bev_features from the rows' features.
-//   transfer  Sends the image to the host. Then removes the job's traces from the table, when nobody waits any more.
+//   transfer  Sends the image to the host. Then clears what the job left in the table; the host does not wait for this.
 //
 // If the device can, a kernel starts before the previous one has ended, and waits for that end (device.cuh). Some
 // kernels read earlier results before they wait: assign reads what insert wrote; the gather reads what number and
@@ -111,7 +111,7 @@ struct voxel_view : cuda_view {
   uint32_t *ranks;              // [num_points]: number of the cell's points inserted before it
   uint32_t *lists;              // [num_points]: points, cell by cell
   uint32_t *rows;               // [num_points]: row of each point, row_capacity if it has none
-  uint32_t *queue;   // [row_capacity]: rows to sort: from the front, those for a warp; from the end, those for a block
+  uint32_t *queue;   // [row_capacity]: rows to sort: from the front, rows for a warp; from the end, rows for a block
   float *means;      // [row_capacity, columns]: if sums are trees
   float *tree_sums;  // see tree_mean
   uint32_t *marks_before;   // [groups of marks]: marks before each group that has any
@@ -127,7 +127,7 @@ struct cuda_fps : cuda_points {
   uint32_t num_rows, num_samples, largest_cloud;
   uint32_t start;                 // the search for the first sample begins at this point
   bool of_points;                 // the rows are the job's points, so their fates are counted
-  const int32_t *row_of;          // of points that a chain left, if `start` counts only these (chain.cuh); or NULL
+  const int32_t *row_of;          // the chain's (chain.cuh), if `start` counts only the rows that it left; or NULL
   uint32_t bucket;                // rows, a multiple of 32
   uint32_t near_rows;             // rows whose distances fit in shared memory
   struct cuda_fps_cloud *clouds;  // [num_clouds]
@@ -153,7 +153,7 @@ struct cuda_choice {
   uint32_t *digits;             // [clouds, CUDA_RANK_DIGITS, 1 << CUDA_DIGIT_BITS]: all are 0 between jobs
   struct cuda_last_cell *last;  // [clouds, CUDA_RANK_DIGITS]
   uint32_t *ranks;              // [num_points]: vx_voxel_rank by cell number
-  uint2 *counts;                // [clouds * per_cloud]: cells of lower rank than the last, and of the last's rank
+  uint2 *counts;                // [clouds * per_cloud]: cells of lower rank than the last kept cell, and of its rank
   struct cuda_record *records;  // [num_points]: as `number` made them
 };
 
@@ -168,8 +168,7 @@ struct cuda_block_filter {
   uint32_t *stays;             // [row_capacity]: 0 or 1, for the scan
 };
 
-// The facts that determine where a voxelization's tensors lie in the image, once the number of rows is known:
-// tensor_offsets.cuh.
+// With the number of rows, determines where a voxelization's tensors lie in the image: tensor_offsets.cuh.
 struct cuda_image_plan {
   unsigned char *memory;
   vx_tensor_set tensors;
@@ -210,7 +209,7 @@ struct cuda_run : voxel_view {
   struct vx_layout layout;  // of the output
   void *output;             // the caller's memory, once the layout is known
 
-  bool slow;  // a kernel may take long, and looks at `stop`: while the host waits, the caller can stop the job
+  bool slow;                                // a kernel may take long, but reads `stop`, so the caller can stop the job
   struct cuda_input inputs[VX_MAX_INPUTS];  // unused if the first input is points
   // The rows as they arrive, if the first kernel makes them cylindrical (cuda_is_folded); else without columns.
   struct cuda_points arriving;
@@ -236,7 +235,7 @@ struct cuda_run : voxel_view {
 // Whether the operation's first kernel moves the points. The first kernel of a chain has moved them already.
 static inline bool cuda_deskews(const struct cuda_run *run) { return run->job->deskew && !run->lane->chain; }
 
-// Gives the job the counts that the device has told.
+// Fills the job's counts of de-skewed points from those that the device has published.
 static inline void cuda_read_deskew(struct vx_job *job, const struct cuda_deskew_counts *told) {
   job->deskew->moved = job->counts.received - told->unmoved;
   job->deskew->clamped = told->clamped;

@@ -31,7 +31,8 @@ static __device__ uint64_t warp_add_pair(uint64_t pair) {
   return (uint64_t)cuda_warp_add((uint32_t)(pair >> 32)) << 32 | cuda_warp_add((uint32_t)pair);
 }
 
-// Adds up the states of a window of tiles, the nearest first, up to the first one that knows the sum of all before it.
+// Adds up the states of a window of tiles, the nearest first, up to the first state with TILE_PREFIX, which includes
+// all tiles before it.
 static __device__ uint64_t add_window(uint64_t state, struct scan_shared *shared, bool *complete) {
   uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t prefixes = __ballot_sync(~0u, (state & TILE_PREFIX) != 0);

@@ -1,5 +1,4 @@
-// How kernels learn that the host has stopped their job (cuda_await). They then end early, and what they leave is
-// wrong.
+// How kernels learn that the host has stopped their job (cuda_await). A stopped kernel ends early, with wrong results.
 #ifndef VOXELD_CUDA_STOP_CUH
 #define VOXELD_CUDA_STOP_CUH
 
@@ -12,8 +11,8 @@ struct cuda_stop {
   uint32_t sequence;      // of the job
 };
 
-// Called by any thread. Reading the host's word takes a microsecond, and reads come one after the other. So only a few
-// threads ask the host (`asks`) and tell the others. Once any thread knows, all later kernels know.
+// Called by any thread. A read of the host's word takes a microsecond, and such reads do not overlap. So only a few
+// threads read it (`asks`), and tell the others through `told`. All later kernels see `told` too.
 static __device__ inline bool cuda_has_stopped(const struct cuda_stop &stop, bool asks) {
   volatile uint32_t *told = stop.told;
   const volatile uint32_t *asked = stop.asked;

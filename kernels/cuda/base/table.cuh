@@ -16,7 +16,7 @@ static inline uint64_t cuda_slots(uint64_t least) {
   return slots;
 }
 
-// The slots for this many cells: at least half stay empty. With few cells more stay empty, so that probes are short.
+// The slots for this many cells. At least half stay empty; with few cells three quarters, so that probes are short.
 static inline uint64_t cuda_cell_slots(uint64_t cells) { return cuda_slots((cells < 1 << 19 ? 4 : 2) * cells); }
 
 // Where the search for a key begins.
@@ -50,9 +50,9 @@ static __device__ inline uint32_t cuda_look_up(const struct cuda_table &table, u
   return CUDA_NO_SLOT;
 }
 
-// Adds points to a cell; `point` is the first of them. Returns the previous count. Atomic operations take most of this
-// kernel's time, so one operation both adds the points and returns the first point so far, which usually stays the
-// first. The hits are the upper half of the word, so when the hits wrap, the point stays.
+// Adds points to a cell; `point` is the first of them. Returns the previous count. Atomic operations take most of the
+// time of such kernels. So one operation both adds the points and returns the cell's first point so far, which usually
+// stays the first. The hits are the upper half of the word, so that their overflow does not change the point.
 static __device__ inline uint32_t cuda_count_hits(struct cuda_cell *cell, uint32_t point, uint32_t points) {
   uint64_t had = atomicAdd((unsigned long long *)cell, (unsigned long long)points << 32);  // little-endian: the hits
   if (point < (uint32_t)had) atomicMin(&cell->first, point);

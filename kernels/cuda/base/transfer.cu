@@ -30,7 +30,7 @@ static __device__ void send_units(const struct cuda_part &part, unsigned block, 
   if (block == 0 && rest < part.bytes) part.to[rest] = part.from[rest];
 }
 
-// A vector access must be aligned to its size. All parts of the image, `from`, are aligned; `to` may not be.
+// A vector access must be aligned to its size. `from`, a part of the image, always is; `to` may not be.
 static __device__ void send_part(const struct cuda_part &part, unsigned block, unsigned blocks) {
   if ((uintptr_t)part.to % sizeof(uint4) == 0)
     send_units<uint4>(part, block, blocks);
@@ -57,8 +57,8 @@ static __device__ void end_sending(const struct cuda_view &v) {
   }
 }
 
-// For an answer of one part, as most are. The last of the grid's blocks, after `blocks` others, sends the head, which
-// comes from the host.
+// Sends an answer of one part, which is usual. The first `blocks` blocks send the part. One more block, if there is
+// one, sends the head from memory of the host.
 static __global__ void __launch_bounds__(SEND_BLOCK)
     send_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_part part,
                 const __grid_constant__ struct cuda_part head, unsigned blocks) {
@@ -92,7 +92,7 @@ enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *pa
 
 // ---- cleaning -------------------------------------------------------------------------------------------------------
 
-// `chain_end`: the end of what a chain has counted and scanned.
+// v.chain .. chain_end: the counters of the job's chain, and the states of its scans.
 static __global__ void __launch_bounds__(BLOCK)
     clean_kernel(const __grid_constant__ struct cuda_view v, uint32_t num_order_tiles, bool all_cells,
                  unsigned char *chain_end) {

@@ -83,10 +83,10 @@ struct cuda_ranked_box {
 
 struct cuda_suppression {
   struct vx_nms nms;
-  const float *radii;  // device, [num_radii]: segment i uses number i % num_radii instead of nms.radius; or NULL
+  const float *radii;  // device, [num_radii]: segment i uses radii[i % num_radii] instead of nms.radius; or NULL
   uint32_t num_radii;
   struct cuda_segments segments;
-  uint32_t *counts;  // [segments.count]: valid boxes of each segment; those from number nms.pre_max on have no rank
+  uint32_t *counts;  // [segments.count]: valid boxes of each segment; only the best nms.pre_max have a rank
   // The result of cuda_rank with most = nms.pre_max; boxes lie at their numbers in the segment. NULL: boxes and labels
   // are in the order of ranks, and a segment begins at cuda_ranked_begin.
   const uint64_t *ranked;
@@ -97,7 +97,7 @@ struct cuda_suppression {
   uint32_t *num_kept;  // [segments.count]
   uint32_t *kept;      // [cuda_ranked_room]: ranks of each segment's kept boxes, ascending, from cuda_ranked_begin on
   // Internal.
-  uint32_t *overlaps;     // per box of a chunk, one bit for each later box of the chunk: whether the box suppresses it
+  uint32_t *overlaps;     // for each box of a chunk: bit j is set if the box suppresses the chunk's later box j
   uint32_t *struck;       // one bit for each ranked box of a later chunk: whether it is suppressed
   uint32_t *kept_before;  // [segments.count]: boxes kept before the chunk that was settled last
   uint32_t number;        // of the current chunk
@@ -134,8 +134,8 @@ static __device__ inline uint32_t cuda_first_largest(const struct cuda_map &map,
   return best;
 }
 
-// Whether none of the `count` values is larger than value `own`, and no earlier value equals it. NaN counts as neither
-// larger nor equal.
+// Whether none of the `count` values is larger than `value`, and none before number `own` equals it. NaN counts as
+// neither larger nor equal.
 static __device__ inline bool cuda_is_best(const struct cuda_map &map, uint64_t first, uint32_t count, uint32_t own,
                                            float value) {
   bool best = true;
@@ -163,7 +163,7 @@ static __device__ inline bool cuda_is_best(const struct cuda_map &map, uint64_t 
 struct cuda_found {
   // Set by the decoder.
   uint32_t groups;                           // segments of a cloud
-  uint32_t group_first[VX_MAX_CLASSES + 1];  // keys before those of each group of a cloud, then the cloud's keys
+  uint32_t group_first[VX_MAX_CLASSES + 1];  // where each group's keys begin in a cloud; last: the keys of a cloud
   uint32_t most_ranked;                      // maximum ranked candidates of a segment
   uint32_t most_made;                        // maximum boxes of a segment, for cuda_ranked_begin
   uint32_t values;                           // of a box

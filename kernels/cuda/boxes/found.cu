@@ -184,7 +184,7 @@ static enum vx_status write(const struct cuda_run *run, const struct cuda_found 
 enum vx_status cuda_write_none(struct cuda_run *run, struct error *error) {
   if (run->tensors == 0) return VX_OK;
   CUDA_TRY(cuda_take_output(run, error));
-  if (run->layout.bytes > 0) memset(run->output, 0, run->layout.bytes);  // the counts of the clouds
+  if (run->layout.bytes > 0) memset(run->output, 0, run->layout.bytes);  // box_counts
   return VX_OK;
 }
 

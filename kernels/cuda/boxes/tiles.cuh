@@ -33,7 +33,7 @@ static __device__ uint32_t *overlaps_of(const struct cuda_suppression &s, uint32
   return s.overlaps + cuda_ranked_begin(s.segments, chunk_room(s), segment) * WORDS;
 }
 
-// A segment's bits fit in its words, because each segment has one word more than it fills.
+// The words of a segment. The bits of each segment begin a new word, so each segment has room for one word more.
 static __device__ uint32_t *struck_of(const struct cuda_suppression &s, uint32_t segment) {
   return s.struck + cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment) / WARP + segment;
 }

@@ -104,7 +104,7 @@ template <int inputs> struct one_layer {
 
 // ---- several layers, or wide ones -----------------------------------------------------------------------------------
 
-// Input rows of a layer: first the row's own `values`, then the `common` ones.
+// Input rows of a layer. The first `values` inputs are the row's own; `common` has the others, the same for all rows.
 struct encoder_tile {
   const float *rows;
   uint64_t stride;

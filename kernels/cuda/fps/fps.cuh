@@ -18,10 +18,11 @@ enum {
   FPS_BUCKET = 32,                    // rows of a bucket; buckets of very large clouds have a multiple of it
 };
 
-// What the candidates of a cloud share. Coordinates are integers with the same order as the floats.
+// The box of a cloud's candidates, and its first candidates. Coordinates are integers with the same order as the
+// floats.
 struct cuda_fps_box {
   int32_t low[3], high[3];
-  uint32_t first, first_from_start;  // candidates; CUDA_NO_POINT if there is none
+  uint32_t first, first_from_start;  // first candidate; first candidate from `start` on; CUDA_NO_POINT: none
 };
 
 VX_WARN_UNUSED enum vx_status cuda_sample_points(struct cuda_run *run, struct error *error);

@@ -83,7 +83,7 @@ static __device__ struct candidate exchange_rows(struct station *here, const str
 struct told {
   struct candidate row;
   uint32_t key;       // key of this lane's row; NO_KEY once the row is taken
-  uint32_t affected;  // lanes whose rows are nearer to a sample of this exchange
+  uint32_t affected;  // lanes whose rows are nearer to a sample of this exchange than to all earlier samples
   uint32_t floor;     // no other row of the warps whose rows are taken has a larger key
 };
 
@@ -143,7 +143,7 @@ static __device__ void sample_cloud(const struct cuda_view &v, const struct cuda
   apply<rounds, far>(fps, *here, sample.row, &buckets);
   for (uint32_t taken = 1; taken < num_samples;) {
     if (changed) best = find_best<rounds, far>(fps, *here, buckets);
-    // All lanes of the warp, because each sends to another block.
+    // All lanes of the warp set the key, because each lane sends to another block.
     if (here->rank == 0 && here->warp == 0 && here->turn % STOP_TURNS == 0 &&
         *(const volatile uint32_t *)&v.commands->stop == v.sequence)
       best.key = STOP_KEY;

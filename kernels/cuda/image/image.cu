@@ -41,7 +41,7 @@ struct range_image {
 
 // ---- project --------------------------------------------------------------------------------------------------------
 
-// Counts of the threads of a warp.
+// The points that a thread drops.
 struct dropped {
   uint32_t not_finite, outside;
 };

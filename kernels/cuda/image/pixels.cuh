@@ -1,4 +1,4 @@
-// The pixel of a point on a GPU: that of kernels/range_image.h, found in float32 for most points.
+// The pixel of a point on a GPU. It equals that of kernels/range_image.h, but for most points float32 is enough.
 //
 // A column or a row is a value in double precision, rounded down. In float32 this value has an error. Unless a whole
 // number is within that error, rounding down gives the same result. In an image with 2,048 columns, one point of 1,000

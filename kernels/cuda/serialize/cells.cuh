@@ -1,4 +1,4 @@
-// What the kernels of a serialization know of its job, and the first of them: it finds the cells of the rows.
+// A serialization as its kernels see it, and its first kernel, which finds the cells of the rows.
 #ifndef VOXELD_CUDA_SERIAL_CELLS_CUH
 #define VOXELD_CUDA_SERIAL_CELLS_CUH
 
@@ -11,8 +11,8 @@ enum { AXES = 3 };
 struct serial {
   struct vx_serial_lattice lattice;
   int32_t *row_of;             // [num_points], the chain's: a point's row; ~ of the next row if it is not left
-  uint32_t *least, *most;      // [clouds, 3]: cells; the complement (~) of the least; 0 when a job begins
-  uint32_t *rows;              // that are left
+  uint32_t *least, *most;      // [clouds, 3]: ~ of the least cell, and the largest cell; 0 when a job begins
+  uint32_t *rows;              // [1]: the number of rows that are left
   int32_t *cells;              // [rows, 3]: of each row that is left
   uint16_t *cloud_of;          // [rows]; NULL for one cloud
   uint32_t *order, *inverse;   // [orders, rows]
@@ -28,10 +28,10 @@ struct serial {
   int cloud_bits;
 };
 
-// Where the grid of a cloud begins. `at`: the cloud's axis in `least`.
+// Where the grid of a cloud begins on an axis. `at`: the index in `least`, cloud * 3 + axis.
 static __device__ uint32_t least_of(const struct serial &s, uint32_t at) { return s.fixed ? 0 : ~__ldcg(&s.least[at]); }
 
-// The least (its complement) and the largest cell of some rows along each axis. 0: of no rows.
+// The complement (~) of the least cell, and the largest cell, of some rows along each axis. All are 0 without rows.
 struct bounds {
   uint32_t least[AXES], most[AXES];
 };

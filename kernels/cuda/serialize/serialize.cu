@@ -45,7 +45,7 @@ struct serialize {
   struct sort cluster_sort[VX_MAX_POOLS];  // of the rows of each stage
   struct level levels[2];
   struct level *level;             // the current one
-  int64_t rows_done, inputs_done;  // sums over the stages that have run: rows after and before each
+  int64_t rows_done, inputs_done;  // sums over the stages so far: rows after each stage; rows before each stage
   int64_t pooled;                  // new rows of all stages
 };
 
@@ -88,8 +88,8 @@ static __device__ int32_t depth_of(const struct serial &s, uint32_t largest) {
   return s.depth > 0 ? s.depth : min((int32_t)VX_MAX_SERIAL_DEPTH, 32 - __clz(largest + 1));
 }
 
-// The first block tells the host the sizes. Each other block has a part of a curve, if there are as many. The host
-// does not know the sizes of the level yet.
+// The first block tells the host the sizes. Each other block has a part of a curve, as long as there are parts. The
+// host does not know the sizes of the level and the sort yet, so the kernel sets them.
 static __global__ void __launch_bounds__(SORT_BLOCK)
     codes_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s,
                  const __grid_constant__ struct level unknown, const __grid_constant__ struct sort unsized) {
@@ -210,7 +210,7 @@ static enum vx_status count_pools(struct cuda_run *run, const struct serialize *
 
 // ---- write ----------------------------------------------------------------------------------------------------------
 
-// Where the tensors of a level go: its first row, and the rows of all levels in these tensors.
+// Where a level goes in its tensors. `at`: its first row. `width`: the rows of all levels in these tensors.
 struct place {
   enum vx_tensor grid, code;  // two more tensors follow `code`
   uint64_t at, width;

@@ -1,11 +1,12 @@
 // A stable radix sort of several segments of equal length at once, such as the codes of all curves. Each pass is one
 // kernel.
 //
-// A pass sorts by one digit of the keys. A block has one tile of a segment. Each of its warps ranks its keys among the
-// warp's keys with the same digit. Counts give the keys that come before these: the keys with lower digits, those with
-// the same digit in earlier tiles, and those in earlier warps of the tile. The digits of all passes are counted before
-// the first pass. Decoupled look-back (scan.cuh) gives the counts of earlier tiles, separately for each digit. A thread
-// reads several tiles at once, since most blocks count at the same time.
+// A pass sorts by one digit of the keys. A block has one tile of a segment. The new place of a key is the sum of:
+//   the number of keys with lower digits: the digits of all passes are counted before the first pass;
+//   the number of keys with its digit in earlier tiles: by decoupled look-back (scan.cuh), separately for each digit;
+//   the number of keys with its digit in earlier warps of the tile;
+//   its rank among the keys of its warp with its digit.
+// In a look-back a thread reads several tiles at once, since most blocks count at the same time.
 //
 // The first pass takes the rows as they are; the last writes their order and its inverse. Between them, rows are in the
 // keys, if there is room: in place of the digits that are sorted already. The host may enqueue the first pass before it
@@ -30,16 +31,16 @@ enum : uint32_t { SORT_PREFIX = UINT32_C(1) << 31 };  // in a state: the keys up
 
 struct sort {
   uint32_t rows, segments, tiles;  // tiles: of a segment
-  const uint32_t *known_rows;      // of the first pass, on the device; NULL: `rows`, which else is at least as large
+  const uint32_t *known_rows;      // device, [1]: the rows of the first pass, at most `rows`; NULL: `rows`
   int bits;                        // of the keys
   int row_bits;                    // the lowest bits of a key after the first pass: its row; 0: rows are in `ids`
   uint32_t *counts;                // [passes, segments, digits]: keys with each digit; 0 when a job begins
   uint32_t *tickets;               // [passes]: the next tile; 0 when a job begins
-  // [2 passes, segments, tiles, digits]: 0: nothing is known; up to SORT_TILE + 1: the tile's keys with the digit plus
-  // one; else SORT_PREFIX and those of all tiles up to the tile's end. A pass clears the states for the next one.
+  // [2 passes, segments, tiles, digits]. 0: nothing is known. 1 + n, up to SORT_TILE + 1: the tile has n keys with the
+  // digit. SORT_PREFIX | n: all tiles up to the tile's end have n. A pass clears the states of the next pass.
   uint32_t *states[2];
   uint64_t *keys[2];          // [segments, rows]: what a pass writes for the next one
-  uint32_t *ids[2];           // the same, of the rows
+  uint32_t *ids[2];           // [segments, rows]: the rows of these keys
   uint32_t *order, *inverse;  // [segments, rows]; inverse: or NULL
 };
 
@@ -87,7 +88,7 @@ static __device__ inline uint32_t sort_digit(uint64_t key, int shift) {
 static __device__ inline uint32_t sort_peers(uint32_t digit) {
   uint32_t peers = ~0u;
 #pragma unroll
-  for (int bit = 0; bit <= SORT_BITS; bit++) {  // SORT_DIGITS: none
+  for (int bit = 0; bit <= SORT_BITS; bit++) {  // one bit more, since a lane without a key has the digit SORT_DIGITS
     bool set = (digit >> bit & 1) != 0;
     uint32_t votes = __ballot_sync(~0u, set);
     peers &= set ? votes : ~votes;
@@ -172,8 +173,8 @@ static __device__ inline void sort_rank(uint16_t *counts, const uint32_t (&digit
   }
 }
 
-// Called by a whole block, a thread for each digit. Makes the warps' counts those of the warps before each. Returns the
-// tile's keys with the digit.
+// Called by a whole block, a thread for each digit. Replaces the count of each warp by the sum of the counts of the
+// warps before it. Returns the number of the tile's keys with the digit.
 static __device__ inline uint32_t sort_add_warps(struct sort_shared *shared) {
   uint32_t sum = 0;
 #pragma unroll
@@ -186,8 +187,8 @@ static __device__ inline uint32_t sort_add_warps(struct sort_shared *shared) {
 }
 
 // Waits in turn: after the first pass, a pass reads the counts before its own wait. `beside`: what the threads of the
-// second pass also do. They begin when the kernel before the first pass has ended, so they must bypass the first-level
-// cache.
+// second pass do first. They may do it while the first pass still runs; only the kernel before the first pass has
+// ended. So `beside` must bypass the first-level cache.
 template <typename function>
 static __global__ void __launch_bounds__(SORT_BLOCK)
     sort_kernel(const __grid_constant__ struct sort s, const __grid_constant__ struct sort_pass p,

@@ -15,11 +15,11 @@ template <int BLOCK_COLUMNS, int THREAD_ROWS, int STAGE_CHANNELS, int STAGES> st
     EACH = THREAD_ROWS,
     STAGE = STAGE_CHANNELS,
     DEPTH = STAGES,
-    PITCH = STAGE + GROUP,  // of a row's values: rows of a warp are then in different banks
+    PITCH = STAGE + GROUP,  // floats from row to row: the rows of a warp are then in different banks
     THREADS = ROWS / EACH * (COLUMNS / GROUP),
     VALUES = ROWS * STAGE / GROUP / THREADS,  // groups of input values that a thread brings
     FACTORS = STAGE * COLUMNS / GROUP / THREADS,
-    LANES = COLUMNS < 32 ? COLUMNS / GROUP : 8,  // of a warp, side by side
+    LANES = COLUMNS < 32 ? COLUMNS / GROUP : 8,  // lanes of a warp side by side along the channels
     APART = 32 / LANES,                          // rows between the rows of a thread
   };
   static_assert(VALUES * GROUP * THREADS == ROWS * STAGE && FACTORS * GROUP * THREADS == STAGE * COLUMNS,
@@ -118,9 +118,9 @@ static __device__ void end_row(const struct sparse_layer &layer, uint32_t row, i
   *(float4 *)(layer.out + at) = make_float4(end_sum(sum.x), end_sum(sum.y), end_sum(sum.z), end_sum(sum.w));
 }
 
-// The thread's first row and channel in the block. A 128-bit load of a warp from
-// shared memory takes two passes only if lanes i and i ^ 1, or i and i ^ 2, read the same address. So the lane's bits
-// 0, 2 and 3 choose the channels.
+// The thread's first row and channel in the block. A 128-bit load of a warp from shared memory takes more than two
+// passes, unless lanes i and i ^ 1, or lanes i and i ^ 2, read the same address. So bit 1 of the lane chooses the row,
+// and bits 0 and 2 choose channels.
 template <typename type> static __device__ void find_place(int32_t *row, int32_t *column) {
   int32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   constexpr int BESIDE = type::COLUMNS / GROUP / type::LANES;  // warps side by side
@@ -154,7 +154,7 @@ static __global__ void __launch_bounds__(type::THREADS)
   int32_t first = (int32_t)(blockIdx.x % layer.columns) * type::COLUMNS, row, column;
   constexpr int GROUPS = type::COLUMNS / GROUP;
   const float *weight =
-      layer.weight + first + threadIdx.x / GROUPS * layer.width + threadIdx.x % GROUPS * GROUP;  // the thread's first
+      layer.weight + first + threadIdx.x / GROUPS * layer.width + threadIdx.x % GROUPS * GROUP;  // first of the thread
   sparse_clear_part(layer);
   if (offsets == 0) return cuda_wait_alone();
   struct walk walk = {offsets, 0}, next = walk;

@@ -2,12 +2,14 @@
 //
 // A warp has a tile of rows and some channels. It goes over the tile's offsets and over the channels of the inputs, in
 // steps of 16 or 32, always in the same order. Copies bring the next steps to shared memory while a warp computes one.
-// A lane reads only what it has brought itself, so warps do not wait for each other. Loads into registers would not do:
-// a warp that waits for one of them waits for all.
+// A lane reads only what it has brought itself, so warps do not wait for each other. With loads into registers instead,
+// a warp that waits for one load would wait for all.
 //
-// Lane l of a warp has the rows l / 4 + 8 * i. Of a step's channels it has the consecutive ones from (l % 4) * step / 4
-// on, and of 16 output channels those from (l % 4) * 4 on. The weights are packed to suit that: a product of 16 x 16
-// matrices needs one load of 16 bytes from each lane.
+// Lane l of a warp has:
+//   rows             l / 4 + 8 * i
+//   input channels   of each step, step / 4 channels from l % 4 * step / 4 on
+//   output channels  of each 16 channels, 4 from l % 4 * 4 on
+// The weights are packed so that each lane loads its part of a product of 16 x 16 matrices as 16 bytes.
 #include "kernels/cuda/sparse/sparse.cuh"
 
 enum {
@@ -26,7 +28,8 @@ static __device__ float weight_at(const struct sparse_packed &layer, int32_t k, 
   return input < layer.inputs ? layer.weight[((int64_t)k * layer.inputs + input) * layer.width + channel] : 0.0f;
 }
 
-// A thread packs what a lane loads at once: [offset, step, product of the step, 16 output channels, lane].
+// A thread packs the 16 bytes that a lane loads at once. Their order: [offset, step, product of the step, group of 16
+// output channels, lane].
 static __global__ void __launch_bounds__(SPARSE_BLOCK) pack_kernel(struct sparse_packing packing) {
   cuda_wait();
   uint32_t at = blockIdx.x * SPARSE_BLOCK + threadIdx.x;
@@ -103,7 +106,7 @@ typedef int32_t tile_inputs[VX_MAX_SPARSE_OFFSETS][SPARSE_TILE];
 
 // A warp brings the inputs of its tile at once: loads at each offset would each wait for the second-level cache.
 static __device__ void bring_inputs(const int32_t *from, uint32_t offsets, tile_inputs &to) {
-  enum { EACH = 4, OF_OFFSET = SPARSE_TILE / EACH };  // inputs of a copy, copies of an offset
+  enum { EACH = 4, OF_OFFSET = SPARSE_TILE / EACH };  // inputs per copy, copies per offset
   for (int32_t i = threadIdx.x % 32; i < VX_MAX_SPARSE_OFFSETS * OF_OFFSET; i += 32)
     if ((offsets >> i / OF_OFFSET & 1) != 0) cuda_copy_ahead(&to[0][0] + i * EACH, from + i * EACH, true);
   cuda_end_copies();
@@ -113,7 +116,7 @@ static __device__ void bring_inputs(const int32_t *from, uint32_t offsets, tile_
 
 // What a warp has of a step: the values of 4 rows of each lane, and the weights.
 template <int STEP, int COLUMNS> struct stage {
-  enum { VALUE_BYTES = STEP / 4 * 2, WORDS = VALUE_BYTES / 4 };  // of a row and lane
+  enum { VALUE_BYTES = STEP / 4 * 2, WORDS = VALUE_BYTES / 4 };  // per row and lane
   alignas(16) uint32_t values[2 * HALF_TILES][32][WORDS];
   uint4 factors[STEP / BLOCK][COLUMNS / BLOCK][32];
 };
@@ -174,7 +177,7 @@ static __device__ void compute(const struct stage<STEP, COLUMNS> &stage, float (
 
 static __device__ float end_sum(float sum) { return sum > 0.0f ? sum : 0.0f; }
 
-// Ends 4 sums of a row.
+// Writes 4 values of a row: max(sum + added, 0), or max(sum, 0) if the layer adds nothing.
 static __device__ void end_row(const struct sparse_layer &layer, uint32_t row, int32_t column, float4 sum) {
   uint64_t at = (uint64_t)row * layer.width + column;
   if (layer.added) {
@@ -208,7 +211,7 @@ static __global__ void __launch_bounds__(32 * WARPS) half_kernel(struct sparse_t
   bring_inputs(table.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE, offsets, shared.inputs);
   const uint4 *weight = (const uint4 *)layer.weight + first / BLOCK * 32 + lane;
   struct stride next = {offsets, 0};
-  int32_t left = __popc(next.left) * (layer.pitch / STEP);  // steps
+  int32_t left = __popc(next.left) * (layer.pitch / STEP);  // steps to compute
   float sums[HALF_TILES][COLUMNS / 8][4];
 #pragma unroll
   for (int c = 0; c < COLUMNS / BLOCK; c++) {

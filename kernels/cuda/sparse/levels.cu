@@ -94,8 +94,8 @@ static __device__ uint32_t bits_of(const struct sparse_level &from, const struct
                                    const struct sparse_window &window, uint64_t at) {
   int32_t w, stride = window.stride[2];
   uint32_t line = split_word(to, at, &w), plane = line / to.shape[1];
-  // The number of the input bit that the word's first bit reaches with offset 0. The number counts one word before the
-  // line, so it is not negative.
+  // The input bit that the word's first bit reaches with offset 0, counted from one word before the line, so that the
+  // number is not negative.
   int32_t begin = (32 * w - 1) * stride - window.padding[2] + 1 + 32;
   uint32_t any[MERGED_WORDS] = {}, bits = 0;
   merge_words(from, window, (int32_t)(plane / to.shape[0]), (int32_t)(plane % to.shape[0]),
@@ -140,7 +140,7 @@ static __device__ uint32_t word_at(const struct sparse_level &level, uint64_t wo
 
 enum { COUNT_BLOCK = 1024 };
 
-// Adds up the counts of all blocks.
+// Replaces the count of each block by the sum of the counts before it. sums[blocks] becomes the sum of all.
 static __device__ void add_blocks(uint64_t *sums, uint32_t blocks) {
   enum { EACH = 4 };
   uint64_t before = 0;
@@ -209,7 +209,7 @@ static __device__ void load_words(const struct sparse_level &level, uint64_t fir
   for (int i = 0; i < THREAD_WORDS && !is_inside; i++) words[i] = word_at(level, first + i);
 }
 
-// A thread numbers consecutive words. `published`: host memory.
+// A thread numbers the rows of THREAD_WORDS consecutive words. `published`: host memory.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     number_kernel(struct sparse_levels all, const struct sparse_found *found, struct sparse_found *published) {
   cuda_wait();

@@ -1,9 +1,9 @@
 // A backbone on a GPU. cuda_sparse, at the end of this file, shows all of it.
 //
 // The numbers of rows stay on the device. A lane has room for the most rows that its last runs have had, and an eighth
-// more. So the host enqueues everything at once, and only then waits for the numbers, which the device tells before the
-// first layer. If a level has more rows than room, the device computes nothing, and the host makes room and begins
-// again. A lane's first run does that, since it has hardly any room.
+// more. So the host enqueues everything at once, and only then waits for the numbers, which the device publishes before
+// the first layer. If a level has more rows than room, the device computes nothing, and the host makes room and begins
+// again. So does a lane's first run, since it has hardly any room.
 #include "kernels/cuda/sparse/sparse.cuh"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 #include "kernels/cuda/base/host.cuh"
 
-// All that the kernels are launched with. Only the input differs from run to run of a backbone. The kernels find it in
-// the device's memory.
+// The arguments of all kernels. They are the same in all runs of a backbone with equal room: the kernels find the
+// input, which differs, through `input` in the device's memory.
 struct sparse_work {
   struct vx_sparse backbone;
   bool half;
@@ -24,7 +24,8 @@ struct sparse_work {
   struct sparse_tables tables;
   struct sparse_packing packing;
   int32_t table[VX_MAX_SPARSE_LAYERS];  // of each layer
-  // Layer i reads i % 2. It writes where the layer before has read, even if it adds these values. [2]: see output_of.
+  // Layer i reads features[i % 2], and writes features[(i + 1) % 2] over the input of layer i - 1. If it adds this
+  // input, each thread adds a value before it overwrites it. features[2]: see output_of.
   float *features[3];
 };
 
@@ -107,7 +108,7 @@ static void plan_levels(struct sparse *sparse) {
   sparse->all.first[sparse->all.count] = first;
 }
 
-// What is cleared comes first: what the device found, the classes of rows, the sums, and the bitmap of level 0.
+// `found`, the classes of rows, the sums and the bitmap of level 0 are adjacent, since they are cleared together.
 static void take_levels(struct sparse *sparse, struct cuda_arena *arena) {
   take(arena, &sparse->input, 1);
   take(arena, &sparse->found, 1);
@@ -141,8 +142,8 @@ static bool plan_rows(struct sparse *sparse) {
   return rows <= UINT32_MAX;
 }
 
-// The features that a layer writes. A last layer that adds float16 and writes float32 would write over values that
-// other threads have not added yet.
+// The index of the features that a layer writes. A last layer that adds float16 and writes float32 needs an array of
+// its own: it would write over values that other threads have not added yet.
 static int32_t output_of(const struct sparse *sparse, int32_t number) {
   bool is_last = number + 1 == sparse->backbone.num_layers;
   return sparse->half && is_last && sparse->backbone.layers[number].adds ? 2 : (number + 1) % 2;
@@ -184,7 +185,7 @@ static bool make_room(uint32_t *room, int64_t rows) {
   return fits;
 }
 
-// The last run's room, in proportion to the clouds.
+// Begins with the room of the lane's last run, in proportion to the number of clouds.
 static void begin_room(struct sparse *sparse) {
   struct cuda_sparse_kept *kept = sparse->run.lane->sparse_kept;
   int64_t before = kept->work.all.levels[0].clouds, clouds = sparse->rows->num_clouds;
@@ -243,7 +244,7 @@ static struct sparse_table table_of(const struct sparse *sparse, int32_t number)
           tables->inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE, (first[1] - first[0]) / SPARSE_TILE};
 }
 
-// Words of 16 bytes that the layers before `layer` clear of the map.
+// The words of the map, of 16 bytes, that the layers before `layer` clear.
 static uint64_t map_words(const struct sparse *sparse, int32_t layer) {
   uint64_t values = sparse->map ? (uint64_t)vx_sparse_map_values(&sparse->plan, sparse->rows->num_clouds) : 0;
   return values / 4 * layer / sparse->backbone.num_layers;
@@ -292,7 +293,7 @@ static enum vx_status capture(struct sparse *sparse, cudaGraph_t *graph, struct 
   if (status == VX_OK) status = enqueue(sparse, error);
   cudaError_t ended = cudaStreamEndCapture(stream, graph);
   if (status == VX_OK) return cuda_check(ended, "cudaStreamEndCapture", error);
-  (void)cudaGetLastError();  // of the end
+  (void)cudaGetLastError();  // resets the error of cudaStreamEndCapture
   return status;
 }
 
@@ -347,7 +348,7 @@ static enum vx_status begin_work(struct sparse *sparse, struct error *error) {
 
 // ---- numbers of rows ------------------------------------------------------------------------------------------------
 
-// The rows are memory of the device.
+// Copies the coordinates of the row from the device for the error.
 static enum vx_status refuse_outside(const struct sparse *sparse, uint32_t row, struct error *error) {
   int32_t at[4];
   CUDA_CALL(

@@ -11,9 +11,9 @@
 // The host does not know the numbers of rows. It launches each kernel for as many rows as a level has room for, and the
 // kernels read the numbers. If the rows of some level have no room, or a row is refused, every number is 0.
 //
-// All kernels run in the lane's stream. Arrays are on the device. A layer reads its table, its biases and its first
-// numbers of inputs before it waits for the kernel ahead (base/device.cuh). This is safe because the sort of the
-// features, and every layer, let the next kernel start only after their own wait.
+// All kernels run in the lane's stream. Arrays are on the device. A layer reads its table and its biases before it
+// waits for the kernel ahead (base/device.cuh). This is safe because the sort of the features, and every layer, let the
+// next kernel start only after their own wait.
 #ifndef VOXELD_CUDA_SPARSE_CUH
 #define VOXELD_CUDA_SPARSE_CUH
 
@@ -26,7 +26,7 @@ enum {
   SPARSE_BLOCK = 256,
   SPARSE_WORDS = 2048,    // words that a block counts
   SPARSE_TILE = 32,       // rows of a tile
-  SPARSE_CLASSES = 4096,  // of rows, by the offsets that have an input
+  SPARSE_CLASSES = 4096,  // classes of rows, by the offsets at which a row has an input
   SPARSE_NO_INPUT = -1,
 };
 
@@ -40,7 +40,8 @@ struct sparse_level {
   int4 *cells;               // [room]: cloud, z, y, x
 };
 
-// What the device found: for its kernels, which clear it first, and for the host, which clears `told` first.
+// What the device found. The kernels have one in device memory, which sparse_clear clears. They copy it to one in the
+// host's memory, where the host has cleared `told`.
 struct sparse_found {
   uint64_t rows[VX_MAX_SPARSE_LEVELS];  // for the kernels, all are 0 if not all have room
   uint32_t outside;                     // UINT32_MAX - row, for the first row outside of the grid; 0 if there is none
@@ -51,8 +52,8 @@ struct sparse_found {
 // All levels. Block b of a kernel that goes over all words has SPARSE_WORDS of them.
 struct sparse_levels {
   int32_t count;
-  uint32_t first[VX_MAX_SPARSE_LEVELS + 1];  // block of each level
-  // [blocks of all levels + 1]: first the bits of each block, later the bits before it, those of other levels included.
+  uint32_t first[VX_MAX_SPARSE_LEVELS + 1];  // first block of each level
+  // [blocks of all levels + 1]: at first the number of bits in each block, later the number in all blocks before it.
   uint64_t *sums;
   struct sparse_level levels[VX_MAX_SPARSE_LEVELS];
 };
@@ -67,15 +68,15 @@ struct sparse_window {
 struct sparse_tables {
   int32_t count;
   struct sparse_window windows[VX_MAX_SPARSE_LAYERS];
-  uint32_t first[VX_MAX_SPARSE_LAYERS + 1];  // row of each table
-  // [count]: for each class first the number of its rows, later where it begins; then the number of blocks that have
-  // counted; then the number of tiles with 0, 1, ... offsets.
+  uint32_t first[VX_MAX_SPARSE_LAYERS + 1];  // first row of each table
+  // For each table: [SPARSE_CLASSES] rows of each class, later where the class begins; [1] blocks that have counted;
+  // [SPARSE_TILE] tiles with 0, 1, ... offsets.
   uint32_t (*classes)[SPARSE_CLASSES + 1 + SPARSE_TILE];
   uint32_t *masks;    // [rows]: a bit for each offset with an input
-  uint32_t *members;  // [rows]: rows of the class before it
+  uint32_t *members;  // [rows]: number of the row in its class
   uint32_t *order;    // [rows]: row of each place; UINT32_MAX after the last
-  uint2 *tiles;       // [rows / SPARSE_TILE]: the offsets that some row has; the tiles before with as many offsets
-  uint2 *turns;       // [rows / SPARSE_TILE]: a tile, and its offsets; those with the most offsets come first
+  uint2 *tiles;       // [rows / SPARSE_TILE]: mask of the tile's offsets; its number among tiles with as many offsets
+  uint2 *turns;       // [rows / SPARSE_TILE]: a tile, and the mask of its offsets; the most offsets come first
   int32_t *inputs;    // [rows / SPARSE_TILE, VX_MAX_SPARSE_OFFSETS, SPARSE_TILE]: only of the tile's offsets
 };
 
@@ -84,19 +85,20 @@ struct sparse_table {
   const uint32_t *order;
   const uint2 *turns;
   const int32_t *inputs;
-  uint32_t num_tiles;  // that the table has room for; those after the last row have no offsets
+  uint32_t num_tiles;  // tiles that the table has room for; tiles after the last row have no offsets
 };
 
-// With float16, `weight` is packed, and `in`, `added` and `out` point to float16. Only the last layer's `out` does not.
+// With float16, `weight` is packed. Then `in`, `added` and `out` point to float16, but the last layer's `out` to
+// float32.
 struct sparse_layer {
   const float *weight, *bias, *in, *added;  // `added` may be NULL
   float *out;
   int32_t inputs, pitch, width;  // pitch: values between two rows of `in`
   int32_t columns;               // blocks of channels
   bool is_last;
-  uint4 *cleared;  // part of the map that the layer clears in addition to its sums
+  uint4 *cleared;  // the part of the map that the layer also clears
   uint64_t words;  // of 16 bytes, to clear
-  uint64_t each;   // words of a block
+  uint64_t each;   // words that a block clears
 };
 
 // A layer's weights, and room for them as float16 in the order in which half.cu loads them.
@@ -112,7 +114,7 @@ struct sparse_packing {
   struct sparse_packed layers[VX_MAX_SPARSE_LAYERS];
 };
 
-// The inputs of a layer as half.cu computes them, zeros included, and how many of them it brings at once.
+// The number of a layer's inputs in half.cu, with zeros up to a multiple of 16, and how many of them a step brings.
 static __host__ __device__ inline int32_t sparse_packed_inputs(int32_t inputs) { return (inputs + 15) / 16 * 16; }
 static __host__ __device__ inline int32_t sparse_half_step(int32_t inputs) {
   return sparse_packed_inputs(inputs) % 32 == 0 ? 32 : 16;
@@ -186,8 +188,8 @@ VX_WARN_UNUSED enum vx_status sparse_count(const struct cuda_run *run, const str
 VX_WARN_UNUSED enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_levels &all,
                                             const struct sparse_found *found, struct sparse_found *published,
                                             struct error *error);
-// Copies the features into the order of the level. A row of `sorted` has `pitch` values, of float16 if `half`; those
-// after its channels become 0.
+// Copies the features into the order of the level. A row of `sorted` has `pitch` values, of float16 if `half`. The
+// values after the row's channels become 0.
 VX_WARN_UNUSED enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level &level,
                                           const struct cuda_sparse_input *input, uint32_t channels, uint32_t pitch,
                                           float *sorted, bool half, struct error *error);

@@ -9,11 +9,11 @@
 extern "C" {
 #endif
 
-// Enqueues the rows of the last level, and their map, in the lane's stream. The weights, the rows and the map are
-// memory that the device reads and writes, aligned to 16 bytes; so are the rows of the result. The map overlaps none of
-// the others, and is cleared while the layers run. Then waits for the numbers of rows, which the device tells before
-// the first layer. VX_REFUSED without any convolution if the rows or the levels do not fit. Even after an error,
-// kernels may use the memory until the stream has ended.
+// Enqueues the kernels that compute the rows of the last level, and their map, in the lane's stream. Then waits for the
+// numbers of rows, which the device publishes before the first layer. The weights, the rows, the map and the rows of
+// the result are memory that the device can access, aligned to 16 bytes. The map overlaps none of the others, and is
+// cleared while the layers run. VX_REFUSED without any convolution if the rows or the levels do not fit. Even after an
+// error, kernels may use the memory until the stream has ended.
 VX_WARN_UNUSED enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_sparse *backbone,
                                           const struct vx_sparse_rows *rows, struct vx_sparse_result *result,
                                           struct error *error);

@@ -23,7 +23,8 @@ static __device__ uint64_t word_of(const struct sparse_level &from, const struct
   return is_there ? sparse_line(from, around.cloud, z, y) * from.words + around.bit / 32 : UINT64_MAX;
 }
 
-// The inputs of each line, from bit 0 on. The last bit of a line of the grid is empty, so no input is of the next line.
+// Bit kx of inputs[line] is set if the cell at offset kx of the line is occupied. The last bit of a line of the grid is
+// 0, so no such cell is in the next line.
 static __device__ void look_around(const struct sparse_level &from, const struct sparse_window &window,
                                    const struct around &around, uint32_t (&inputs)[LINES]) {
   uint32_t shift = around.bit % 32, wanted = (1u << window.kernel[2]) - 1;
@@ -56,10 +57,10 @@ static __device__ uint32_t first_row(const struct sparse_level &from, uint64_t w
   return from.ranks[word + !is_low] + __popc(bits & ((1u << shift) - 1));
 }
 
-// The class of a row. For a kernel of 3 x 3 x 3 it has 12 bits, and a bit is set if the row has an input at its place.
-// Eight bits are for the lines other than the row's own. Two are for the left and the right side of the two outer
-// planes, and two for the left and the right side of the row's own plane. A class only groups similar rows into tiles.
-// So for a kernel of another size, any number below SPARSE_CLASSES will do.
+// The class of a row. For a kernel of 3 x 3 x 3 it has 12 bits. Each bit stands for some of the offsets, and is set if
+// the row has an input at any of these. Eight bits are for the lines other than the row's own. Two are for the left and
+// the right side of the two outer planes, and two for the left and the right side of the row's own plane. A class only
+// groups similar rows into tiles, so for a kernel of another size, any number below SPARSE_CLASSES will do.
 static __device__ uint32_t class_of(uint32_t mask, const struct sparse_window &window) {
   const uint32_t left = 01111111111 & 0x7FFFFFF, outer = 0x7FC01FF;
   if (window.kernel[0] * window.kernel[1] * window.kernel[2] != 27) return mask % SPARSE_CLASSES;
@@ -72,7 +73,8 @@ static __device__ uint32_t class_of(uint32_t mask, const struct sparse_window &w
   return found << 1 | ((mask & left << 2 & ~outer) != 0);
 }
 
-// One block. The fullest classes come first: their numbers are the largest.
+// Called by a whole block. Finds where each class begins. Classes with larger numbers come first, since the numbers of
+// rows with many inputs have the most bits.
 static __device__ void begin_classes(uint32_t *classes) {
   enum { EACH = SPARSE_CLASSES / SPARSE_BLOCK };
   uint32_t *last = classes + SPARSE_CLASSES - 1 - threadIdx.x * EACH, own[EACH], sum = 0, total;

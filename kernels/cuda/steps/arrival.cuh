@@ -1,6 +1,6 @@
-// How the rows of a chain come to the first kernel of a step. Most steps need no kernel for that: if the rows are still
-// in the body, or if a transform precedes the step, the step's own first kernel brings or moves them. That kernel is a
-// template, since the rows may also be in place. Its argument is a cuda_arrival or a cuda_in_place:
+// How the rows of a chain come to the first kernel of a step. Most steps need no other kernel before it: if the rows
+// are still in the body, or if a transform precedes the step, the first kernel itself brings or moves the rows. The
+// kernel is a template, since the rows may also be in place. Its argument is a cuda_arrival or a cuda_in_place:
 //
 //   cuda_begin_rows(rows, arrival);                in place of cuda_wait and cuda_begin_step
 //   cuda_take_rows(rows, arrival, first, at);      by whole blocks: the coordinates of each thread's rows
@@ -19,7 +19,7 @@
 struct cuda_arrival {
   bool brings, transforms;
   uint8_t number;             // of the step that counts the rows dropped on the way: the transform, or else the first
-  struct cuda_deskew deskew;  // without times there is none
+  struct cuda_deskew deskew;  // without times: no de-skew
   struct cuda_moving moving;
 };
 
@@ -42,7 +42,7 @@ static __device__ inline void cuda_note_turns(const struct cuda_chain_rows &r, u
                                               const struct location (&at)[CHUNKS], uint32_t (&turns)[CHUNKS]) {
   __shared__ float ahead[CHUNKS * (BRING_BLOCK / 32) + 1];  // of each warp: the y of the row before its first
   uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  __syncthreads();  // all threads have read those of the last call
+  __syncthreads();  // all threads have read `ahead` of the last call
   if (threadIdx.x == 0) ahead[0] = before;
 #pragma unroll
   for (int k = 0; k < CHUNKS; k++)
@@ -99,7 +99,8 @@ static __device__ inline void cuda_begin_rows(const struct cuda_chain_rows &r, c
   if (blockIdx.x == 0 && threadIdx.x == 0) r.counters->begun = cuda_now();
 }
 
-// What becomes of a row that is left, or has just come. Returns its fate.
+// Returns the fate of a row that is left or has just come from the body. Moves the row if a transform precedes the
+// step.
 static __device__ inline enum vx_fate cuda_move_arrived(const struct cuda_chain_rows &r, const struct cuda_arrival &a,
                                                         uint32_t row, struct location *at) {
   if (a.brings && !vx_are_finite(at->x, at->y, at->z)) return VX_FATE_NOT_FINITE;
@@ -110,7 +111,7 @@ template <int CHUNKS>
 static __device__ inline void cuda_take_rows(const struct cuda_chain_rows &r, const struct cuda_arrival &a,
                                              uint64_t first, struct location (&at)[CHUNKS], uint32_t (&turns)[CHUNKS]) {
   if (a.brings) {
-    bool reads = r.turns && threadIdx.x == 0 && first > 0;  // the row before the first, on its way with the others
+    bool reads = r.turns && threadIdx.x == 0 && first > 0;  // loads the row before the first along with the others
     struct location before = reads ? cuda_read_row(r, first - 1) : location{};
     float time = reads && a.deskew.times ? a.deskew.times[first - 1] : 0.0f;
     bring_chunks(

@@ -1,8 +1,8 @@
 // A hash table of cells, for steps. The row that claims a slot is the owner of a cell. A step keeps what it knows of a
 // cell in arrays of its own, at the owner's row. The table has only the owners.
 //
-// Each use of the table has a number. A slot has the number of the use, then the owner. A slot with the number of an
-// earlier use is free, so nothing clears the table. Every cloud has a part of the table for itself.
+// Each use of the table has a number. A slot is `use << 32 | owner`. A slot with the number of an earlier use is free,
+// so nothing clears the table. Every cloud has a part of the table for itself.
 #ifndef VOXELD_CUDA_CELLS_CUH
 #define VOXELD_CUDA_CELLS_CUH
 
@@ -13,7 +13,7 @@ struct cuda_owners {
   uint64_t *slots;         // [num_points * slots_per_row]
   uint32_t use;            // the number of this use, from 1
   uint32_t slots_per_row;  // of each cloud's part of the table; at least half of the slots stay free
-  struct cuda_table hash;  // only its seed
+  struct cuda_table hash;  // only its seed is used
 };
 
 // A cloud's part of the table.

@@ -1,8 +1,8 @@
 // A chain of steps on a GPU: cuda_run_chain, at the end of this file, shows all of it.
 //
 //   bring    Brings the points from the host, de-skews them if the job asks for that, and drops rows that are not
-//            finite. Notes the turns if a step counts them. The first kernel of the first step does this, or a kernel
-//            of its own (arrival.cuh).
+//            finite. Notes the turns if a step counts them. The first kernel of the first step does this, or
+//            settle_kernel (arrival.cuh).
 //   steps    Each enqueues its own kernels, which count the fates that they give.
 //   number   Numbers the rows that are left, by a scan, if something needs the numbers.
 //   count    Counts the fates of all steps by section, if there are sections.
@@ -12,7 +12,7 @@
 // The kernel that tells the host the operation's sizes also tells it what the chain has counted (publish.cuh). The
 // kernel that cleans up after the operation clears the chain's counters.
 //
-// The rows are the lane's block `chain`, so that steps and operation have the lane's scratch for themselves.
+// The rows are in the lane's block `chain_rows`, so that steps and operation have the lane's scratch for themselves.
 #include "kernels/cuda/base/cylinder.cuh"
 #include "kernels/cuda/base/publish.cuh"
 #include "kernels/cuda/base/scan.cuh"
@@ -148,7 +148,7 @@ static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
   take(arena, &chain->matrices, (uint64_t)count_matrices(job) * VX_MATRIX_VALUES);
 }
 
-// The counters, then the states of the scan. Each chain leaves them cleared.
+// The counters, then the states of the scans. Each chain leaves them cleared.
 static enum vx_status take_control(struct cuda_chain *chain, struct error *error) {
   struct vx_lane *lane = chain->run.lane;
   struct cuda_memory *control = &lane->chain_control;

@@ -107,7 +107,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- means ----------------------------------------------------------------------------------------------------------
 
-// Notes a cell whose list must be sorted by more than a few threads.
+// Queues a cell whose list is too long for one thread to sort.
 static __device__ void queue_cell(const struct voxel_view &v, uint32_t number, uint32_t hits) {
   if (hits <= CUDA_TINY_LIST) return;
   bool is_long = hits > CUDA_WARP_LIST;
@@ -116,7 +116,7 @@ static __device__ void queue_cell(const struct voxel_view &v, uint32_t number, u
 }
 
 // Called by a whole block. If the row is the first of its cell, numbers the cell and takes room for its list; else
-// waits for this. The cells are in no particular order.
+// waits until the first row has done so. The cells are in no particular order.
 static __device__ struct listed list_cell(const struct voxel_view &v, const struct downsample &own, uint32_t row,
                                           uint32_t owner, struct cuda_cell cell) {
   __shared__ struct listed taken;
@@ -139,7 +139,8 @@ static __device__ struct listed list_cell(const struct voxel_view &v, const stru
   return {(uint32_t)word, (uint32_t)(word >> 32)};
 }
 
-// What becomes of a row in a cell of `hits` rows that `head` represents. `mean`: of the cell, if it is the result.
+// Decides what becomes of a row in a cell of `hits` rows. The row `head` represents the cell. `mean`: the cell's mean,
+// if the step gives it to `head`.
 static __device__ void end_row(const struct cuda_chain_rows &r, const struct vx_downsample &params, uint32_t row,
                                uint32_t head, uint32_t hits, const float *mean) {
   if (hits < (uint32_t)params.min_points)
@@ -233,7 +234,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- by cells -------------------------------------------------------------------------------------------------------
 
-// The arrays of the step. `voxels`: what a voxelization of the rows would have, for the means.
+// The arrays of the step. `voxels`: the cells as those of a voxelization, for lists.cuh, which makes the means.
 struct arrays {
   struct downsample own;
   struct cuda_run voxels;

@@ -115,7 +115,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- search ---------------------------------------------------------------------------------------------------------
 
-// The search for the neighbours of one row. A warp keeps the last three for its next row.
+// The search for the neighbours of one row. `stop`, `turns` and `stopped` carry over to the warp's next row.
 struct search {
   struct cuda_part part;
   float at[3];
@@ -207,10 +207,11 @@ static __device__ bool has_neighbors(const struct cuda_chain_rows &r, const stru
 
 // A row that needs a search.
 struct open_row {
-  uint32_t row, others;  // other rows of its cell
+  uint32_t row, others;  // others: the number of other rows in its cell
 };
 
-// Called by a whole block, for the next of its rows. Notes which of them need a search. Returns their number.
+// Called by a whole block, for the next SEARCH_BLOCK of its rows. Lists in `open` the rows that need a search. Returns
+// their number.
 static __device__ uint32_t find_open(const struct cuda_chain_rows &r, const struct radius_outlier &own, uint64_t first,
                                      struct open_row open[SEARCH_BLOCK]) {
   __shared__ uint32_t num_open;

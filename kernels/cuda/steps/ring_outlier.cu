@@ -2,13 +2,13 @@
 // rings at once.
 //
 //   line up  Lines up the rows that are left, ring by ring; a row now has a place. The rows of KITTI's rings already
-//            have this order, so a scan is enough. It also counts the turns.
+//            have this order, so a scan is enough. The scan also counts the turns.
 //   sort     Otherwise each row gets a key, its cloud and its ring, and cub sorts the rows by key. The sort is stable.
 //            Rows that were dropped come last. Then each place gets a copy of its row's point.
 //   drop     Drops the walks that fall. A block decides the walks that end in its tile of places, and drops all their
 //            rows. It waits until the block of the tile before tells it where the walk that crosses into its tile
-//            begins. The two walks of a circle's ends are one if their ends are linked, so the block with the ring's
-//            end decides both.
+//            begins. If the last point of a ring is linked to the first, the ring's last and first walk are one walk.
+//            So the block with the ring's end decides both.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/base/scan.cuh"
@@ -124,16 +124,16 @@ struct stretch {
 };
 
 // What is still open after a tile: the walk that begins at `walk`, and a ring. `end` is where the ring's first walk
-// has ended; 0 if it is open too.
+// has ended; 0 if the first walk is open too.
 struct open {
   uint32_t walk, end;
 };
 
 // A block's tile of places.
 struct tile {
-  uint32_t begin;  // its first place
-  bool has_ring;   // whether that place has a ring, and its ring
-  struct stretch ring;
+  uint32_t begin;             // its first place
+  bool has_ring;              // whether the first place has a ring
+  struct stretch ring;        // of the first place
   uint32_t ends[WORDS];       // one bit for each place: whether a walk ends there
   uint32_t ring_ends[WORDS];  // and whether a ring does
   struct open before;         // what is open after the tile before

@@ -23,8 +23,8 @@ enum {
   LEAF = 16,    // rows of a leaf
   FAN = 8,      // children of a node
   LEVELS = 10,  // 16 * 8^9 is more than 2^31
-  // While it searches, each thread looks once in LOOK_TURNS nodes whether the job is stopped. One block in ASKING asks
-  // the host; a thread that visits far more nodes than others also asks.
+  // During a search, each thread checks after every LOOK_TURNS nodes whether the job is stopped. One block in ASKING
+  // then asks the host. In the other blocks a thread asks the host only after every LATE_TURNS nodes.
   LOOK_TURNS = 128,
   LATE_TURNS = 4096,
   ASKING = 16
@@ -290,7 +290,7 @@ static __device__ double *sums_of_cloud(const struct statistical_outlier &own, u
 
 static uint64_t num_sums(uint64_t rows, uint64_t clouds) { return rows / 32 + 8 * clouds + 1; }
 
-// Called by a block. Replaces `count` terms by the sums of groups of them. Returns the number of groups.
+// Called by a block. Writes the sums of groups of the `count` terms to `sums`. Returns the number of groups.
 template <typename function> static __device__ uint32_t sum_groups(double *sums, uint32_t count, const function &term) {
   uint32_t groups = (count + VX_DEVIATION_GROUP - 1) / VX_DEVIATION_GROUP;
   for (uint32_t group = threadIdx.x; group < groups; group += BLOCK) {

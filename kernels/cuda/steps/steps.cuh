@@ -14,8 +14,9 @@
 //
 // Scratch: the step has the whole scratch of the lane, until the next step. cuda_step_scratch lays out its arrays. At
 // first the arrays hold what was left in that memory, so a step clears what must be clear. cuda_take_scan takes a scan
-// over the rows, which is clear. A kernel that may take more than some milliseconds looks at rows.stop (stop.cuh) while
-// it runs. The lane's table of cells, its counters and its tiles belong to the operation: a step must leave them alone.
+// over the rows, whose states are clear. A kernel that may take more than some milliseconds checks rows.stop (stop.cuh)
+// while it runs. The lane's table of cells, its counters and its tiles belong to the operation: a step must leave them
+// alone.
 #ifndef VOXELD_CUDA_STEPS_CUH
 #define VOXELD_CUDA_STEPS_CUH
 
@@ -29,7 +30,7 @@
 // The x of a row that was dropped is NaN.
 static __device__ inline bool cuda_is_left(float x) { return x == x; }
 
-// How many rows the block's own step has dropped, by fate.
+// The number of rows that the block has dropped for its own step, by fate.
 static __device__ inline uint32_t *cuda_own_fates(void) {
   __shared__ uint32_t fates[VX_FATE_COUNT];
   return fates;
@@ -104,7 +105,7 @@ struct cuda_scan {
   uint32_t num_tiles;
 };
 
-enum { STEP_SCANS = 2 };  // that a step may take
+enum { STEP_SCANS = 2 };  // scans that a step may take
 
 // Takes a scan whose states are clear. The end of the job clears them again.
 static inline struct cuda_scan cuda_take_scan(struct cuda_chain *chain) {
@@ -117,7 +118,8 @@ typedef enum vx_status cuda_step(struct cuda_chain *chain, const struct vx_step 
 VX_STEPS(X)
 #undef X
 
-// Enqueues what brings and moves the rows, if the kernel that comes next cannot do this itself (arrival.cuh).
+// Enqueues a kernel that brings and moves the rows, if that is not done yet. For steps whose first kernel cannot do
+// this itself (arrival.cuh).
 VX_WARN_UNUSED enum vx_status cuda_settle_rows(struct cuda_chain *chain, struct error *error);
 
 // Counts the fates by section, if the job has sections. No row may be dropped later.

@@ -1,8 +1,7 @@
 // From numbers to rows. Each point writes itself into its cell's part of the list, at the position given by its rank,
-// and notes its row if the job wants the rows of points. Ranks within a cell are 0, 1, 2 and so on, so the points with
-// a rank below the cap are as many as the row keeps. Counting them gives the fates. The thread of the point with rank 0
-// acts for its cell: it marks the cell, and queues the row if its whole list must be sorted and is longer than
-// CUDA_TINY_LIST.
+// and notes its row if the job wants the rows of points. Ranks within a cell are 0, 1, 2 and so on. So the number of
+// points with rank >= cap is the number of points that rows drop. The thread of the point with rank 0 acts for its
+// cell: it marks the cell, and queues the row if its whole list must be sorted and is longer than CUDA_TINY_LIST.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"

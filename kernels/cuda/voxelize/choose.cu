@@ -2,8 +2,9 @@
 // cloud with at most max_voxels cells keeps them all, so it has no choice.
 //
 //   rank   Finds the rank of each cell, and counts the ranks by their highest digit.
-//   digit  Counts the ranks by their next digit, among those that may be the rank of the last cell to stay.
-//   count  The rank of that cell is known. Each block counts its cells with a lower rank, and with the same rank.
+//   digit  Finds one more digit of the rank of the last cell that stays. Counts the ranks that begin with the digits
+//          found so far, by their next digit.
+//   count  Finds the last digit. Each block counts its cells with a lower rank, and its cells with this rank.
 //   place  Moves the cells to their new numbers: first those that stay, then the others, both in order of appearance.
 //
 // Each block has a part of one cloud's cells. The counts of the parts before it say where its own cells go.
@@ -16,7 +17,7 @@
 enum { BLOCK = 256, DIGITS = 1 << CUDA_DIGIT_BITS, EACH = DIGITS / BLOCK };
 static_assert(EACH == 8, "a thread reads its counts as two uint4");
 
-// The cells of a block: number begin to end - 1.
+// The cells of a block: numbers begin .. end - 1.
 struct part {
   int32_t cloud;
   bool chosen;          // the cloud has a choice; if not, the part is empty
@@ -59,8 +60,8 @@ static __device__ void count_digit(const struct cuda_choice &choice, const struc
   __syncwarp();
 }
 
-// Called by a whole block. Returns what is known once `known` digits are counted. The first block of a cloud also
-// stores it.
+// Called by a whole block, once the digit `known` - 1 of the ranks is counted. Returns the first `known` digits of the
+// rank of the last cell that stays. The first block of a cloud also stores the result.
 static __device__ struct cuda_last_cell find_last(const struct voxel_view &v, const struct cuda_choice &choice,
                                                   const struct part &part, int known) {
   __shared__ struct cuda_last_cell found;

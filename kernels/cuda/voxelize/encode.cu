@@ -1,8 +1,8 @@
 // From rows to encoded features. A warp brings a row's points to shared memory, as in pillar_features, and encodes
-// them. So nothing as large as the points' features is ever written.
+// them. So the features of points are never written to device memory.
 //
-// The encoders of common models have one layer of up to 64 channels over points of 3 to 5 columns. These encoders keep
-// the weights in registers. All others use all_layers, whose room is in shared memory if it fits.
+// The encoders of common models have one layer of up to 64 channels over points of 3 to 5 columns. For these, one_layer
+// keeps the weights in registers. All others use all_layers, whose room (encode.cuh) is in shared memory if it fits.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -59,7 +59,7 @@ static __device__ void encode_row(const struct voxel_view &v, const struct encod
   }
 }
 
-// Called by a whole warp. Computes the values of an output row.
+// Called by a whole warp. Writes the values of an output row.
 template <typename encoder>
 static __device__ void write_values(const struct voxel_view &v, const struct encoding &e, void *features,
                                     uint32_t output_row, const encoder &encode) {
@@ -77,7 +77,7 @@ static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
                   const __grid_constant__ struct encoding e) {
   __shared__ struct short_lists<WARP> lists;
   __shared__ struct tensor_offsets offsets;
-  extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats, and room
+  extern __shared__ float4 chunks[];  // for each warp: its chunk, then its room
   cuda_read_plan(plan, &offsets);
   cuda_wait();
   uint32_t warp = threadIdx.x / WARP, num_rows = v.counters->num_output_rows;

@@ -42,7 +42,7 @@ static __global__ void __launch_bounds__(BLOCK)
     int32_t cloud = cuda_cloud_of_row(v.clouds, (uint32_t)row), cell[3];
     vx_cell_of_point(&v.map, point[0], point[1], point[2], cell);
     uint32_t slot = cuda_slot_of(f.blocks, block_key(f, cloud, cell[0] / f.params.factor, cell[1] / f.params.factor));
-    uint64_t block = slot == CUDA_NO_SLOT ? 0 : slot;  // any slot, since the host refuses the job
+    uint64_t block = slot == CUDA_NO_SLOT ? 0 : slot;  // without a slot, any will do: the host then fails the job
     f.block_of[row] = (uint32_t)block;
     atomicMin(&f.heights[2 * block], lowest);
     atomicMax(&f.heights[2 * block + 1], highest);

@@ -21,7 +21,7 @@ struct gather {
   bool rows_wanted;  // it writes something of each row
   bool order_here;   // it sorts the lists
   bool rows_known;   // the rows are known before the previous kernel ends, since number made them
-  uint32_t publish_blocks, row_blocks, id_blocks;  // in this order; the first, if any, tells the host the sizes
+  uint32_t publish_blocks, row_blocks, id_blocks;  // in this order in the grid; publish_blocks: 0 or 1
   float *sample_rows;                              // [num_rows, columns]: means to sample, or NULL
 };
 
@@ -75,7 +75,7 @@ static __device__ void write_row(const struct voxel_view &v, float *sample_rows,
   }
 }
 
-// Called by all threads of a row. Writes the row's whole voxels, which are small unless they are written by chunks.
+// Called by all threads of a row. Writes the row's whole voxels. Without `by_chunks` only `voxels`, with few points.
 template <int width, bool by_chunks>
 static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned char *const *offsets,
                                          const struct gathered_row &row, float *chunk) {
@@ -89,9 +89,9 @@ static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned ch
   }
 }
 
-// The row of a thread in one part of the rows; a row without points if there is none. Neighbouring rows have lists of
-// similar length. A warp has neighbouring rows, so its threads have equal work. The warps of a block have distant rows,
-// so one block rarely has several long lists.
+// The row of this thread in one part of the rows, or a row without points if the rows end before. Neighbouring rows
+// have lists of similar length. A warp has neighbouring rows, so its threads have equal work. The warps of a block have
+// distant rows, so one block rarely has several long lists.
 template <int width>
 static __device__ struct gathered_row row_of_part(const struct voxel_view &v, uint32_t part, uint32_t parts,
                                                   uint32_t num_rows) {
@@ -101,8 +101,7 @@ static __device__ struct gathered_row row_of_part(const struct voxel_view &v, ui
   return part < parts && output_row < num_rows ? find_row(v, (uint32_t)output_row) : row;
 }
 
-// Called by a whole block. Writes the rows of the block's parts. Begins with the first rows before their lists are
-// complete.
+// Called by a whole block. Writes the rows of the block's parts. Finds the first rows before the lists are complete.
 template <int width, bool by_chunks>
 static __device__ void gather_parts(const struct voxel_view &v, const struct gather &gather, uint32_t block,
                                     uint32_t parts, uint32_t num_rows, unsigned char *const *offsets,
@@ -155,8 +154,8 @@ static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABI
   }
   cuda_read_plan(plan, &offsets);
   if (!gather.rows_known) cuda_wait();
-  // Points in cells, cells, rows, output rows. One thread of each block reads them, because all blocks read them at
-  // once.
+  // num_inside, num_cells, num_rows, num_output_rows. One thread of each block reads them, because all blocks read them
+  // at the same time.
   __shared__ uint4 sizes;
   if (threadIdx.x == 0) sizes = __ldcg((const uint4 *)&v.counters->num_inside);
   __syncthreads();

@@ -29,10 +29,10 @@ static __device__ void count_up(uint32_t *count, bool is) {
   if (threadIdx.x % 32 == 0 && threads != 0) atomicAdd(count, threads);
 }
 
-// Lets no later kernel start before the previous job has cleaned up, because the tickets of the scans must be clean.
+// Waits before it lets number_kernel start: the previous job must first have cleared the tickets of the scans.
 //
-// `arrive`: brings a chunk, as `bring` does (bring.cuh). `note`: called by whole blocks, after each chunk has arrived,
-// with whether the thread has a point.
+// `arrive`: brings a chunk, as `bring` does (bring.cuh). `note(here)`: called by whole blocks, after each chunk has
+// arrived. `here`: the thread has a point.
 template <typename arrivals, typename notes>
 static __device__ void insert(const struct voxel_view &v, const arrivals &arrive, const notes &note) {
   __shared__ uint32_t outside, strange;
@@ -107,8 +107,8 @@ static __global__ void __launch_bounds__(BLOCK)
     atomicAdd(&v.counters->moved_fates[threadIdx.x], fates[threadIdx.x]);
 }
 
-// Makes a point's cylindrical row and stores it: a usual row from registers, 8 bytes at a time. Returns the row's first
-// columns. A row that is not finite has no cell.
+// Makes a point's cylindrical row and stores it: a usual row from registers, 8 bytes at a time. Returns rho, phi and z.
+// If rho is not finite, returns NaN in its place, so that the point gets no cell.
 static __device__ struct location to_cylinder(const struct voxel_view &v, const struct cuda_points &arriving,
                                               uint64_t row, const struct location &at) {
   float x = vx_are_finite(at.x, at.y, at.z) ? at.x : vx_bits_float(VX_FLOAT_NAN);

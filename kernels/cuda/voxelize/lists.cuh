@@ -19,7 +19,7 @@
 
 enum { LISTS_BLOCK = 256, LISTS_WARPS = LISTS_BLOCK / 32, WARP_ITEMS = CUDA_WARP_LIST / 32 };
 
-// Which lists the kernel orders: an argument of its template, since with one kernel for all, plain lists take a third
+// Which lists a kernel orders. Each kind has its own kernel: with one kernel for all kinds, plain lists take a third
 // longer.
 enum lists {
   PLAIN,      // all points of each row
@@ -36,7 +36,7 @@ template <enum lists lists> static __device__ struct cuda_record record_of(const
 
 // ---- means ----------------------------------------------------------------------------------------------------------
 
-// Replaces `count` items by the sums of their groups, column by column.
+// Sums groups of CUDA_SUM_GROUP of the `count` rows in `from`, column by column. `to`: [groups, columns].
 template <int threads>
 static __device__ void sum_groups(const float *from, float *to, uint32_t columns, uint32_t count) {
   uint64_t groups = (count + CUDA_SUM_GROUP - 1) / CUDA_SUM_GROUP;
@@ -47,9 +47,9 @@ static __device__ void sum_groups(const float *from, float *to, uint32_t columns
   }
 }
 
-// The mean of a sorted list: sums groups of points in sequence, then groups of those sums, and so on. The place of a
-// row's sums in tree_sums follows from the place where its list begins: it is that place, divided by a quarter of
-// CUDA_SUM_GROUP. That is enough room for the sums of all levels, if the row has more than one group.
+// The mean of a sorted list: sums groups of points in sequence, then groups of these sums, and so on. If a row has more
+// than one group, its sums are at row begin / (CUDA_SUM_GROUP / 4) + 1 of tree_sums. There the sums of all levels have
+// room before the sums of the next list.
 template <int threads>
 static __device__ void tree_mean(const struct voxel_view &v, uint32_t row, uint32_t begin, const uint32_t *list,
                                  uint32_t count) {
@@ -75,12 +75,13 @@ static __device__ void tree_mean(const struct voxel_view &v, uint32_t row, uint3
     mean[column] = vx_canonical(sums[column] / (float)count);
 }
 
-// What most jobs do with the points of a sorted list: nothing more.
+// The `use` of jobs that need only the sorted lists or the means.
 struct cuda_unused {
   __device__ void operator()(uint32_t, uint32_t, uint32_t, const float *) const {}
 };
 
-// Computes the mean of a sorted list, then uses each of its points. Without means, stores the list for later readers.
+// Computes the mean of a sorted list, then calls `use` for each of its points. Without means, only stores the list for
+// later readers.
 template <int threads, typename function>
 static __device__ void use_list(const struct voxel_view &v, uint32_t row, const struct cuda_record &record,
                                 const uint32_t *sorted, const function &use) {
@@ -238,9 +239,8 @@ static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row,
 }
 
 // Called by whole blocks of LISTS_BLOCK threads. First the long lists, one block each; then the short ones, one warp
-// each, and the tiny ones, one thread each. `ready`: the lists are sorted already. `use`: what is done with each point
-// of a list that has a mean, given the point, the list's first point, its number of points, and the mean. Nobody reads
-// the points of the list afterwards.
+// each, and the tiny ones, one thread each. `ready`: the lists are sorted already. If means are computed, calls
+// `use(point, first point of the list, number of its points, mean)` for each point, and does not store the sorted list.
 template <enum lists lists, typename function>
 static __device__ void order_lists(const struct voxel_view &v, bool ready, const function &use) {
   __shared__ uint32_t buffers[2][CUDA_SHARED_LIST];
@@ -262,7 +262,7 @@ static __device__ void order_lists(const struct voxel_view &v, bool ready, const
   }
 }
 
-// The blocks that order the lists of this many rows.
+// The number of blocks that order the lists of a job.
 static inline unsigned cuda_list_blocks(const struct cuda_run *run) {
   return cuda_looping_blocks(run, run->row_capacity, LISTS_BLOCK / CUDA_TINY_LIST, 3);
 }

@@ -1,6 +1,6 @@
 // From the points in range to dense maps.
 //
-//   clear   Clears the maps. They are the last tensors of the image, so they are one stretch.
+//   clear   Clears the maps, which are one stretch of the image.
 //   raise   Each cell writes itself into the maps of cells, and adds its points to its pillar. Each point raises the
 //           values of its pillar: words that stand for heights and intensities until all points are in.
 //   settle  Turns these words into the maps' values.

@@ -1,8 +1,8 @@
-// From cells to numbers. The scan counts first points of cells, and the points of those cells. It gives each cell its
-// number by first appearance and its part of the list.
+// From cells to numbers. Each first point of a cell is one item of a scan: 1 cell, and the points of that cell. The
+// scan gives each cell its number by first appearance and its part of the list.
 //
-// The number replaces the first point in the cell's slot. The number is at most the index of the first point. So it
-// never equals the index of a later point of the cell.
+// The number replaces the first point in the cell's slot. The number is at most the index of the first point. So no
+// later point of the cell finds its own index there and takes itself for the first.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include <cub/block/block_scan.cuh>

@@ -41,7 +41,8 @@ static __device__ uint64_t rank_of(const struct random_list &list, uint32_t poin
   return vx_random_of_row(list.seed, point);
 }
 
-// Called by a whole warp. Finds the digit of the last rank that stays, if `left` of the counted ranks stay.
+// Called by a whole warp. Finds the digit of the last rank that stays, if `left` of the counted ranks stay. `left_here`
+// of the `here` ranks with this digit stay.
 static __device__ void find_digit(const uint32_t *digits, uint32_t left, uint32_t *digit, uint32_t *left_here,
                                   uint32_t *here) {
   enum { EACH = DIGITS / 32 };
@@ -91,8 +92,8 @@ template <int threads> static __device__ uint32_t before_this(bool is, uint32_t 
   return __popc(all & ((1u << threadIdx.x % 32) - 1));
 }
 
-// Called by the threads of a list. Goes from the end to the front: the points that go move towards the end, where the
-// list has been read.
+// Called by the threads of a list. Goes from the end to the front: dropped points move towards the end, over entries
+// that have been read. The points that stay wait in `stay`.
 template <int threads>
 static __device__ void move_points(const struct random_list &list, const struct limit &limit, uint32_t *stay) {
   uint32_t thread = threadIdx.x % threads, stay_from = list.cap, go_from = list.hits;

@@ -94,7 +94,8 @@ template <int width> struct means_of_thread {
   float of[SLOTS];
 };
 
-// Called by all threads of a row. Computes the means of its first columns. The last chunk stays in shared memory.
+// Called by all threads of a row. Computes the means of the first `columns` columns. The last chunk stays in shared
+// memory.
 template <int width>
 static __device__ struct means_of_thread<width> find_mean(const struct voxel_view &v, float *chunk, uint32_t stride,
                                                           const struct gathered_row &row, uint32_t columns) {

@@ -1,9 +1,9 @@
 // The fates of a lone cloud's points, section by section.
 //
-// First each point is counted; a point in a row counts as kept. A row over the cap drops points, which are subtracted
-// next. The dropped points need not be identified: sections follow each other, and a row keeps its first points.
-// So the number of a row's points in each section tells how many of them it keeps, whatever the order of its list. If
-// a row keeps random points, its list has these first, and the rest is counted.
+// section_points_kernel counts each point; a point in a row counts as kept. section_rows_kernel subtracts the points
+// that rows over the cap drop. A row keeps its first points, and sections follow each other. So the number of a row's
+// points in each section tells how many of them the row keeps, whatever the order of its list. If a row keeps random
+// points, its list begins with these, and the kernel counts the rest.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"

@@ -1,7 +1,7 @@
 // Lists of rows that keep few points: their first points are sorted in shared memory.
 //
-// A row's threads sort a list with at most one point per thread. A warp handles a longer list: it keeps the lowest
-// points and merges the rest into them. The whole block handles a list of more than WARP_LIST points.
+// If a list has at most one point per thread of its row, these threads sort it. A warp handles a longer list: it keeps
+// the lowest points and merges the rest into them. The whole block handles a list of more than WARP_LIST points.
 #ifndef VOXELD_CUDA_SHORT_LISTS_CUH
 #define VOXELD_CUDA_SHORT_LISTS_CUH
 

@@ -44,8 +44,8 @@ template <int width> static __device__ bool in_order(uint32_t mask, uint32_t val
 }
 
 // Called by a whole warp. Returns the 32 lowest items of a list, sorted. Reads chunks of 32, at `begin` and every
-// `step` from there, and prefetches the next few. Few items after the first chunk are among the lowest. It is not
-// inlined, because its registers would add to those of its callers.
+// `step` from there, and prefetches the next few. After the first chunk, few items are among the lowest, so most chunks
+// are not sorted. The function is not inlined, because its registers would add to those of its callers.
 static __device__ __attribute__((noinline)) uint32_t lowest_of(const uint32_t *list, uint32_t count, uint32_t begin,
                                                                uint32_t step) {
   enum { AHEAD = 4 };

@@ -73,7 +73,7 @@ static enum vx_status plan_image(struct cuda_run *run, struct error *error) {
   run->image_capacity = possible ? largest.bytes : SIZE_MAX;
   CUDA_TRY(vx_layout_of(run->tensors, &no_row, &none, error));
   CUDA_TRY(vx_layout_of(run->tensors, &one_row, &one, error));
-  run->plan.tensors = run->tensors & ~VX_CHAIN_TENSORS;  // the last ones, whose lengths do not follow from rows
+  run->plan.tensors = run->tensors & ~VX_CHAIN_TENSORS;  // these come last; their lengths do not follow from the rows
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     run->plan.own_bytes[tensor] = none.shape[tensor].bytes;
     run->plan.row_bytes[tensor] = one.shape[tensor].bytes - none.shape[tensor].bytes;

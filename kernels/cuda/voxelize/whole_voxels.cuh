@@ -1,4 +1,4 @@
-// How whole voxels are written: `voxels`, `pillar_features`, `voxel_point_mask`.
+// Writes the tensors with a place for each point of a voxel: `voxels`, `pillar_features`, `voxel_point_mask`.
 #ifndef VOXELD_CUDA_WHOLE_VOXELS_CUH
 #define VOXELD_CUDA_WHOLE_VOXELS_CUH
 
