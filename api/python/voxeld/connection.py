@@ -11,7 +11,6 @@ import contextlib
 import http.client
 import io
 import itertools
-import os
 import re
 import select
 import socket
@@ -29,7 +28,6 @@ from .encodings import GZIP, HEADER, LARGEST_ANSWER, ZSTD, Decoding
 from .errors import BadAnswer, media_type
 
 READ_AHEAD = 1 << 16  # bytes to receive at first; the rest of a body is received straight into place
-SPIN = 0.0002  # seconds
 PIECE = 1 << 20  # bytes of a piece of an answer without a length
 UNIX = "unix:"
 LOOPBACK = ("localhost", "127.", "::1")
@@ -116,7 +114,6 @@ class Request:
     target: str  # path and query
     headers: Dict[str, str] = field(default_factory=dict)
     body: Optional[Iterable[memoryview]] = None  # pieces, sent unchanged; in chunks if it is no list
-    quick: bool = False  # the answer comes so soon that the thread should not sleep meanwhile
 
     def head(self, endpoint: Endpoint) -> bytes:
         headers = {"Host": endpoint.host, **self.headers}
@@ -178,8 +175,6 @@ class Connection:
         HTTP. Then the caller must close the connection."""
         self._until = until
         sent = self._send(request)
-        if request.quick:
-            self._spin()
         if request.method != "HEAD" and not self._begun:
             answer = self._read_plain("Accept-Encoding" in request.headers)
             if answer is not None:
@@ -196,13 +191,6 @@ class Connection:
             headers.setdefault(name.lower(), value)
         answer = Answer(response.status, response.reason, headers, body)
         return answer, sent and not response.will_close and not self._peek()
-
-    def _spin(self) -> None:
-        """Waits for the answer, but not for long, without sleeping. A thread that slept would be woken late, and would
-        find its code out of the processor's caches."""
-        until = time.monotonic() + SPIN
-        while not self._incoming.poll(0) and time.monotonic() < until:
-            os.sched_yield()
 
     def _read_plain(self, decodes: bool) -> Optional[Answer]:
         """The answer, decoded as it arrives if the caller `decodes` answers. None, with nothing read, if its head is

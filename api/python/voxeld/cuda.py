@@ -303,7 +303,7 @@ class Memory:
                     named[ANSWER] = f"{self.region_of(answered.block)},0,{answered.block.size}"
                 parts = "".join([f"&{parameter}={place}" for parameter, place in named.items()])
                 target = request.target + (parts[1:] if request.target.endswith("?") else parts)
-                answer = ask(Request(request.method, target, request.headers, request.body, quick=not request.body))
+                answer = ask(Request(request.method, target, request.headers, request.body))
                 del gathered  # the service has read the points
                 return _read(answer, answered)
             except Problem as problem:
