@@ -12,7 +12,7 @@
 #include "api/params/values.h"
 
 struct detector {
-  struct vx_detector core;  // first: jobs point to it
+  struct vx_detector core;  // the first member, since jobs point to it
   atomic_int holders;
   char name[DETECTOR_NAME_SIZE];
   atomic_bool serves;  // false: the fault says why, and does not change again

@@ -1,9 +1,9 @@
 # Programs with an emulated GPU, see tests/support/emulator/README.md. cuda-equal-emulated compares the CUDA kernels
-# with the CPU backend. The others test one part of the kernels each: cuda-scan-emulated the look-backs,
-# cuda-angles-emulated the angles, cuda-stop-emulated whether the kernels stop. The emulator's x86-64 code switches
-# stacks; its addresses of shared variables have 32 bits, so it is not position-independent. UBSan notices what a GPU
-# faults at: vectors that are not aligned. The emulated kernels would crash at regions that their owners shorten, so
-# --no-regions leaves these out.
+# with the CPU backend. Each other program tests one thing: cuda-scan-emulated the look-backs, cuda-angles-emulated the
+# angles, cuda-calls-emulated the number of CUDA calls, cuda-stop-emulated whether the kernels stop. The emulator's
+# x86-64 code switches stacks; its addresses of shared variables have 32 bits, so it is not position-independent. UBSan
+# notices what a GPU faults at: vectors that are not aligned. The emulated kernels would crash at regions that their
+# owners shorten, so --no-regions leaves these out.
 if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
   return()
 endif()

@@ -1748,7 +1748,7 @@ static void voxeld__end_block(struct voxeld_client *client) {
 
 void voxeld_close(struct voxeld_client *client) {
   if (!client) return;
-  if (client->query) voxeld__end_block(client);  // a call has used it
+  if (client->query) voxeld__end_block(client);  // a call has used the block
   curl_easy_cleanup(client->direct);
   curl_easy_cleanup(client->transfer);
   curl_easy_cleanup(client->curl);

@@ -1,8 +1,8 @@
 // See cloudini_unpack.h.
 //
 // A chunk has the points one after another, each with the values of its fields in order. Version 5 puts integers of 16
-// bits or more after the points, one column after another. The state of a column begins anew in each chunk. struct
-// reader checks before each read that the chunk does not end.
+// bits or more after the points, one column after another. The state of a column begins anew in each chunk. The
+// functions that take bytes from struct reader check every byte against the end of the chunk.
 #include "api/wire/cloudini_unpack.h"
 
 #include <limits.h>
@@ -120,8 +120,8 @@ static bool take_window(struct reader *reader, size_t *place, struct column *col
   return column->leading + column->length <= 64 || fail(reader, "a window of bits has more than 64");
 }
 
-// In order: a bit, whether the value differs from the value before; if it does, a bit, whether the window is new; a new
-// window; the bits in the window.
+// In order: a bit says whether the value differs from the value before. If it does, a bit says whether a new window
+// follows; then come the new window, if any, and the bits in the window.
 static bool take_difference(struct reader *reader, struct column *column, uint64_t *value) {
   uint64_t differs, new, bits = 0;
   size_t place = 0;

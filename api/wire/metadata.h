@@ -36,7 +36,7 @@ struct answer {
   size_t region_head;           // bytes before the tensors in output_region; 0 if it has no safetensors file
   struct infer *infer;          // for a request by KServe's protocol, else NULL
   struct text facts;            // the metadata up to its times, begun or kept
-  bool facts_kept;              // they are whole; else they are written each time
+  bool facts_kept;              // `facts` is complete; else each text writes the facts anew
   bool untimed;                 // the times are not known yet, so the metadata has none
   struct text header;           // of a safetensors file without times, once measured; else without memory
   struct vx_stop *stop;         // the writer of a file checks it; if stopped, the file is incomplete
