@@ -12,18 +12,18 @@
 #include "api/params/values.h"
 
 struct detector {
-  struct vx_detector core;  // first: jobs point to it
+  struct vx_detector core;  // the first member, since jobs point to it
   atomic_int holders;
   char name[DETECTOR_NAME_SIZE];
   atomic_bool serves;  // false: the fault says why, and does not change again
   struct error fault;
   struct detector_files files;
-  char engine[96];      // and its version
+  char engine[96];      // name and version of the engine
   size_t memory_bytes;  // maximum host memory of the network; 0 = no limit
   struct sessions sessions;
 };
 
-// What may help if the network contains the encoder and the scatter, which exporters put into the same file.
+// A hint for a network file that also contains the encoder and the scatter, as exporters write it.
 #define CUT_NETWORK "; voxeld-convert onnx cuts the file after the scatter"
 
 // ---- the network ----------------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ static void write_dtypes(uint32_t dtypes, struct text *out) {
       text_printf(out, "%s%s", out->length ? " or " : "", vx_dtype_name((enum vx_dtype)dtype));
 }
 
-// Refuses a tensor with none of these types (VX_DTYPE_BITs), or with another shape; -1 matches any length.
+// Refuses a tensor whose type is not in `dtypes` (VX_DTYPE_BITs), or whose shape is not `dims`; -1 matches any length.
 static bool check_tensor(struct detector *detector, const struct vx_network_tensor *tensor, const char *field,
                          uint32_t dtypes, const int64_t dims[4]) {
   bool fits = tensor->rank == 4 && dtypes & VX_DTYPE_BIT(tensor->dtype);
@@ -56,8 +56,7 @@ static bool check_tensor(struct detector *detector, const struct vx_network_tens
                    detector->files.network_file, field, tensor->name, vx_dtype_name(tensor->dtype), is, types, should);
 }
 
-// A tensor is for any number of clouds, or for 1. If any of the tensors is for 1 cloud, the network runs once for each
-// cloud.
+// dims[0] is -1, for any number of clouds, or 1. If it is 1 in any tensor, the network runs once for each cloud.
 static bool check_clouds(struct detector *detector, const struct vx_network_tensor *tensor, const char *field) {
   int64_t clouds = tensor->dims[0];
   detector->core.one_by_one = detector->core.one_by_one || clouds == 1;
@@ -162,7 +161,7 @@ static bool open_files(struct detector *detector, const struct detector_means *m
   if (!detector_fits_paths(detector->name))
     return error_set(&detector->fault, "its folder's name has characters other than letters, digits, dots, _ and -");
   if (!detector_read_json(files, &detector->fault)) return false;
-  core->backbone = files->backbone.layers;  // so that the model counts as one with a backbone even if its weights fail
+  core->backbone = files->backbone.layers;  // a model whose weights fail still counts as a model with a backbone
   if (!detector_read_weights(files, &detector->fault)) return false;
   core->engine = means->engine;
   core->voxelize = files->voxelize->job.params.voxelize;

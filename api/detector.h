@@ -1,4 +1,5 @@
-// A detector: a model that detects, as a folder with model.json, the encoder's weights and the network.
+// A detector is a model that detects boxes. Its folder has model.json, the network, and the weights of the encoder or
+// of the backbone.
 //
 // docs/operate/models.md has the format. An open detector changes in two ways only: its network gets or loses sessions,
 // and the detector may be refused. Without the library that runs networks, a detector opens but does not serve, and its
@@ -34,11 +35,11 @@ const char *detector_version(const struct detector *detector);  // "" if model.j
 // Why the detector does not serve, with the file and the field at fault; NULL if it serves.
 const char *detector_fault(const struct detector *detector);
 // Refuses a detector that opened but cannot be used: from now on it does not serve. Only the first reason counts. One
-// thread; others may read the detector meanwhile.
+// thread at a time may refuse; other threads may read the detector meanwhile.
 void detector_refuse(struct detector *detector, const char *reason);
 
-// Names the detector in a request for a detection. The detector must serve. False if there is no memory;
-// then the caller gets the error from pool_refuse.
+// Names the detector in a request for a detection. The detector must serve. False if there is no memory; pool_refuse
+// then gives the error.
 VX_WARN_UNUSED bool detector_choose(const struct detector *detector, struct job_request *request);
 
 // The detector that a request points to.

@@ -48,7 +48,7 @@ static bool read_adds(const json_t *object, const char *where, struct vx_sparse_
   return !adds || json_is_boolean(adds) || error_set(error, MODEL "%sadds is neither true nor false", where);
 }
 
-// Reads the name, which no other layer may have: the names of the weights begin with it.
+// Reads the name. No two layers have the same name, since the layer's tensors are NAME.weight and NAME.bias.
 static bool read_name(const json_t *object, const char *where, struct backbone *backbone, struct error *error) {
   int32_t number = backbone->layers.num_layers;
   const char *name = backbone->names[number];
@@ -101,7 +101,7 @@ static bool read_layers(struct backbone *backbone, const json_t *object, struct 
   return true;
 }
 
-// The grid has one plane more than the voxels along z, as in the projects that the models come from.
+// Along z the backbone's grid has one cell more than the voxels' grid, as in the projects that the models come from.
 static bool check_grid(const struct backbone *backbone, const int32_t cells[3], struct error *error) {
   const int32_t *shape = backbone->layers.shape;
   return (shape[0] == cells[2] + 1 && shape[1] == cells[1] && shape[2] == cells[0]) ||

@@ -225,7 +225,7 @@ static void name_tensors(int32_t number, char weight[TENSOR_NAME_SIZE], char bia
   snprintf(bias, TENSOR_NAME_SIZE, "bias%s", suffix);
 }
 
-// Each later layer has twice as many inputs as the layer before it has channels.
+// After the first layer, a row has the outputs of the layer before and their maxima (kernels/encode.h).
 static bool read_layer(struct detector_files *files, const struct tensor_file *tensors, int32_t number,
                        struct error *error) {
   struct vx_encoder_layer *layer = &files->encoder.layers[number];

@@ -14,11 +14,11 @@ struct detector_files {
   char version[DETECTOR_VERSION_SIZE];
   char weights_file[256], network_file[256];  // weights: of the encoder or the backbone
   char input[VX_NETWORK_NAME_SIZE];
-  char outputs[VX_DETECTOR_MAPS][VX_NETWORK_NAME_SIZE];  // one for each input of the decoder; "" = not given
+  char outputs[VX_DETECTOR_MAPS][VX_NETWORK_NAME_SIZE];  // for each input of the decoder; "" = not given
   bool channels_first;
   int32_t layers, width;      // of the encoder, as model.json has them
   struct vx_encoder encoder;  // its weights belong to this struct
-  struct backbone backbone;   // without layers if there is none
+  struct backbone backbone;   // 0 layers: the model has no backbone
   struct vx_track_terms tracks;
   struct job_request *voxelize, *decode;  // finished requests
 };

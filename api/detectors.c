@@ -11,13 +11,13 @@
 #include "api/base/json_write.h"
 #include "api/base/suggest.h"
 
-enum { MAX_DETECTORS = 64, MAX_ENTRIES = 4096 };  // all entries of the directory, not only folders
+enum { MAX_DETECTORS = 64, MAX_ENTRIES = 4096 };  // MAX_ENTRIES counts files too
 
 struct detectors {
   size_t count;
   struct {
     struct detector *detector;
-    struct detector_refusal refusal;  // no reason: the detector has the current files of its folder
+    struct detector_refusal refusal;  // reason "": the detector has the current files of its folder
   } item[MAX_DETECTORS];              // sorted by name
 };
 
@@ -91,7 +91,7 @@ void detectors_close(struct detectors *detectors) {
   free(detectors);
 }
 
-// Replaces the model at `index` by the one of its name in `before`. False if there is none that serves.
+// Replaces the model at `index` by the model of the same name in `before`, if that model serves. Otherwise false.
 static bool keep(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason) {
   struct detector *kept = detectors_find(before, name_at(detectors, index));
   if (!kept || detector_fault(kept)) return false;

@@ -13,8 +13,8 @@ struct suggestion;
 
 // Why a detector serves though its folder has newer files.
 struct detector_refusal {
-  char version[DETECTOR_VERSION_SIZE];  // of those files; "" if model.json could not be read that far
-  struct error reason;                  // why those files do not serve
+  char version[DETECTOR_VERSION_SIZE];  // of the newer files; "" if model.json could not be read that far
+  struct error reason;                  // why the newer files do not serve
 };
 
 // Opens each folder of `directory` ("" = none), except hidden ones. A model that cannot be opened is in the set with
@@ -26,11 +26,11 @@ void detectors_close(struct detectors *detectors);  // may be NULL
 // Call this before the set serves. Replaces each model that does not serve with the model of the same name in `before`,
 // if that model serves. `before` may be NULL.
 void detectors_keep(struct detectors *detectors, const struct detectors *before);
-// The same for the model with this index, which opened but cannot be used. If no model replaces it, it is refused from
-// now on. If `before` is NULL, this may be called while the set serves.
+// The same for the model at `index`, which opened but cannot be used. If no model replaces this model, refuses it (see
+// detector_refuse). If `before` is NULL, this may be called while the set serves.
 void detectors_refuse(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason);
 
-// From here on the set may be NULL, which means no detectors. Only detectors_write needs a set.
+// From here on `detectors` may be NULL, which means no detectors; only detectors_write needs a set.
 size_t detectors_count(const struct detectors *detectors);
 struct detector *detectors_at(const struct detectors *detectors, size_t index);        // in the order of names
 struct detector *detectors_find(const struct detectors *detectors, const char *name);  // NULL if there is none
@@ -48,10 +48,10 @@ void detectors_vacate(const struct detectors *detectors, int device);
 // The number of sessions in use on the GPU of that number.
 long long detectors_sessions(const struct detectors *detectors, int device);
 
-// Tries the names of all models.
+// Calls suggest_try with the name of each model.
 void detectors_suggest(const struct detectors *detectors, struct suggestion *near);
 
-// Writes one model as a JSON object. False with an error: there is none of that name.
+// Writes one model as a JSON object. False with an error if no model has the name.
 VX_WARN_UNUSED bool detectors_write_one(const struct detectors *detectors, const char *name, struct text *out,
                                         struct error *error);
 // Writes all models as {"models":[...]}.

@@ -13,7 +13,7 @@ static const struct job_request *further_of(const struct preset *preset, enum vx
   return request && request != presets_request(preset) ? request : NULL;
 }
 
-// Fills `own` with X if the name is X_OPERATION.
+// Whether the name is X_OPERATION; then `own` is X.
 static bool cut_operation(const char *name, enum vx_op op, char own[MODEL_NAME_SIZE]) {
   const char *operation = vx_operations[op].name;
   size_t length = strlen(name), tail = strlen(operation) + 1;
@@ -131,7 +131,7 @@ bool model_at(const struct named *named, size_t number, char name[MODEL_NAME_SIZ
     op = name_of_detector(named->detectors, number - VX_OPS - of_presets, name);
   else if (!preset_at(named->presets, number - VX_OPS, name, &request))
     return false;
-  // Another model may have the same name.
+  // An earlier model may have the same name; then this number has no model.
   if (!find(named, name, memory, model)) return false;
   if (request) return model->request == request;
   if (of_detector) return model->request->job.op == op;

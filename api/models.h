@@ -10,15 +10,15 @@
 enum { MODEL_NAME_SIZE = 96 };  // room for the name of a preset and the name of an operation
 
 // Finds the model of that name. A version other than "" must be the model's version. `memory` gets the request of an
-// operation or of a detector; for a preset the model points to the preset's own request. If a detector does not
-// serve, its request names no detector. False with an error: there is no such model.
+// operation or of a detector; for a preset the model points to the preset's own request. If a detector does not serve,
+// its request names no detector. False with an error if there is no such model.
 VX_WARN_UNUSED bool model_find(const struct named *named, const char *name, const char *version,
                                struct job_request *memory, struct model *model, struct error *error);
 
-// The size of a list of all models. Some numbers below this size have no model.
+// Models are numbered from 0, below this number. Some numbers have no model.
 size_t model_numbers(const struct named *named);
-// Finds the model of a number below this size. `name` gets the model's name, and the model points to `name`. False if
-// the number has no model.
+// Finds the model of a number below model_numbers. `name` gets the model's name, and the model points to `name`. False
+// if the number has no model.
 VX_WARN_UNUSED bool model_at(const struct named *named, size_t number, char name[MODEL_NAME_SIZE],
                              struct job_request *memory, struct model *model);
 

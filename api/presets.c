@@ -54,7 +54,7 @@ static bool refuse_operation(const struct preset *preset, const json_t *operatio
                    names.data);
 }
 
-// Reads the members that are named as operations.
+// Reads the members that have the names of operations.
 static bool set_others(struct preset *preset, json_t *root, struct error *error) {
   static const char *const known[] = {"description", "parameters", "operation"};
   const char *name;

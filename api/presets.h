@@ -3,8 +3,8 @@
 //
 // A preset file is one JSON object: "description", a string; "parameters", an object with the names and values of a
 // query's parameters (lists as JSON arrays); and "operation", the operation that takes these parameters, voxelize by
-// default. Further members are named after further operations that the model needs; each is an object of parameters
-// too. A loaded set is immutable, and any thread may read it. presets_close frees the set.
+// default. Each further member has the name of another operation, and as its value an object with the parameters of
+// that operation. A loaded set is immutable, and any thread may read it. presets_close frees the set.
 #ifndef VOXELD_PRESETS_H
 #define VOXELD_PRESETS_H
 
@@ -30,9 +30,9 @@ const struct preset *presets_find(const struct presets *presets, const char *nam
 size_t presets_count(const struct presets *presets);
 const struct preset *presets_at(const struct presets *presets, size_t index);  // in the order of names
 
-// Tries the names of all presets.
+// Calls suggest_try with the name of each preset.
 void presets_suggest(const struct presets *presets, struct suggestion *near);
-// Refuses a name that no preset has: lists the presets that there are. Returns false.
+// Refuses a name that no preset has; the error lists the presets. Returns false.
 bool presets_refuse(const struct presets *presets, const char *name, struct error *error);
 
 const char *preset_name(const struct preset *preset);

@@ -28,7 +28,7 @@ static const char *take_part(const char *path, char *out, size_t size) {
   return path + length;
 }
 
-// The same for the version, if one follows here.
+// Copies VERSION if the path goes on with /versions/VERSION. Returns the rest of the path, or NULL, as take_part does.
 static const char *take_version(const char *path, struct route_names *names) {
   static const char before[] = "/versions/";
   size_t length = sizeof before - 1;

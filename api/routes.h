@@ -109,8 +109,8 @@ struct route_names {
   char version[ROUTE_VERSION_SIZE];
 };
 
-// The endpoint of the path that takes the method; if none does, the first of the path. ENDPOINT_UNKNOWN if the path has
-// no endpoint.
+// The endpoint with this path and this method. If the path does not take the method, the first endpoint of the path; if
+// there is no such path, ENDPOINT_UNKNOWN.
 enum endpoint route_find(const char *path, const char *method, struct route_names *names);
 
 // The endpoint under which requests are counted: the first with the same path.
@@ -123,8 +123,8 @@ enum problem_style route_style(const char *path);
 // are listed. Returns false.
 bool route_missing(const char *path, struct error *error);
 
-// Whether the endpoint takes the method. An endpoint that takes GET takes HEAD too. If not, the error names the methods
-// that the endpoint takes.
+// Whether the endpoint takes the method; if not, the error names the methods that it takes. An endpoint that takes GET
+// takes HEAD too.
 VX_WARN_UNUSED bool route_takes(enum endpoint endpoint, const char *method, struct error *error);
 
 // Whether a request to the endpoint is a job.

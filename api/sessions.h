@@ -1,9 +1,9 @@
 // The sessions of a network on GPUs: where the network runs, or why it does not run there. The host's processors need
 // no session.
 //
-// There is one session for each lane on a GPU that should run the network. Sessions stay until sessions_close;
-// the network and the lanes must outlive them. Any thread may read sessions or vacate them; one thread at a time adds
-// sessions.
+// There is one session for each lane on a GPU that should run the network. Sessions stay until sessions_close; the
+// network and the lanes must outlive them. Any thread may read sessions, or vacate them, which takes them out of use.
+// One thread at a time adds sessions.
 #ifndef VOXELD_SESSIONS_H
 #define VOXELD_SESSIONS_H
 

@@ -1,10 +1,10 @@
 # Finds out whether there is a CUDA toolkit to build the CUDA backend with, and for which GPUs. Sets VOXELD_CUDA_FOUND
 # and, unless it was set by hand, CMAKE_CUDA_ARCHITECTURES; VOXELD_CUDA_ABSENT is why there is no CUDA.
 #
-# A release is for those of the GPUs below that the toolkit knows. Any other build is for the GPUs of this machine; if
-# there are none, it is PTX of the oldest. N-real is machine code for GPU N, N is machine code and PTX; the last one has
-# PTX too. Machine code also runs on later GPUs of the same major number, but an integrated GPU needs its own: hence 87.
-# From PTX the driver compiles for any later GPU when the daemon starts.
+# A release has code for all GPUs below that the toolkit knows. Any other build has code for the GPUs of this machine;
+# if there are none, it has PTX for the oldest GPU below. N-real is machine code for GPU N, N is machine code and PTX;
+# the last GPU of a build has PTX too. Machine code also runs on later GPUs of the same major number, but an integrated
+# GPU needs its own: hence 87. The driver compiles PTX for any later GPU when the daemon starts.
 set(voxeld_gpus_release
   75-real  # Turing: T4, RTX 20
   80-real  # Ampere: A100
@@ -23,7 +23,7 @@ set_property(CACHE VOXELD_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(VOXELD_CUDA_FOUND OFF)
 set(VOXELD_CUDA_ABSENT "no nvcc: built without CUDA")
 
-# Those of the listed GPUs that the toolkit knows, the last one with PTX.
+# The listed GPUs that the toolkit knows; the last of them has PTX too.
 function(voxeld_known_gpus RESULT)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE names COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "sm_[0-9]+" names "${names}")

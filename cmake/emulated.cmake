@@ -1,8 +1,9 @@
-# Programs with an emulated GPU: cuda-equal-emulated compares the CUDA kernels with the CPU backend, cuda-scan-emulated
-# looks only at their look-backs, cuda-angles-emulated only at their angles, cuda-stop-emulated only at whether they
-# stop. See tests/support/emulator/README.md. The emulator's x86-64 code switches stacks; its addresses of shared
-# variables have 32 bits, so it is not position-independent. UBSan notices what a GPU faults at: vectors that are not
-# aligned. Its kernels would fault at regions that their owners shorten.
+# Programs with an emulated GPU, see tests/support/emulator/README.md. cuda-equal-emulated compares the CUDA kernels
+# with the CPU backend. Each other program tests one thing: cuda-scan-emulated the look-backs, cuda-angles-emulated the
+# angles, cuda-calls-emulated the number of CUDA calls, cuda-stop-emulated whether the kernels stop. The emulator's
+# x86-64 code switches stacks; its addresses of shared variables have 32 bits, so it is not position-independent. UBSan
+# notices what a GPU faults at: vectors that are not aligned. The emulated kernels would crash at regions that their
+# owners shorten, so --no-regions leaves these out.
 if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
   return()
 endif()
@@ -60,7 +61,7 @@ voxeld_test(cuda.scan_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-scan-e
 voxeld_test(cuda.angles_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-angles-emulated)
 voxeld_test(cuda.calls_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-calls-emulated)
 voxeld_test(cuda.stop_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-stop-emulated)
-# The second, whose inputs are copied to the device, has half as many random jobs.
+# Seed 2, whose inputs are copied to the device, has half as many random jobs.
 foreach(seed 1 2)
   math(EXPR jobs "20 / ${seed}")
   voxeld_test(cuda.emulated_${seed} plain cuda 600 ${CMAKE_BINARY_DIR}/bin/cuda-equal-emulated --jobs ${jobs}

@@ -7,7 +7,8 @@ if(VOXELD_WERROR)
   list(APPEND voxeld_warnings -Werror)
 endif()
 
-# Distributions fortify by their compiler or their CFLAGS, mostly at a higher level than 2: then nothing is added.
+# Some distributions set _FORTIFY_SOURCE in their compiler or their CFLAGS, mostly to more than 2. Then this build does
+# not set it.
 include(CheckCSourceCompiles)
 set(CMAKE_REQUIRED_FLAGS -O2)
 check_c_source_compiles("#ifndef _FORTIFY_SOURCE
@@ -19,7 +20,7 @@ unset(CMAKE_REQUIRED_FLAGS)
 # -fPIE: a position-independent executable, without the cost of functions that another library could replace (-fPIC).
 # -ffp-contract=off: the results are specified to the bit, and a fused multiply-add rounds once instead of twice.
 set(voxeld_compile_all -fPIE -ffp-contract=off -fno-omit-frame-pointer)
-# Assertions are for the tests: a wrong move must not end the service.
+# Assertions are for the tests: a failed assertion must not end the service.
 set(voxeld_compile_plain -DNDEBUG -fstack-protector-strong)
 if(NOT VOXELD_FORTIFIED)
   list(APPEND voxeld_compile_plain -D_FORTIFY_SOURCE=2)

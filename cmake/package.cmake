@@ -24,8 +24,7 @@ and on the CPU without one.")
 endif()
 
 # The platform: debian12 and the like or, for a package with its own libraries, the libc that it needs. The version of a
-# .deb ends in ~PLATFORM. So to apt, of two packages of one version the later Debian's is newer, and a package of the
-# next version is newer than both.
+# .deb ends in ~PLATFORM, so that apt sorts 0.1.0~deb12, 0.1.0~deb13, 0.2.0~deb12 in this order.
 cmake_host_system_information(RESULT distribution QUERY DISTRIB_INFO)
 set(distribution ${distribution_ID}${distribution_VERSION_ID})
 if(NOT distribution_VERSION_ID) # Debian's testing

@@ -1,6 +1,5 @@
-# VOXELD_PORTABLE: installs the libraries that the daemon needs beyond libc with it, in lib/voxeld. The daemon then runs
-# on any glibc that is no older than the one it was built with. The libraries are Debian's files, byte for byte, beside
-# their licences.
+# VOXELD_PORTABLE: installs, in lib/voxeld, the libraries beyond libc that the daemon needs. The daemon then runs with
+# the glibc of the build or any newer glibc. The libraries are Debian's files, byte for byte, beside their licences.
 #
 # A library looks for its own libraries where the system has them, not beside itself. So the program names all of them,
 # and its RUNPATH finds them all; the loader does not load a library twice.

@@ -14,7 +14,8 @@ function(c_string_literal PATH RESULT)
   set(${RESULT} "  \"${text}\"" PARENT_SCOPE)
 endfunction()
 
-# One `static const char text_NAME[] = ...;` and, in RESULT, the initializer of its struct resource.
+# Appends `static const char text_NAME[] = ...;` to `definitions`. RESULT becomes the initializer of its struct
+# resource.
 function(embed PATH NAME RESULT)
   c_string_literal("${PATH}" literal)
   file(SHA256 "${PATH}" hash)
@@ -23,7 +24,7 @@ function(embed PATH NAME RESULT)
   set(${RESULT} "{\"${NAME}\", ${identifier}, sizeof ${identifier} - 1, \"\\\"${hash}\\\"\"}" PARENT_SCOPE)
 endfunction()
 
-# In `definitions`, an array of struct resource and the number of its elements. A preset's name has no .json.
+# Appends to `definitions` an array of struct resource, and the number of its elements. A preset's name has no .json.
 function(embed_all ARRAY)
   set(rows "")
   foreach(path IN LISTS ARGN)

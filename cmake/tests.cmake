@@ -15,8 +15,8 @@ set(longest fault.shutdown asan.fault.shutdown fault.models tsan.fault.encodings
     fault.oom platform.in asan.fault.deadlines browser.detections deploy.debian oracle.wires deploy.container
     browser.stream cuda.emulated_1 cuda.emulated_2 browser.page browser.view platform.trixie platform.arm64)
 
-# ctest counts a test as two of its places (-j), four for each processor in ./dev. Tests that wait for timeouts most of
-# their time, and keep a processor busy for less than 40 % of it, count as one.
+# A test takes two of the places of ctest (-j); ./dev gives ctest four places for each processor. A test that waits for
+# timeouts most of its time, and keeps a processor busy for less than 40 % of it, takes one place.
 set(waiting "^((asan\\.|tsan\\.)?fault\\.(clients|encodings|events|gate|models|sessions|shutdown|tls|uploads)|\
 (asan\\.)?fault\\.(abuse|families)|fault\\.(framing|model_reloads|oom|soak)|\
 clients\\.(command_line_streams|command_line_watch|live_poses))$")
@@ -61,7 +61,7 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
   endif()
 endfunction()
 
-# Tests that ask one thing after the other: TSan has little to find in them. The other fault tests ask many at once.
+# Tests that send one request at a time, so that TSan has little to find. The other fault tests send many at once.
 set(without_tsan "^(http\\..*|fault\\.(families|foreign|framing|parameters))$")
 
 # One test for each file that matches PATTERN, in each of FLAVOURS: the given command with the file's path at its end.
@@ -85,8 +85,8 @@ target_compile_definitions(onnxruntime_standin PRIVATE _GNU_SOURCE)
 target_compile_options(onnxruntime_standin PRIVATE ${voxeld_warnings})
 set_target_properties(onnxruntime_standin PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
-# unit: one cmocka program a file, in each flavour. The target `units` builds all of them. Only server/ may have threads
-# (docs.layers holds that), so TSan has nothing to find in the tests of the other layers.
+# unit: one cmocka program for each file, in each flavour. The target `units` builds all of them. Only server/ may have
+# threads (docs.layers checks this), so TSan has nothing to find in the tests of the other layers.
 if(NOT VOXELD_TESTS STREQUAL DAEMON)
   pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
   add_custom_target(units)
@@ -129,8 +129,8 @@ foreach(flavour IN LISTS flavours) # a short soak, so that its code stays tested
   voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000
               --processes 3 --threads 3)
 endforeach()
-# A polite client among slow ones is promised an answer, on a machine that other tests do not fill. So
-# it takes as many places as two other tests, and ctest starts it mostly after all others.
+# fault.neighbours tests that a polite client among slow clients gets its answer, which needs a machine that other tests
+# do not fill. So the test takes as many places as two other tests, and ctest mostly starts it after all others.
 foreach(flavour "" asan. tsan.)
   if(TEST ${flavour}fault.neighbours)
     set_tests_properties(${flavour}fault.neighbours PROPERTIES PROCESSORS 4)
@@ -175,9 +175,9 @@ voxeld_test(docs.platforms plain docs 60 ${PYTHON} tests/platform/table --check)
 voxeld_script_tests(browser "tests/browser/test_*.py" 900 plain ${PYTHON})
 voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
-# Their servers must answer checks within a second.
+# The servers of these two tests must answer checks within a second.
 set_tests_properties(deploy.balancer deploy.balanced_streams PROPERTIES PROCESSORS 4)
-# If what they need is missing, their first test is skipped.
+# If something that these two tests need is missing, they skip their first case.
 set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
 # platform: the machines of other releases of Debian, and a short `./dev test --platforms`. Both need the network.
@@ -263,7 +263,7 @@ foreach(driver IN LISTS drivers)
   list(APPEND all_fuzz_sources ${${stem}_sources})
 endforeach()
 list(REMOVE_DUPLICATES all_fuzz_sources)
-# With optimization, clang takes 50 s for this one, which no fuzzer is about.
+# clang -O1 takes 50 s for convolve.c, which no fuzzer is about.
 set(fuzz_optimization_convolve -O0)
 foreach(source IN LISTS all_fuzz_sources)
   voxeld_fuzz_objects(object ${source})

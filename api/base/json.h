@@ -4,8 +4,8 @@
 // block. So the size is known in advance, and nothing stays in the heaps of threads. If an allocation fails, jansson
 // may leave out a character and continue; this module reports an error instead.
 //
-// The first call installs an allocator; the daemon makes this call at its start. After that, any thread. A document
-// belongs to its caller.
+// The first call installs an allocator; the daemon makes this call at its start. After that, any thread may call. A
+// document belongs to its caller.
 #ifndef VOXELD_JSON_H
 #define VOXELD_JSON_H
 

@@ -14,7 +14,7 @@ static void put_line(struct text *out, int depth) {
 
 static bool has_lines(const struct text *out) { return out->json.depth > 0 && out->json.depth <= out->json.lines; }
 
-// Writes what comes before a value or its name.
+// Writes the comma and the line break that precede a value or its name.
 static void go_on(struct text *out) {
   if (out->json.behind == JSON_WORDS) return;
   if (out->json.behind == JSON_VALUE && out->json.depth) text_put_plain(out, ',');

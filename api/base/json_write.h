@@ -25,12 +25,12 @@ void json_put_integers(struct text *out, const int64_t *values, int count);  // 
 void json_put_fixed(struct text *out, int64_t units, int decimals);          // units / 10^decimals
 static inline void json_put_integer(struct text *out, int64_t value) { json_put_fixed(out, value, 0); }
 void json_put_double(struct text *out, double value);
-// Writes null for a number that is not finite, since JSON has no such numbers. -0.0 is written as
-// -0.0: readers would take -0 for an integer and lose the sign.
+// Writes null for a number that is not finite, since JSON has no such numbers. Writes -0.0 as -0.0, since readers would
+// take -0 for an integer and lose the sign.
 void json_put_float(struct text *out, float value);
 
-// Appends the value that `part` begins, without newlines. Objects and arrays that `part` leaves open are then open
-// here.
+// Appends `part`, which is the beginning of a JSON value without newlines. Objects and arrays that `part` leaves open
+// are then open in `out`.
 void json_put_part(struct text *out, const struct text *part);
 
 // Begins a string. All text that is appended before json_end becomes part of the string. Such text may come from

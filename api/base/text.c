@@ -40,8 +40,8 @@ static size_t utf8_sequence(const unsigned char *bytes, size_t length) {
 
 static bool is_plain(unsigned char byte) { return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\'; }
 
-// Escapes the bytes for the innermost open string, then each escape for the string around that one, and so on. Bytes
-// that are not UTF-8 become U+FFFD.
+// Escapes the bytes once for each open string, from the innermost string outward. Bytes that are not UTF-8 become
+// U+FFFD.
 void text_append(struct text *text, const char *bytes, size_t length) {
   const unsigned char *input = (const unsigned char *)bytes;
   size_t start = 0, i = 0;

@@ -13,11 +13,12 @@ enum { JSON_DEPTH = 16 };
 
 // The position in a JSON document at which the text ends. json_write.h keeps it.
 struct json_place {
-  // What the next value follows: nothing, a value, its own name, or the beginning of a string that it continues.
+  // What stands before the next value: nothing, another value, the value's own name, or the beginning of the string
+  // that the value continues.
   enum { JSON_NOTHING, JSON_VALUE, JSON_NAME, JSON_WORDS } behind;
   unsigned char quotes;  // number of open strings: appended text is escaped once for each
-  unsigned char lines;   // number of outer levels that are written with one member per line, for readers
-  unsigned char depth;   // number of open levels; ends[depth - 1] ends the innermost
+  unsigned char lines;   // number of outer levels that are written with one member per line
+  unsigned char depth;   // number of open levels; ends[depth - 1] closes the innermost
   char ends[JSON_DEPTH];
 };
 

@@ -11,7 +11,7 @@
 // is more than 1/HZ s late.
 //
 // With -z scans are packed, for slow links: numbers are rounded to this resolution; with 0 nothing is lost. -q must
-// then have num_features, and with time_field also fields. A scan with a number that does not fit ends the program.
+// then have num_features, and with time_field also fields. A scan with a number that cannot be packed ends the program.
 //
 // With -s each scan is a sweep of that stream, which begins anew; -q says how many sweeps are joined, for example
 // sweeps=10. The file POSES has one line for each scan, with its time and pose in the format of TUM: time x y z qx qy
@@ -73,7 +73,7 @@ struct sensor {
   const char *stream;              // NULL if scans do not belong to a stream
   FILE *poses;                     // of the stream
   long line;                       // the number of the last line of poses that was read
-  char *stream_query;              // the query with the stream
+  char *stream_query;              // QUERY&stream=STREAM
   char *sweep_query;               // the query with the time and the pose of the current scan
   struct voxeld_sent_sweep sweep;  // the current scan
   struct history history;

@@ -66,7 +66,7 @@ struct voxeld_options {
   double timeout_s;   // limit for connecting, and for a pause in the transfer; whole seconds, up to a million
   double deadline_s;  // limit for a call with all its attempts and pauses; up to a million
   int retries;        // limit of further attempts after 429, 503, a broken connection, or 502 or 504 with Retry-After
-  double backoff_s;   // pause before the second attempt; doubles each time, up to 10; less a random part, up to half
+  double backoff_s;   // pause before attempt 2; doubles each time, up to 10 s; less a random part, up to half
   size_t max_answer_bytes;  // a larger answer is VOXELD_BAD_ANSWER
   const char *encoding;     // gzip, deflate or zstd: the encoding that the caller has applied to the rows; NULL = none
   const volatile sig_atomic_t *stop;  // a call ends within 0.1 s once *stop is not 0; or NULL
@@ -370,7 +370,7 @@ static double voxeld__member(const json_t *object, const char *name) {
   return json_is_number(number) ? json_number_value(number) : -1;
 }
 
-// A member of the metadata. Reads metadata that are not read yet.
+// A member of the metadata, which are parsed at their first use.
 static const json_t *voxeld__told(const struct voxeld_result *result, const char *name) {
   struct voxeld_buffer *buffer = (struct voxeld_buffer *)&result->buffer;  // a result belongs to one thread at a time
   if (!buffer->metadata && result->metadata)
@@ -633,8 +633,8 @@ static bool voxeld__pass_tensor(char **at, const struct voxeld_cuda *cuda, struc
   return true;
 }
 
-// Reads the object as voxeld writes it, ten times as fast as jansson. Returns its end. NULL: it is written in another
-// way, or is not valid.
+// Reads output_region in the form in which voxeld writes it, ten times as fast as jansson. Returns the end of the
+// object; NULL if the object has another form or is not valid.
 static char *voxeld__scan_block(const struct voxeld_cuda *cuda, struct voxeld_result *result, char *at) {
   uint64_t unread;
   if (!voxeld__pass(&at, "{\"name\":") || !voxeld__pass_string(&at) || !voxeld__pass(&at, ",\"offset\":") ||
@@ -652,8 +652,8 @@ static char *voxeld__scan_block(const struct voxeld_cuda *cuda, struct voxeld_re
   return at;
 }
 
-// Reads the JSON that says what is in the block. Returns NULL, or what is wrong with the JSON. jansson takes as long
-// for the metadata as the rest of the call takes, so they are read at their first use.
+// Reads the JSON that says what is in the block. Returns NULL, or what is wrong with the JSON. Parsing the metadata
+// would take as long as the rest of the call, so they are parsed at their first use.
 static const char *voxeld__read_in_block(const struct voxeld_cuda *cuda, struct voxeld_result *result) {
   static const char first[] = "{\"output_region\":", second[] = ",\"metadata\":";
   struct voxeld_buffer *buffer = &result->buffer;
@@ -673,7 +673,7 @@ static const char *voxeld__read_in_block(const struct voxeld_cuda *cuda, struct 
   end = strrchr(text, '}');
   if (strncmp(text, second, sizeof second - 1) != 0 || text[sizeof second - 1] != '{' || !end)
     return "it has no metadata";
-  *end = 0;  // the metadata are its last member
+  *end = 0;  // the brace of the whole object, whose last member are the metadata
   result->metadata = text + sizeof second - 1;
   return scanned ? NULL : voxeld__find_in_block(cuda, result, json_object_get(buffer->header, "tensors"));
 }
@@ -801,7 +801,7 @@ static bool voxeld__is_exact(const struct voxeld__column *column, double unit) {
   double whole;
   for (size_t i = 0; i < column->count; i++) {
     float value = voxeld__float(column, i);
-    if (column->integers) value += 0.0F;  // which is 0.0 for -0.0
+    if (column->integers) value += 0.0F;  // -0.0 becomes 0.0
     if (!voxeld__round(column, value, unit, &whole)) return false;
     uint32_t restored = isnan(value) ? voxeld__bits(NAN) : voxeld__bits(voxeld__restored(whole, unit));
     if (restored != voxeld__bits(value)) return false;  // a service may change other bits of a NaN
@@ -809,7 +809,8 @@ static bool voxeld__is_exact(const struct voxeld__column *column, double unit) {
   return true;
 }
 
-// The largest error of the column's units. Infinity if one of them or the number restored from it does not fit.
+// The largest error if the column is sent in this unit. Infinity if a number in this unit does not fit int32, or if the
+// number restored from it does not fit float32.
 static double voxeld__largest_error(const struct voxeld__column *column, double unit) {
   double largest = 0, whole;
   for (size_t i = 0; i < column->count; i++) {
@@ -872,7 +873,7 @@ struct voxeld__direction {
 // rounded once: a compiler may otherwise fuse a product and a difference, or multiply by a reciprocal.
 static int32_t voxeld__guess(const struct voxeld__direction *direction, int column) {
   const int32_t(*rows)[3] = direction->rows;
-  const double even = 6755399441055744.0;  // rounds a number to an integer if it is added and subtracted: ties to even
+  const double even = 6755399441055744.0;  // (x + even) - even is x rounded to an integer, ties to even
   volatile double now = rows[0][direction->lead], last = rows[1][direction->lead], older = rows[2][direction->lead];
   if (rows[1][direction->lead] == 0 || rows[2][direction->lead] == 0) return rows[1][column];
   volatile double near = now / last, far = now / older;
@@ -1313,7 +1314,7 @@ static ssize_t voxeld__read_more(struct voxeld_client *client, size_t got, doubl
   }
 }
 
-// Reads the answer into the buffer. CURLE_AGAIN: there is none, or it is not plain.
+// Reads the answer into the buffer. CURLE_AGAIN: there is no answer, or it is not plain.
 static CURLcode voxeld__read_answer(struct voxeld_client *client, double until) {
   struct voxeld_buffer *buffer = &client->result->buffer;
   CURLcode code = CURLE_OK;
@@ -1756,7 +1757,7 @@ static void voxeld__end_block(struct voxeld_client *client) {
 
 void voxeld_close(struct voxeld_client *client) {
   if (!client) return;
-  if (client->query) voxeld__end_block(client);  // a call has used it
+  if (client->query) voxeld__end_block(client);  // a call has used the block
   curl_easy_cleanup(client->direct);
   curl_easy_cleanup(client->transfer);
   curl_easy_cleanup(client->curl);

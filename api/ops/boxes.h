@@ -12,7 +12,7 @@ extern const char *const no_yes_words[];  // 0, 1
     .most = VX_MAX_CLOUDS, .allowed = "1 to 1024 whole numbers that add up to the boxes of the body",                  \
     .doc = "splits the boxes into a batch of clouds; boxes of different clouds are not compared",                      \
   }
-// The value of `start` is the default. It is NULL if the model has the default.
+// `start` is the default; NULL if the model has the default.
 #define PARAM_NMS_PRE_MAX(member, start, whose)                                                                        \
   {                                                                                                                    \
     .name = "nms_pre_max", .type = &value_int, .offset = FIELD(member), .least = 1, .most = VX_MAX_RANKED,             \
@@ -91,9 +91,10 @@ VX_WARN_UNUSED bool boxes_check_given(const struct job_request *request, const c
                                       struct error *error);
 VX_WARN_UNUSED bool boxes_check_range(const char *name, const float min[3], const float max[3], struct error *error);
 VX_WARN_UNUSED bool boxes_check_tasks(const struct vx_head_tasks *tasks, struct error *error);
-// Checks the first map, which has `classes` classes, and counts the items of each cloud. False with an error.
+// Checks that class_names fits the maps' `classes` classes, and fills num_clouds and point_counts with the items of
+// each cloud. False with an error.
 VX_WARN_UNUSED bool boxes_count(struct job_request *request, int64_t classes, struct error *error);
-// Checks that the first map has a shape in which classes can be counted. False with an error.
+// Checks that the first map has 4 dimensions, and 1 to VX_MAX_CLOUDS clouds. False with an error.
 VX_WARN_UNUSED bool boxes_check_maps(const struct job_request *request, struct error *error);
 
 #endif

@@ -2,8 +2,8 @@
 #include "api/base/json_write.h"
 #include "api/ops/rows.h"
 
-// For each extent: its symbol in shapes, and the meaning of the size. If several extents share a symbol, only one of
-// them has the meaning.
+// For each extent: its symbol in shapes, and the meaning of the size. `doc` is NULL if the symbol needs no explanation,
+// or if another extent with the same symbol has the meaning.
 static const struct extent_row {
   const char *symbol, *doc;
 } extents[] = {
@@ -112,7 +112,7 @@ static void write_results(const struct result_row *row, struct text *out) {
   json_printf(out, "]");
 }
 
-// The operation whose name the endpoint has: of operations that share an endpoint by `head`, the first.
+// The operation that the endpoint is named after. The operations with a `head` share the endpoint of the first of them.
 static enum vx_op first_of(enum vx_op op) {
   enum vx_op first = 0;
   if (!operations[op]->head) return op;

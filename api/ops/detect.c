@@ -10,7 +10,7 @@
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
-// These override the model's values of parameters of /v1/decode.
+// These parameters of /v1/decode override the model's values.
 static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.detect.score_threshold, NULL);
 static const struct param max_objects = PARAM_MAX_OBJECTS(job.params.detect.max_objects, NULL);
 static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.detect.nms.iou_threshold, NULL);

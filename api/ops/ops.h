@@ -160,7 +160,7 @@ void job_request_init(struct job_request *request, enum vx_op op);
 // Copies another request, which must not be split yet, over a request. False if there is no memory for its lists; then
 // the caller gets the error from pool_refuse.
 VX_WARN_UNUSED bool job_request_copy(struct job_request *to, const struct job_request *from);
-// A new request with the defaults, and its end. NULL: there is no memory.
+// Allocates a request with the defaults; job_request_release frees it. NULL if there is no memory.
 struct job_request *job_request_new(enum vx_op op);
 void job_request_release(struct job_request *request);
 
@@ -179,7 +179,7 @@ const char *job_request_counts(const struct job_request *request);
 // error.
 VX_WARN_UNUSED bool job_request_finish(struct job_request *request, struct error *error);
 
-// Forgets that the parameter was given. Without num_features, for example, `fields` gives the number of columns.
+// Forgets that the parameter was given. For example, `fields` in a query replaces the num_features of a preset.
 void job_request_unset(struct job_request *request, const char *name);
 // Forgets `outputs`; the tensors then follow from the other parameters.
 void job_request_unset_outputs(struct job_request *request);
@@ -192,8 +192,8 @@ bool job_request_refuse(const struct job_request *request, const char *name, con
 // each cloud. False with an error if the counts do not add up or the clouds cannot be computed with these parameters.
 VX_WARN_UNUSED bool job_request_split(struct job_request *request, int64_t rows, struct error *error);
 
-// Like job_request_split, once the sweeps of the stream are joined: `rows` points of job_request_columns in float32.
-// For a request with a stream, only this function checks what the parameters require of the cloud.
+// Like job_request_split, once the sweeps of the stream are joined into `rows` rows of job_request_columns float32
+// values. For a request with a stream, only this function runs the `split` of the steps and of the operation.
 VX_WARN_UNUSED bool job_request_join(struct job_request *request, int64_t rows, struct error *error);
 
 // The job of a split request over these points. The job points into the request. The caller fills the other members.
@@ -213,9 +213,10 @@ static inline bool job_request_deskews(const struct job_request *request) { retu
 VX_WARN_UNUSED bool job_request_set_format(struct job_request *request, enum body_format format, struct error *error);
 // Sets the type of all columns, because the body is a tensor of this type.
 void job_request_set_dtype(struct job_request *request, enum vx_dtype dtype);
-// Whether the points of the body must become float32, by their types, scale or filters. False if it has no points.
+// Whether the points of the body must become float32, by their types, scale or filters. False for operations without
+// points.
 bool job_request_widens(const struct job_request *request);
-// The same as `dtype`, except that rows with times are always widened.
+// The type of the rows: `dtype`, or float32 if the points have times, since such rows are always widened.
 static inline enum vx_dtype job_request_rows_dtype(const struct job_request *request) {
   return request->time.field[0] ? VX_FLOAT32 : request->dtype;
 }

@@ -33,7 +33,7 @@ VX_WARN_UNUSED bool job_request_overlay(struct job_request *request, const struc
 
 // Sets a parameter for each member of an object in a file: names and values are the same as in a query, and lists are
 // JSON arrays. The items of `steps` may also be objects: {"op": NAME, "tag": TAG, and the step's parameters}; without
-// a tag, the name is the tag. `place` names the object in errors. Parameters that describe a single request, such as
+// "tag", NAME is the tag. `place` names the object in errors. Parameters that describe a single request, such as
 // regions of shared memory, are refused. False with an error.
 VX_WARN_UNUSED bool settings_read(struct job_request *request, json_t *parameters, const char *place,
                                   struct error *error);

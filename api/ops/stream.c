@@ -193,7 +193,7 @@ static bool check_times(const struct sent_sweeps *sent, struct error *error) {
   if (sent->num_times != sent->count)
     return error_refuse(error, ERROR_BAD_PARAMETER, "times", "times has %d numbers; allowed: %d, one for each sweep",
                         (int)sent->num_times, (int)sent->count);
-  // If the first and the last time are in range, so are the times between.
+  // The loop below checks that the times fall, so it is enough to check the range of the first and the last.
   if (!check_range(sent->times[0], "times", error) || !check_range(sent->times[sent->count - 1], "times", error))
     return false;
   for (int32_t i = 1; i < sent->count; i++)

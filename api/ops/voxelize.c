@@ -389,7 +389,7 @@ static bool find_intensity(struct job_request *request, struct error *error) {
       "outputs names a map of intensity, which needs a column named intensity or, without names, a fourth column");
 }
 
-// The number of voxels is unknown until they are computed, so this function does not check it.
+// The number of voxels is unknown until they are computed, so `fps` and `start` are not compared with it here.
 static bool split(struct job_request *request, struct error *error) {
   if (!find_intensity(request, error)) return false;
   return sampling_split(request, &request->job.params.voxelize.sampling, error);

@@ -8,15 +8,15 @@
 #include "api/params/params.h"
 #include "kernels/kernels.h"
 
-// What a sender did with the rows, in this order.
+// What a sender does with the rows, in this order.
 enum filter { FILTER_DELTA, FILTER_DIRECTION, FILTER_SHUFFLE };
 #define FILTER_BIT(filter) (1u << (filter))
 
 struct column_terms {
   int32_t num_types;               // 1: all columns have the first type; 0: the operation has no points
   uint8_t types[VX_MAX_FEATURES];  // enum vx_dtype
-  int32_t num_scales;              // further columns are not multiplied
-  uint32_t filters;                // FILTER_BITs, not both of delta and direction
+  int32_t num_scales;              // the first num_scales columns are multiplied
+  uint32_t filters;                // FILTER_BITs; delta and direction exclude each other
 };
 
 extern const char *const filter_words[];  // enum filter

@@ -93,8 +93,8 @@ static void rotation_of(const double w[3], double a, double b, double out[9]) {
     }
 }
 
-// Where a frame is after it has moved with the twist for some seconds: the exponential map. If the square of the angle
-// is below 1/16, series have the precision of a double.
+// The pose of a frame after it has moved with the twist for some seconds: the exponential map. For angle^2 < 1/16 the
+// series have the precision of a double.
 static struct pose moved_for(const struct twist *twist, double seconds) {
   double w[3], shift[3], wv[3], wwv[3];
   for (int i = 0; i < 3; i++) w[i] = twist->w[i] * seconds, shift[i] = twist->v[i] * seconds;
@@ -119,7 +119,8 @@ static struct pose moved_for(const struct twist *twist, double seconds) {
   return pose;
 }
 
-// The quaternion w, x, y, z of a rotation, with w >= 0, from its largest component.
+// The quaternion w, x, y, z of a rotation, with w >= 0. The largest of the four is computed first, and the others from
+// it.
 static void quaternion_of(const double m[9], double q[4]) {
   const double fours[4] = {1 + ((m[0] + m[4]) + m[8]), 1 + ((m[0] - m[4]) - m[8]), 1 + ((m[4] - m[0]) - m[8]),
                            1 + ((m[8] - m[0]) - m[4])};
@@ -168,7 +169,7 @@ static struct twist mounted(const struct twist *twist, const struct pose *mount)
 
 // ---- segments -------------------------------------------------------------------------------------------------------
 
-// The motion before it is rounded.
+// The motion in double, before it is rounded to float32.
 struct course {
   const char *parameter;  // the parameter that describes the motion
   int32_t count;
@@ -226,7 +227,7 @@ static bool is_sound(const struct vx_motion *motion) {
   return sound;
 }
 
-// Moves the course into the frame of the reference, and rounds it.
+// Expresses the course in the sensor's frame at `reference`, and rounds it to float32.
 static bool round_course(const struct course *course, double reference, struct vx_motion *motion, struct error *error) {
   double first = course->first - VX_MOTION_MARGIN, last = course->last + VX_MOTION_MARGIN;
   if (!(first <= reference && reference <= last))
@@ -252,8 +253,8 @@ static bool round_course(const struct course *course, double reference, struct v
 
 // ---- poses ----------------------------------------------------------------------------------------------------------
 
-// A pose at a part of the way from one pose to another: the rotation turns at a constant rate, the translation is
-// linear.
+// The pose at the fraction `part` of the way between two poses: the rotation turns at a constant rate, the translation
+// is linear.
 static struct pose between(const struct pose *from, const struct pose *to, const struct twist *turn, double part) {
   const struct twist only_turn = {{0}, {turn->w[0], turn->w[1], turn->w[2]}};
   struct pose way = moved_for(&only_turn, part), pose = pose_compose(from, &way);

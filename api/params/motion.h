@@ -15,8 +15,8 @@
 enum {
   MOTION_POSES_MAX = VX_MAX_SEGMENTS + 1,
   MOTION_TWISTS_MAX = VX_MAX_SEGMENTS - 1,
-  MOTION_POSE_MOST = 1 + POSE_MATRIX,  // numbers of a row: t and a pose,
-  MOTION_TWIST = 7,                    // or t,vx,vy,vz,wx,wy,wz
+  MOTION_POSE_MOST = 1 + POSE_MATRIX,  // numbers of the longest row of poses: t and a matrix
+  MOTION_TWIST = 7,                    // numbers of a row of twists: t,vx,vy,vz,wx,wy,wz
   SLERP_PIECES = 16,
 };
 
@@ -38,7 +38,8 @@ PARAM_WARN_UNUSED bool motion_of_poses(const double *rows, const struct motion_s
                                        struct error *error);
 PARAM_WARN_UNUSED bool motion_of_twists(const double *rows, const struct motion_size *size, const struct pose *mount,
                                         double reference, struct vx_motion *motion, struct error *error);
-// The same with one twist: it moves the sensor in `seconds` from the pose `then` to the pose `now`, at which t is 0.
+// The same with one constant twist, which moves the sensor from the pose `then` to the pose `now` in `seconds`. The
+// time of `now` is 0.
 PARAM_WARN_UNUSED bool motion_between(const struct pose *then, const struct pose *now, double seconds, double reference,
                                       struct vx_motion *motion, struct error *error);
 

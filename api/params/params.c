@@ -37,8 +37,7 @@ static bool may_have_lost_plus(const char *value, size_t length) {
   return false;
 }
 
-// The name that the first unknown item of the value may have meant, as suggest_text writes it. An item of steps is
-// TAG:TYPE.
+// Writes a suggestion for the first unknown item of the value (see suggest_text). An item of `steps` is TAG:TYPE.
 static const char *suggest_item(const struct param *param, const char *value, size_t length, char *out, size_t size) {
   const char *end = value + length;
   out[0] = '\0';

@@ -28,7 +28,7 @@ struct value_type {
   void (*write)(const struct param *param, const void *record, struct text *out);
   // Writes the allowed values in words. NULL if each row has its own text.
   void (*allow)(const struct param *param, struct text *out);
-  // Tries each allowed name of a value, or of an item of a list, as a suggestion. NULL: the values are not names.
+  // Calls suggest_try with each allowed name of a value, or of an item of a list. NULL: the values are not names.
   void (*suggest)(const struct param *param, struct suggestion *near);
 };
 

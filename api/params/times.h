@@ -17,7 +17,7 @@ enum origin_kind {
 
 struct time_origin {
   enum origin_kind kind;
-  bool fractional;  // `whole` does not have the number
+  bool fractional;  // the number does not fit `whole`
   int64_t whole;    // in the unit of the times
   double number;
 };
@@ -31,7 +31,7 @@ struct time_terms {
 extern const struct value_type value_origin;  // struct time_origin
 
 extern const char *const time_unit_words[];         // enum time_unit
-extern const double time_seconds[TIME_UNITS];       // of a unit
-extern const int64_t times_per_second[TIME_UNITS];  // units of a second
+extern const double time_seconds[TIME_UNITS];       // seconds in a unit
+extern const int64_t times_per_second[TIME_UNITS];  // units in a second
 
 #endif

@@ -96,7 +96,7 @@ static bool read_steps(const struct param *param, const char *value, const char 
   return value_ended(value, end);
 }
 
-// The item at which reading ended comes after those that are in the chain.
+// read_steps has added chain->count items, and stopped at the next item.
 bool chain_refuse_repeated(const struct request_chain *chain, const char *value, size_t length, struct error *error) {
   const char *end = value + length;
   char item[64];

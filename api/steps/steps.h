@@ -90,15 +90,15 @@ VX_WARN_UNUSED bool chain_copy(struct request_chain *to, const struct request_ch
 VX_WARN_UNUSED bool chain_add(struct request_chain *chain, const char *tag, size_t tag_length, const char *name,
                               size_t name_length);
 
-// Looks for the reason why a list of steps could not be read. True with an error if a tag occurs twice in it.
+// Call this if a list of steps could not be read. If the reason is that a tag occurs twice, true with an error.
 bool chain_refuse_repeated(const struct request_chain *chain, const char *value, size_t length, struct error *error);
 // Whether the chain may take as long as a sampling.
 bool chain_is_long(const struct request_chain *chain);
 // Whether a parameter of a step has this name: TAG.name or, in a plain chain, the name without a tag.
 bool chain_owns(const struct request_chain *chain, const char *name, size_t length);
-// Writes TAG.name if a step has a parameter of this name, which came without a tag. False if no step has it.
+// Writes TAG.name if a step has the parameter `name`, which the client gave without a tag. False if no step has it.
 bool chain_suggest(const struct request_chain *chain, const char *name, size_t length, struct text *out);
-// Sets such a parameter. False with an error.
+// Sets a parameter that chain_owns accepts. False with an error.
 VX_WARN_UNUSED bool chain_set(struct request_chain *chain, const char *name, size_t name_length, const char *value,
                               size_t value_length, struct error *error);
 

@@ -13,9 +13,9 @@ struct answer_kind {
   // The tensors that the file is made of.
   vx_tensor_set (*tensors)(const struct job_request *request);
 
-  // For a kind whose tensors stay where they were computed; both NULL for other kinds. reserve: how many bytes to
-  // reserve before the tensors, a multiple of 64. frame: fills these bytes, `block`, and the padding between the
-  // tensors. `tensors` is NULL if the padding is zero already. False if `reserve` is too small.
+  // For a kind whose tensors stay where they were computed; both NULL for other kinds. `reserve` says how many bytes to
+  // reserve before the tensors, a multiple of 64. `frame` fills these bytes (`block`) and zeros the padding between the
+  // tensors. If the padding is zero already, `tensors` is NULL. False if `reserve` is too small.
   size_t (*reserve)(struct answer *answer, const struct vx_layout *layout);
   bool (*frame)(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
                 char *tensors);
@@ -31,8 +31,8 @@ struct answer_kind {
 // metadata.
 extern const struct answer_kind answer_of_region;
 
-// The kind that `accept` prefers; if it prefers several equally, the first. Safetensors, the first kind of all, if
-// there is no header (NULL) or the header allows no kind.
+// The kind that `accept` prefers; of several that it prefers equally, the first in the table. Safetensors, the first
+// row, if there is no header (NULL) or the header allows no kind.
 const struct answer_kind *answer_kind_of(const char *accept);
 
 // Writes all kinds as a JSON array, for --describe.

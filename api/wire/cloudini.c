@@ -13,7 +13,7 @@ static const char magic[] = "CLOUDINI_V";
 
 enum { MAGIC = sizeof magic - 1, VERSION_DIGITS = 2, FIRST_VERSION = 2, LAST_VERSION = 5 };
 enum { TEXT_MOST = 8192, FIELDS_MOST = VX_MAX_FEATURES, LENGTH_BYTES = 4, LEAST_CHUNK = LENGTH_BYTES + 1 };
-enum { COLUMN_MOST = 8 };  // room for what precedes the values of a column after the points: up to 5 bytes
+enum { COLUMN_MOST = 8 };  // room for the head of a column that follows the points: up to 5 bytes
 
 static const char *const encodings[] = {
     [CLOUDINI_NONE] = "NONE", [CLOUDINI_LOSSY] = "LOSSY", [CLOUDINI_LOSSLESS] = "LOSSLESS", NULL};
@@ -82,7 +82,7 @@ static bool take_type(const struct head *head, struct span key, struct span valu
   return index >= 0 || refuse_entry(head, key, value, "INT8 to UINT64, FLOAT32 or FLOAT64");
 }
 
-// An entry of a field. Where the field lies in a message of ROS does not matter here.
+// An entry of a field. Its offset in a ROS message is ignored.
 static bool take_field_entry(const struct head *head, struct span key, struct span value) {
   if (span_is(&key, "type")) return take_type(head, key, value);
   return !span_is(&key, "resolution") || take_resolution(head, key, value);
@@ -105,7 +105,7 @@ static bool take_entry(struct head *head, struct span key, struct span value) {
     return take_word(head, key, value, encodings, "NONE, LOSSY or LOSSLESS", &head->encoding);
   if (span_is(&key, "compression_opt"))
     return take_word(head, key, value, compressors, "NONE, LZ4 or ZSTD", &head->compressor);
-  return true;  // version, which the first line says too; point_step; encoding_config; fields
+  return true;  // ignored: version (it is also in the first line), point_step, encoding_config, fields
 }
 
 static bool take_line(struct head *head, struct span line) {
@@ -212,7 +212,7 @@ static bool check_head(const struct head *head) {
   return file->num_fields || error_refuse(head->error, ERROR_BAD_BODY, NULL, "the points of the blob have no fields");
 }
 
-// Walks over the chunks, each of which has its length before it. No chunk may be missing, and none left.
+// Walks over the chunks; a length precedes each chunk. Refuses missing chunks, and bytes after the last chunk.
 static bool check_chunks(const struct head *head) {
   const struct cloud_file *file = head->file;
   int64_t chunks = file->points / CLOUDINI_CHUNK + (file->points % CLOUDINI_CHUNK != 0);
@@ -240,7 +240,7 @@ static bool check_chunks(const struct head *head) {
          error_refuse(head->error, ERROR_BAD_BODY, NULL, "%zu bytes follow the last chunk of the blob", left);
 }
 
-// Places the columns of the unpacked points. Every size is checked before anybody takes memory.
+// Places the columns of the unpacked points. Every size is checked before memory is taken.
 static bool set_packing(const struct head *head) {
   struct cloud_file *file = head->file;
   struct cloud_packing *packing = &file->packing;

@@ -1,8 +1,8 @@
 // See cloudini_unpack.h.
 //
 // A chunk has the points one after another, each with the values of its fields in order. Version 5 puts integers of 16
-// bits or more after the points, one column after another. The state of a column begins anew in each chunk. A bounded
-// reader checks every byte.
+// bits or more after the points, one column after another. The state of a column begins anew in each chunk. The
+// functions that take bytes from struct reader check every byte against the end of the chunk.
 #include "api/wire/cloudini_unpack.h"
 
 #include <limits.h>
@@ -16,10 +16,10 @@ enum kind {
   KIND_COPY,    // its bytes
   KIND_FLOAT,   // the delta of a multiple of the resolution; 0 = NaN
   KIND_DOUBLE,  // the same
-  KIND_XOR,     // the bits, XOR the bits before
-  KIND_WINDOW,  // the same, without the zeros before and after
+  KIND_XOR,     // the bits XOR the bits of the previous value
+  KIND_WINDOW,  // as KIND_XOR, without the zeros at both ends of the result
   KIND_DELTA,   // the delta of an integer
-  KIND_BEHIND,  // after the points
+  KIND_BEHIND,  // in a column after the points
 };
 
 struct column {
@@ -28,7 +28,7 @@ struct column {
   size_t bytes;  // of a value
   float resolution;
   char *out;            // the first value of the chunk
-  uint64_t before;      // the number or the bits before
+  uint64_t before;      // the previous number, or its bits
   int leading, length;  // of the last window; length 0: there was none
 };
 
@@ -120,8 +120,8 @@ static bool take_window(struct reader *reader, size_t *place, struct column *col
   return column->leading + column->length <= 64 || fail(reader, "a window of bits has more than 64");
 }
 
-// A bit that says whether the value differs from the value before; a bit that says whether the window is new; the
-// window; the bits in it.
+// In order: a bit says whether the value differs from the value before. If it does, a bit says whether a new window
+// follows; then come the new window, if any, and the bits in the window.
 static bool take_difference(struct reader *reader, struct column *column, uint64_t *value) {
   uint64_t differs, new, bits = 0;
   size_t place = 0;
@@ -235,7 +235,8 @@ static bool take_palette(struct reader *reader, const struct column *column, int
   return true;
 }
 
-// Runs of one value, or of one delta. The lengths may be anything, so nothing is added to them.
+// Runs of one value, or of one delta. A length may be any 64-bit number, so nothing is added to it, which could
+// overflow.
 static bool take_runs(struct reader *reader, const struct column *column, bool deltas, int64_t points,
                       struct vx_stop *stop) {
   uint64_t runs, length, value = 0, step = 0;
@@ -281,15 +282,16 @@ static enum kind kind_of(const struct cloud_packing *packing, const struct cloud
   }
 }
 
-// A number of variable length has at most 10 bytes. After the points there is one more byte where a run begins.
+// A number of variable length has at most 10 bytes. In a column after the points, a run of one value adds 1 byte for
+// its length.
 size_t cloudini_value_bytes(const struct cloud_packing *packing, const struct cloud_field *field) {
   enum { NUMBER_MOST = 11 };
   enum kind kind = kind_of(packing, field);
   return kind == KIND_COPY || kind == KIND_XOR ? number_bytes(field->type) : NUMBER_MOST;
 }
 
-// Prepares the columns for a chunk that begins at this point. If a point begins with three or four rounded floats, not
-// more, then their sums wrap at 32 bits.
+// Prepares the columns for a chunk that begins at this point. If a point begins with exactly three or four rounded
+// floats, their sums wrap at 32 bits.
 static void begin_columns(const struct cloud_file *file, int64_t begin, char *out, struct column *columns) {
   int floats = 0;
   for (int c = 0; c < file->num_fields; c++) {

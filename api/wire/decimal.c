@@ -8,14 +8,14 @@
 #include <string.h>
 #include <strings.h>
 
-// A number midway between two floats has at most 113 digits. So the first 113 digits of a longer number, and whether
-// any other digit follows, decide how it is rounded.
+// A number midway between two floats has at most 113 digits. So the first 113 digits of a longer number, and whether a
+// digit other than 0 follows, decide how it is rounded.
 enum { EXACT_DIGITS = 15, EXACT_TENS = 22, DIGITS_KEPT = 120, POWER_MOST = 9999, TEXT = DIGITS_KEPT + 16 };
 
 static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
-// Rounds a double, the nearest to some number, to the float nearest to that number. False if the double lies midway
-// between two floats, where the rounding to double may already have changed the result, or is below the normal floats.
+// Rounds `wide`, the double nearest to a number x, to the float nearest to x. False if `wide` is below the normal
+// floats, or lies midway between two floats: then the rounding from x to `wide` may have changed the result.
 static bool narrow(double wide, float *out) {
   const uint64_t dropped = (1u << 29) - 1, midway = 1u << 28;  // the bits of a double that a float does not have
   uint64_t bits;
@@ -118,7 +118,8 @@ static bool shorten(struct span word, char text[TEXT]) {
   return any && !word.length;
 }
 
-// The C library reads the number unchanged if it fits. shorten() does not read hexadecimal digits.
+// The C library reads a number that fits into `text` unchanged, and a longer number after shorten(). Hexadecimal digits
+// are refused in both cases.
 static bool read_long(const struct span *word, struct decimal *out) {
   char text[TEXT], *end = text;
   if (word->length < TEXT) {

@@ -92,7 +92,7 @@ static bool run_zlib(struct decoder *decoder, struct coding_step *step, struct e
 
 // ---- zstd -----------------------------------------------------------------------------------------------------------
 
-// The magic number is read here for two reasons. libzstd may accept formats older than RFC 8878. It also decodes a
+// The magic number is read here for two reasons. libzstd may accept formats older than RFC 8878. libzstd also decodes a
 // frame that it gets in one piece without checking the window.
 static uint32_t number_of(const uint8_t magic[MAGIC]) {
   return (uint32_t)magic[0] | (uint32_t)magic[1] << 8 | (uint32_t)magic[2] << 16 | (uint32_t)magic[3] << 24;
@@ -149,9 +149,9 @@ static bool begin_frame(struct decoder *decoder, struct coding_step *step, struc
   return !ZSTD_isError(code) || zstd_failed(decoder, code, error);
 }
 
-// The bytes of a frame that is complete, of the most common form, and decodes to `*content` bytes, 1 to SMALL_FRAME;
-// else 0. Such a frame has no window of its own and no block that is longer than what the frame decodes to. Then
-// libzstd accepts in one piece only what it accepts in several pieces.
+// Returns the size of the frame at `in` if it is complete, decodes to 1 to SMALL_FRAME bytes (`*content`), and has the
+// most common form: a single segment, in which no block is longer than `*content`. Otherwise returns 0. libzstd accepts
+// such a frame in one piece only if it accepts the frame in several pieces.
 static size_t small_frame(const char *in, size_t size, size_t *content) {
   enum { FLAGS = 0x2B, SINGLE_SEGMENT = 0x20, CHECKSUM = 4, BLOCK_HEAD = 3, RUN = 1, RESERVED = 3 };
   const uint8_t *bytes = (const uint8_t *)in;
@@ -184,8 +184,8 @@ size_t coding_first_room(enum coding coding, const char *in, size_t size) {
   return coding == CODING_ZSTD && !left ? room : PLAIN_ROOM * size;
 }
 
-// Decodes small frames straight into the room, without the copy that libzstd makes of a window, as far as the room
-// holds them. The pieces of run_library find the fault if a frame has one.
+// Decodes small frames straight into the room while they fit, without the copy that libzstd makes of a window. A
+// malformed frame stays in `step`: run_library then finds its fault.
 static void run_small_frames(struct decoder *decoder, struct coding_step *step) {
   size_t content, bytes;
   while (!decoder->magic_size && (bytes = small_frame(step->in, step->in_size, &content)) &&

@@ -81,7 +81,7 @@ static bool take_row(const struct sample *sample, int64_t row, float value[COLUM
   return true;
 }
 
-// Takes up to `most` rows of `count` that begin at row `first`.
+// Samples up to `most` of the `count` rows that begin at row `first`.
 static bool take_rows(struct sample *sample, int64_t first, int64_t count, int32_t most, struct points_seen *seen) {
   sample->rows = count < most ? (int32_t)count : most;
   int64_t begin = 0;
@@ -207,13 +207,13 @@ static float select_value(float *values, int32_t count, int32_t place) {
   return values[place];
 }
 
-// Only points `near` to `far` metres from the origin count. The ground is the height above a fifth of these points. In
+// Only points `near` to `far` metres from the origin count. The ground is the 20th percentile of their heights: in
 // scans of KITTI and nuScenes, this is within 0.15 m of the true ground. Indoors fewer points may be of the ground, so
-// the ground is too high only if nine of ten points are too high. The ground is then the height above the other tenth.
+// the ground is too high only if nine of ten points are too high. The ground is then the 10th percentile.
 static void judge_ground(const struct sample *sample, struct points_seen *seen) {
   static const float near = 3, far = 20, most_off = 1;
   float heights[EXPECT_SAMPLE], ground = (float)sample->expected->ground_z;
-  int32_t count = 0, below = 0, above = 0;  // all heights; those more than most_off below, above the ground
+  int32_t count = 0, below = 0, above = 0;  // all heights; heights over most_off below `ground`; over most_off above it
   if (!sample->expected->has_ground || seen->ground.off) return;
   for (int32_t i = 0; i < sample->rows; i++) {
     float x = sample->value[i][X], y = sample->value[i][Y], z = sample->value[i][Z], square = x * x + y * y;
@@ -231,8 +231,8 @@ static void judge_ground(const struct sample *sample, struct points_seen *seen) 
 
 // ---- time -----------------------------------------------------------------------------------------------------------
 
-// Whole numbers that are not all 0 are a sensor's rings: times of sweeps are fractions of a second. A minute or more is
-// in another unit, or does not count from the newest sweep.
+// Whole numbers above 1 are a sensor's rings: times of sweeps are fractions of a second. A minute or more is in another
+// unit, or does not count from the newest sweep.
 static void judge_time(const struct sample *sample, struct points_seen *seen) {
   static const float most_ring = 1, most_seconds = 60;
   float values[EXPECT_SAMPLE], most = 0;

@@ -54,7 +54,7 @@ struct points_seen {
   } features;
 };
 
-// If the rows of the view cannot be read, nothing is wrong with them.
+// Reports no fault if the rows of the view cannot be read.
 struct points_seen points_inspect(const struct points_view *view, const struct points_expected *expected);
 
 #endif

@@ -23,10 +23,11 @@ size_t number_bytes(enum number_type type) {
 
 // ---- hints ----------------------------------------------------------------------------------------------------------
 
-// How files begin. Those of `format` are read if the request names the format; those of FORMAT_RAW are not read. A hint
-// is a guess: rows that begin like such a file are computed too. Rows of a sensor hardly ever begin like a file that is
-// not read: the x or the y of each of these magics, as float32, is between 0 and 10^-8 m, or over 10^7 m. There are two
-// exceptions: LASF is the x 13520.32 m, and DRACO is the x 193.32 m with one of 65536 values of y.
+// How files begin. The service reads a file if the request names its `format`; it never reads a file whose row has
+// FORMAT_RAW. A hint is a guess: rows that begin like such a file are computed too. Rows of a sensor hardly ever begin
+// like a file of FORMAT_RAW: read as float32, the x or the y of each of these magics is between 0 and 10^-8 m, or over
+// 10^7 m. There are two exceptions: LASF is the x 13520.32 m, and DRACO is the x 193.32 m with one of 65536 values of
+// y.
 #define ROWS_INSTEAD ", which is not read: send rows of float32, or a PCD or PLY file"
 #define DECODE_FIRST                                                                                                   \
   ", which is not read: decompress it, or compress it with gzip or zstd and name the coding in Content-Encoding"
@@ -150,7 +151,8 @@ static bool is_file_name(const char *bytes, size_t size) {
   return at == size;
 }
 
-// tensors.c reads these. Read as two floats, the length of the header is an x that no point has, and a y of 0.
+// tensors.c reads safetensors files. They begin with the length of the header, in 8 bytes: read as two floats, an x
+// that no point has, and a y of 0.
 static bool is_safetensors(const char *bytes, size_t size) {
   return size > 8 && bytes[8] == '{' && memcmp(bytes + 4, "\0\0\0\0", 4) == 0 && memcmp(bytes, "\0\0\0\0", 4) != 0;
 }

@@ -34,10 +34,10 @@ struct cloud_field {
   size_t name_length;
   enum number_type type;
   int64_t count;                 // values of one point; only a field of one value can be a column
-  size_t offset;                 // of the first point's value; in text, its place in the line
+  size_t offset;                 // of the first point's value; in text: the index of the value in the line
   size_t stride;                 // from one point's value to the next point's
-  bool is_list;                  // each point has its own number of values, in front of them; count is 0
-  enum number_type length_type;  // of that number
+  bool is_list;                  // each point has its own number of values, which precedes the values; count is 0
+  enum number_type length_type;  // type of the number of values
   float resolution;              // of a blob of cloudini: the unit of the values; 0: they are not rounded
 };
 
@@ -55,9 +55,9 @@ struct cloud_file;
 struct cloud_packing {
   // Unpacks the points; see cloud_unpack.
   bool (*unpack)(struct cloud_file *file, struct decoder *decoder, char *out, struct error *error);
-  enum coding coding;                 // of the decoder that it needs
+  enum coding coding;                 // of the decoder that `unpack` needs
   size_t bytes;                       // of the points, unpacked
-  size_t spare_bytes;                 // of memory that it needs after them
+  size_t spare_bytes;                 // of memory that `unpack` needs after the unpacked points
   int version, encoding, compressor;  // of a blob of cloudini
 };
 
@@ -84,8 +84,8 @@ struct cloud_file {
 VX_WARN_UNUSED bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop,
                                 struct cloud_file *file, struct error *error);
 
-// The hint for a body that begins like a format other than the format that it was sent as; NULL if there is no hint.
-// `bytes` may be just the beginning of the body.
+// The hint for a body that begins like another format than `sent_as`; NULL if there is no hint. `bytes` may be just the
+// beginning of the body.
 const char *format_hint(enum body_format sent_as, const char *bytes, size_t size);
 // Appends the hint, if there is one, to the error.
 void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct error *error);
@@ -93,8 +93,8 @@ void format_suggest(enum body_format sent_as, const char *bytes, size_t size, st
 // Adds a field. False with an error if there are too many.
 VX_WARN_UNUSED bool cloud_add(struct cloud_file *file, struct cloud_field field, struct error *error);
 // Checks that `size` bytes have room for the points, and sets the strides of the fields. With `whole`, no bytes that
-// could be another point may follow, but zeros: the Point Cloud Library fills the last page with them. False with an
-// error.
+// could be another point may follow. Zeros may follow: the Point Cloud Library fills the last page with them. False
+// with an error.
 VX_WARN_UNUSED bool cloud_fit(struct cloud_file *file, bool whole, struct error *error);
 // Checks the bytes from `at` on, which follow the points. False with an error.
 VX_WARN_UNUSED bool cloud_check_tail(const struct cloud_file *file, const char *at, struct error *error);

@@ -196,7 +196,7 @@ static int64_t signed_of(uint64_t bits, size_t bytes) {
   return (int64_t)(bits ^ sign) - (int64_t)sign;
 }
 
-// The value as times are read: exactly.
+// The exact value, for times.
 static union time_value time_at(const char *at, enum number_type type, bool big_endian) {
   uint64_t bits = load(at, number_bytes(type), big_endian);
   union time_value value = {.natural = bits};
@@ -210,7 +210,7 @@ static union time_value time_at(const char *at, enum number_type type, bool big_
   return value;
 }
 
-// The range of a column of 64-bit numbers, and how far rounding moved a value.
+// The range of a column of 64-bit numbers, and the farthest that rounding moved one of its values.
 struct column_range {
   double least, most, moved;
 };
@@ -318,7 +318,7 @@ static void gather_run(const struct cloud_file *file, const struct cloud_columns
   }
 }
 
-enum { BLOCK = 256 };  // points whose rows stay in the first cache
+enum { BLOCK = 256 };  // points whose rows stay in the first-level cache
 
 static void gather_column(const struct cloud_file *file, const struct cloud_columns *columns, int column, int64_t begin,
                           int64_t end, char *rows, struct losses *losses) {

@@ -23,14 +23,14 @@ VX_WARN_UNUSED bool cloud_choose(const struct cloud_file *file, const struct job
                                  struct cloud_columns *columns, struct error *error);
 
 // Unpacks a CLOUD_PACKED file into `out`, which has room for the bytes and the spare bytes of its packing. `decoder` is
-// new, and of the packing's coding; NULL if that is CODING_NONE. False with an error.
+// new, and of the packing's coding; it is NULL if this coding is CODING_NONE. False with an error.
 VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, struct decoder *decoder, char *out, struct error *error);
 
 // The points, if they already are rows of these columns; otherwise NULL.
 const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns *columns);
 // Whether cloud_gather may write the rows over the beginning of the body.
 bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns);
-// Writes the rows, how far their coordinates moved, and the times. False with an error.
+// Writes the rows, the times, and to `loss` how far rounding moved values. False with an error.
 VX_WARN_UNUSED bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                                  struct cloud_loss *loss, struct error *error);
 

@@ -24,7 +24,7 @@ struct infer_inputs {
   struct infer_input counts;               // the rows of each cloud, which are a parameter of the operation
 };
 
-// Access to the client's shared memory. The function copies a part of it; false with an error. The reader of the
+// Access to the client's shared memory. `read` copies the part `ref` to `out`; false with an error. The reader of the
 // request checks `stop`; if stopped, the reader may fail with any error.
 struct infer_memory {
   bool (*read)(void *cls, const struct region_ref *ref, char *out, struct error *error);
@@ -53,7 +53,7 @@ size_t infer_inputs_bytes(const struct infer_inputs *inputs);
 // the copies. False with an error.
 VX_WARN_UNUSED bool infer_inputs_copy(const struct infer_inputs *inputs, const struct infer_memory *memory, char *out,
                                       struct job_request *request, struct error *error);
-// What coordinates in JSON lost when they were copied.
+// How far rounding to float32 moved the coordinates in JSON.
 void infer_inputs_loss(const struct infer_inputs *inputs, const struct job_request *request, struct vx_stop *stop,
                        struct cloud_loss *loss);
 

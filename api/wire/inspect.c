@@ -42,7 +42,7 @@ static int32_t scaled(float value) {
   return value < 0 ? -logarithm : logarithm;
 }
 
-// Values in a row from WINDOWS places of the body.
+// Consecutive values from WINDOWS places of the body.
 struct windows {
   int width;
   int32_t value[WINDOWS][WINDOW_MOST];
@@ -80,8 +80,8 @@ static int64_t distance(const struct windows *windows, int lag) {
   return sum;
 }
 
-// Whether rows of `columns` are clearly more even than rows of any other length, above all the length that the request
-// gives.
+// Whether the distance at the lag `columns` is clearly smaller than at the row length that the request gives (`said`),
+// and than at all lags that are not multiples of `columns`.
 static bool stands_out(const struct windows *windows, int columns, int said) {
   int64_t own = CLEARER * distance(windows, columns);
   if (distance(windows, said) <= own) return false;
@@ -108,9 +108,10 @@ enum { PLACES = 8, DOUBLES = 256, DOUBLES_LEAST = 64 };
 static const double far = 1e10;  // metres
 static bool is_sensible(double value) { return value == 0 || (fabs(value) > 1e-9 && fabs(value) < far); }
 
-// Rows of float64 are sensible numbers if they are read as float64. Read as float32, the lower half of each has any
-// exponent, so that one in three is FAR or not finite. If the number was a float32 before, the lower half has one of
-// eight values, of which two are FAR. In rows of float32 the halves are two columns, and neither is FAR.
+// Rows of float64 are sensible numbers if they are read as float64. Read as float32, the lower half of each number has
+// a random exponent, so that one in three is beyond `far` or not finite. If the number was a float32 before, the lower
+// half has one of eight values, two of them beyond `far`. In rows of float32 the halves are two columns, and neither is
+// beyond `far`.
 static bool are_float64(const struct points_view *view) {
   char room[DOUBLES / PLACES * sizeof(double)];
   int64_t pairs = view->points->dims[0] * view->points->dims[1] / 2;

@@ -21,7 +21,7 @@ enum { INSPECTED_HEAD = 4096 };
 
 struct inspection {
   bool stripped;                     // the body is a form without any byte that `curl -d` strips
-  int32_t columns;                   // how many columns the rows seem to have, if the input says another number; else 0
+  int32_t columns;                   // how many columns the rows seem to have; 0: as many as the input says, or unknown
   const char *hint;                  // what to do if the body looks like another format or float64; else NULL
   struct points_seen seen;           // compared with what the model expects
   const struct join_report *joined;  // the sweeps that the request joined; NULL if it has no stream
@@ -30,11 +30,11 @@ struct inspection {
   const struct cloud_loss *loss;         // of the points in a file or in JSON; NULL: not known
 };
 
-// Whether the first bytes have none of those that `curl -d` strips. A short body may have none anyway.
+// Whether the first bytes have no NUL, CR or LF, the bytes that `curl -d` strips. A short body may have none by chance.
 bool body_may_be_stripped(const char *bytes, int64_t size);
 
 // `form`: the body's type is application/x-www-form-urlencoded. If the bytes of the view must be copied, only the first
-// INSPECTED_HEAD bytes show another format.
+// INSPECTED_HEAD bytes are compared with other formats.
 struct inspection body_inspect(const struct points_view *view, bool form);
 
 #endif

@@ -38,7 +38,7 @@ struct join_counts join_rows(const struct join_sweep *sweep, const struct join_t
 struct join_report {
   int32_t count;
   struct {
-    int32_t stream;  // its number among the streams that the request names
+    int32_t stream;  // its index in the streams that the request names
     double time;
     float age;
     bool sent;  // sent with this request, not kept from earlier requests

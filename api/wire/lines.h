@@ -23,8 +23,8 @@ struct lines {
   char last;             // the byte that ends a line: LF or CR
 };
 
-// Lines that follow the line of this number. All lines end as the first one does: either in LF, after any number
-// of CR, or in CR alone.
+// The lines of `bytes`, which follow the line `number`. All lines end as the first one does: either in LF, after any
+// number of CR, or in CR alone.
 struct lines lines_over(const char *bytes, size_t size, int64_t number, struct vx_stop *stop);
 // Reads the next line, without its end. False if there is none.
 bool lines_next(struct lines *lines, struct span *line);

@@ -129,8 +129,8 @@ static int64_t dropped_by(const struct vx_chain_report *report, int32_t step) {
   return sum;
 }
 
-// Writes what each step got, what it kept, and the fates of the points that it dropped. If the fates of points are
-// returned, also the names of the fates by their codes.
+// Writes what each step got, what it kept, and the fates of the points that it dropped. If point_fates is returned,
+// also writes fate_names, in which the index of a name is the code of the fate.
 static void write_steps(const struct answer *answer, struct text *out) {
   const struct vx_job *job = answer->job;
   const struct vx_chain_report *report = job->report;
@@ -163,7 +163,7 @@ static void write_origin(const struct answer *answer, struct text *out) {
   json_printf(out, "backend:%s device:%s", answer->backend, answer->device);
 }
 
-// Writes the members that do not follow from a voxelization's run, and leaves the object open.
+// Writes the members that are known before a voxelization runs, and leaves the object open.
 static void write_first_facts(const struct answer *answer, struct text *out) {
   const struct operation *operation = operations[answer->job->op];
   json_printf(out, "{");

@@ -33,10 +33,10 @@ struct answer {
   const char *trace_id;         // NULL if the client sent none
   struct inspection inspected;  // of the body and the points
   size_t region_bytes;          // bytes written to the request's output_region
-  size_t region_head;           // bytes before the tensors in that file; 0 if it is not a safetensors file
+  size_t region_head;           // bytes before the tensors in output_region; 0 if it has no safetensors file
   struct infer *infer;          // for a request by KServe's protocol, else NULL
   struct text facts;            // the metadata up to its times, begun or kept
-  bool facts_kept;              // they are whole; else they are written each time
+  bool facts_kept;              // `facts` is complete; else each text writes the facts anew
   bool untimed;                 // the times are not known yet, so the metadata has none
   struct text header;           // of a safetensors file without times, once measured; else without memory
   struct vx_stop *stop;         // the writer of a file checks it; if stopped, the file is incomplete
@@ -50,9 +50,10 @@ static inline bool answer_is_stable(const struct answer *answer) {
 const char *answer_timing_name(int timing);                         // receive, queue, the stages, total
 int64_t answer_timing_ns(const struct answer *answer, int timing);  // -1: a stage that the operation does not have
 
-// An answer may have its metadata twice, and each text is measured before it is written. So answer_keep_facts writes
-// the facts, which all these texts share, once, into memory of the pool. Call it when all facts are known. Without
-// memory nothing is kept. Before a voxelization runs, answer_begin_facts may write the facts that are known then.
+// The facts are the metadata without the times. An answer may have its metadata twice, and each text is measured before
+// it is written. To write the facts once for all these texts, call answer_keep_facts when all facts are known. It keeps
+// them in memory of the pool; without memory nothing is kept. Before a voxelization runs, answer_begin_facts may write
+// the facts that are known then.
 void answer_begin_facts(struct answer *answer, struct pool *pool);
 void answer_keep_facts(struct answer *answer, struct pool *pool);
 

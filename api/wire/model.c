@@ -72,7 +72,7 @@ static enum vx_dtype dtype_of(const struct model *model, const struct vx_input_r
   return shared && row->dtypes == VX_FLOATS ? column_dtype(&model->request->columns, 0) : first;
 }
 
-// Whether requests may have this input. The operation refuses overlaps if the preset does not say how they count.
+// Whether requests may have this input. Without iou_power in the preset, the operation refuses the input iou.
 static bool takes(const struct model *model, int input) {
   const struct vx_job *job = &model->request->job;
   return !model->preset || job->op != VX_DECODE_CENTER || input != VX_IOU || job->params.center.num_iou_powers > 0;

@@ -28,7 +28,7 @@ struct cdr {
   struct error *error;
 };
 
-// Takes `count` bytes from the next multiple of `align`. NULL with an error if the body ends before.
+// Takes `count` bytes from the next multiple of `align`. NULL with an error if the body ends before them.
 static const char *take(struct cdr *cdr, size_t align, size_t count, const char *what) {
   size_t at = cdr->at + (cdr->ros1 ? 0 : (align - (cdr->at - ENCAPSULATION) % align) % align);
   if (at > cdr->size || count > cdr->size - at) {
@@ -118,7 +118,8 @@ static bool take_fields(struct cdr *cdr, struct cloud_file *file) {
   return true;
 }
 
-// Some writers of XCDR2 leave out the size of the list. So the size is read only if the list then has this size.
+// Some writers of XCDR2 leave out the size of the list. So a number is taken as the size only if the list that follows
+// has this size.
 static bool take_list(struct cdr *cdr, struct cloud_file *file) {
   struct error error;
   struct cdr listed = *cdr;
@@ -198,7 +199,7 @@ static void take_stamp(const struct head *head, struct cloud_file *file) {
   file->stamp_ns = head->stamp_ns;
 }
 
-// Places the points in `data`, of which the head knows the size.
+// Places the points in `data`, whose size is in the head.
 static bool place_points(const struct head *head, struct cloud_file *file, struct error *error) {
   if (!check_head(head, error)) return false;
   take_stamp(head, file);
@@ -247,7 +248,7 @@ static bool unpack(struct cloud_file *file, struct decoder *decoder, char *out, 
   return true;
 }
 
-// The data of a PointCloud2, compressed as a whole.
+// Opens the data of a PointCloud2 that is compressed as a whole.
 static bool open_stream(struct head *head, const struct compressed *compressed, struct cloud_file *file,
                         struct error *error) {
   const struct span *data = &compressed->data;

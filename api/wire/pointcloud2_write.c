@@ -149,8 +149,9 @@ static void put_field(struct text *out, size_t begin, const char *name, int numb
   put_number(out, begin, 1, 4);
 }
 
-// The name of a column: x, y or z for the first three, since viewers look for them; then the name from the request's
-// `fields`, unless the last column, the number, has that name; else a name made from the position.
+// The name of a column. The first three are x, y and z, since viewers look for these names. The others have their names
+// in the request's `fields`; without `fields`, the fourth is intensity. A column without such a name, or with the name
+// of the last column (`number_name`), is column_N.
 static void name_column(const struct job_request *request, int column, const char *number_name,
                         char name[REQUEST_NAMES_SIZE]) {
   static const char *const usual[] = {"x", "y", "z", "intensity"};
@@ -191,8 +192,8 @@ bool pointcloud2_write(const struct answer *answer, const struct vx_layout *layo
   put_fields(answer->request, out, begin, rows.columns, topic->number_name);
   put_number(out, begin, 0, 1);  // is_bigendian
   put_number(out, begin, step, 4);
-  put_number(out, begin, count * step, 4);  // of the one row
-  put_number(out, begin, count * step, 4);  // of the data
+  put_number(out, begin, count * step, 4);  // row_step: there is one row
+  put_number(out, begin, count * step, 4);  // bytes of data
   bool dense = put_rows(&rows, answer->stop, *first, (int64_t)count, out);
   put_number(out, begin, dense, 1);
   *first += (int64_t)count;

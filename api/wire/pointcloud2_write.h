@@ -16,14 +16,14 @@ enum { TOPICS = 4 };
 extern const struct topic topics[TOPICS];
 
 #define POINTCLOUD2_NAME "sensor_msgs/msg/PointCloud2"
-// The definitions of that message and of its parts, as ROS 2 writes them into a file (ros2msg).
+// The definitions of PointCloud2 and of its parts, as ROS 2 writes them into a file (ros2msg).
 extern const char pointcloud2_definition[];
 
 // The tensors that the clouds of an operation are made from, even if the request does not name them: the tensors of
 // `topics` that the operation computes, and voxel_coords to compute centres if there are no means.
 vx_tensor_set pointcloud2_tensors(const struct job_request *request);
 
-// Whether the tensors have the topic.
+// Whether the answer has the tensors of the topic.
 bool pointcloud2_has(const struct vx_layout *layout, const struct topic *topic);
 
 // Writes the message of one cloud, or measures it if `tensors` is NULL. `first` is the number of the cloud's first row;

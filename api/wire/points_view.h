@@ -20,7 +20,7 @@ struct points_view {
   // Copies bytes of the points to `out`. False: they cannot be read. NULL: `points` is in host memory.
   bool (*read)(void *ctx, uint64_t at, size_t bytes, char *out);
   void *ctx;
-  bool only_reads;  // reads all that it would inspect, and judges nothing
+  bool only_reads;  // an inspection reads its rows, but judges nothing
 };
 
 // Bytes of the points: where they are, or copied to `room`. NULL: they cannot be read.
@@ -31,7 +31,7 @@ static inline const char *view_bytes(const struct points_view *view, uint64_t at
 
 // Bytes of points that are read all at once, because reading them one after the other takes too long. A first pass
 // notes which bytes it would read, and sees zeros; a second pass has the bytes.
-enum { SAMPLE_BYTES = 64 << 10 };  // a pass that needs more sees less
+enum { SAMPLE_BYTES = 64 << 10 };  // view_note fails beyond this size
 struct view_sample {
   int32_t count, next;  // pieces; the piece to read next
   struct vx_piece piece[VX_MAX_PIECES];

@@ -17,8 +17,8 @@ struct region_terms {
   enum region_kind kind;
   char name[REGION_NAME_SIZE];
   char key[REGION_KEY_SIZE];  // of system memory: the name for shm_open, with or without the leading slash
-  // Of CUDA memory: the number of the GPU, and the handle of the memory, which is the only proof of its owner's
-  // consent. So it is never written.
+  // Of CUDA memory: the number of the GPU, and the handle of the memory. The handle is the only proof of the owner's
+  // consent, so no answer has it.
   uint64_t gpu;
   unsigned char handle[VX_HANDLE_SIZE];
   uint64_t offset, bytes;  // the part of the memory that is the region; each below 2^63

@@ -72,7 +72,7 @@ static double unsigned_from(uint64_t value, uint64_t origin) {
   return value >= origin ? (double)(value - origin) : -(double)(origin - value);
 }
 
-// The time from the origin, in the unit of the times. `natural`: the origin is the least time. If times are unsigned,
+// The time from the origin, in the unit of the times. `natural`: the origin is the least time; for unsigned times,
 // origin->whole then has the bits of a uint64.
 static double from_origin(enum time_kind kind, union time_value value, const struct time_origin *origin, bool natural) {
   switch (kind) {

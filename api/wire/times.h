@@ -1,4 +1,4 @@
-// The times of points, and what de-skew did by them.
+// The times of points, and what de-skew did with the points.
 //
 // Times are read as the body has them, and become seconds from their origin in int64 or double before they are rounded
 // to float32. kernels/deskew.h moves the points; docs/contribute/computation.md has the rules. Any thread; nothing here
@@ -29,7 +29,7 @@ struct times {
 struct deskew_report {
   bool still;               // deskew=stream, but the stream has no earlier sweep: the points did not move
   bool equal;               // a cloud or sweep of several points has one time
-  struct vx_deskew points;  // its counts; the rest is known while points move. Without a motion, none move
+  struct vx_deskew points;  // only its counts; both are 0 if there is no motion
 };
 
 // Whether the request's points need their times.

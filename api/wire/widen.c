@@ -1,7 +1,7 @@
 // See widen.h.
 //
-// A column is decoded in blocks that stay in the first cache: bits, then numbers, then rows. Most loops run over a
-// whole block, even if fewer rows are left: a compiler makes vector instructions of loops with a constant length.
+// A column is decoded in blocks that stay in the first-level cache: bits, then numbers, then rows. Most loops run over
+// a whole block, even if fewer rows are left: a compiler makes vector instructions of loops with a constant length.
 #include "api/wire/widen.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #include "api/wire/loss.h"
 
-enum { BLOCK = 256, RUN = 64 };  // rows; rows of one leading column with the filter direction
+enum { BLOCK = 256, RUN = 64 };  // rows; rows for which the filter direction keeps its leading column
 
 // A column while it is decoded.
 struct column {
@@ -66,15 +66,15 @@ static ALWAYS_INLINE void add_deltas(struct column *column, uint32_t *bits) {
   column->sum = sum;
 }
 
-// Rounds a number below 2^51 to an integer if it is added and subtracted: ties to even.
+// (x + even) - even is x rounded to an integer, ties to even, if |x| < 2^51.
 static const double even = 0x1.8p52;
 
-typedef double pair __attribute__((vector_size(2 * sizeof(double))));  // of the column that does not lead, and of z
+typedef double pair __attribute__((vector_size(2 * sizeof(double))));  // of the x or y that does not lead, and of z
 typedef int64_t masks __attribute__((vector_size(2 * sizeof(int64_t))));
 
 static ALWAYS_INLINE masks fit_int32(pair numbers) { return (pair)((masks)numbers & INT64_MAX) <= (double)INT32_MAX; }
 
-// For numbers of which int32 cannot hold a guess or a sum: the number before is the guess, and the sum wraps.
+// The next row if int32 cannot hold a guess or a sum. The previous number replaces such a guess, and a sum wraps.
 static __attribute__((cold, noinline)) pair add_wrapping(pair guess, pair last, pair difference) {
   pair sum = {0};
   for (int c = 0; c < 2; c++) {
@@ -199,7 +199,7 @@ static ALWAYS_INLINE void take_floats(const struct column *column, const uint32_
 
 static int64_t points_of(const struct job_request *request) { return request->job.inputs[VX_POINTS].dims[0]; }
 
-// With the shuffle, all first bytes of the rows come first, then all second bytes, and so on.
+// In a shuffled column, the first bytes of all rows come first, then all second bytes, and so on.
 static struct column column_of(const struct job_request *request, const char *rows, int number) {
   const struct column_terms *terms = &request->columns;
   size_t place = 0, points = (size_t)points_of(request);

@@ -13,7 +13,7 @@ struct cloud_loss;
 // moved coordinates.
 void rows_widen(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
                 struct cloud_loss *loss);
-// The same, with only the vectors that every processor of the architecture has.
+// The same, with only the vector instructions that every processor of the architecture has.
 void rows_widen_any(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
                     struct cloud_loss *loss);
 

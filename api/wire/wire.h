@@ -31,8 +31,8 @@ VX_WARN_UNUSED bool compressedpointcloud2_read(const char *bytes, size_t size, s
                                                struct error *error);
 VX_WARN_UNUSED bool cloudini_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
 
-// The hint for a body that begins like a PointCloud2: of ROS 1, which is not read, or of ROS 2, compressed or not.
-// NULL: the body does not, or the request names that format.
+// The hint for a body that begins like a PointCloud2: of ROS 1, which is not read, or of ROS 2, compressed or not. NULL
+// if the body begins otherwise, or if the request names its format.
 const char *pointcloud2_hint(enum body_format sent_as, const char *bytes, size_t size);
 
 // ---- npz.c ----------------------------------------------------------------------------------------------------------

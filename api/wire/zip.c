@@ -19,7 +19,7 @@ enum {
   ALIGN_BYTES = 6,
   CRC_AT = 14,
 };
-#define LIMIT UINT64_C(0xffffffff)  // the largest 32-bit number; stands for a number in the 64-bit field
+#define LIMIT UINT64_C(0xffffffff)  // in a 32-bit field: the number is in the 64-bit field
 
 void zip_begin(struct zip *zip, struct text *out, struct vx_stop *stop) {
   zip->out = out;
