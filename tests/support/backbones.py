@@ -29,11 +29,11 @@ class Conv:
     biased: bool = False
 
 
-def named(names, columns, biased=False):
+def named(lines, columns, biased=False):
     """Makes layers from lines: "conv NAME NORM WIDTH" (submanifold), "down ..." (strided), "last ..." (strided, with
     padding 0 along z), "out ..." or "block NAME WIDTH"."""
     layers, inputs = [], columns
-    for line in names:
+    for line in lines:
         kind, name, *rest = line.split()
         width = int(rest[-1])
         if kind == "block":

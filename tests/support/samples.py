@@ -48,7 +48,7 @@ def numbers_of(text, clouds):
 
 def sample(bits, counts, query, given):
     """(tensors, samples of each cloud) of rows of float32 bits [sum of counts, C]."""
-    numbers, stacked = numbers_of(given, len(counts))
+    numbers, own = numbers_of(given, len(counts))
     start = int(query.get("start", "0"))
     edges = np.concatenate(([0], np.cumsum(counts))).astype(int)
     indices, points, distances = [], [], []
@@ -58,7 +58,7 @@ def sample(bits, counts, query, given):
         indices.append(chosen)
         points.append(np.ascontiguousarray(cloud[chosen]).view(F32))
         distances.append(np.sqrt(squared))
-    join = np.concatenate if stacked else np.stack
+    join = np.concatenate if own else np.stack
     tensors = dict(zip(TENSORS, (join(indices), join(points), join(distances))))
     wanted = query["outputs"].split(",") if "outputs" in query else DEFAULT
     return {name: tensors[name] for name in TENSORS if name in wanted}, numbers

@@ -23,9 +23,9 @@ static bool read_all(FILE *file, const char *path, size_t row_bytes, struct benc
   if (fstat(fileno(file), &status) != 0) return complain(path, strerror(errno));
   scan->bytes = (size_t)status.st_size;
   if (scan->bytes % row_bytes != 0) {
-    fprintf(stderr, "voxel-bench: %s: %zu bytes are not a whole number of rows of %zu bytes; see --columns\n", path,
-            scan->bytes, row_bytes);
-    return false;
+    char why[96];
+    snprintf(why, sizeof why, "%zu bytes are not a whole number of rows of %zu bytes", scan->bytes, row_bytes);
+    return complain(path, why);
   }
   if (scan->bytes / row_bytes > INT32_MAX) return complain(path, "more than 2147483647 points");
   scan->rows = (int32_t)(scan->bytes / row_bytes);
