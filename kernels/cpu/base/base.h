@@ -70,8 +70,8 @@ struct cpu_keyed {
 struct cpu_keyed *cpu_sort(struct vx_stop *stop, struct cpu_keyed *items, struct cpu_keyed *spare, int32_t count,
                            int key_bits);
 
-// The same for words of 64 bits whose bits from `low_bit` on, `key_bits` of them, are the key. Faster, since a word has
-// half the bytes.
+// The same for 64-bit words. The key of a word is its `key_bits` bits from bit `low_bit` on. Faster, since a word has
+// half the bytes of a struct cpu_keyed.
 uint64_t *cpu_sort_words(struct vx_stop *stop, uint64_t *words, uint64_t *spare, int32_t count, int low_bit,
                          int key_bits);
 

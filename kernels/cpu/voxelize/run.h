@@ -89,8 +89,8 @@ struct cpu_bucket {
   int32_t num_points;  // the cloud's points in the new ones
 };
 
-// A lone cloud in segments. The lists of a segment begin at the place of its first point. A thread that merges a bucket
-// writes nothing between other threads' data, to avoid false sharing.
+// A lone cloud in segments. The lists of a segment begin at the place of its first point. In `bucketed`, the voxels of
+// a bucket are consecutive, so threads that merge different buckets rarely write to the same cache line.
 struct cpu_cut {
   int32_t count;                  // number of segments, and of buckets; 0 if the cloud is not cut
   struct cpu_segment *segments;   // [count]
