@@ -54,8 +54,8 @@ enum vx_op {
   VX_OPS
 };
 
-// The numbers of a job's inputs: their positions in the operation's row. The first input has one row per item of the
-// operation. For most operations it is `points`: [N, C], with x, y and z first.
+// Indices of vx_job.inputs, in the order of the operation's row in ops.h. The first input has one row per item of the
+// operation. For most operations the first input is `points`: [N, C], with x, y and z first.
 enum { VX_POINTS, VX_MATRIX };
 enum { VX_MAX_INPUTS = 7 };
 
@@ -123,7 +123,7 @@ struct vx_counts {
   };
   int64_t sampled;
   int64_t level_rows[VX_MAX_SPARSE_LEVELS];  // rows of each level of a backbone, or of each stage of pooling
-  int64_t depth;                             // of a serialization
+  int64_t depth;                             // of the codes of a serialization
 };
 
 // Sections of a lone cloud, such as the sweeps that it joins. They are consecutive stretches of its points, with
@@ -233,7 +233,7 @@ struct vx_job {
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // in the order of the operation's row
   vx_tensor_set tensors;                  // tensors to write; empty = only the counts
-  const struct vx_chain *chain;  // of steps before the operation; NULL = none. The operation `points` needs a chain
+  const struct vx_chain *chain;  // the steps before the operation; NULL = none. The operation `points` needs a chain
   // How the points move before the chain; NULL = they stay. A CPU moves them in place, in the memory of the input, so
   // it can run the job only once. A GPU moves its copy.
   struct vx_deskew *deskew;
@@ -279,7 +279,7 @@ struct vx_description {
 
 // Device memory that another process has allocated, as the driver knows it.
 struct vx_block {
-  char *memory;  // its beginning, for the device alone
+  char *memory;  // its beginning; only the device may use this address
   size_t bytes;
 };
 enum { VX_HANDLE_SIZE = 64 };  // bytes of the handle by which a process hands over such memory

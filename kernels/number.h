@@ -27,9 +27,9 @@ enum { VX_FLOAT_TYPES = VX_FLOAT16 + 1, VX_DTYPES = VX_INT64 + 1 };
 
 struct vx_number {
   const char *word;         // name in parameters, documents and texts
-  const char *safetensors;  // its `dtype`
-  const char *kserve;       // its `datatype`
-  const char *numpy;        // its `descr`
+  const char *safetensors;  // the value of `dtype` in safetensors files
+  const char *kserve;       // the value of `datatype` in KServe
+  const char *numpy;        // the value of `descr` in npy files
 };
 extern const struct vx_number vx_numbers[VX_DTYPES];
 extern const char *const vx_float_words[];  // of the floating types, then NULL

@@ -16,13 +16,13 @@
 //   z-trans, hilbert-trans    the same with x and y swapped
 // serialized_order has the rows by ascending (code, row); serialized_inverse has the place of each row in that order.
 //
-// Each stage of pooling joins its input rows into fewer new rows. The first stage joins the rows of the points, each
+// Each stage of pooling joins its input rows into new rows. The first stage joins the rows of the points, each
 // later stage joins the new rows of the stage before. The stride of a stage is 1 << b. If the depth before the stage is
 // less than b, the stage takes b = 0 instead. Rows that have the same code >> 3 * b on the first curve become one new
 // row. The new rows ascend by this code:
 //   pool_cluster       [rows before]      for each row, the new row that it joins
 //   pool_indices       [rows before]      the rows by ascending (new row, row)
-//   pool_indptr        [new rows + 1]     where the rows of each new row begin in pool_indices; then [rows before]
+//   pool_indptr        [new rows + 1]     where the rows of each new row begin in pool_indices; then the rows before
 //   pool_head_indices  [new rows]         the first row of each new row
 //   pool_grid_coord    [new rows, 3]      the head's grid_coord >> b
 //   pool_serialized_code [orders, new rows]  the head's codes >> 3 * b; two more tensors have the orders and inverses

@@ -22,9 +22,9 @@
 struct vx_ring_outlier {
   int32_t column;  // of the rings; VX_KITTI_RINGS: the turns give the rings
   float ratio;
-  float length;   // metres
+  float length;   // metres; a walk whose ends are so far apart stays
   float degrees;  // the largest angle between neighbours
-  float tangent;  // of that angle
+  float tangent;  // of the angle `degrees`
   int32_t most;   // a walk of more points stays; INT32_MAX: the number of points does not matter
 };
 

@@ -139,7 +139,7 @@ enum vx_extent {
 struct vx_sizes {
   int64_t clouds, rows, columns;
   int64_t row;          // columns of the rows that become voxels: `columns`, or those of cylinder.h
-  int64_t values;       // in a row of features
+  int64_t values;       // values in a row of features
   int64_t voxels, cap;  // cap 0: no cap
   int64_t sparse;       // rows of a backbone's last level
   int64_t samples;
@@ -150,7 +150,7 @@ struct vx_sizes {
   int64_t head_height, head_width;
   int64_t tasks;                                 // of a centre head
   int64_t orders;                                // curves of a serialization
-  int64_t pools, pooled, pool_inputs;            // its stages of pooling; rows of all stages; rows before each stage
+  int64_t pools, pooled, pool_inputs;            // stages of pooling; new rows, and input rows, of all stages
   int64_t image_channels;                        // of a range image
   int64_t decoded;                               // values of a decoded box
   bool stacked;                                  // the samples of all clouds form one list

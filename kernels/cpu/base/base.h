@@ -44,7 +44,7 @@ struct vx_lane {
   struct cpu_arena chain;    // the rows of a chain of steps
   struct cpu_arena between;  // what the stages of one job leave for each other
   struct cpu_arena levels;   // the cells of a sparse convolution's levels
-  struct cpu_arena sparse;   // its lists of neighbours and its features
+  struct cpu_arena sparse;   // the lists of neighbours and the features of a sparse convolution
 };
 
 // Gives an index its seed and its base. Then raises the base for the next index by `most`, the maximum number of keys

@@ -17,8 +17,8 @@ VX_WARN_UNUSED enum vx_status cpu_decode_center(struct vx_lane *lane, struct vx_
 struct cpu_suppressor {
   struct vx_stop *stop;
   const struct vx_nms *params;
-  const float *boxes;     // [.., 7], by number
-  const int32_t *labels;  // by number; NULL if labels are ignored
+  const float *boxes;     // [boxes, 7]; the number of a box is its row
+  const int32_t *labels;  // [boxes]; NULL if labels are ignored
   // The caller fills `ranked` with the key and number of each valid box of the cloud, by rising number. Both arrays are
   // in scratch memory.
   struct cpu_keyed *ranked, *spare;

@@ -18,7 +18,7 @@ struct pass {
   struct vx_stop *stop;
   const float *rows;  // [count, inputs]
   int32_t count;
-  bool last;       // of the layers
+  bool last;       // whether this is the last layer
   float *next;     // [count, 2 * width]; unused by the last layer
   float *largest;  // [width]
 };

@@ -29,7 +29,7 @@ struct cpu_fps_cloud {
 // The arrays for sampling one cloud.
 struct cpu_fps_desk {
   int32_t *indices;  // [maximum samples of one cloud]
-  float *distances;  // the same
+  float *distances;  // [maximum samples of one cloud]
   struct cpu_sampler sampler;
 };
 

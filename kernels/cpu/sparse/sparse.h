@@ -1,8 +1,8 @@
 // Sparse convolution on the CPU: cpu_sparse. The rest is what the files of this folder share.
 //
-// The rows of a level are in the order of their cells: cloud, z, y, x. A line is the cells of one (cloud, z, y). A line
-// is a bitmap of words; in a line without a row, the words are undefined. One word gives the row of a cell: the word's
-// `rank`, plus the number of set bits before the cell's bit.
+// The rows of a level are in the order of their cells: cloud, z, y, x. A line is the cells of one (cloud, z, y), with
+// one bit per cell in the line's words. The words of a line without a row are undefined. One word gives the row of a
+// cell: the word's `rank`, plus the number of set bits before the cell's bit.
 //
 // The functions run on the thread that has the lane; tasks run on the lanes of helpers too.
 #ifndef VOXELD_CPU_SPARSE_H

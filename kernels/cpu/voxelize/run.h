@@ -56,8 +56,8 @@ struct cpu_filled {
 struct cpu_pillar {
   int64_t place;        // (cloud * ny + y) * nx + x
   float max, min;       // heights
-  float max_intensity;  // of the finite ones; -INFINITY if there are none
-  float top_intensity;  // of the first of the highest points
+  float max_intensity;  // the largest finite intensity; -INFINITY if there is none
+  float top_intensity;  // the intensity of the first of the highest points
   int32_t points;
 };
 
@@ -76,7 +76,7 @@ struct cpu_segment {
 // A voxel of a segment, in the list of a bucket.
 struct cpu_bucketed {
   uint64_t key;
-  int32_t hits;     // in the segment; after the merge, if the voxel is new: in the cloud
+  int32_t hits;     // points in the segment; for a new voxel, after the merge: points in the cloud
   int32_t before;   // hits in the earlier segments
   int32_t same_as;  // the place in `bucketed` where the voxel is new
   int32_t number;   // in the cloud; set where the voxel is new
