@@ -1,5 +1,5 @@
 // A range image on the CPU (kernels/range_image.h): cpu_range_image, at the end of this file, shows all of it. Runs on
-// the thread that has the lane. Its tasks may run on helpers' threads: a slice of points, a cloud, or a row of an image.
+// the thread that has the lane. Helpers may run its tasks: a slice of points, a cloud, or a row of an image.
 //
 //   project  finds the pixel and the distance of each point, slice by slice
 //   choose   finds the key of each pixel and the fates of the points, cloud by cloud
