@@ -25,12 +25,12 @@ VX_SHARED float vx_turn_heading(const struct vx_decode *decode, float heading, i
 
 // An anchor of a cell, and its logits.
 struct vx_anchor {
-  int32_t number;                    // in the cell
-  int32_t first;                     // its first logit, in the cell
+  int32_t number;                    // index of the anchor in its cell
+  int32_t first;                     // index of the anchor's first logit in its cell
   int32_t first_class, num_classes;  // the classes of its task
 };
 
-// The anchor of a cell's logit. `decode` has at least one task.
+// The anchor that has logit number `logit` of a cell. `decode` has at least one task.
 VX_SHARED struct vx_anchor vx_anchor_of(const struct vx_decode *decode, int32_t logit) {
   struct vx_anchor anchor = {0, 0, 0, 0};
   for (int32_t task = 0;; task++) {
@@ -45,7 +45,7 @@ VX_SHARED struct vx_anchor vx_anchor_of(const struct vx_decode *decode, int32_t 
   }
 }
 
-// The heading of an anchor's box before its direction is known; NaN if a value of the map is not finite.
+// The heading of an anchor's box, without its direction bin; not finite if a value of the map is not finite.
 VX_SHARED float vx_anchor_heading(const struct vx_decode *decode, float rotation, const float *t) {
   double sine, cosine;
   if (decode->heading == VX_HEADING_ANGLE) return t[0] + rotation;

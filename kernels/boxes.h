@@ -8,7 +8,7 @@
 // of these that applies:
 //   invalid        the box is not valid
 //   over_pre_max   pre_max valid boxes of its cloud rank before it
-//   suppressed     a kept box that ranks before it overlaps it too much, or is too near to it: overlap.h
+//   suppressed     a kept box with a better rank overlaps this box too much, or is too near to it (overlap.h)
 //   over_post_max  post_max boxes of its cloud are kept already
 //   kept           otherwise
 // Once post_max boxes of a cloud are kept, all boxes that rank lower are over_post_max, even if a kept box overlaps

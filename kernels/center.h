@@ -8,26 +8,26 @@
 //   dim      the logarithms of dx, dy, dz
 //   rot      the heading's cosine and sine, in the order that rot_order names
 //   vel      the velocity along x and y; optional
-//   iou      the box's overlap (IoU) with its object, as the head predicts it, times 2, minus 1; optional
+//   iou      2 * overlap - 1, where `overlap` is the predicted IoU of the box with its object; optional
 // A candidate is a class at a cell. With best_class, only the best class of each task at each cell is a candidate: NaN
 // is ignored; of equal logits the first class wins. A candidate's flat index in its cloud is
 // (class * H + row) * W + column. Classes are numbered through all tasks. The candidate's box is computed in binary32,
 // in this order:
 //   x = ((column + offset) * stride) * voxel size + range min; y in the same way, with the row
 //   z = height; dx, dy, dz = the exponentials
-// The heading is the angle of cosine and sine, computed in binary64 and rounded once.
+// The heading is atan2(sine, cosine), computed in binary64 and rounded once.
 //
 // The score of a candidate is the sigmoid of its logit, in binary32. With `iou`, the score of its box is rectified:
-// score^score_power * overlap^iou_power, with the powers of its class. The overlap is (iou + 1) * 0.5 in binary32, at
-// least 0 and at most 1. The powers (vx_power of exact.h) and the product are in binary64; the product is rounded once.
+// score^score_power * overlap^iou_power, with the exponents of its class. The overlap is (iou + 1) * 0.5 in binary32,
+// clamped to 0..1. vx_power (exact.h) and the product are in binary64. The product is rounded once.
 //
 // Each task is decoded separately. Candidates are ranked by falling logit, then by rising index. A candidate has one
 // fate, the first of these that applies:
-//   below_threshold   its score is not more than score_threshold, or its logit is NaN
+//   below_threshold   its score is <= score_threshold, or its logit is NaN
 //   over_max_objects  max_objects candidates of its task rank before it
 //   invalid           a value of the box, of rot, of vel or of iou is not finite
 //   outside           the centre is not within center_min <= x, y, z <= center_max
-//   below_threshold   its rectified score is not more than rectified_threshold
+//   below_threshold   its rectified score is <= rectified_threshold
 //   over_pre_max, suppressed, over_post_max, kept  as boxes.h says, among the boxes of its task
 // Boxes have the ranks of their candidates. With `iou` they are ranked by falling rectified score, then by rising
 // index. The kept boxes of a cloud are listed task by task.
@@ -60,7 +60,7 @@ struct vx_decode_center {
   float center_min[3], center_max[3];
   int32_t num_radii;  // 1: one radius for all tasks; else one per task
   float radii[VX_MAX_TASKS];
-  // The powers, used if there is an iou: one for all classes, or one per class; each 0..VX_MAX_POWER.
+  // The exponents, used if the head has `iou`: one for all classes, or one per class; each 0..VX_MAX_POWER.
   int32_t num_score_powers, num_iou_powers;
   float score_powers[VX_MAX_CLASSES], iou_powers[VX_MAX_CLASSES];
   float rectified_threshold;  // 0..1; less than 0: rectified scores drop no box

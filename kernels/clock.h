@@ -1,4 +1,4 @@
-// The clock in monotonic nanoseconds, and the pause of a busy wait. Any thread.
+// A monotonic clock in nanoseconds, and a pause for busy waits. Any thread.
 #ifndef VOXELD_KERNELS_CLOCK_H
 #define VOXELD_KERNELS_CLOCK_H
 
@@ -15,7 +15,7 @@ static inline int64_t clock_ns(void) {
   return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-// Gives way to the core's other hardware thread, in loops that wait for another thread's write.
+// For loops that wait until another thread writes: lets the core's other hardware thread run.
 static inline void clock_pause(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -4,24 +4,26 @@
 // sizes, each with every rotation. The sizes are divided among the head's tasks (head.h), in order. An anchor has a
 // logit for each class of its task.
 //   cls_preds      for each anchor its logits: L channels in all
-//   box_preds      for each anchor its values t: 7, or 8 with a heading of cosine and sine; 2 more with a velocity
+//   box_preds      for each anchor the values t0, t1, ...: 7, or 8 if the heading is given as cosine and sine; then 2
+//                  for a velocity
 //   dir_cls_preds  for each anchor the logits of dir_bins directions; optional
-// The flat index in its cloud is (row * W + column) * A + a for an anchor, and (row * W + column) * L + l for a logit.
+// In its cloud, anchor a has the flat index (row * W + column) * A + a, and logit l has (row * W + column) * L + l.
 //
 // The anchor box, in a map of n columns, is computed in binary64 and rounded once:
-//   x = ((max - min) * column) / (n - 1) + min, or min if n is 1; with align_center column + 0.5 and n; y the same way
-//   z = bottom + dz / 2
+//   x = ((max - min) * column) / (n - 1) + min, or min if n is 1
+//   x = ((max - min) * (column + 0.5)) / n + min with align_center
+//   y = the same with rows; z = bottom + dz / 2
 // Its diagonal is d = sqrt(dx * dx + dy * dy), in binary32. The values t of the map give the box, in binary32:
 //   t0 * d + x, t1 * d + y, t2 * dz + z, exp(t3) * dx, exp(t4) * dy, exp(t5) * dz, t6 + rotation
 // A heading of cosine and sine is instead the angle of t6 + cos(rotation), t7 + sin(rotation). cos, sin and the angle
 // are computed in binary64 and rounded once, the sums in binary32. The last two values are the velocity along x and y.
-// With `dir_cls_preds`, the heading r is replaced, in binary64 and rounded once. The period is 2 pi / dir_bins; `bin`
-// is the first of the anchor's largest bins:
+// With `dir_cls_preds`, the heading r is replaced, in binary64 and rounded once. The period is 2 pi / dir_bins, and
+// `bin` is the anchor's direction with the largest logit, the first if several are equal:
 //   v = r - dir_offset; ((v - floor(v / period + dir_limit_offset) * period) + dir_offset) + period * bin
 //
-// A candidate is a logit that gives a box. With labels=best, the items are the anchors: each has one candidate, its
-// largest logit. NaN is ignored; of equal logits the first class wins. With labels=all, the items are the logits: each
-// is a candidate.
+// A candidate is a logit that gives a box. Fates are counted for items. With labels=best, each anchor is an item, and
+// its largest logit is the candidate. NaN is ignored; of equal logits the first class wins. With labels=all, each logit
+// is an item and a candidate.
 //
 // Each item has one fate, the first of these that applies:
 //   below_threshold  the sigmoid of its candidate, in binary32, is less than score_threshold; or the logit is NaN
@@ -64,7 +66,7 @@ struct vx_decode {
   float rotations[VX_MAX_ANCHOR_ROTATIONS];
   struct vx_head_tasks tasks;
   int32_t num_task_sizes;            // 0 if there are no tasks, else their number
-  int32_t task_sizes[VX_MAX_TASKS];  // sizes of each task, 1 or more, which add up to num_sizes
+  int32_t task_sizes[VX_MAX_TASKS];  // how many sizes each task has, 1 or more; the sum is num_sizes
   int32_t heading;                   // enum vx_heading
   int32_t velocity;                  // 1: boxes have a velocity
   int32_t align_center;  // 1: anchors are at the centres of cells; 0: the outer anchors are at the ends of the range
@@ -92,7 +94,7 @@ static inline int32_t vx_cell_anchors(const struct vx_decode *decode) {
 
 // Logits of a cell, if cls_preds has `channels` channels.
 int64_t vx_cell_logits(const struct vx_decode *decode, int64_t channels);
-// The same parameters. If they have no task, one task gets all classes. `logits`: of a cell.
+// A copy of `decode` with at least one task: if `decode` has none, one task gets all classes. `logits`: of a cell.
 struct vx_decode vx_with_tasks(const struct vx_decode *decode, int64_t logits);
 
 #ifdef __cplusplus

@@ -10,7 +10,7 @@ struct block {
   float *rows[AT_ONCE];
 };
 
-// One loop over columns of coordinates, which compilers vectorize.
+// Copies the coordinates into columns, so that compilers vectorize the loop over them.
 static void move(const struct vx_segment *segment, const struct block *block) {
   float x[AT_ONCE] = {0}, y[AT_ONCE] = {0}, z[AT_ONCE] = {0};
   const struct vx_segment own = *segment;

@@ -4,9 +4,8 @@
 // angular velocity `w`, both in its own frame. api/params/motion.h makes the segments in double and rounds them once. A
 // segment of more than 0.2 rad is cut, so the short series below are as good as float32 allows.
 //
-// A job with a struct vx_deskew moves its points before anything else reads them: before its chain, too. They have
-// float32 coordinates. Times outside the motion are clamped to it. A point without a finite time gets NaN as its x, so
-// that it counts as not finite.
+// A job with a struct vx_deskew moves its points first, even before its chain. The points are float32. Times outside
+// the motion are clamped to it. A point without a finite time gets NaN as its x, so that it counts as not finite.
 //
 // IEEE binary32, in the stated order on both backends: compile it with -ffp-contract=off or --fmad=false.
 #ifndef VOXELD_DESKEW_H
@@ -21,7 +20,7 @@ enum { VX_MAX_SEGMENTS = 64 };
 
 struct vx_segment {
   float start;       // seconds from the reference
-  float pose[12];    // of the sensor at the start, in its frame at the reference: 3 x 4, row by row
+  float pose[12];    // 3 x 4, row by row: from the sensor's frame at `start` to its frame at the reference
   float v[3], w[3];  // metres and radians per second
 };
 
@@ -35,7 +34,7 @@ struct vx_motion {
 struct vx_deskew {
   const float *times;              // [N]: seconds from the reference; caller's memory
   const struct vx_motion *motion;  // caller's memory
-  // Out: the points that were moved, and those of them whose time was clamped.
+  // Out: how many points were moved, and how many of the moved points had a clamped time.
   int64_t moved, clamped;
 };
 
@@ -45,7 +44,7 @@ VX_SHARED void vx_cross(const float a[3], const float b[3], float out[3]) {
   out[2] = a[0] * b[1] - a[1] * b[0];
 }
 
-// The number of the last segment that has begun at `t`; 0 if none has. `near`: where to look first.
+// The index of the last segment with start <= t; 0 if there is none. The search begins at index `near`.
 VX_SHARED int32_t vx_segment_at(const struct vx_segment *segments, int32_t count, float t, int32_t near) {
   while (near + 1 < count && segments[near + 1].start <= t) near++;
   while (near > 0 && segments[near].start > t) near--;

@@ -39,8 +39,8 @@ struct vx_track_terms {
 };
 #define VX_DEFAULT_TRACK_TERMS ((struct vx_track_terms){1, {4}, 3})
 
-// What a sweep did to the tracks. matched: tracks that a box has taken. started: new tracks. missed: tracks that have
-// no box in this sweep, but stay. ended: tracks that are gone.
+// What a sweep did to the tracks. matched: tracks that got a box of this sweep. started: new tracks. missed: tracks
+// that got no box, but stay. ended: tracks that are gone.
 struct vx_track_counts {
   bool begun;  // the tracks begin with this sweep
   int32_t matched, started, missed, ended;
@@ -101,7 +101,7 @@ struct vx_detect {
 #define VX_SPARSE_TENSORS (VX_TENSOR_BIT(VX_SPARSE_COORDS) | VX_TENSOR_BIT(VX_SPARSE_FEATURES))
 #define VX_BACKBONE_TENSORS (VX_SPARSE_TENSORS | VX_TENSOR_BIT(VX_BEV_FEATURES))
 #define VX_DETECT_TENSORS (VX_DECODE_TENSORS | VX_BACKBONE_TENSORS | VX_HEAD_TENSORS)
-// A detection has room for this tensor, but leaves it to the caller, who has the tracks.
+// A detection only makes room for this tensor. The caller, who has the tracks, fills it.
 #define VX_TRACK_TENSORS VX_TENSOR_BIT(VX_TRACK_IDS)
 // The tensors from which tracks are made.
 #define VX_TRACKED_TENSORS                                                                                             \

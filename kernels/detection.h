@@ -41,8 +41,8 @@ struct vx_detection vx_detection_of(struct vx_job *job);
 
 // Fills `voxels`, `features` and `maps`. VX_REFUSED if the tensors would not fit a size_t. Call vx_begin_job first.
 VX_WARN_UNUSED enum vx_status vx_detection_measure(struct vx_detection *detection, struct error *error);
-// The first stage. The backend leaves the stage's tensors at voxels_at, as `voxels` says, or without a backbone at
-// features_at.
+// The first stage. With a backbone, the backend puts the stage's tensors at voxels_at, laid out as `voxels`. Without a
+// backbone, it puts bev_features at features_at.
 struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row_counts);
 // The input of the backbone, which writes its map to features_at.
 struct vx_sparse_rows vx_detection_rows(const struct vx_detection *detection);
@@ -55,8 +55,9 @@ VX_WARN_UNUSED enum vx_status vx_detection_check_time(const struct vx_detection 
 // Runs the network for all clouds at once, or cloud by cloud. Uses the job's session if there is one.
 VX_WARN_UNUSED enum vx_status vx_detection_network(struct vx_detection *detection, struct error *error);
 
-// The last stage, which reads the maps at `last`. The caller gives this stage the decoder's part of the job's output.
-// The decoder's tensors are consecutive in the table of tensors, so they are equally far apart in both layouts.
+// The last stage, which reads the maps at `last`. The stage writes directly into its part of the job's output. This
+// works because the decoder's tensors are consecutive in the table of tensors: the distances between them are the same
+// in the layout of the stage and in the layout of the job.
 struct vx_job vx_detection_decode(struct vx_detection *detection);
 // Adds the counts and times of a stage to the job, even if the stage failed.
 void vx_detection_add(struct vx_detection *detection, const struct vx_job *stage);

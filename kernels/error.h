@@ -26,7 +26,7 @@ enum vx_status {
 
 // Why something failed. The same value passes from the kernels to HTTP.
 struct error {
-  int kind;            // 0: none; else an enum vx_status, or an enum error_kind, which begins with the same values
+  int kind;            // 0: none; else a vx_status, or an error_kind (api/base/problem.h), which continues vx_status
   char parameter[64];  // the parameter at fault, or ""
   char text[640];      // the reason; a longer one loses its middle
 };

@@ -49,11 +49,11 @@ VX_SHARED double vx_exp(double x) {
   return p * vx_power_of_two((int)k);
 }
 
-// e^x rounded to binary32: the nearest float to e^x. Overflow and NaN give +inf.
+// The float nearest to e^x. Overflow and NaN give +inf.
 VX_SHARED float vx_exp_float(float x) { return (float)vx_exp(x); }
 
-// ln x, for x from 2^-1000 to 2^1000: the exponent's multiple of ln 2, plus twice the inverse hyperbolic tangent of
-// (m - 1) / (m + 1) for a factor m from sqrt(1 / 2) to sqrt(2).
+// ln x, for x from 2^-1000 to 2^1000. With x = 2^k * m and m from sqrt(1 / 2) to sqrt(2):
+//   k * ln 2 + 2 * atanh((m - 1) / (m + 1))
 VX_SHARED double vx_log(double x) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -74,7 +74,8 @@ VX_SHARED double vx_log(double x) {
   return k * 0x1.62e42feep-1 + (k * 0x1.a39ef35793c76p-33 + 2 * (u + (u * z) * p));
 }
 
-// x^power = e^(power ln x), for x from 0 to 1 and a power of 0 or more. 0^0 is 1. Results below e^-128 are e^-128.
+// x^power = e^(power ln x), for x from 0 to 1 and a power of 0 or more. 0^0 is 1. If x > 0, results below e^-128 become
+// e^-128.
 VX_SHARED double vx_power(float x, float power) {
   if (power == 0) return 1;
   return x > 0 ? vx_exp((double)power * vx_log((double)x)) : 0;
@@ -114,8 +115,8 @@ VX_SHARED void vx_sincos(double angle, double *sine, double *cosine) {
   }
 }
 
-// The angle of (x, y), from -pi to pi; 0 for (0, 0). The angle is halved three times through its tangent, which keeps
-// the series short.
+// The angle of (x, y), from -pi to pi; 0 for (0, 0). If u is the tangent of an angle, u / (1 + sqrt(1 + u * u)) is the
+// tangent of half the angle. Halving three times keeps the series short.
 VX_SHARED double vx_atan2(double y, double x) {
   double across = fabs(x), up = fabs(y);
   double least = across < up ? across : up, most = across < up ? up : across;

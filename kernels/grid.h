@@ -72,7 +72,8 @@ static inline struct vx_cell_map vx_cell_map_of(const struct vx_voxelize *params
 // Whether coordinate p lies in the grid on one axis, and in which cell (0 if it does not).
 //
 // No floor() is needed. floor(t) >= 0 if and only if t >= 0 (-0.0 included). floor(t) < cells if and only if t < cells.
-// In between, truncation equals floor. If p is not finite, t is NaN or an infinity, so p is not inside.
+// In between, truncation equals floor. If p is NaN, so is t, and p is not inside. An infinite p is not inside either,
+// unless t is clamped: with VX_CYLINDER, the job's chain has dropped such points.
 VX_SHARED bool vx_cell_on_axis(const struct vx_cell_map *map, int axis, float p, int32_t *cell) {
   float t = (p - map->min[axis]) / map->size[axis];
   t = t < map->least[axis] ? map->least[axis] : t;

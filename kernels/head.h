@@ -27,7 +27,7 @@ enum vx_nms_groups { VX_GROUP_TASK, VX_GROUP_CLASS };
 struct vx_head_groups {
   int32_t count;
   int32_t first[VX_MAX_CLASSES + 1];       // first class of each group, then the number of classes
-  unsigned char task[VX_MAX_CLASSES];      // of each group
+  unsigned char task[VX_MAX_CLASSES];      // task of each group
   unsigned char of_class[VX_MAX_CLASSES];  // group of each class
 };
 

@@ -54,8 +54,8 @@ enum vx_op {
   VX_OPS
 };
 
-// The numbers of a job's inputs: their positions in the operation's row. The first input has one row per item of the
-// operation. For most operations it is `points`: [N, C], with x, y and z first.
+// Indices of vx_job.inputs, in the order of the operation's row in ops.h. The first input has one row per item of the
+// operation. For most operations the first input is `points`: [N, C], with x, y and z first.
 enum { VX_POINTS, VX_MATRIX };
 enum { VX_MAX_INPUTS = 7 };
 
@@ -97,7 +97,7 @@ enum vx_fate {
   VX_FATE_COUNT
 };
 #define VX_FATE_BIT(fate) (1u << (fate))
-enum { VX_VOXEL_FATES = 3 };  // what happened to a voxel
+enum { VX_VOXEL_FATES = 3 };  // kept, dropped, block_filtered
 
 // Each row of the first input has one fate. The counts of the fates add up to `received`. If an operation samples
 // points, `kept` counts the candidates.
@@ -123,7 +123,7 @@ struct vx_counts {
   };
   int64_t sampled;
   int64_t level_rows[VX_MAX_SPARSE_LEVELS];  // rows of each level of a backbone, or of each stage of pooling
-  int64_t depth;                             // of a serialization
+  int64_t depth;                             // of the codes of a serialization
 };
 
 // Sections of a lone cloud, such as the sweeps that it joins. They are consecutive stretches of its points, with
@@ -136,7 +136,7 @@ struct vx_sections {
 
 // What a job's chain did to its points.
 struct vx_chain_report {
-  int64_t left;                                    // rows that the chain left
+  int64_t left;                                    // rows that remain after the chain
   int64_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];  // [i]: of the rows that step i dropped; [0]: of all other rows
   int64_t step_ns[VX_MAX_STEPS];
   // For the run only.
@@ -233,7 +233,7 @@ struct vx_job {
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // in the order of the operation's row
   vx_tensor_set tensors;                  // tensors to write; empty = only the counts
-  const struct vx_chain *chain;  // of steps before the operation; NULL = none. The operation `points` needs a chain
+  const struct vx_chain *chain;  // the steps before the operation; NULL = none. The operation `points` needs a chain
   // How the points move before the chain; NULL = they stay. A CPU moves them in place, in the memory of the input, so
   // it can run the job only once. A GPU moves its copy.
   struct vx_deskew *deskew;
@@ -243,10 +243,11 @@ struct vx_job {
   const int32_t *sample_counts;  // [num_clouds], 0 or more each; may be NULL if nothing is sampled
   const struct vx_caller *caller;
   void *ctx;
-  // Points or block may lie in memory of host_pin or block_open, which only the device touches. `output` may set it.
+  // The points or the output block may lie in memory of host_pin or block_open, which the CPU must not touch. `output`
+  // may set this.
   bool pinned;
-  // [VX_TENSOR_COUNT], or NULL: memory of host_pin or block_open for single tensors. `output` may set it. Tensors with
-  // a NULL pointer are in the block, as vx_layout_pack lays them out.
+  // [VX_TENSOR_COUNT], or NULL: memory of host_pin or block_open for single tensors. `output` may set this. Tensors
+  // with a NULL pointer are in the block, as vx_layout_pack lays them out.
   void *const *output_ptrs;
   // [head_bytes] of the host, which a voxelization copies to the bytes right before its block. NULL: nothing.
   const void *head;
@@ -278,12 +279,12 @@ struct vx_description {
 
 // Device memory that another process has allocated, as the driver knows it.
 struct vx_block {
-  char *memory;  // its beginning, for the device alone
+  char *memory;  // its beginning; only the device may use this address
   size_t bytes;
 };
 enum { VX_HANDLE_SIZE = 64 };  // bytes of the handle by which a process hands over such memory
 
-// Bytes of a block to copy to the host: from byte `from` of the memory to byte `to` of the host's room.
+// Bytes of a block to copy to the host: from byte `from` of the block to byte `to` of the host's copy.
 struct vx_piece {
   uint64_t from;
   uint32_t to, bytes;
@@ -327,7 +328,8 @@ struct vx_backend {
   VX_WARN_UNUSED bool (*host_unpin)(struct vx_device *device, void *memory);
 
   // Opens a block of this device's memory by its handle, [VX_HANDLE_SIZE]. The block stays as it is until block_close,
-  // even if its owner frees it or ends. Opened twice, it has the same address. NULL: the backend has no such memory.
+  // even if its owner frees it or ends. Opening a block again gives the same address. NULL: the backend has no such
+  // memory.
   VX_WARN_UNUSED enum vx_status (*block_open)(struct vx_device *device, const void *handle, struct vx_block *block,
                                               struct error *error);
   // No kernel may use the block any more.

@@ -2,13 +2,14 @@
 //
 // An empty cell has 0 in every map. The maps of cells, [B, nz, ny, nx]:
 //   occupancy         1
-//   occupancy_packed  the same as bits: cell x is bit x % 8, the lowest first, of byte x / 8; [B, nz, ny, ceil(nx / 8)]
+//   occupancy_packed  the same as bits, [B, nz, ny, ceil(nx / 8)]: cell x is bit x % 8 of byte x / 8; bit 0 is the
+//                     lowest
 //   occupancy_counts  the number of points in the cell
 // A pillar is all cells with the same x and y. The maps of pillars, [B, ny, nx]:
 //   bev_max_height     the largest z of its points
 //   bev_min_height     the smallest z of its points
 //   bev_max_intensity  the largest finite intensity of its points; 0 if none is finite
-//   bev_top_intensity  the intensity of the point with the largest z, the first of several, bit for bit
+//   bev_top_intensity  the intensity, bit for bit, of the point with the largest z; of several, the first
 //   bev_density        vx_density of the number of its points
 // +0.0f is added to each value of the two heights and of bev_max_intensity, so -0 becomes 0. Points at z = -0 and 0 are
 // equally high. The order of the points matters only for bev_top_intensity, where the first of the highest points wins.

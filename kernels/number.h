@@ -22,14 +22,14 @@ extern "C" {
 enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8, VX_INT8, VX_INT16, VX_UINT16, VX_UINT32, VX_INT64 };
 enum { VX_FLOAT_TYPES = VX_FLOAT16 + 1, VX_DTYPES = VX_INT64 + 1 };
 #define VX_DTYPE_BIT(dtype) (1u << (dtype))
-#define VX_SENT_TYPES VX_INT64                        // the types of points as they are sent: those before it
+#define VX_SENT_TYPES VX_INT64                        // points may be sent in any type below this value
 #define VX_FLOATS (VX_DTYPE_BIT(VX_FLOAT_TYPES) - 1)  // the VX_DTYPE_BITs of the floating types
 
 struct vx_number {
   const char *word;         // name in parameters, documents and texts
-  const char *safetensors;  // its `dtype`
-  const char *kserve;       // its `datatype`
-  const char *numpy;        // its `descr`
+  const char *safetensors;  // the value of `dtype` in safetensors files
+  const char *kserve;       // the value of `datatype` in KServe
+  const char *numpy;        // the value of `descr` in npy files
 };
 extern const struct vx_number vx_numbers[VX_DTYPES];
 extern const char *const vx_float_words[];  // of the floating types, then NULL

@@ -189,7 +189,7 @@ static int64_t center_pairs(const struct vx_job *job, int64_t rows) {
   return tasks * pairs_of(&params->nms, rows < params->max_objects ? rows : params->max_objects);
 }
 
-// The chain comes first, so the rows before the first stage are known.
+// The chain has run, so the input rows of the first stage are sizes->left.
 static void add_serialize_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_serialize *params = &job->params.serialize;
   int64_t before = sizes->left;

@@ -32,13 +32,13 @@ struct vx_operation {
   enum vx_items items;
   struct vx_input_row inputs[VX_MAX_INPUTS];  // the input with the items first
   vx_tensor_set tensors;                      // tensors that the operation can have
-  enum vx_tensor map;      // of a decoder: detect's tensor for its first input; its other inputs follow
+  enum vx_tensor map;      // of a decoder: the tensor of `detect` for its first input; those for the others follow
   uint32_t stages, fates;  // bits of the stages and fates that the operation can have
   bool makes_voxels;
   bool chained;                 // its jobs always have a chain, perhaps of 0 steps
-  bool sectioned;               // it counts the points of sections itself; else the job's chain, if there is one, does
+  bool sectioned;               // it counts the points of sections itself; otherwise only a chain counts them
   bool needs_detector;          // its parameters are struct vx_detect
-  bool rows_carry_cloud_index;  // so the rows of a cloud need not be consecutive
+  bool rows_carry_cloud_index;  // each row names its cloud, so the rows of a cloud need not be consecutive
   const char *rows;             // what vx_job.row_counts counts; NULL if unused
   // Adds the sizes that only this operation has. May be NULL.
   void (*add_sizes)(const struct vx_job *job, struct vx_sizes *sizes);
@@ -78,13 +78,13 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 // too many rows, or if an input does not match the operation's row.
 VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct error *error);
 
-// Ends a job that its caller has stopped, unless it is a detection: VX_STOPPED, and an error that names the work that
-// is not done.
+// For a job that its caller has stopped, except a detection: returns VX_STOPPED, with an error that names the
+// unfinished work.
 VX_WARN_UNUSED enum vx_status vx_end_stopped(const struct vx_job *job, struct error *error);
 
 // Adds the report of the job's chain to the counts of the job and its sections. Call this when the operation has filled
-// these counts. The operation has counted the rows that the chain dropped as not_finite; this call corrects that.
-// Further calls in a run do nothing.
+// these counts. The operation has counted all rows that the chain dropped under not_finite; this call moves them to
+// their own fates. Further calls in a run do nothing.
 void vx_settle_chain(struct vx_job *job);
 
 // Lays out the job's tensors and asks the caller for their memory. Call this once job->counts, and the report of its

@@ -1,6 +1,6 @@
 // The overlap of two rotated boxes, seen from above: the arithmetic that both backends share.
 //
-// One box is clipped by the four sides of the other (Sutherland-Hodgman), in the frame of the other. All arithmetic is
+// Box b is clipped by the four sides of box a (Sutherland-Hodgman), in the frame of a. All arithmetic is
 // IEEE binary64, computed from the boxes' float32 values in the order written here. Compile it with -ffp-contract=off
 // or --fmad=false. Pure functions for C and CUDA.
 #ifndef VOXELD_OVERLAP_H
@@ -74,13 +74,13 @@ VX_SHARED double vx_polygon_area(const struct vx_polygon *polygon) {
   return sum / 2;
 }
 
-// Whether the circles around the boxes do not touch.
+// Whether the circles through the boxes' corners are apart.
 VX_SHARED bool vx_are_apart(const struct vx_rectangle *a, const struct vx_rectangle *b) {
   double x = b->x - a->x, y = b->y - a->y, reach = a->radius + b->radius;
   return x * x + y * y > reach * reach;
 }
 
-// The area of the intersection. `a` is the box that ranks first: the order changes the last bits.
+// The area of the intersection. `a` must be the box that ranks first: swapping the boxes changes the last bits.
 VX_SHARED double vx_overlap(const struct vx_rectangle *a, const struct vx_rectangle *b) {
   if (vx_are_apart(a, b)) return 0;
   double x = b->x - a->x, y = b->y - a->y;

@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-// Does all tasks of the job that runs on that lane: with helpers from the job's caller, or one after the other. Returns
-// once no worker is doing a task: VX_OK, or the status of the task in which the run's own worker failed.
+// Does all tasks of the job that runs on that lane: with helpers from the job's caller, or one after the other. When no
+// worker is in a task any more, returns VX_OK, or the status of the task in which the run's own worker failed.
 VX_WARN_UNUSED enum vx_status vx_parallel_for(const struct vx_job *job, struct vx_lane *lane,
                                               const struct vx_tasks *tasks, struct error *error);
 

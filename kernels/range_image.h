@@ -2,11 +2,11 @@
 //
 // Each point whose x, y and z are finite has a pixel, in double precision with exact.h:
 //   column  floor((0.5 - yaw / (2 pi)) * width), where yaw = vx_atan2(y, x); a column of `width` becomes 0
-//   row     by elevation: floor((up - pitch) / (up - down) * height), where pitch = vx_atan2(z, sqrt(x*x + y*y)) and
-//           up and down bound the field of view, each in degrees times (pi / 180); by ring: height - 1 - ring; by ring
-//           downwards: ring. Rings are those of rings.h.
-// A row by elevation that is not in the image moves to the nearest row, or the point is dropped. A point whose row by
-// ring is not in the image, or that has no ring, is dropped.
+//   row     by elevation: floor((up - pitch) / (up - down) * height), where pitch = vx_atan2(z, sqrt(x*x + y*y)), and
+//           up and down are fov_up * (pi / 180) and fov_down * (pi / 180)
+//           by ring (rings.h): height - 1 - ring, or `ring` with VX_ROWS_RING_DOWN
+// If a row by elevation is outside the image, VX_OUTSIDE_CLAMP takes the nearest row, and VX_OUTSIDE_DROP drops the
+// point. A point whose row by ring is outside the image, or that has no ring, is dropped.
 //
 // A pixel keeps one of its points: the nearest, the farthest, or the first or the last in the input. If several points
 // are nearest or farthest, the pixel keeps the one that comes first in the input. The distance of a point is
@@ -51,9 +51,9 @@ enum vx_outside { VX_OUTSIDE_CLAMP, VX_OUTSIDE_DROP };
 
 struct vx_range_image {
   int32_t height, width;    // 1 to VX_MAX_IMAGE_HEIGHT, 1 to VX_MAX_IMAGE_WIDTH
-  double fov_up, fov_down;  // degrees; unused by ring
+  double fov_up, fov_down;  // degrees; only for rows by elevation
   enum vx_image_rows rows;
-  int32_t ring;  // the column of the rings, or VX_KITTI_RINGS; unused by elevation
+  int32_t ring;  // the column of the rings, or VX_KITTI_RINGS; only for rows by ring
   enum vx_outside outside;
   enum vx_winner winner;
   float empty;
@@ -98,7 +98,7 @@ VX_SHARED int32_t vx_row_of_ring(const struct vx_range_image *params, int32_t ri
   return params->rows == VX_ROWS_RING ? params->height - 1 - ring : ring;
 }
 
-// Of the points of a pixel, the one with the least key is kept.
+// The pixel keeps its point with the least key.
 VX_SHARED uint64_t vx_image_key(enum vx_winner winner, float distance, uint32_t row) {
   if (winner == VX_WINNER_FIRST) return row;
   if (winner == VX_WINNER_LAST) return (uint32_t)~row;
@@ -117,7 +117,7 @@ VX_SHARED float vx_image_value(const struct vx_range_image *params, int32_t chan
   return vx_canonical(value);
 }
 
-// Whether the rings are KITTI's, whose numbers follow from the turns in the body.
+// Whether the rings are KITTI's, whose numbers follow from the turns in the body (rings.h).
 static inline bool vx_counts_turns(const struct vx_range_image *params) {
   return params->rows != VX_ROWS_ELEVATION && params->ring == VX_KITTI_RINGS;
 }

@@ -1,8 +1,8 @@
 // The rings of a scan: each has the points of one beam of the sensor.
 //
-// The number of a point's ring is a whole number from 0 to VX_MAX_RING in a column or, for files of KITTI, the number
-// of earlier turns in the cloud. A turn is a row of the body whose y is 0 or more and whose x is above 0, after a row
-// whose y is below 0. A point with another value in the column, or after more turns, has no ring.
+// A column gives the number of a point's ring, from 0 to VX_MAX_RING. Files of KITTI have no such column: there the
+// number is the count of turns in the cloud, up to the point's row. A row of the body with x > 0 and y >= 0 begins a
+// turn if the row before it has y < 0. A point with another value in the column, or after more turns, has no ring.
 #ifndef VOXELD_RINGS_H
 #define VOXELD_RINGS_H
 

@@ -3,25 +3,26 @@
 // A point is in the cell c[a] = floor(p[a] / size[a]) in float32, as in a downsample (lattice.h) with the origin 0. Its
 // row of grid_coord is c - m. Without a fixed origin, m is the least cell of the point's cloud along each axis; with
 // one, it is the cell of `origin`. A point beyond the lattice, or below a fixed origin along some axis, has the fate
-// out_of_lattice. The operation drops the point after the last step of the chain, and its step number is 0. So the
+// out_of_lattice. The operation drops such a point after the last step of the chain, with 0 in point_steps. So the
 // point has no row in `points` or in the tensors below.
 //
-// Let `most` be the largest value in grid_coord of all clouds. If no depth is given, it is the number of bits of the
-// integer (most + 1). A given depth must be at least the number of bits of `most`. The depth is 1 to
+// Let `most` be the largest value in grid_coord of all clouds. If no depth is given, the depth is the number of bits of
+// the integer (most + 1). A given depth must be at least the number of bits of `most`. The depth is 1 to
 // VX_MAX_SERIAL_DEPTH.
 //
 // The code of a row on a curve is cloud << 3 * depth | key:
-//   z              bit 3 * i + 2 of the key is bit i of x, bit 3 * i + 1 is that of y, bit 3 * i is that of z
+//   z              bit 3 * i + 2 of the key is bit i of x, bit 3 * i + 1 is bit i of y, bit 3 * i is bit i of z
 //   hilbert        vx_hilbert_key, below
 //   z-trans, hilbert-trans    the same with x and y swapped
 // serialized_order has the rows by ascending (code, row); serialized_inverse has the place of each row in that order.
 //
-// Each stage of pooling makes new rows of the rows before it. The first stage begins with the rows of the points. The
-// stride of a stage is 1 << b. If the depth before the stage is less than b, the stage takes b = 0 instead. Rows that
-// have the same code >> 3 * b on the first curve become one new row. The new rows ascend by this code:
+// Each stage of pooling joins its input rows into new rows. The first stage joins the rows of the points, each
+// later stage joins the new rows of the stage before. The stride of a stage is 1 << b. If the depth before the stage is
+// less than b, the stage takes b = 0 instead. Rows that have the same code >> 3 * b on the first curve become one new
+// row. The new rows ascend by this code:
 //   pool_cluster       [rows before]      for each row, the new row that it joins
 //   pool_indices       [rows before]      the rows by ascending (new row, row)
-//   pool_indptr        [new rows + 1]     for each new row, where its rows begin in pool_indices; then their number
+//   pool_indptr        [new rows + 1]     where the rows of each new row begin in pool_indices; then the rows before
 //   pool_head_indices  [new rows]         the first row of each new row
 //   pool_grid_coord    [new rows, 3]      the head's grid_coord >> b
 //   pool_serialized_code [orders, new rows]  the head's codes >> 3 * b; two more tensors have the orders and inverses
@@ -123,8 +124,8 @@ VX_SHARED uint64_t vx_z_key(uint32_t x, uint32_t y, uint32_t z) {
   return vx_spread_bits(x) << 2 | vx_spread_bits(y) << 1 | vx_spread_bits(z);
 }
 
-// One step of Skilling's transformation. The bit is 1 or more; steps go from bit depth - 1 down to 1. Where x, y or z
-// has the bit, the bits of x below it are inverted; else they are swapped with those of the coordinate.
+// One step of Skilling's transformation; the steps go from bit = depth - 1 down to 1. For x, y and z in turn: if the
+// coordinate has the bit, the bits of x below it are inverted. Otherwise the coordinate and x swap the bits below it.
 VX_SHARED void vx_hilbert_step(int bit, uint32_t *x, uint32_t *y, uint32_t *z) {
   uint32_t below = (1u << bit) - 1, set, swapped;
   *x ^= below & (0u - (*x >> bit & 1u));

@@ -3,12 +3,15 @@
 // This is the backbone of SECOND and CenterPoint. A level is a set of occupied cells (cloud, z, y, x) in a grid of one
 // shape. Each cell has a row of features. The rows of level 0 are the input. A layer makes rows of `width` values:
 //
-// - A submanifold layer makes a row for each row of its level. Output o has at offset k the input o + k - (K - 1) / 2.
-// - A strided layer begins a level. Along each axis of n cells, that level has floor((n + 2 * p - K) / s) + 1 cells.
-//   Cell o is occupied if some offset k has an occupied input i = o * s - p + k, with 0 <= i < n.
+// Along each axis, a layer has a kernel of K offsets, a stride s and a padding p.
 //
-// An offset is k = (kz * KY + ky) * KX + kx, from 0. Each norm is folded into the layer before it, in binary64, rounded
-// once: with g = gamma / sqrt(variance + eps), weight * g and beta + (bias - mean) * g. Channel d of output o is
+// - A submanifold layer makes a row for each row of its level. At offset k, output o reads input o + k - (K - 1) / 2.
+// - A strided layer begins a level. An axis of n cells gets floor((n + 2 * p - K) / s) + 1 cells in the new level. Cell
+//   o is occupied if some offset k has an occupied input i = o * s - p + k, with 0 <= i < n.
+//
+// The offsets of all axes have one number, k = (kz * KY + ky) * KX + kx, from 0. Each norm is folded into the layer
+// before it, in binary64, rounded once: with g = gamma / sqrt(variance + eps), the layer has the weights weight * g and
+// the bias beta + (bias - mean) * g. Channel d of output o is
 //   s = bias[d];  s = fma(x[i_k][c], weight[k][c][d], s)
 // for the offsets k in ascending order that have an occupied input i_k, and for c = 0, 1, ... within each. Each step
 // has one rounding, to binary32. If the layer `adds`, then s = s + r[o][d], where r is the input of the layer before.
@@ -19,13 +22,12 @@
 //
 // The order of the rows is free, and so is the order in which rows and channels are computed: each value has a sum of
 // its own. An offset without an input may be computed as a row of +0. That changes s only from -0 to +0, because all
-// weights are finite. Sparse convolution is the only computation with fused steps. A processor without such an
+// weights are finite. Sparse convolution is the only computation with fused multiply-adds. A processor without such an
 // instruction gets the same bits from binary64.
 //
 // With float16, the features of the first layer, all weights, and the outputs of all layers but the last are rounded to
-// float16; numbers beyond +-65504 become +-65504. Sums, biases and additions stay binary32. The kind of the GPU decides
-// the order of a sum: a GPU gives the same bits in every run and in every batch, but not the bits of
-// another kind.
+// float16; numbers beyond +-65504 become +-65504. Sums, biases and additions stay binary32. The order of a sum depends
+// on the kind of GPU: GPUs of one kind give the same bits in every run and every batch, GPUs of two kinds may not.
 #ifndef VOXELD_KERNELS_SPARSE_H
 #define VOXELD_KERNELS_SPARSE_H
 
@@ -76,9 +78,10 @@ struct vx_sparse_rows {
   bool half;              // features and weights are rounded to float16; only a GPU computes that
 };
 
-// What a backbone leaves. The map is the caller's memory. The rows are the lane's, until its next sparse convolution.
+// The output of a backbone. The map is the caller's memory. The rows lie in the lane's memory, until its next sparse
+// convolution.
 struct vx_sparse_result {
-  float *map;                                // in: for vx_sparse_map_values; NULL: no map is wanted
+  float *map;                                // in: room for vx_sparse_map_values values; NULL: no map is wanted
   int64_t level_rows[VX_MAX_SPARSE_LEVELS];  // filled even if the rows of a level are refused
   const int32_t *coords;                     // [rows of the last level, 4]: cloud, z, y, x; in this order
   const float *features;                     // [rows of the last level, width of the last layer]

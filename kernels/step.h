@@ -8,8 +8,8 @@ struct vx_step_row {
   const char *name;
   bool is_long;    // may take as long as a sampling, so its jobs need lanes for long jobs
   uint32_t fates;  // VX_FATE_BITs of the fates that the step can give, but not VX_FATE_KEPT
-  // Refuses parameters that do not fit the job's columns or its number of clouds. `params`: the struct vx_NAME. May be
-  // NULL.
+  // Refuses parameters that do not fit the job's columns or its number of clouds. `params`: the step's parameters, such
+  // as a struct vx_downsample. May be NULL.
   enum vx_status (*check)(const void *params, const struct vx_job *job, struct error *error);
   // Whether the step also reads the body as it was before the first step. NULL: it does not.
   bool (*reads_body)(const void *params);

@@ -15,8 +15,8 @@
 // rows, in groups of 64 as in a voxel without a cap. If the mean of x, y or z is not finite, the point with the mean
 // has the fate not_finite.
 //
-// With `every`, cells do not matter: a point of the cloud stays if its rank is a multiple of `every`. The other points
-// have the fate skipped.
+// With `every`, cells do not matter: of the points of a cloud, numbered from 0, those whose number is a multiple of
+// `every` stay. The other points have the fate skipped.
 #ifndef VOXELD_STEP_DOWNSAMPLE_H
 #define VOXELD_STEP_DOWNSAMPLE_H
 

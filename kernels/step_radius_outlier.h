@@ -39,8 +39,9 @@ extern const struct vx_step_row vx_step_radius_outlier;
 }
 #endif
 
-// How coordinates become cells. Cells are numbered up to VX_NEAR_END on both sides of 0. Beyond, neighbouring floats
-// are more than a cell apart, so each float is a cell of its own, and the bits of floats continue the numbers.
+// How coordinates become cells. Up to VX_NEAR_END cells on both sides of 0, the number of a cell is floor(p * scale).
+// Farther away, adjacent floats are more than a cell apart. There each float is a cell of its own, and the numbers
+// rise with the bits of the floats.
 #define VX_NEAR_END 16777216
 struct vx_near_map {
   double scale;  // cells per metre

@@ -6,9 +6,10 @@
 // d = sqrt((x*x + y*y) + z*z), two neighbours i and j are linked if
 //   max(di, dj) < min(di, dj) * ratio,  dot > 0  and  |cross| <= tangent * dot,
 //   where dot = xi*xj + yi*yj and cross = xi*yj - yi*xj.
-// If all neighbours of a circle are linked, its points stay. Otherwise the links cut it, or the line, into walks. A
-// walk stays if its ends are at least `length` apart (squared: near.h), or if it has more than `most` points. The
-// points of other walks have the fate ring_outlier. All arithmetic is in float32, in the order written here.
+// If all neighbours of a circle are linked, its points stay. Otherwise the circle or the line is cut between neighbours
+// that are not linked, and each part is a walk. A walk stays if its ends are at least `length` apart (squared: near.h),
+// or if it has more than `most` points. The points of other walks have the fate ring_outlier. All arithmetic is in
+// float32, in the order written here.
 #ifndef VOXELD_STEP_RING_OUTLIER_H
 #define VOXELD_STEP_RING_OUTLIER_H
 
@@ -21,10 +22,10 @@
 struct vx_ring_outlier {
   int32_t column;  // of the rings; VX_KITTI_RINGS: the turns give the rings
   float ratio;
-  float length;   // metres
+  float length;   // metres; a walk whose ends are so far apart stays
   float degrees;  // the largest angle between neighbours
-  float tangent;  // of that angle
-  int32_t most;   // INT32_MAX: no number of points saves a walk
+  float tangent;  // of the angle `degrees`
+  int32_t most;   // a walk of more points stays; INT32_MAX: the number of points does not matter
 };
 
 #ifdef __cplusplus

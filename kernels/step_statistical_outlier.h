@@ -1,9 +1,9 @@
 // Statistical outlier, a step: drops points whose nearest neighbours are unusually far away.
 //
-// The distance of a point is the mean distance of its k nearest other points in its cloud, where k is mean_k, or one
-// less than the number of the cloud's points if that is less. It is computed from squared distances (near.h) in
-// float32: their square roots in double, added from the nearest on, divided by k, rounded to float32. Points at equal
-// distances are interchangeable, so the result does not depend on the search.
+// The distance of a point is the mean distance to its k nearest other points in its cloud, where
+// k = min(mean_k, points of the cloud - 1). The squared distances (near.h) are float32. Their square roots are added in
+// double, from the nearest on. The sum is divided by k and rounded to float32. Points at equal distances are
+// interchangeable, so the result does not depend on the search.
 //
 // The mean and the deviation of a cloud are taken over the distances of its points, in double: sums in the order of
 // rows, in groups of 64, then the groups' sums in groups of 64, and so on. The variance is the sum of (distance - mean)
@@ -45,8 +45,8 @@ VX_SHARED float vx_squared_distance_to_box(const float at[3], const float low[3]
   return (d[0] * d[0] + d[1] * d[1]) + d[2] * d[2];
 }
 
-// A bound above the squared distance from a point to the farthest of its mean_k nearest other points, if the point
-// itself and mean_k others are within `reach` of it. `reach` was computed in float32; the margin is above all rounding.
+// A bound above the squared distance from a point to its mean_k-th nearest other point, if at least mean_k other points
+// are within `reach` of it. `reach` was computed in float32; the margin is above all rounding.
 VX_SHARED float vx_nearest_bound(float reach) { return reach * reach * 1.0001f + 1e-30f; }
 
 // The distance of a point in a cloud of two points or more. `squares`: the least squared distances, ascending, first

@@ -8,8 +8,8 @@
 //   not_finite       x, y or z is not finite (a coordinate that is not finite never becomes finite)
 //   out_of_crop      there is a box to keep, and the point is outside
 //   cut_out          the point is inside a box to remove
-//   out_of_distance  there are distances to keep, and min*min <= d2 < max*max does not hold for d2 = (x*x + y*y) + z*z,
-//                    in float32
+//   out_of_distance  there are distances to keep, and d2 < least * least or d2 >= most * most, where
+//                    d2 = (x*x + y*y) + z*z in float32
 //   kept             otherwise
 // A point is inside a box if min <= p < max on each axis.
 #ifndef VOXELD_STEP_TRANSFORM_H

@@ -20,7 +20,7 @@
 //   - of a row that is left: any column, in place. If x, y or z is no longer finite, the step must drop the row, with
 //     the fate `not_finite`.
 //   - to drop a row that is left: its fate, its step, NaN as its x, and for `merged` its head, which must be a row that
-//     this step leaves or merges. cpu_drop and cuda_drop do that.
+//     this step leaves or merges. cpu_drop and cuda_drop write these.
 //   - nothing of a row that is not left.
 // On the CPU a step counts nothing: at its end, the chain counts the fates from their bytes. On a GPU cuda_drop counts.
 //

@@ -108,7 +108,7 @@ enum vx_extent {
   VX_EXTENT_MATRICES,  // one, or one per cloud
   VX_EXTENT_SIDE,      // side of a matrix
   VX_EXTENT_BOX,       // x, y, z, dx, dy, dz, heading
-  VX_EXTENT_DECODED,   // the same, with or without a velocity along x and y
+  VX_EXTENT_DECODED,   // VX_EXTENT_BOX, then the velocity along x and y if boxes have one
   VX_EXTENT_HEIGHT,    // rows of a map, along y
   VX_EXTENT_WIDTH,     // cells of a map's row, along x
   VX_EXTENT_LOGITS,    // classes of all anchors of a cell
@@ -139,7 +139,7 @@ enum vx_extent {
 struct vx_sizes {
   int64_t clouds, rows, columns;
   int64_t row;          // columns of the rows that become voxels: `columns`, or those of cylinder.h
-  int64_t values;       // in a row of features
+  int64_t values;       // values in a row of features
   int64_t voxels, cap;  // cap 0: no cap
   int64_t sparse;       // rows of a backbone's last level
   int64_t samples;
@@ -150,11 +150,11 @@ struct vx_sizes {
   int64_t head_height, head_width;
   int64_t tasks;                                 // of a centre head
   int64_t orders;                                // curves of a serialization
-  int64_t pools, pooled, pool_inputs;            // its stages of pooling; rows of all stages; rows before each stage
+  int64_t pools, pooled, pool_inputs;            // stages of pooling; new rows, and input rows, of all stages
   int64_t image_channels;                        // of a range image
   int64_t decoded;                               // values of a decoded box
   bool stacked;                                  // the samples of all clouds form one list
-  vx_tensor_set narrow_tensors[VX_FLOAT_TYPES];  // the tensors of each narrow type; all others are float32
+  vx_tensor_set narrow_tensors[VX_FLOAT_TYPES];  // the tensors of each narrow type; others have their row's dtype
 };
 
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes);

@@ -11,13 +11,14 @@
 //   3. The boxes take turns by falling score; of equal scores, the first box. Each box is moved back by its velocity:
 //      x - vx * dt, y - vy * dt. A box without a velocity stays where it is.
 //   4. The box takes the nearest of the tracks that have its label and that no box has taken: the one with the smallest
-//      dx * dx + dy * dy; of equal sums, the first track. This may be at most max_distance * max_distance. A distance
+//      dx * dx + dy * dy; of equal sums, the first track. The sum may be at most max_distance * max_distance. A sum
 //      that is not a number matches nothing.
-//   5. A box that has taken a track has its id. The other boxes get new ids, counted from 1, in the order of the boxes.
+//   5. A box that has taken a track gets the track's id. The other boxes get new ids, counted from 1, in the order of
+//      the boxes.
 //   6. From now on each box is a track, in the order of the boxes: its centre is R * (x, y, z) + T, its velocity
 //      R * (vx, vy, 0), or 0. The tracks that no box took follow, in their order. If dt is above 0, such a track has
 //      missed a sweep: it ends if it has missed more than max_age sweeps in a row. If it stays, its centre moves by
-//      velocity * dt. After the first VX_MAX_TRACKS tracks, the others end.
+//      velocity * dt. Tracks beyond the first VX_MAX_TRACKS end.
 //
 // A sweep that is sent again finds its own tracks, since dt is 0. If the tracks began with that sweep, the counts say
 // so again, because the client may not have received the first answer. Pure functions over the caller's memory. Any

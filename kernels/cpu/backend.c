@@ -99,7 +99,7 @@ static cpu_operation *const operations[VX_OPS] = {
 
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
 
-// Calls `waiting` first, so the caller sees the points as they were sent, as it does while a GPU works.
+// Calls `waiting` first, so that the caller can still read the points as they were sent.
 static enum vx_status deskew(const struct vx_job *job, struct error *error) {
   const struct vx_input *points = &job->inputs[VX_POINTS];
   if (job->caller && job->caller->waiting) job->caller->waiting(job->ctx);

@@ -200,8 +200,8 @@ static const struct vx_network_shape *shape_of(const struct vx_network *network)
 
 // ---- running it -----------------------------------------------------------------------------------------------------
 
-// If the network's memory is used up, its arena may keep free blocks of the wrong sizes for this run. Then frees these
-// blocks and tries again.
+// If a run fails because the network's memory is used up, the network's arena may keep free blocks of the wrong sizes
+// for this run. So this function frees these blocks and runs the network again.
 static bool run_bounded(const struct vx_network *network, const struct ort_values *in, struct ort_values *out,
                         struct error *error) {
   if (ort_run(network, NULL, in, out, error)) return true;

@@ -26,7 +26,7 @@ struct ort_binding;
 struct ort_cuda_options;
 struct ort_arena_options;
 
-// Values of its enumerations.
+// Values of ONNX Runtime's enumerations.
 enum { ORT_LOG_FATAL = 4 };
 enum { ORT_SEQUENTIAL };
 enum { ORT_ALL_OPTIMIZATIONS = 99 };
@@ -117,7 +117,7 @@ struct ort_base {
   X(208, release_cuda_options, (struct ort_cuda_options *cuda))
 // clang-format on
 
-enum { ORT_ERROR_MESSAGE = 2 };  // the place of the only function of another kind
+enum { ORT_ERROR_MESSAGE = 2 };  // the place of error_message, which is neither a call nor a release
 
 struct ort_api {
   // NOLINTBEGIN(bugprone-macro-parentheses): declarations

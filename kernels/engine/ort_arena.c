@@ -28,8 +28,8 @@ static bool open_with_arena(struct vx_network *network, const struct ort_session
   return good && over;
 }
 
-// The library does not bound weights. Once the weights exceed the bound, nothing is bounded. A request beyond the bound
-// shows whether this is the case.
+// The library lets weights exceed the bound, and then does not enforce the bound at all. To detect this, the function
+// requests more than the bound.
 static bool is_bounded(const struct vx_network *network, const struct ort_memory *memory, size_t bytes,
                        struct error *error) {
   const struct ort_api *api = &network->library->api;

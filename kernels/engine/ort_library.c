@@ -26,9 +26,9 @@ static bool tells_of_memory(const char *text) {
   return false;
 }
 
-// The useful part of a message: the part about what an arena lacks, wherever it is, or else the message without its
-// prefix. Some messages begin with a place in the library's source, "[ONNXRuntimeError] : 1 : FAIL : " and the file's
-// name, which the caller reports anyway.
+// The useful part of a message. If an arena lacks memory, this is the part that says so. Otherwise it is the message
+// without its prefix: a place in the library's source, "[ONNXRuntimeError] : 1 : FAIL : ", and the file's name, which
+// the caller reports anyway.
 static const char *core_of(const char *text) {
   const char *lack = strstr(text, "Available memory of "), *core = strstr(text, "[ONNXRuntimeError]");
   if (lack) return lack;
@@ -71,7 +71,8 @@ bool ort_look_at(const char *path, struct stat *file, struct error *error) {
   return S_ISREG(file->st_mode) || error_set(error, "it is not a regular file");
 }
 
-// A rename changes the inode. A write changes the time, unless the write before it was in the same tick of the clock.
+// A file that is renamed into place has another inode. A write changes the time, unless the last write was in the same
+// tick of the clock.
 static bool is_as_before(const struct vx_network *network, struct error *error) {
   const struct stat *before = &network->file;
   struct stat now;

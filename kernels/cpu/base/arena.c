@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-// Only the address sanitizer defines these macros. It then detects writes past the end of an array.
+// With these macros, the address sanitizer detects writes past the end of an array. Without it they do nothing.
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
 #else

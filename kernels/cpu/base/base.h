@@ -44,7 +44,7 @@ struct vx_lane {
   struct cpu_arena chain;    // the rows of a chain of steps
   struct cpu_arena between;  // what the stages of one job leave for each other
   struct cpu_arena levels;   // the cells of a sparse convolution's levels
-  struct cpu_arena sparse;   // its lists of neighbours and its features
+  struct cpu_arena sparse;   // the lists of neighbours and the features of a sparse convolution
 };
 
 // Gives an index its seed and its base. Then raises the base for the next index by `most`, the maximum number of keys
@@ -70,8 +70,8 @@ struct cpu_keyed {
 struct cpu_keyed *cpu_sort(struct vx_stop *stop, struct cpu_keyed *items, struct cpu_keyed *spare, int32_t count,
                            int key_bits);
 
-// The same for words of 64 bits whose bits from `low_bit` on, `key_bits` of them, are the key. Faster, since a word has
-// half the bytes.
+// The same for 64-bit words. The key of a word is its `key_bits` bits from bit `low_bit` on. Faster, since a word has
+// half the bytes of a struct cpu_keyed.
 uint64_t *cpu_sort_words(struct vx_stop *stop, uint64_t *words, uint64_t *spare, int32_t count, int low_bit,
                          int key_bits);
 

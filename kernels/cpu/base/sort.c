@@ -22,7 +22,7 @@ static void sort_by_digit(struct vx_stop *stop, const struct cpu_keyed *from, st
 
 enum { MOST_WORD_BITS = 11, MOST_WORD_DIGITS = 6 };  // bits of a digit, digits of a key
 
-// Where the words of each digit begin, for all digits of a key, from one pass.
+// at[digit][value] is where the next word whose digit has this value goes.
 struct word_places {
   int32_t at[MOST_WORD_DIGITS][1 << MOST_WORD_BITS];
 };

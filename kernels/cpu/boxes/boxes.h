@@ -17,13 +17,13 @@ VX_WARN_UNUSED enum vx_status cpu_decode_center(struct vx_lane *lane, struct vx_
 struct cpu_suppressor {
   struct vx_stop *stop;
   const struct vx_nms *params;
-  const float *boxes;     // [.., 7], by number
-  const int32_t *labels;  // by number; NULL if labels are ignored
+  const float *boxes;     // [boxes, 7]; the number of a box is its row
+  const int32_t *labels;  // [boxes]; NULL if labels are ignored
   // The caller fills `ranked` with the key and number of each valid box of the cloud, by rising number. Both arrays are
   // in scratch memory.
   struct cpu_keyed *ranked, *spare;
-  // Of the candidates, in the order of ranks: rectangles; centres and radii, packed for a quick test of all candidates;
-  // whether each candidate is suppressed.
+  // One entry per candidate, in the order of ranks. `x`, `y` and `reach` are centres and radii, packed for a quick test
+  // of all candidates. `struck` is 1 if the candidate is suppressed.
   struct vx_rectangle *rectangles;
   double *x, *y, *reach;
   unsigned char *struck;
@@ -64,7 +64,7 @@ struct cpu_listing {
   int32_t buckets;
   int32_t count;
   int32_t ends[VX_MAX_CLASSES + 1];         // bucket `b` has the candidates ends[b] to ends[b + 1] - 1
-  struct cpu_candidate *unsorted, *listed;  // in the order in which they were added; bucket by bucket
+  struct cpu_candidate *unsorted, *listed;  // unsorted: in the order of addition; listed: bucket by bucket
   struct cpu_keyed *keys, *spare;
 };
 
@@ -79,7 +79,7 @@ void cpu_listing_sort(struct cpu_listing *listing);
 // Ranks the listed candidates begin .. end - 1 by falling logit, then by their order. Returns their numbers in
 // `listed`.
 const struct cpu_keyed *cpu_listing_rank(struct cpu_listing *listing, int32_t begin, int32_t end);
-// The first `count` of these numbers, in the candidates' order.
+// Sorts the first `count` entries of `ranked`, which cpu_listing_rank returned, by their numbers again.
 const struct cpu_keyed *cpu_listing_unrank(struct cpu_listing *listing, const struct cpu_keyed *ranked, int32_t count);
 
 struct cpu_found {
@@ -99,7 +99,7 @@ struct cpu_found {
 };
 
 // Takes the arrays for up to `most` boxes at a time and up to `chosen` kept boxes in all. Set `job`, `values` and the
-// suppressor's job and parameters first.
+// suppressor's `stop` and `params` first.
 void cpu_found_lay_out(struct cpu_found *found, uint64_t most, uint64_t chosen, struct cpu_arena *arena);
 
 // Adds a valid box of `values` values. Of boxes with equal logits, the one added first ranks first.

@@ -38,7 +38,7 @@ static void lay_out(struct center *center, struct cpu_arena *arena) {
 
 // ---- candidates -----------------------------------------------------------------------------------------------------
 
-// Whether the class has the largest logit of its task in a cell; of equal logits, the first class has it.
+// Whether the class has the largest logit of its task in a cell. Of equal logits, the first class wins.
 static bool is_best(const struct center *center, const float *logits, int32_t label) {
   int32_t task = center->groups.of_class[label];
   bool best = true;

@@ -20,7 +20,7 @@ struct decode {
   int32_t anchors, logits;  // A and L: anchors and logits of a cell
   int32_t cells;            // of a cloud
   float least_logit;        // of a candidate
-  struct vx_nms nms;        // for all boxes of the ranked anchors
+  struct vx_nms nms;        // with pre_max raised: an anchor may have several boxes in a group
   // The best candidate of each anchor in each group. A candidate's index is the index of its logit.
   struct cpu_listing listing;
   float *widened;  // the widened logits of some cells, or of an anchor's directions

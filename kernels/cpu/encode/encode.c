@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-// The compiler's vectors: SSE2 on x86-64, NEON on arm64, which every such processor has. A block is four vectors: its
+// Vectors that every processor of the architecture has: SSE2 on x86-64, NEON on arm64. A block is four vectors: its
 // sums, a product and the maxima then fit in 16 registers.
 enum { LANES = 4, VECTORS = 4, BLOCK = LANES * VECTORS };
 
@@ -18,7 +18,7 @@ struct pass {
   struct vx_stop *stop;
   const float *rows;  // [count, inputs]
   int32_t count;
-  bool last;       // of the layers
+  bool last;       // whether this is the last layer
   float *next;     // [count, 2 * width]; unused by the last layer
   float *largest;  // [width]
 };
@@ -39,7 +39,7 @@ static inline floats larger(floats a, floats b) {
 static void encode_block(const struct pass *pass, int32_t channel) {
   const struct vx_encoder_layer *layer = pass->layer;
   const float *row = pass->rows;
-  int64_t place = channel;  // in the next rows
+  int64_t place = channel;  // index in `next`
   floats bias[VECTORS], best[VECTORS] = {{0}};
   memcpy(bias, layer->bias + channel, sizeof bias);
   VX_EACH_ROW(pass->stop, i, 0, pass->count) {

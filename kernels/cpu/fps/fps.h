@@ -7,7 +7,7 @@
 // The rule, exact to the bit: the first sample is given. Each next sample is the finite point with the largest distance
 // to its nearest sample so far; of several, the one with the lowest index. Distances are squared, float32: (dx*dx +
 // dy*dy) + dz*dz. A point whose x, y or z is not finite takes no part. For every input, the result equals that of the
-// plain loop over all points. It takes less work, because whole boxes of points are skipped (see sample_steps.h).
+// plain loop over all points. sample_steps.h needs less work than that loop, because it skips whole boxes of points.
 #ifndef VOXELD_CPU_FPS_H
 #define VOXELD_CPU_FPS_H
 
@@ -29,7 +29,7 @@ struct cpu_fps_cloud {
 // The arrays for sampling one cloud.
 struct cpu_fps_desk {
   int32_t *indices;  // [maximum samples of one cloud]
-  float *distances;  // the same
+  float *distances;  // [maximum samples of one cloud]
   struct cpu_sampler sampler;
 };
 

@@ -5,19 +5,18 @@
 //   TARGET   attribute of every function
 //   NAME(x)  x with a suffix of the kind
 //
-// The vectors are the compiler's own: SSE2 or AVX2 on x86-64, NEON on arm64, which every such processor has. Intrinsics
-// are used only where the compiler would make several instructions. The processors' min and max treat NaNs and the
-// signs of zeros differently. Neither matters: every coordinate is finite, so no difference is a NaN, and differences
-// are squared before they are compared.
+// The vectors are the compiler's own: SSE2 or AVX2 on x86-64, NEON on arm64. Intrinsics are used only where the
+// compiler would make several instructions. The processors' min and max treat NaNs and the signs of zeros differently.
+// Neither matters: every coordinate is finite, so no difference is a NaN, and differences are squared before they are
+// compared.
 //
 // A step compares the new sample with the boxes. The distance to a box is computed in the same way as the distance to a
-// point, and is at most the computed distance to any point in the box. (Every operation rounds, and rounding keeps
-// order: of two exact results, the smaller never rounds to more. dx of the box is at most |dx| of the point, so the
-// same holds for the squares and the sums.) If the distance to a box is not below the farthest distance in it, the
-// sample changes nothing in that box, and the box is skipped.
+// point, and is at most the computed distance to any point in the box. (Rounding is monotonic. |dx| to the box is at
+// most |dx| to the point, so the same holds for the rounded squares and sums.) If the distance to a box is not below
+// the farthest distance in it, the sample changes nothing in that box, and the box is skipped.
 //
 // If a leaf is not skipped, the sample is only noted as pending at the leaf. The leaf's key stays an upper bound, since
-// distances only shrink. The next sample is the largest key of all leaves. If samples are pending at that leaf, they
+// distances only shrink. The next sample is in the leaf with the largest key. If samples are pending at that leaf, they
 // are first compared with the leaf's points, all in one pass. The leaf gets a new key, and the search for the largest
 // key begins again. Ties are therefore broken as in the plain loop: a leaf that might hold a lower index at the same
 // distance has the larger key and comes first. The pending list is bounded: when it is full, its samples are compared
@@ -197,7 +196,8 @@ TARGET static bool NAME(add_sample)(struct cpu_sampler *sampler, const float sam
   return true;
 }
 
-// Compares the first sample with all points. Children have larger numbers than their parents. Returns false if stopped.
+// Compares the first sample with all points. Then updates the nodes from the last to the first, because children have
+// larger numbers than their parents. Returns false if stopped.
 TARGET static bool NAME(first_sample)(struct cpu_sampler *sampler) {
   for (int32_t i = 0; i < sampler->num_leaves; i++) {
     struct cpu_sample_leaf *leaf = &sampler->leaves[i];

@@ -27,7 +27,7 @@ struct box {
 struct part {
   int32_t begin, end;
   int side, poor;
-  int levels;  // cuts in two still to make
+  int levels;  // how many more times the part is to be halved
 };
 
 // Seven cuts, as a heap. At cut i, a point below the cut goes on to cut 2i + 1, any other point to 2i + 2.
@@ -284,9 +284,9 @@ static void hang(struct cpu_sample_node *node, int lane, int32_t child, const st
   node->child[lane] = child;
 }
 
-// With 2^31 points, recursion stays below CPU_SAMPLE_DEPTH. A cut into two that is not poor leaves at most three
-// quarters of the points in a part, and any other cut that is not poor at most half. While parts have 64 points or
-// more, a cut into two never follows another directly. So two cuts leave at most 3/8. Cuts by order leave no more.
+// With 2^31 points, recursion stays below CPU_SAMPLE_DEPTH. If a cut is not poor, a part gets at most 3/4 of the points
+// from a cut into two, and at most 1/2 from any other cut. While parts have 64 points or more, a cut into two never
+// follows another directly, so two cuts in a row leave at most 3/8. Cuts by order leave no more.
 static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, int lane, struct box *box) {
   int32_t points = part.end - part.begin, sizes[LANES] = {points};
   int32_t number = sampler->num_nodes;

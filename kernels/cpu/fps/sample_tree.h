@@ -92,7 +92,8 @@ struct cpu_sampler {
   struct vx_stop *stop;  // the task's
 };
 
-enum { CPU_SAMPLE_STEP = VX_STRIDE / 32 };  // rows that a step counts for, in addition to the points that it compares
+// Rows that a step counts for `stop`, in addition to the points that it compares.
+enum { CPU_SAMPLE_STEP = VX_STRIDE / 32 };
 
 // Takes the arrays from the arena, for one cloud of up to num_points points.
 void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, int32_t num_points);

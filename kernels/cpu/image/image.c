@@ -1,5 +1,5 @@
 // A range image on the CPU (kernels/range_image.h): cpu_range_image, at the end of this file, shows all of it. Runs on
-// the thread that has the lane; slices of the points, clouds and rows of the images may run on helpers' threads.
+// the thread that has the lane. Helpers may run its tasks: a slice of points, a cloud, or a row of an image.
 //
 //   project  finds the pixel and the distance of each point, slice by slice
 //   choose   finds the key of each pixel and the fates of the points, cloud by cloud
@@ -25,7 +25,7 @@ struct run {
   int32_t columns;      // of a point
   int64_t plane;        // pixels of one image
   const float *points;  // [N, columns]
-  float *widened;       // the same, if the points are narrow
+  float *widened;       // [N, columns]: memory for `points` if the input is narrow
   struct slice *slices;
   int32_t num_slices;
   int32_t *pixels;           // [N]: each point's ring; later its pixel in its image, VX_NO_PIXEL or VX_NOT_FINITE_PIXEL

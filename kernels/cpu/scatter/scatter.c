@@ -13,7 +13,7 @@ struct scatter {
   int64_t cloud_cells;            // number of cells in the grid of one cloud
   int key_bits;                   // bits for the number of any cell of all clouds
   struct cpu_cell_index taken;    // the cells that have a row
-  int64_t *cells;                 // [rows]: cell among those of all clouds; -1 if the row is dropped
+  int64_t *cells;                 // [rows]: cloud * cloud_cells + cell; -1 if the row is dropped
   struct cpu_placed *placed;      // [rows]: kept rows, cloud by cloud
   int64_t starts[VX_MAX_CLOUDS];  // the first row of each cloud in `placed`
 };

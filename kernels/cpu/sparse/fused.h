@@ -1,4 +1,4 @@
-// A fused step on any processor: a * b + c with one rounding. Pure.
+// A fused multiply-add on any processor: a * b + c with one rounding. Pure.
 #ifndef VOXELD_CPU_FUSED_H
 #define VOXELD_CPU_FUSED_H
 
@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-// The step in binary64. The product is exact. The sum is rounded to odd: if it is not exact and its last bit is 0, it
-// moves one bit towards the exact sum. The last rounding, to binary32, then gives what one rounding would.
+// Computes in binary64. The product is exact. The sum is rounded to odd: if the sum is not exact and its last bit is 0,
+// it moves one bit towards the exact sum. The conversion to binary32 then gives the same bits as a single rounding.
 static inline float cpu_fuse_in_double(float a, float b, float c) {
   double product = (double)a * (double)b, sum = product + (double)c;
   double part = sum - product, rest = (product - (sum - part)) + ((double)c - part);

@@ -100,11 +100,11 @@ struct step {
   struct cpu_level *to;
   const struct vx_sparse_layer *layer;
   struct vx_stop *stop;
-  // The input lines that the offsets along z and y reach, merged (or), with one word of 0 before and four words after.
+  // The bitwise OR of the input lines that the offsets along z and y reach, with one word of 0 before and four after.
   uint32_t any[MOST_WORDS + 5];
 };
 
-// Merges the input lines of an output line. Returns false if they have no row or the job is stopped.
+// Fills `any` for an output line. Returns false if its input lines have no row, or if the job is stopped.
 static bool merge_lines(struct step *step, int64_t cloud, int64_t z, int64_t y) {
   const struct cpu_level *from = step->from;
   const struct vx_sparse_layer *layer = step->layer;

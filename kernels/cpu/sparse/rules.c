@@ -8,8 +8,9 @@ struct stretch {
   int32_t row, count;
 };
 
-// Adds the inputs on one line for the offsets along x from `offset` on. A window of these offsets is a few bits in one
-// or two words; the rows of the window are consecutive.
+// Adds the inputs on one line for the `kernel` offsets along x, which have the numbers from `offset` on. The inputs of
+// an output are `kernel` bits of the line's bitmap, in one or two words. The occupied cells among them have consecutive
+// rows.
 static void add_line(const struct stretch *stretch, const struct cpu_word *line, int32_t offset,
                      struct cpu_rules *rules) {
   int32_t kernel = stretch->layer->kernel[2], stride = vx_sparse_stride(stretch->layer, 2);

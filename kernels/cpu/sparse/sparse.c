@@ -1,8 +1,8 @@
 // A backbone on the CPU. cpu_sparse, at the end of this file, shows all of it.
 //
-// The cells of all levels are found first, so all sizes are known before the first convolution. Levels have a block of
-// the lane for themselves. The lists of neighbours and the features have another, which keeps the result while later
-// stages use the lane's scratch.
+// The cells of all levels are found first, so all sizes are known before the first convolution. The levels lie in the
+// lane's block `levels`. The lists of neighbours and the features lie in its block `sparse`, which keeps the result
+// while later stages use the lane's scratch.
 #include "kernels/cpu/sparse/sparse.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "kernels/cpu/base/base.h"
 #include "kernels/parallel_for.h"
 
-enum { FUSED_STEPS = 512 };  // fused steps that take as long as a row of other passes, or longer
+enum { FUSED_STEPS = 512 };  // fused multiply-adds that count as one row for `stop`
 
 struct sparse {
   struct vx_lane *lane;

@@ -1,8 +1,8 @@
 // Sparse convolution on the CPU: cpu_sparse. The rest is what the files of this folder share.
 //
-// The rows of a level are in the order of their cells: cloud, z, y, x. A line is the cells of one (cloud, z, y), and
-// only lines with a row have words. A row's number is the number of occupied cells before it, so a cell is found by
-// one word: its row is the word's `rank` plus the bits before its own.
+// The rows of a level are in the order of their cells: cloud, z, y, x. A line is the cells of one (cloud, z, y), with
+// one bit per cell in the line's words. The words of a line without a row are undefined. One word gives the row of a
+// cell: the word's `rank`, plus the number of set bits before the cell's bit.
 //
 // The functions run on the thread that has the lane; tasks run on the lanes of helpers too.
 #ifndef VOXELD_CPU_SPARSE_H
@@ -13,7 +13,7 @@
 
 enum { CPU_RULE_ROWS = 256 };  // rows of a block
 
-// The inputs of a block of output rows. For each offset, the outputs that have an input, ascending.
+// The inputs of a block of output rows: for each offset, `count` pairs (input, row), by ascending row.
 struct cpu_rules {
   int32_t count[VX_MAX_SPARSE_OFFSETS];
   int32_t input[VX_MAX_SPARSE_OFFSETS][CPU_RULE_ROWS];  // row of the input level
@@ -31,7 +31,7 @@ struct cpu_pairs {
   float *out;  // [CPU_RULE_ROWS, width]
 };
 
-// Continues each output's sums by the channels of its input.
+// For each pair and each c in turn: out[row][d] = fma(in[input][c], weight[c][d], out[row][d]) for all d.
 typedef void cpu_convolve(const struct cpu_pairs *pairs);
 
 struct cpu_convolve_way {
@@ -64,7 +64,7 @@ struct cpu_level {
   int32_t shape[3];
   int32_t num_clouds;
   int32_t words;          // of a line
-  int64_t num_rows;       // above max_rows, `first` and `rank` have no meaning
+  int64_t num_rows;       // if this is above max_rows, `first` and `rank` may have overflowed
   int32_t *first;         // [lines + 1]: rows before each line
   struct cpu_word *word;  // [lines, words], and one more
   int32_t *x;             // [num_rows]

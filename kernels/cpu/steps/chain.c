@@ -77,9 +77,11 @@ static enum vx_status for_slices(struct cpu_chain *chain,
 
 // ---- before the steps -----------------------------------------------------------------------------------------------
 
-// Copies the rows of a slice, and drops those that are not finite. Without any step, the operation drops them.
+// Copies the rows of a slice, and drops the rows that are not finite. They count as dropped by step 1 or, if the chain
+// has no steps, by the operation.
 static enum vx_status copy_slice(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
-  const struct cpu_chain copy = *(const struct cpu_chain *)ctx, *chain = &copy;  // the bytes may alias the original
+  // A local copy, because stores of fates and steps, which are bytes, could alias the original.
+  const struct cpu_chain copy = *(const struct cpu_chain *)ctx, *chain = &copy;
   const struct cpu_slice *slice = &chain->slices[task];
   const struct vx_input *points = &chain->job->inputs[VX_POINTS];
   int64_t first = (int64_t)slice->begin * chain->columns, count = (int64_t)(slice->end - slice->begin);
@@ -95,7 +97,7 @@ static enum vx_status copy_slice(void *ctx, const struct vx_worker *worker, int3
 
 // ---- after the steps ------------------------------------------------------------------------------------------------
 
-// Counts consecutive rows. Rows that are left often follow each other.
+// Counts up to 8 consecutive rows. If all 8 are left, as is common, counts them at once.
 static void count_rows(const struct cpu_chain *chain, int64_t begin, int64_t count, struct cpu_slice *slice) {
   uint64_t fates;
   bool left = count == sizeof fates;

@@ -18,7 +18,7 @@ enum {
 #define NO_BLOCK UINT32_MAX
 
 struct block {
-  int32_t at[3];    // its number along x, y and z
+  int32_t at[3];    // the block's coordinates, counted in blocks
   int32_t begin;    // the place of its first point
   int32_t ends[8];  // the place after each of its cells; in place_points, the place of the cell's next point
 };

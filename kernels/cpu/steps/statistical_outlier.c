@@ -11,7 +11,7 @@ enum {
   LANES = CPU_SAMPLE_LANES,
   GROUP = 4,                                           // distances that move together
   MOST_NEAREST = (VX_MAX_MEAN_K / GROUP + 1) * GROUP,  // at least VX_MAX_MEAN_K + 1
-  TASK_LEAVES = 8,                                     // leaves whose points a task searches for
+  TASK_LEAVES = 8,                                     // a task finds the neighbours of the points of so many leaves
   STACK = (LANES - 1) * CPU_SAMPLE_DEPTH + LANES,      // maximum nodes and leaves that wait during a walk
 };
 
@@ -39,8 +39,8 @@ struct search {
   const struct cpu_sampler *tree;
   int32_t mean_k;
   float at[3];
-  // The least squared distances so far, ascending: to the point itself, and to mean_k others. The entries after them
-  // are ascending too. The entry before the first is -1.
+  // [0 .. mean_k]: the least squared distances so far, ascending; the first is to the point itself. Up to MOST_NEAREST,
+  // further entries ascend too. The entry [-1] is -1.
   float *nearest;
   float memory[GROUP + MOST_NEAREST];
   int32_t num_waiting;

@@ -27,7 +27,7 @@ struct cpu_slice {
   int32_t cloud, section;
   int32_t begin, end;    // its rows
   int32_t left, before;  // once all steps have run: rows that are left, in the slice and in all before it
-  uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];  // by step
+  uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];  // the slice's rows, by step and fate
 };
 
 struct cpu_chain {

@@ -12,7 +12,7 @@ struct moving {
 
 static enum vx_status move_slice(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   const struct moving *moving = ctx;
-  const struct vx_transform params = *moving->params;  // copies, since the bytes of fates may alias the originals
+  const struct vx_transform params = *moving->params;  // copies, because stores of bytes could alias the originals
   const struct cpu_chain chain = *moving->chain;
   const struct cpu_slice slice = chain.slices[task];
   float matrix[VX_MATRIX_VALUES];

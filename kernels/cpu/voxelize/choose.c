@@ -68,7 +68,7 @@ static uint64_t rank_of(const struct cpu_run *run, int32_t point) {
   return vx_random_of_row((uint64_t)run->params->choice.seed, (uint64_t)point);
 }
 
-// The largest of the `cap` least ranks of a list with more points. Keeps the least ranks so far in a heap, with the
+// The cap-th least rank in a list of more than `cap` points. Keeps the `cap` least ranks so far in a heap, with the
 // largest of these at the top.
 static uint64_t last_rank(const struct cpu_run *run, const int32_t *list, int32_t hits) {
   uint64_t heap[VX_MAX_POINTS_PER_VOXEL];

@@ -51,7 +51,7 @@ static bool runs_anywhere(void) { return true; }
 // Like vx_cell_on_axis: clears the bits of `*inside` whose points are outside on this axis.
 static inline AVX512 __m512i cells_on_axis(const struct vx_cell_map *map, int axis, __m512 p, __mmask16 *inside) {
   __m512 t = _mm512_div_ps(_mm512_sub_ps(p, _mm512_set1_ps(map->min[axis])), _mm512_set1_ps(map->size[axis]));
-  t = _mm512_max_ps(_mm512_set1_ps(map->least[axis]), t);  // if t is NaN, it stays: the second operand counts
+  t = _mm512_max_ps(_mm512_set1_ps(map->least[axis]), t);  // a NaN t stays: with a NaN, the second operand is taken
   t = _mm512_min_ps(_mm512_set1_ps(map->most[axis]), t);
   *inside = _mm512_mask_cmp_ps_mask(*inside, t, _mm512_setzero_ps(), _CMP_GE_OQ);
   *inside = _mm512_mask_cmp_ps_mask(*inside, t, _mm512_set1_ps(map->limit[axis]), _CMP_LT_OQ);

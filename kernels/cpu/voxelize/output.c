@@ -8,7 +8,7 @@
 enum {
   PIECE_BYTES = 256 << 10,
   TASK_ROWS = 256,       // least number of rows per task
-  TASKS_OF_A_WORKER = 4  // an estimate: workers start late, and rows differ
+  TASKS_OF_A_WORKER = 4  // an estimate; several, because workers start late and rows differ
 };
 
 struct target {
@@ -22,7 +22,7 @@ struct writing {
   const struct cpu_run *run;
   enum cpu_unit unit;
   enum vx_stage stage;
-  int32_t items, step;  // number of rows, of clouds or of whole tensors; in all, and per task
+  int32_t items, step;  // rows, clouds or whole tensors: `items` in all, `step` per task
   int32_t count;
   struct target targets[VX_TENSOR_COUNT];
 };

@@ -122,7 +122,7 @@ static int32_t move(void *items, size_t size, int32_t count, int32_t place, int3
   return count + more;
 }
 
-// Replaces positions in the cloud's rows by rows of the output in the cloud's point_ids.
+// In the cloud's point_ids, replaces positions in run.rows by rows of the output.
 static void rename_points(const struct cpu_run *run, const struct cpu_grouped *grouped, int32_t points) {
   int32_t *ids = run->point_ids + grouped->begin, shift = grouped->place - grouped->first_row;
   VX_EACH_ROW(run->stop, i, 0, shift == 0 ? 0 : points) ids[i] -= ids[i] < 0 ? 0 : shift;

@@ -5,8 +5,8 @@
 // overlap.
 //
 // A sensor often hits one cell several times in a row as it turns. A chunk with many such runs is looked up run by run,
-// which saves hashes and mispredicted branches. Single points are faster without runs. So are dense indexes, which do
-// not hash.
+// which saves hashes and mispredicted branches. Other chunks are faster point by point, and so are dense indexes, which
+// do not hash.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "kernels/cpu/voxelize/locate.h"
 
 enum {
-  SAMPLED = 7,  // every seventh point is checked for runs; an odd step avoids meeting the same beams again
+  SAMPLED = 7,  // every seventh point is checked for runs; an odd step does not check the same few beams all the time
   FILLED = 8    // voxel numbers written at a time
 };
 

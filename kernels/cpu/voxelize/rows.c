@@ -41,9 +41,9 @@ void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
   cpu_add_rows(run, &counts);
 }
 
-// Lists the indices of all points, voxel by voxel. Rows have room for the points that the caps drop too, so no branch
-// depends on a point; only the first `kept` of each row are read. The points of voxels without a row go after those of
-// the cloud's rows, where there is room for all points of the cloud.
+// Lists the indices of all points, voxel by voxel. The list has room for the points that the caps drop too, so no
+// branch depends on a point; later stages read only the first `kept` points of each row. The points of voxels without a
+// row go to the end of the cloud's list.
 void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct cpu_row *rows = run->rows + cloud->first_row;
   int32_t num_rows = voxels_let_in(run);

@@ -56,8 +56,8 @@ struct cpu_filled {
 struct cpu_pillar {
   int64_t place;        // (cloud * ny + y) * nx + x
   float max, min;       // heights
-  float max_intensity;  // of the finite ones; -INFINITY if there are none
-  float top_intensity;  // of the first of the highest points
+  float max_intensity;  // the largest finite intensity; -INFINITY if there is none
+  float top_intensity;  // the intensity of the first of the highest points
   int32_t points;
 };
 
@@ -76,7 +76,7 @@ struct cpu_segment {
 // A voxel of a segment, in the list of a bucket.
 struct cpu_bucketed {
   uint64_t key;
-  int32_t hits;     // in the segment; after the merge, if the voxel is new: in the cloud
+  int32_t hits;     // points in the segment; for a new voxel, after the merge: points in the cloud
   int32_t before;   // hits in the earlier segments
   int32_t same_as;  // the place in `bucketed` where the voxel is new
   int32_t number;   // in the cloud; set where the voxel is new
@@ -89,8 +89,8 @@ struct cpu_bucket {
   int32_t num_points;  // the cloud's points in the new ones
 };
 
-// A lone cloud in segments. The lists of a segment begin at the place of its first point. A thread that merges a bucket
-// writes nothing between other threads' data, to avoid false sharing.
+// A lone cloud in segments. The lists of a segment begin at the place of its first point. In `bucketed`, the voxels of
+// a bucket are consecutive, so threads that merge different buckets rarely write to the same cache line.
 struct cpu_cut {
   int32_t count;                  // number of segments, and of buckets; 0 if the cloud is not cut
   struct cpu_segment *segments;   // [count]

@@ -41,7 +41,8 @@ static void count_rowless(const struct cpu_run *run, int32_t begin, int32_t end,
   }
 }
 
-// Moves the dropped points (over the cap) from `kept` to over_cap. Each list is in input order, so its sections ascend.
+// Moves the points over the cap from `kept` to `over_voxel_cap`. The dropped points of a row are in input order, so
+// their sections ascend.
 static void count_over_cap(const struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct vx_sections *sections = &run->job->sections;
   for (int32_t i = cloud->first_row; i < run->num_rows && !vx_stopped(run->stop, 1); i++) {

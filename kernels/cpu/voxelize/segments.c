@@ -16,7 +16,7 @@
 #include "kernels/parallel_for.h"
 
 enum {
-  SEGMENT_POINTS = 8192,  // a lower bound: before a called worker starts, this one handles some thousand points
+  SEGMENT_POINTS = 8192,  // fewest points of a segment: a helper takes as long to start as some thousand points take
   MOST_SEGMENTS = 32,
 };
 
@@ -69,7 +69,7 @@ static enum vx_status take_tools(const struct cpu_run *run, const struct vx_work
 
 // ---- look up --------------------------------------------------------------------------------------------------------
 
-// Uses another multiplier than the index's hash, and other bits of the product.
+// Unlike the index's hash: without seed[0], and from bits 32 to 63 of the product alone.
 static int32_t bucket_of(const struct cpu_run *run, uint64_t key) {
   return (int32_t)(((key * (run->lane->seed[1] | 1) >> 32) * (uint64_t)run->cut.count) >> 32);
 }

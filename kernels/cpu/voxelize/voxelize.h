@@ -12,7 +12,7 @@ VX_WARN_UNUSED enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *
 // Takes the arrays of the run: those for the whole job, and those for the current cloud.
 void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 
-// Makes the copy of the run for a task, with arrays for a cloud or only for a pillar. Fails only on a helper.
+// Makes a task's copy of the run, with the arrays for a pillar and, if `cloud`, for a cloud. Fails only on a helper.
 VX_WARN_UNUSED enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_worker *worker, bool cloud,
                                              struct cpu_run *part, struct error *error);
 
@@ -131,11 +131,11 @@ void cpu_write_density(const struct cpu_run *run, void *out);
 
 // ---- from rows to tensors: how each tensor is written ---------------------------------------------------------------
 
-// What the tasks of a writer count.
+// What one task of a writer writes: some rows, one cloud, or one whole tensor.
 enum cpu_unit { CPU_ROWS, CPU_CLOUDS, CPU_TENSORS };
 
-// A writer writes all of its part of a tensor, from the first byte to the last: some consecutive rows, one cloud, or
-// the whole tensor. The run that it gets shows only that part.
+// A writer writes every byte of its part of a tensor: some consecutive rows, one cloud, or the whole tensor. The run
+// that it gets shows only that part.
 struct cpu_writer {
   void (*write)(const struct cpu_run *run, void *out);
   enum cpu_unit unit;
@@ -149,7 +149,7 @@ extern const struct cpu_writer cpu_writer_of_means;
 
 // ---- the tensors of a job, task by task -----------------------------------------------------------------------------
 
-// Both fail only if a helper fails; see parallel_for.h. Both add up the times of the stages.
+// Both fail only if the job is stopped. Both add up the times of the stages.
 //
 // Writes the mean of each row: [num_rows, columns] float32.
 VX_WARN_UNUSED enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct error *error);
