@@ -67,13 +67,13 @@ def last(data):
 
 
 def chunked(kind, *parts, end=b"0\r\n\r\n"):
-    """An answer in chunks. A part that is a pair has the text of its size."""
+    """An answer in chunks. A part is the bytes of a chunk, or a pair: a text in place of its size, and the bytes."""
     headers = {"Content-Type": kind, "Content-Length": None, "Transfer-Encoding": "chunked"}
     pairs = [part if isinstance(part, tuple) else (f"{len(part):x}", part) for part in parts]
     return answer(200, headers) + b"".join(b"%s\r\n%s\r\n" % (size.encode(), part) for size, part in pairs) + end
 
 
-# The media type and the body of a sound answer become answers that break one rule of HTTP.
+# Each function below makes answers that break one rule of HTTP, from the media type and the body of a sound answer.
 
 
 def no_answers(kind, body):
@@ -122,7 +122,7 @@ def of_nobody(kind, body):
     }
 
 
-# In front of an answer. What they say is not said of it.
+# Two interim answers, to send before an answer. Their headers do not belong to the answer.
 INTERIM = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 9\r\nX-Request-Id: early\r\n\r\n" * 2
 
 
