@@ -77,7 +77,7 @@ def chunked(kind, *parts, end=b"0\r\n\r\n"):
 
 
 def no_answers(kind, body):
-    """By name: acts after which no client has a result or asks again."""
+    """Acts, by name, after which a client neither has a result nor asks again."""
     sound, size = answer(200, {"Content-Type": kind}, body), len(body)
     lengths = ("", f"+{size}", f"{size}, {size}", f"{size} x", "-1", "0_2", hex(size), str(10**30), str(2**64 + size))
     return {
@@ -93,7 +93,7 @@ def no_answers(kind, body):
 
 
 def torn(kind, body):
-    """By name: acts that end the connection before the answer has ended. Clients ask again."""
+    """Acts, by name, that end the connection before the answer has ended. Clients ask again."""
     sound, size = answer(200, {"Content-Type": kind}, body), len(body)
     longer = answer(200, {"Content-Type": kind, "Content-Length": str(size + 9)}, body)
     acts = {f"after {at} bytes": sound[:at] for at in (0, 9, 17, 40, len(sound) - size - 2, len(sound) - 1)}
@@ -108,13 +108,13 @@ def torn(kind, body):
 
 
 def bad_chunks(kind, body):
-    """By name: acts after which no client has a result."""
+    """Acts, by name, after which no client has a result."""
     sizes = ("zz", "-1", "", "f" * 16 + "1", f"{len(body) - 1:x}")
     return {f"size {size}": last(chunked(kind, (size, body))) for size in sizes}
 
 
 def of_nobody(kind, body):
-    """By name: a sound answer with bytes after it, which are no answer to a later request."""
+    """Acts, by name: a sound answer, then bytes that a client must not take for the answer to its next request."""
     other = answer(200, {"Content-Type": kind, "X-Request-Id": "of-nobody"}, body)
     return {
         "another answer": answer(200, {"Content-Type": kind}, body) + other,

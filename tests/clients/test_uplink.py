@@ -1,4 +1,4 @@
-"""Small bodies from the Python client: what is packed restores every number, or is as near as was asked."""
+"""Small bodies from the Python client: packed numbers are restored exactly, or within the given resolution."""
 
 import itertools
 import json

@@ -28,7 +28,7 @@ SLOW_ROWS = 1_500_000
 
 
 class Front(Daemon):
-    """The balancer, asked as a daemon is."""
+    """The balancer, to which tests send requests as to a daemon."""
 
     def __init__(self, address):
         self.address = address

@@ -1,5 +1,5 @@
 """./dev mutate, on a project of one function: which slips its test notices, which no test can notice, and which
-stay."""
+survive."""
 
 import pathlib
 import re

@@ -33,7 +33,7 @@ HEADERS = {"request_id": "X-Request-Id", "traceparent": "traceparent"}  # argume
 BOXES = {row.name for row in PARAMETERS if row.type in ("boxes", "rows")}
 LATEST = re.compile("[?&]latest=")
 PLAIN = re.compile(r"[A-Za-z0-9_.,~-]*")  # characters that a query has unescaped
-EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # never shown: Stream itself warns about lost sweeps
+EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # no Python warning: Stream itself warns about lost sweeps
 
 
 class Calls:

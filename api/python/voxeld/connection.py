@@ -149,7 +149,7 @@ class Answer:
     reason: str
     headers: Dict[str, str]  # by their names in lower case; of equal names, the first header
     body: NDArray[np.uint8]
-    decoding: Optional[Decoding] = None  # the encoded body, already passed to Decoding.take()
+    decoding: Optional[Decoding] = None  # has already taken all bytes of the body
 
     def media_type(self) -> str:
         return media_type(self.headers)

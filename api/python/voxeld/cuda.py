@@ -84,7 +84,7 @@ class Memory:
         self._driver: Optional[driver.Driver] = None
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._idle: Deque[Block] = collections.deque()  # needs no lock: a result may end while this thread holds it
+        self._idle: Deque[Block] = collections.deque()  # no lock: _release() may run while this thread holds it
         self._mine: Dict[int, Block] = {}  # by number of the allocation
         # Others' allocations, by number: first address and region. No region: the points are copied.
         self._guests: Dict[int, Tuple[int, Optional[str]]] = {}

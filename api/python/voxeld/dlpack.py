@@ -200,7 +200,7 @@ def _is_torch(array: Any) -> bool:
 
 
 def _of_torch(tensor: Any) -> CudaArray:
-    """torch's __cuda_array_interface__ names no stream, so the array has torch's current stream."""
+    """torch's __cuda_array_interface__ names no stream, so this takes torch's current stream."""
     if not tensor.is_contiguous():
         raise _not_contiguous()
     dtype = np.dtype(str(tensor.dtype).rpartition(".")[2])

@@ -21,8 +21,8 @@ DENIED = (401, 403, 404)  # refusals that apply to every other scan too
 
 
 def is_final(problem: Problem, scan: Scan) -> bool:
-    """Whether the service would refuse all other scans too. If the scans are sweeps of a stream, a bad parameter
-    refuses all of them."""
+    """Whether the service would refuse all other scans too. Job.check() finds bad parameters, but not those of a
+    stream, which the service sees only in the first sweep."""
     return problem.status in DENIED or (bool(scan.own) and problem.kind == "bad-parameter")
 
 
@@ -136,7 +136,7 @@ class Signals:
     """`came` is true once SIGINT or SIGTERM came while the `with` block runs. A second signal ends the program at once.
     Only the main thread may wait.
 
-    The handler wakes wait() with a plain lock. An Event would deadlock: Python may call the handler within
+    The handler wakes wait() with a plain lock. An Event could deadlock: Python may call the handler within
     Event.wait(), which holds a lock that Event.set() needs."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ class Unknown(ValueError):
 
 
 class Track:
-    """The poses of a frame in its parent. `keep`: the last nanoseconds that are kept, at least; None: all."""
+    """The poses of a frame in its parent. `keep`: poses of at least so many nanoseconds are kept; None: all."""
 
     def __init__(self, keep: Optional[int] = None) -> None:
         self.parent, self.static, self._keep = "", False, keep

@@ -120,7 +120,7 @@ class Convolution(NamedTuple):
     norm: str
     inputs: int
     part: Part
-    adds: bool  # adds the input of the convolution before to its sums
+    adds: bool  # whether it adds the input of the convolution before
 
     def sizes(self) -> Tuple[int, ...]:
         """Kernel, inputs, outputs."""
@@ -150,7 +150,7 @@ class Layout(NamedTuple):
         return tuple(lengths[axis] for axis in range(5))
 
 
-SPCONV_2, SPCONV_1, NATIVE = Layout(4, 0), Layout(3, 4), Layout(4, 3)  # NATIVE: its algorithm in spconv 2.0 and 2.1
+SPCONV_2, SPCONV_1, NATIVE = Layout(4, 0), Layout(3, 4), Layout(4, 3)  # NATIVE: ConvAlgo.Native of 2.0 and 2.1
 LAYOUTS = (SPCONV_2, SPCONV_1, NATIVE)
 
 
