@@ -15,7 +15,7 @@ def layer(
     state: State, name: str, shape: Tuple[int, ...], norm: Optional[str] = None, eps: float = 0.0, axis: int = 0
 ) -> Layer:
     """A layer whose weight has this shape, with the outputs along the axis. Without a norm, the state must
-    have a bias; with a norm, the bias is 0 if the state has none."""
+    have a bias. With a norm, a missing bias counts as 0."""
     weight, outputs = state.take(f"{name}.weight", *shape), shape[axis]
     biased = norm is None or f"{name}.bias" in state
     bias = state.take(f"{name}.bias", outputs) if biased else np.zeros(outputs)
