@@ -26,7 +26,7 @@ class Cells:
         return ((at[..., 0] * nz + at[..., 1]) * ny + at[..., 2]) * nx + at[..., 3]
 
     def find(self, at, real):
-        """The row of each cell. The number of rows if the cell is empty, outside or not `real`."""
+        """The row of each cell; len(self.at) if the cell is empty, outside or not `real`."""
         real = real & inside(at[..., 1:], self.shape)
         keys = torch.where(real, self.keys(at), 0)
         return torch.where(real, self.rows.index_select(0, keys.flatten()).view_as(keys), len(self.at))
@@ -80,8 +80,8 @@ def gathered(rows, table):
 
 
 class Convolve(torch.autograd.Function):
-    """Gathers rows and multiplies them as `kind`, a type, in both directions. On a CPU this is faster than adding to
-    scattered rows."""
+    """Gathers rows and multiplies them in the type `kind`, forward and backward. On a CPU this is faster than adding
+    to scattered rows."""
 
     @staticmethod
     def forward(ctx, rows, weight, forward, backward, kind):

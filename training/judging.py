@@ -1,8 +1,9 @@
 """How well found boxes match the labels of streets: recall, precision and reversed headings by class and least score.
 Numpy only.
 
-A box is found if the centre of a box of its class is near its own, and was not taken by one of a higher score. Finding
-a box with few points counts neither way. A heading is reversed if it is more than a quarter turn off.
+Each found box, the best score first, takes the nearest label of its class that no other box has taken, if their centres
+are near. The found box is then true. If the label has few points, the found box does not count at all. A heading is
+reversed if it is more than a quarter turn off.
 """
 
 import numpy as np

@@ -11,7 +11,7 @@ MOST_CANDIDATES = 500
 
 
 class Anchors:
-    """Of each cell the sizes of the classes, each with every rotation: [H * W * A, 7], and the class of each."""
+    """In each cell a box for every size and rotation. `boxes` [H * W * A, 7], `classes` [H * W * A]."""
 
     def __init__(self, config, bounds, device):
         head = config["MODEL"]["DENSE_HEAD"]
@@ -54,7 +54,7 @@ def overlaps(a, b):
 
 
 def assign(anchors, scene):
-    """Of each anchor its class (0: none, -1: not counted) and the number of its box."""
+    """For each anchor its class + 1 (0: none, -1: not counted), and the number of its box."""
     labels = torch.zeros(len(anchors.boxes), dtype=torch.long, device=anchors.boxes.device)
     owners = torch.zeros_like(labels)
     for kind, (matched, unmatched) in enumerate(anchors.thresholds):
@@ -66,7 +66,7 @@ def assign(anchors, scene):
         best, owner = shared.max(1)
         marks = torch.where(best < unmatched, 0, torch.where(best < matched, -1, kind + 1))
         most = shared.amax(0)
-        forced, which = torch.nonzero((shared == most) & (most > 0), as_tuple=True)  # each box has an anchor
+        forced, which = torch.nonzero((shared == most) & (most > 0), as_tuple=True)  # each box gets its best anchors
         marks[forced], owner[forced] = kind + 1, which
         marks[(marks > 0) & ~scene.seen[mine][owner]] = -1  # boxes with few points count neither way
         labels[members], owners[members] = marks, mine[owner]
@@ -101,7 +101,7 @@ def loss_of(maps, anchors, scenes):
             continue
         chosen, truth = anchors.boxes[found], scene.boxes[owners[found]]
         target, guess = encode(truth, chosen), boxes.reshape(-1, 7)[found]
-        turn = torch.sin(guess[:, 6:] - target[:, 6:])  # a box and the same one turned by half are one to this loss
+        turn = torch.sin(guess[:, 6:] - target[:, 6:])  # this loss does not tell a heading from its reverse
         error = torch.cat((guess[:, :6] - target[:, :6], turn), 1).abs()
         smooth = torch.where(error < BETA, error * error / (2 * BETA), error - BETA / 2)
         total[1] += smooth.sum() * share * LOC_WEIGHT
@@ -123,7 +123,7 @@ def focal(logits, labels):
 
 
 def boxes_of(maps, anchors, threshold):
-    """Boxes [n, 7], scores and labels of one cloud, the best first; of boxes that are near each other only the best."""
+    """Boxes [n, 7], scores and labels of one cloud, the best first, without boxes near a better one."""
     logits, boxes, _ = (part[0].float() for part in maps)
     scores, labels = torch.sigmoid(logits.reshape(-1, len(anchors.thresholds))).max(1)
     order = torch.argsort(scores, descending=True)[:MOST_CANDIDATES]

@@ -7,7 +7,7 @@ import { edges } from "./scene.js";
 const ENDING = ".safetensors";
 const COLOURS = [[0.9, 0.1, 0.1], [0.1, 0.45, 0.95], [0.95, 0.6, 0], [0.55, 0.2, 0.85], [0, 0.6, 0.5]];
 const GOLDEN = (Math.sqrt(5) - 1) / 2; // turns of hue from one id to the next; thus ids near each other differ well
-const FRONT = 0.5; // part of a box's length by which the line of its heading extends in front of it
+const FRONT = 0.5; // the line of a heading ends this part of the box's length in front of the box
 const WITH_VELOCITY = 9; // numbers of a box
 
 export const isBoxes = ({ name }) => name.toLowerCase().endsWith(ENDING);

@@ -1,7 +1,7 @@
 // A camera that orbits around a target. z is up; angles are radians, lengths metres.
 
 const FIELD = Math.PI / 4; // of view, along the shorter side of the picture
-const STEEPEST = Math.PI / 2 - 0.001; // straight down has no up
+const STEEPEST = Math.PI / 2 - 0.001; // looking straight down, no direction is up
 
 const tall = matchMedia("(orientation: portrait)"); // there a steeper view shows more of the ground
 

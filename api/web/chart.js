@@ -25,7 +25,7 @@ function svg(name, attributes, ...children) {
   return made;
 }
 
-// How long before now, as a reader writes it.
+// 45 -> "−45 s", 120 -> "−2 min".
 function ago(seconds) {
   if (seconds < 0.5) return "now";
   return seconds % 60 ? `−${Math.round(seconds)} s` : `−${seconds / 60} min`;

@@ -2,7 +2,7 @@
 // shown.
 import { element } from "./dom.js";
 
-const MOST = 100; // texts with the highest scores
+const MOST = 100; // only the texts with the highest scores
 
 const overlap = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 

@@ -35,7 +35,7 @@ const rowsOfBoxes = (groups) => groups.map(({ name, colour, boxes }) =>
   rowOf([swatchOf(colour), `boxes of ${name}`], whole(boxes)));
 
 export function showCounts({ points, voxels, samples, grid_size, backend, steps = [] }, boxes) {
-  const rows = [], told = new Set(steps.flatMap((step) => Object.keys(step))); // in the table of steps
+  const rows = [], told = new Set(steps.flatMap((step) => Object.keys(step))); // names that the table of steps has
   for (const [name, value] of Object.entries(points))
     if (value || !told.has(name) || name === "kept") rows.push(rowOf([`points ${words(name)}`], whole(value)));
   for (const [name, value] of Object.entries(voxels)) rows.push(rowOf([`voxels ${words(name)}`], whole(value)));

@@ -27,9 +27,9 @@ const POINTS = `#version 300 es
     colour = plain.a > 0.0 ? plain.rgb : colour_of(value);
   }`;
 
-// Voxels come from textures, by the number of the vertex: instances would be far slower without a GPU. Of a box only
-// the three faces towards the eye are drawn: a corner has 1 on the eye's side of each axis. The direction of a face
-// sets its shade.
+// The shader reads voxels from textures, by the number of the vertex: instances would be far slower without a GPU. It
+// draws only the three faces of a voxel that face the eye: in `corners`, 1 is the eye's side of an axis. The direction
+// of a face sets its shade.
 const WIDTH = 2048; // of the textures
 const BOXES = (corners, number) => `#version 300 es
   const vec4 corners[${number}] = vec4[](${corners}); // x, y, z, shade
@@ -53,9 +53,9 @@ const BOXES = (corners, number) => `#version 300 es
     inside = corner.xyz;
   }`;
 
-// Mixes the background into the edges of a face, so that neighbouring boxes of one colour can be told apart. Along one
-// axis `inside` is constant on a face; the middle one of three values leaves that axis out. Faces of a few pixels have
-// no edges.
+// Mixes the background into the edges of a face, so that neighbouring voxels of one colour can be told apart. On a face
+// the distance to the edges is 0 along one axis, so the middle one of the three distances is that to the nearest edge.
+// Faces of a few pixels have no edges.
 const FACES = `#version 300 es
   precision highp float;
   in vec3 colour;
@@ -70,8 +70,8 @@ const FACES = `#version 300 es
     result = vec4(mix(colour, background, 0.6 * edge * smoothstep(2.0, 10.0, narrow)), 1);
   }`;
 
-// A line is a rectangle: WebGL's own lines are one pixel wide. What is before the near plane, or farther to a side than
-// twice the view, is left out: ends far outside of the view would cost the depths in the view their precision.
+// A line is a rectangle: WebGL's own lines are one pixel wide. The shader cuts the line at the near plane and at twice
+// the width and height of the view: with an end far outside, the depths in the view would lose their precision.
 const LINES = `#version 300 es
   layout(location = 0) in vec3 begin;
   layout(location = 1) in vec3 end;
@@ -344,7 +344,7 @@ export class Scene {
     if (show.points) this.drawPoints(`points${step}`, matrix, OWN, this.pointSize, Math.floor(counts.points / step));
     for (const name of ["faces", "edges"])
       if (show[name] && counts.voxels) this.drawVoxels(name, matrix, camera.eye(), step);
-    gl.disable(gl.DEPTH_TEST); // means lie inside of their voxels, and points inside of boxes of objects
+    gl.disable(gl.DEPTH_TEST); // else voxels would hide samples, and points would hide boxes
     if (show.samples) this.drawPoints("samples", matrix, SAMPLE, this.pointSize + 2, counts.samples);
     if (show.boxes) this.drawLines("boxes", matrix, [...this.background, 1], BOX_WIDTH + RIM);
     if (show.boxes) this.drawLines("boxes", matrix, OWN, BOX_WIDTH);

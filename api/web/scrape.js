@@ -17,7 +17,7 @@ export class Scrape {
     }
   }
 
-  // The family's samples, added up by the value of a label: a Map. Without a label its one key is undefined.
+  // The family's samples, added up by the value of a label: a Map. Without a label the Map has one key, undefined.
   sums(family, label) {
     const sums = new Map();
     for (const { labels, value } of this.families.get(family) ?? [])
@@ -25,7 +25,7 @@ export class Scrape {
     return sums;
   }
 
-  // The sum of the family's samples; with a label, of those whose label has that value.
+  // The sum of the family's samples; with a label, only of the samples whose label has the value `text`.
   value(family, label, text) {
     return this.sums(family, label).get(text) ?? 0;
   }

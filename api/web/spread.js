@@ -1,9 +1,9 @@
 // How values are spread.
 
-const SOME = 5000; // values that are looked at
+const SOME = 5000; // the quantiles are those of about so many values
 
-// Quantiles of the values of(0) to of(number - 1) that are finite; `parts` lists which, from 0 to 1. Each is 0 if no
-// value is finite.
+// Quantiles of the finite values among of(0) to of(number - 1). `parts` lists the quantiles, from 0 to 1. Each is 0 if
+// no value is finite.
 export function quantiles(number, of, parts) {
   const step = Math.max(1, Math.floor(number / SOME)), some = [];
   for (let i = 0; i < number; i += step) if (Number.isFinite(of(i))) some.push(of(i));

@@ -49,7 +49,7 @@ const CHARTS = [
                                     ...named(rates(before, now, "voxeld_gpu_jobs_total", "gpu"), "GPU ")]) },
 ].map((row) => ({ chart: new Chart(row), read: row.read }));
 
-let scrapes = []; // the last ones, oldest first
+let scrapes = []; // the last WINDOW scrapes, oldest first
 let round = 0, timer = 0, paused = false;
 
 // --- what is shown ---

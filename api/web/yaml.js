@@ -33,7 +33,7 @@ class Line {
     return this.take(/'(?:[^']|'')*'/y)?.slice(1, -1).replaceAll("''", "'");
   }
 
-  // Reads items by one() up to the bracket `end`.
+  // Calls one() to read each item, up to the bracket `end`.
   items(end, one) {
     while (!this.take(end)) {
       one();

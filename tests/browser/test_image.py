@@ -82,7 +82,7 @@ class RangeImages(ImageCase):
             self.browser.set("#channel", channel)
             drawn = self.picture(f"{channel}: from ")
             self.assertIn(number, self.browser.text("#picture-doc"))
-            np.testing.assert_array_equal(drawn[:, :, 3] != 0, mask)  # what has no point is left out
+            np.testing.assert_array_equal(drawn[:, :, 3] != 0, mask)  # a pixel without a point is transparent
             bright = drawn[mask][np.argsort(planes[plane][mask]), :3] @ np.array([0.2126, 0.7152, 0.0722])
             self.assertGreater(np.diff(bright).min(), -2)  # of 255: colours are rounded
             self.assertGreater(bright[-1] - bright[0], 80)

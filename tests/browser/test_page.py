@@ -1,4 +1,4 @@
-"""The page at / in a browser: it draws what is dropped, asks again after a change, and shows why it was refused."""
+"""The page at / in a browser: it draws files that the user drops, asks again after a change, and shows refusals."""
 
 import json
 import os

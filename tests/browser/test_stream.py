@@ -94,7 +94,7 @@ class Streams(StreamCase):
             "return [...document.querySelectorAll('#colour option')].filter((o) => !o.disabled).map((o) => o.value)"
         )
         self.assertEqual(self.browser.run(offered), ["age", "height", "intensity", "fifth", "distance"])
-        self.browser.set("#parameter-voxel_size", "0.8,0.8,0.5")  # is for scans
+        self.browser.set("#parameter-voxel_size", "0.8,0.8,0.5")  # a parameter of scans, which a stream ignores
         self.browser.find("#sample").click()
         self.browser.await_text("#state", "sample.bin: ")
         self.browser.await_text("#state", " voxels in ")
@@ -195,7 +195,7 @@ class Boxes(StreamCase):
         super().setUpClass()
 
     def send(self, time, points=3000, seed=None, at=0):
-        """A sweep in the range of the models, from a place that many metres ahead."""
+        """Sends a sweep in the range of the models, from a place `at` metres ahead."""
         low, high = (0, -8, -3, 0), (16, 8, 1, 1)
         rng = np.random.default_rng(int(10 * time) if seed is None else seed)
         rows = rng.uniform(low, high, (points, 4)).astype("<f4")
@@ -266,7 +266,7 @@ class Boxes(StreamCase):
         self.browser.await_text("#state", "roof: waiting for its first sweep")
         self.browser.run("document.querySelector('#labels').style.opacity = 0")
         seen = []
-        for time, at in ((1, 0), (2, 0), (3, 200)):  # the boxes are the same, but at last elsewhere
+        for time, at in ((1, 0), (2, 0), (3, 200)):  # the same boxes, in the third sweep 200 m ahead
             boxes = self.boxes(self.send(time, seed=7, at=at))
             self.browser.await_text("#counts", f"time of the sweep {time} s")
             seen.append((self.ids(), self.browser.look()["sum"]))

@@ -142,7 +142,7 @@ class First(ViewCase):
     def test_voxels_have_edges(self):
         self.open("#point_cloud_range=0,0,0,30,30,30&voxel_size=10,10,10&view.layers=faces")
         self.drop(one_bin=np.full((1, 4), 15, "<f4").tobytes())
-        self.assertGreater(self.browser.look()["colours"], 10)  # three faces and the background have four
+        self.assertGreater(self.browser.look()["colours"], 10)  # without edges: three faces and the background
 
     def test_another_preset_brings_its_own_grid(self):
         self.open("#preset=kitti_second&voxel_size=0.3,0.3,0.2&fps=10")

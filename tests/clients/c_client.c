@@ -182,8 +182,8 @@ static enum voxeld_status delete_of(struct voxeld_client *client, const char *st
   return voxeld_delete_stream(client, stream, result);
 }
 
-// Memory that a fake driver would take for a GPU's: a file of /dev/shm, whose name is the handle. Answers go into its
-// second half.
+// Maps a file of /dev/shm in place of a block of GPU memory; the file's name is the handle. Answers go into its second
+// half.
 static bool map_block(const char *name, struct voxeld_cuda *cuda) {
   char path[96];
   snprintf(path, sizeof path, "/dev/shm/%s", name);
@@ -205,7 +205,7 @@ int main(int argc, char **argv) {
   char *made = NULL;
   int calls = 1;
   bool no_rows = false, move = false, beyond = false;
-  double resolution = -1;  // with 0 or more the rows are packed; with -n 0 their body is written
+  double resolution = -1;  // 0 or more: packs the rows; with -n 0 also writes the packed body
   struct voxeld_tensor tensors[VOXELD_MAX_TENSORS] = {{0}};
   struct voxeld_sent_sweep sweeps[32];
   size_t count = 0, sent = 0;
@@ -246,9 +246,9 @@ int main(int argc, char **argv) {
         if (!map_block(optarg, &cuda)) return 5;
         options.cuda = &cuda;
         break;
-      case 'G': move = true; break;     // the rows into the block
-      case 'E': beyond = true; break;   // rows from the last byte of the block on
-      case 'N': no_rows = true; break;  // no rows, but their number of bytes
+      case 'G': move = true; break;     // moves the rows into the block
+      case 'E': beyond = true; break;   // takes the rows from the block's last byte on
+      case 'N': no_rows = true; break;  // passes NULL as rows, with their size
       default: return 2;
     }
   }

@@ -67,17 +67,17 @@ def last(data):
 
 
 def chunked(kind, *parts, end=b"0\r\n\r\n"):
-    """An answer in chunks. A part that is a pair has the text of its size."""
+    """An answer in chunks. A part is the bytes of a chunk, or a pair: a text in place of its size, and the bytes."""
     headers = {"Content-Type": kind, "Content-Length": None, "Transfer-Encoding": "chunked"}
     pairs = [part if isinstance(part, tuple) else (f"{len(part):x}", part) for part in parts]
     return answer(200, headers) + b"".join(b"%s\r\n%s\r\n" % (size.encode(), part) for size, part in pairs) + end
 
 
-# The media type and the body of a sound answer become answers that break one rule of HTTP.
+# Each function below makes answers that break one rule of HTTP, from the media type and the body of a sound answer.
 
 
 def no_answers(kind, body):
-    """By name: acts after which no client has a result or asks again."""
+    """Acts, by name, after which a client neither has a result nor asks again."""
     sound, size = answer(200, {"Content-Type": kind}, body), len(body)
     lengths = ("", f"+{size}", f"{size}, {size}", f"{size} x", "-1", "0_2", hex(size), str(10**30), str(2**64 + size))
     return {
@@ -93,7 +93,7 @@ def no_answers(kind, body):
 
 
 def torn(kind, body):
-    """By name: acts that end the connection before the answer has ended. Clients ask again."""
+    """Acts, by name, that end the connection before the answer has ended. Clients ask again."""
     sound, size = answer(200, {"Content-Type": kind}, body), len(body)
     longer = answer(200, {"Content-Type": kind, "Content-Length": str(size + 9)}, body)
     acts = {f"after {at} bytes": sound[:at] for at in (0, 9, 17, 40, len(sound) - size - 2, len(sound) - 1)}
@@ -108,13 +108,13 @@ def torn(kind, body):
 
 
 def bad_chunks(kind, body):
-    """By name: acts after which no client has a result."""
+    """Acts, by name, after which no client has a result."""
     sizes = ("zz", "-1", "", "f" * 16 + "1", f"{len(body) - 1:x}")
     return {f"size {size}": last(chunked(kind, (size, body))) for size in sizes}
 
 
 def of_nobody(kind, body):
-    """By name: a sound answer with bytes after it, which are no answer to a later request."""
+    """Acts, by name: a sound answer, then bytes that a client must not take for the answer to its next request."""
     other = answer(200, {"Content-Type": kind, "X-Request-Id": "of-nobody"}, body)
     return {
         "another answer": answer(200, {"Content-Type": kind}, body) + other,
@@ -122,7 +122,7 @@ def of_nobody(kind, body):
     }
 
 
-# In front of an answer. What they say is not said of it.
+# Two interim answers, to send before an answer. Their headers do not belong to the answer.
 INTERIM = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 9\r\nX-Request-Id: early\r\n\r\n" * 2
 
 

@@ -435,7 +435,7 @@ class GpuMemory(CCase):
         self.assertEqual((answered[0]["status"], answered[0]["problem"]["parameter"]), ("REFUSED", "output_region"))
 
     def test_a_call_without_an_answer(self):
-        """The next call waits until the service writes no more: it unregisters the block, which the service knows."""
+        """The next call first unregisters the block, which the service refuses while a job still writes."""
         forward, asked = self.bridge.forward, []
 
         def cut(handler):
@@ -538,7 +538,7 @@ class Rude(CCase):
         self.assertEqual((line["problem"]["retry_after"], line["attempts"], len(server.heads)), (3600, 1, 1))
 
     def test_latest_is_not_tried_again(self):
-        """A request that is sent again would supersede those sent meanwhile."""
+        """A repeated request would supersede the requests sent since its first attempt."""
         for query, tries in ((QUERY + "&latest=roof", 1), ("latest=roof&" + QUERY, 1), (QUERY + "&xlatest=roof", 2)):
             server, url = self.talk(problem(503), SOUND)
             self.assertEqual((self.call(url, "-b", "0.01", query=query)["attempts"], len(server.heads)), (tries, tries))
@@ -763,7 +763,7 @@ class Sensor(CCase):
             for n, line in enumerate(lines[1::2]):
                 self.assertRegex(line, rf"scan{n}\.bin: packed into [\d.]+ %, largest error 0$")
             status, lines, _ = self.end(self.start(url_of(daemon), "-q", query, "-z", "0"), struct.pack("<I", 0))
-            self.assertEqual((status, len(lines), lines[-1]), (0, 2, "1 scans sent, 0 dropped"))  # no part of no bytes
+            self.assertEqual((status, len(lines), lines[-1]), (0, 2, "1 scans sent, 0 dropped"))  # no percentage
             frame = struct.pack("<I8f", 32, 1e-4, 0, 0, 0, 3e6, 0, 0, 0)
             status, lines, errors = self.end(self.start(url_of(daemon), "-q", query, "-z", "0.001"), frame)
             self.assertEqual((status, lines), (1, ["0 scans sent, 0 dropped"]))

@@ -417,8 +417,8 @@ class Commands(OneDaemonCase):
             done = self.voxelize("--server", url_of(rude), "--latest", "roof", "--no-shared-memory")
         self.assert_counts(done, 1, done=0, superseded=2)
         asked = ["latest=roof" in head for head in rude.heads]
-        self.assertEqual(asked, [False, True, True])  # the first looks whether there is a service
-        done = self.voxelize("--latest", "roof")  # they are asked again by the next run
+        self.assertEqual(asked, [False, True, True])  # the first request checks that there is a service
+        done = self.voxelize("--latest", "roof")  # the next run asks for both again
         self.assert_counts(done, 0, done=2)
 
     def test_temporary_errors_are_retried(self):

@@ -1,5 +1,5 @@
 """voxeld-client with bags that rosbags writes: their messages as scans, poses from odometry and /tf, answers as tensors
-and as MCAP, interrupted runs, and what is wrong with bags."""
+and as MCAP, interrupted runs, and faulty bags."""
 
 import contextlib
 import fcntl

@@ -117,7 +117,7 @@ class Watching(OneDaemonCase):
         self.assertEqual((done.status, done.counts), (0, {"done": 1, "skipped": 3, "failed": 0}), done)
 
     def test_a_scan_that_changes_in_the_moment_of_its_answer(self):
-        """File times advance every few milliseconds, so both may have the same time."""
+        """File times advance every few milliseconds, so the scan and its answer may have the same time."""
         self.appear("a.bin", 1)
         with self.watch() as running:
             wait_until(self.answer("a").exists, "the first answer")

@@ -20,7 +20,7 @@ from voxeld.convert.state import ConvertError
 
 TABLES = {"openpcdet": keys.OPENPCDET, "mmdet3d": keys.MMDET3D, "det3d": keys.DET3D}
 KNOWN = json.loads((pathlib.Path(__file__).parent / "configurations.json").read_text(encoding="utf-8"))
-CONVERTED = {  # those without a key that is refused; the types of parts are not looked at
+CONVERTED = {  # configurations without a refused key; the types of their parts may be refused
     "openpcdet": {
         "custom_models/second.yaml",
         "kitti_models/pointpillar.yaml",
@@ -328,7 +328,7 @@ class Statements(Files):
         )
 
     def test_wholes_of_mmengine(self):
-        """Config.dump writes JSON; a scope of types may be spelled out."""
+        """Config.dump writes JSON; types may have their scope, as in mmdet3d.VoxelNet."""
         path = self.write("whole.json", json.dumps({"model": {"type": "mmdet3d.VoxelNet"}}))
         self.assertEqual(statements.read(path), {"model": {"type": "VoxelNet"}})
         with self.assertRaisesRegex(ConvertError, "cannot read"):

@@ -54,7 +54,7 @@ def boxes_of(message):
 
 
 class Service:
-    """Answers as the test says. ask() waits until the test answers the message with this number."""
+    """Stands for the service. ask() waits until the test has given an answer for the message's number."""
 
     def __init__(self):
         self.asked, self._answers, self._condition = [], {}, threading.Condition()

@@ -107,7 +107,7 @@ class Poses(LiveCase):
             stream = client.stream("hand", sweeps=1, operation="detect", model="random", track=True)
             added, highest = 0, 0
             for stamp in range(1, 6):
-                if stamp == 4:  # the tracks begin anew, as with another service; the ids go on
+                if stamp == 4:  # the tracks begin anew, as after a restart of the service; the ids go on
                     added = highest
                     for name in ("roof", "hand"):
                         self.assertEqual(self.daemon.request("DELETE", f"/v1/streams/{name}").status, 200)
@@ -244,7 +244,7 @@ class Kept(unittest.TestCase):
 
     def test_a_time_that_goes_back_drops_all(self):
         track = transforms.Track(keep=1000)
-        for number in (5000, 5100, 4900):  # the last one only comes late
+        for number in (5000, 5100, 4900):  # the last pose is late, but time has not gone back
             track.add(number, self.pose(number))
         self.assertEqual(list(track.times(0, 10_000)), [4900, 5000, 5100])
         track.add(7, self.pose(7))

@@ -28,7 +28,7 @@ try:
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message_factory import GetMessageClass
 except ImportError:
-    websocket = None  # requirements.txt names the versions of Python that have them
+    websocket = None  # requirements.txt installs the packages only for some versions of Python
 
 
 class FoxgloveReader:
@@ -96,7 +96,7 @@ class Rows(unittest.TestCase):
                 live_view.rows_of(content)
 
     def test_numbers_that_do_not_fit_the_data(self):
-        """numpy would read memory of others, or take gigabytes."""
+        """Unchecked, numpy would read past the message, or take gigabytes."""
         whole = message(1, 300)
         for place, number in (
             (whole.index(b"\x02\0\0\0x\0") + 8, 0x7FFFFFFF),  # the offset of x

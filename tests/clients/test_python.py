@@ -240,7 +240,7 @@ class Values(DaemonCase):
         for encoding in ("gzip", "zstd"):
             try:
                 client = voxeld.Client(url_of(self.daemon), encoding=encoding)
-            except ValueError as reason:  # neither Python's module nor the package
+            except ValueError as reason:  # this Python has no module for zstd, and the package is missing
                 self.assertIn("zstandard", str(reason))
                 continue
             with client:
@@ -530,7 +530,7 @@ class Asking(DaemonCase):
                         wrong.append((number, result))
                     if result.request_id != f"thread-{number}":
                         wrong.append((number, result.request_id))
-                except Exception as error:  # an error in a thread would go unseen
+                except Exception as error:  # in a thread, an error would not fail the test
                     wrong.append((number, error))
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
@@ -579,7 +579,7 @@ class Overload(DaemonCase):
     ARGS = ("--workers", "1", *(f"--{name}={value}" for name, value in SIZES.items()))
 
     def test_refused_requests_are_tried_until_they_are_served(self):
-        points = random_points(20_000)  # two of their bodies fit at the same time
+        points = random_points(20_000)  # the service has room for two such bodies at the same time
         failures = []
 
         def work():

@@ -26,7 +26,7 @@ def points_of(count=3000, columns=4, kind="<f4"):
 
 
 def values(tensor):
-    """What is at the tensor's address."""
+    """A copy of the memory at the tensor's address."""
     raw = ctypes.string_at(tensor.data_ptr, tensor.nbytes) if tensor.nbytes else b""
     return np.frombuffer(raw, tensor.dtype).reshape(tensor.shape)
 
@@ -80,7 +80,7 @@ class Cuda(OneDaemonCase):
                 self.assertRegex(self.asked()[-1], r"&points_region=py-\S+,512,48000&output_region=py-\S+,0,\d+$")
 
     def test_operations_on_tensors(self):
-        """Their inputs go through the host, wherever they are. Their tensors stay on the GPU."""
+        """Inputs go through the host, even from a GPU. The answer's tensors stay on the GPU."""
         random = np.random.default_rng(8)
         boxes = np.abs(random.normal(0, 3, (60, 7))).astype("<f4")
         scores, labels = random.random(60).astype("<f4"), random.integers(0, 3, 60).astype("<i4")

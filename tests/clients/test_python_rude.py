@@ -153,7 +153,7 @@ class Retries(RudeCase):
         self.assertEqual((refusal.kind, refusal.attempts, len(server.heads)), ("queue-full", 4, 4))
 
     def test_not_of_the_latest(self):
-        """A request that is sent again would supersede those sent meanwhile."""
+        """A repeated request would supersede the requests sent since its first attempt."""
         ask = lambda client: client.voxelize(np.zeros((1, 4), np.float32), latest="roof", **GRID)
         server, client = self.talk(problem(503))
         self.assertEqual(self.refused(client, ask=ask).attempts, 1)
@@ -286,7 +286,7 @@ class KeptConnections(RudeCase):
             self.assertEqual(server.connections, 2, act)
 
     def test_the_answer_comes_after_all_interim_answers(self):
-        """A client that took an interim answer for the answer would take the answer for that to its next request."""
+        """If a client took the interim answer for the answer, it would take the answer for that of its next request."""
 
         def hint(talk):
             for piece in (INTERIM, status_document('{"state":"first"}')):

@@ -67,7 +67,7 @@ class Shared(OneDaemonCase):
             result = self.same(ask)
             given = result.metadata["parameters"]
             self.assertEqual("points_region" in given, result.metadata["points"]["received"] > 0)
-        self.assertEqual(len(regions(self.daemon)), 1)  # which the requests use one after the other
+        self.assertEqual(len(regions(self.daemon)), 1)  # all requests use one region, one after the other
 
     def test_files_are_the_same(self):
         for kind in ("application/vnd.safetensors", "application/x-npz", "application/x-mcap"):

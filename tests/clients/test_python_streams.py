@@ -333,7 +333,7 @@ class Losses(StreamCase):
         self.assertEqual(between.sent, [[1], [4, 3, 2, 1], [6]])
 
     def test_a_superseded_or_late_sweep_is_kept(self):
-        """The service has it: it is neither sent again nor missed."""
+        """The service has kept the sweep: the client does not send it again, and later sweeps are joined with it."""
         for kind, error in (("superseded", voxeld.Superseded), ("too-old", voxeld.TooOld)):
             with self.subTest(kind):
                 self.check_kept(kind, error)
@@ -356,7 +356,7 @@ class Losses(StreamCase):
         self.assertEqual((result.lost, between.sent[-1]), ((3.0, 2.0, 1.0), [4, 3, 2, 1]))
 
     def test_a_failed_sweep_that_is_sent_again_goes_once(self):
-        """Poses of two forms are not sent together, since a list would not say which is which."""
+        """A body has poses of one form only: a list would not say which poses are matrices and which quaternions."""
         stream = self.behind(between := Between(self.daemon), retries=0)
         stream.send(sweep(1), matrix(1), 1)
         stream.send(sweep(2), quaternion(2), 2)

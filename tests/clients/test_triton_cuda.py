@@ -35,7 +35,7 @@ class TritonCuda(unittest.TestCase):
         return reply
 
     def memory(self, name):
-        """Memory that is registered, and how a tensor that has it is described."""
+        """Registered memory, and the parameters with which a tensor names it."""
         memory = cuda.create_shared_memory_region(name, ROOM, 0)
         self.addCleanup(cuda.destroy_shared_memory_region, memory)
         terms = {"raw_handle": {"b64": cuda.get_raw_handle(memory).decode()}, "device_id": 0, "byte_size": ROOM}

@@ -1,4 +1,4 @@
-"""Small bodies from the Python client: what is packed restores every number, or is as near as was asked."""
+"""Small bodies from the Python client: packed numbers are restored exactly, or within the given resolution."""
 
 import itertools
 import json
@@ -74,7 +74,7 @@ class Exact(unittest.TestCase):
                 self.assert_same(points, packed)
                 self.assertEqual(packed.report.dtype, ("int32", "float32", "int32", "int32"))
                 self.assertEqual(packed.query["filter"], "shuffle")  # the service takes deltas of integers only
-                whole = 0.001 if not np.isfinite(value) or value == 0 else 1.0  # multiples, or the column as it is
+                whole = 0.001 if not np.isfinite(value) or value == 0 else 1.0  # 1.0: sent unchanged
                 self.assertEqual(packed.report.scale, (0.001, whole, 0.001, 0.001))
 
     def test_floats_that_are_multiples_are_small(self):
@@ -252,7 +252,7 @@ class Rounded(unittest.TestCase):
                 error = np.abs(restored(packed).astype(np.float64) - points).max()
                 self.assertEqual(packed.report.largest_error, error)
                 self.assertGreater(error, 0.49 * resolution)
-                self.assertLessEqual(error, 0.5 * resolution + 4e-6)  # and half a step of float32 at 90
+                self.assertLessEqual(error, 0.5 * resolution + 4e-6)  # 4e-6: half a step of float32 at 90
                 self.assertEqual(packed.report.dtype, ("int32",) * 4)
 
     def test_a_coarser_scale_that_is_exact_is_used(self):
@@ -406,7 +406,7 @@ class Answers(unittest.TestCase):
                 with self.assertRaisesRegex(voxeld.BadAnswer, "zstandard"):
                     client.points(np.zeros((9, 4), np.float32))
                 with mock.patch.object(encodings.Decoding, "take", side_effect=AssertionError):
-                    self.assertEqual(client.status(), {})  # which decodes nothing
+                    self.assertEqual(client.status(), {})  # status() decodes nothing
 
 
 class Sending(unittest.TestCase):

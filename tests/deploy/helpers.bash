@@ -1,19 +1,19 @@
 # shellcheck shell=bash disable=SC2034 # the tests use what is set here
-# What the bats files share: a daemon on a free port, one request and what came back.
+# What the bats files share: a daemon on a free port, and requests to it.
 #
 # stop_daemon stops the daemon of start_daemon and fails unless it exits with 0; under a sanitizer that is also the
 # check for leaks, races and bad memory. VOXELD_BIN and VOXEL_SCAN name the programs, by default those of build/bin.
 
 export LC_ALL=C.UTF-8
-# bats gives folders since 1.4; Ubuntu 22.04 has 1.2, which removes these as well.
+# bats sets these folders since 1.4. Ubuntu 22.04 has 1.2, which removes BATS_RUN_TMPDIR, and so these too.
 export BATS_FILE_TMPDIR=${BATS_FILE_TMPDIR:-$(mktemp -d "$BATS_RUN_TMPDIR/file.XXXXXX")}
 [[ -n ${BATS_TEST_TMPDIR:-} ]] || BATS_TEST_TMPDIR=$(mktemp -d "$BATS_RUN_TMPDIR/test.XXXXXX")
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 voxeld=${VOXELD_BIN:-$root/build/bin/voxeld}
 voxel_scan=${VOXEL_SCAN:-$root/build/bin/voxel-scan}
 backend=${VOXELD_TEST_BACKEND:-cpu}
-# The daemon reads its options from VOXELD_..., so none may be inherited. These two stay, since bats reads this file
-# anew for each test, in a process below this one.
+# The daemon reads options from VOXELD_..., so it must inherit none. Two variables stay, because bats reads this file
+# again for each test, in a child process.
 for variable in "${!VOXELD_@}"; do
   [[ $variable == VOXELD_BIN || $variable == VOXELD_TEST_BACKEND ]] || unset "$variable"
 done
@@ -21,7 +21,7 @@ done
 # Requests with few points must run on the GPU too.
 [[ $backend != cuda ]] || export VOXELD_SMALL_JOB_POINTS=0
 
-# await COMMAND...: repeats it until it succeeds; fails after a minute.
+# await COMMAND...: repeats the command until it succeeds; fails after a minute.
 await() {
   local deadline=$((SECONDS + 60))
   until "$@"; do

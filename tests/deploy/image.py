@@ -32,7 +32,7 @@ def debian(suite):
     downloaded."""
     made = subprocess.run((ROOT / "tests" / "platform" / "base", suite), stdout=subprocess.PIPE, text=True)
     if made.returncode:
-        sys.exit(made.returncode)  # it has printed the reason
+        sys.exit(made.returncode)  # the script has printed the reason
     return made.stdout.strip()
 
 
@@ -49,7 +49,7 @@ class Buildah:
             self.prefix = ("buildah", *places, "--storage-driver", driver)
             tried = subprocess.run((*self.prefix, "from", "scratch"), capture_output=True, text=True)
             if tried.returncode == 0:
-                self("rm", "--all")  # also those of a killed run
+                self("rm", "--all")  # containers of a killed run too
                 return
         skip(f"buildah cannot work here: {tried.stderr.strip()}")
 
@@ -68,7 +68,7 @@ class Buildah:
         base = f"localhost/debian:{self.suite}-slim"
         if subprocess.run((*self.prefix, "inspect", base), capture_output=True).returncode:
             self.base(base)
-        self._build("tools", "--build-arg", f"BASE={base}")  # by its name it stays from run to run, as the images do
+        self._build("tools", "--build-arg", f"BASE={base}")  # its name keeps this stage for the next run
         name = self._build(target, "--build-arg", f"BASE={base}", *arguments)
         self("rmi", "--prune")
         return name
@@ -138,8 +138,8 @@ exec setpriv --no-new-privs chroot --userspec="$user" --groups= "$root" "$@"
 class Container(Daemon):
     """A daemon that runs from an image, by the image's own configuration.
 
-    `env` is laid over the image's environment, and `mounts` ("SOURCE:TARGET") over its files; without `env` it lets
-    anybody in on a free port. All containers share this machine's ports, so pages have a free one too.
+    `env` is laid over the image's environment, and `mounts` ("SOURCE:TARGET") over its files. Without `env` the daemon
+    listens on a free port and lets anybody in. All containers share this machine's ports, so pages have a free one too.
     """
 
     def __init__(self, image, *args, env=None, user=None, mounts=(), headers=None):

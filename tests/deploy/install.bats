@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# What cmake --install puts where. Also the .tar.gz, unpacked somewhere else: its daemon must answer with the same bytes
-# as the built one.
+# Which files cmake --install puts where. Also the .tar.gz, unpacked somewhere else: its daemon must answer with the
+# same bytes as the built daemon.
 
 # shellcheck disable=SC2154 # packages.bash sets root, build, packages, why and the like
 load packages
@@ -12,13 +12,13 @@ setup_file() {
 
 setup() { can_package; }
 
-# install_at PREFIX [OPTION...]: into a folder of the test's own, which it sets as destination.
+# install_at PREFIX [OPTION...]: installs into a folder of the test's own, and sets destination to this folder.
 install_at() {
   destination=$BATS_TEST_TMPDIR/destination
   DESTDIR=$destination cmake --install "$build" --strip --prefix "$@" >"$BATS_TEST_TMPDIR/install.log"
 }
 
-# Lists what belongs below a prefix.
+# Lists the files that belong below a prefix.
 shared_files() {
   printf '%s\n' bin/voxeld lib/systemd/system/voxeld.service lib/sysusers.d/voxeld.conf share/voxeld/openapi.yaml \
     include/voxeld_client.h share/man/man8/voxeld.8 share/doc/voxeld/{README,CHANGELOG,CONTRIBUTING}.md \
@@ -69,9 +69,9 @@ shared_files() {
 }
 
 @test "systemd finds nothing wrong with the service, and little that it might do" {
-  local version prefix=$BATS_TEST_TMPDIR/prefix # where the program is, since systemd looks for it
+  local version prefix=$BATS_TEST_TMPDIR/prefix # has the program: systemd looks for it
   cmake --install "$build" --prefix "$prefix" >"$BATS_TEST_TMPDIR/install.log"
-  # The drain may be told to take any time.
+  # An option sets how long the drain may take.
   is "$(sed -n 's/^TimeoutStopSec=//p' "$prefix/lib/systemd/system/voxeld.service")" infinity
   command -v systemd-analyze >/dev/null || skip 'there is no systemd-analyze here'
   version=$(systemd-analyze --version | sed -n 's/^systemd \([0-9]*\).*/\1/p')

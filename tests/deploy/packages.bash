@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the tests use what is set here; helpers.bash sets code, body, url and the like
-# What install.bats, debian.bats and tests/releases share: makes a package, or takes RELEASE_PACKAGE, which was made
-# elsewhere; and runs its daemon beside the built one.
+# What install.bats, debian.bats and tests/releases share: making a package, or taking RELEASE_PACKAGE, which was made
+# elsewhere; and running its daemon beside the built daemon.
 #
 # If a machine cannot make or try packages, setup_file notes why, and setup skips each test.
 
@@ -24,7 +24,7 @@ need_tools() {
   done
 }
 
-# make_package GENERATOR: into packages, unless it was made elsewhere; and a scan to post.
+# make_package GENERATOR: puts the package into $packages: RELEASE_PACKAGE, or else a new one. Makes a scan to post.
 make_package() {
   mkdir -p "$packages"
   if [[ -n ${RELEASE_PACKAGE:-} ]]; then
@@ -37,18 +37,18 @@ make_package() {
 
 can_package() { [[ ! -e $why ]] || skip "$(<"$why")"; }
 
-teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test that failed half-way
+teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # the daemon of a test that failed half-way
 
-# tensors: the header without its metadata, which has times in it, and the hash of all that follows.
+# tensors: prints the header without its metadata, which has times, and the hash of everything after the header.
 tensors() {
   tensor '({k: v for k, v in d.items() if k != "__metadata__"},
            __import__("hashlib").sha256(data[8 + size:]).hexdigest())'
 }
 
-# serve COMMAND...: like start_daemon, for any command that runs a daemon on the port of its choice.
+# serve COMMAND...: like start_daemon, for any command that runs a daemon. The daemon chooses a free port.
 serve() {
   daemon_log=$BATS_TEST_TMPDIR/log
-  : >"$daemon_log" # of the daemon before it, which has listened
+  : >"$daemon_log" # empties the log of the daemon before, else `await started` would find its line
   VOXELD_LISTEN=127.0.0.1:0 "$@" >/dev/null 2>"$daemon_log" 3>&- &
   daemon=$!
   await started

@@ -3,13 +3,13 @@
 # What debian.bats and portable.bats share: a root file system of Debian, and programs that run in it, those for arm64
 # by qemu.
 #
-# The kernel learns to run foreign programs by binfmt_misc. It is mounted in a user namespace, so that only this
-# namespace knows what is registered there; a process that sleeps keeps the namespace.
+# binfmt_misc tells the kernel how to run foreign programs. It is mounted in a user namespace, and what is registered
+# there holds only in that namespace. A sleeping process keeps the namespace.
 
 debian=$BATS_FILE_TMPDIR/debian # a test's copy
-keeper=$BATS_FILE_TMPDIR/keeper # of the namespace: its process id, if there is one
+keeper=$BATS_FILE_TMPDIR/keeper # has the id of the process that keeps the namespace, if there is one
 
-# need_base SUITE: the path of a fresh Debian, as base.
+# need_base SUITE: sets base, the path of a fresh Debian.
 need_base() {
   unshare --mount true 2>/dev/null || lack 'this machine lets nobody make mount namespaces'
   local log=$BATS_FILE_TMPDIR/base.log status=0
@@ -18,7 +18,7 @@ need_base() {
   ((status == 0 || status == 77)) || { cat "$log" >&2; return 1; }
 }
 
-# Sets in_debian, which runs the command that follows it there, with a /proc that is gone when the command is.
+# Sets in_debian: `"${in_debian[@]}" COMMAND` runs the command in the Debian, with a /proc that ends with the command.
 enter_debian() {
   local namespace=(unshare --mount)
   [[ ! -e $keeper ]] || namespace=(nsenter --user --mount --target "$(<"$keeper")" "${namespace[@]}")
@@ -28,7 +28,7 @@ enter_debian
 
 apt_get() { "${in_debian[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends "$@"; }
 
-# copy_base ARCHITECTURE: copies the base, with a way to the network and, for another architecture, with qemu and libc.
+# copy_base ARCHITECTURE: copies the base and gives it access to the network; for another architecture, qemu and libc.
 copy_base() {
   cp -a "$base" "$debian"
   cp --remove-destination -L /etc/resolv.conf "$debian/etc/resolv.conf"
@@ -36,11 +36,11 @@ copy_base() {
   emulate "$1"
   "${in_debian[@]}" dpkg --add-architecture "$1"
   "${in_debian[@]}" apt-get -q update
-  apt_get install "libc6:$1" "libcrypt1:$1" # which no purge takes away
+  apt_get install "libc6:$1" "libcrypt1:$1" # a purge leaves both
 }
 
-# emulate ARCHITECTURE: programs for it run there from now on. The package of qemu is only unpacked: installed, it would
-# register itself.
+# emulate ARCHITECTURE: makes the Debian run programs for it. The package of qemu is only unpacked: installed, it
+# would register itself with this machine's kernel.
 emulate() {
   local qemu=$root/build/platform/qemu
   [[ $1 == arm64 ]] || { lack "nothing here runs programs for $1"; return; }

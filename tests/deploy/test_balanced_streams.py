@@ -29,7 +29,7 @@ class StreamsCase(BalancerCase):
         self.until_ready(self.COUNT)
 
     def until_ready(self, count):
-        """Waits until this many servers have streams, each with its full part, which grows while a server is new."""
+        """Waits until this many servers take streams, each with its full weight; the weight of a new server grows."""
         whole = lambda: len([part for part in self.balancer.counted("weight", WAY).values() if part == 100]) >= count
         wait_until(lambda: len(self.balancer.up(WAY)) == count and whole(), "servers up, with their whole part")
 
@@ -167,7 +167,7 @@ class Several(StreamsCase):
         for number in range(24):
             first = Sensor(self.front.address, f"s_{number}", "127.0.1.1", 10, SWEEPS)
             second = Sensor(other.address, f"s_{number}", "127.0.1.1", 10, SWEEPS)
-            second.number = 1  # its sweep is later than that of the first
+            second.number = 1  # a later sweep than the first sensor's
             self.assertEqual([sensor.send()["begun"] for sensor in (first, second)], [True, False])
             first.close()
             second.close()
@@ -184,7 +184,7 @@ class Losses(StreamsCase):
         self.kill(0)
         self.assertEqual(self.send_all(sensors), lost, "others than its streams began anew")
         wait_until(lambda: self.balancer.up(WAY) == {2, 3}, "the dead server out")
-        # A request that was tried again may have gone to another server than its stream from now on.
+        # A request of the round before may have been retried on another server than the one that now has its stream.
         self.assertLessEqual(self.send_all(sensors), lost)
         for _ in range(SWEEPS):
             self.assertEqual(self.send_all(sensors), set())
@@ -224,7 +224,7 @@ class Losses(StreamsCase):
         self.assertEqual([sensor.fewer for sensor in along], [[]] * len(along))
 
     def test_a_large_sweep_is_the_clients_to_repeat(self):
-        """The balancer does not keep it. The repeated sweep counts once."""
+        """The balancer does not keep so large a body, so it cannot retry. The repeated sweep counts once."""
         (sensor,) = self.sensors(1, points=60_000)
         sensor.send()
         self.kill(self.newest_of(sensor))

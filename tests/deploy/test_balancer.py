@@ -28,7 +28,7 @@ SLOW_ROWS = 1_500_000
 
 
 class Front(Daemon):
-    """The balancer, asked as a daemon is."""
+    """The balancer, to which tests send requests as to a daemon."""
 
     def __init__(self, address):
         self.address = address
@@ -67,7 +67,7 @@ class BalancerCase(unittest.TestCase):
 
     def kill(self, number):
         self.daemons[number].kill()
-        self.daemons[number].wait()  # for the end of its log
+        self.daemons[number].wait()  # so that its log is complete
 
     def restart(self, number):
         listen, pages = ("%s:%d" % address for address in (self.daemons[number].address, self.daemons[number].pages))
@@ -277,7 +277,7 @@ class Floods(BalancerCase):
         for connection in excess:
             try:
                 answered.append((connection, connection.read()))
-            except Closed:  # far over the share
+            except Closed:  # the balancer closes connections far over the share
                 pass
         self.assertEqual([connection.send(rest).read().status for connection in slow], [200] * self.SHARE)
         self.assertTrue(answered)
@@ -350,7 +350,7 @@ class Tries(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.work = pathlib.Path(folder.name)
-        self.answers = []  # of the three, in the order of their requests
+        self.answers = []  # of all three servers together, in the order of requests
         self.servers = [Scripted(self.answers) for _ in range(SERVERS)]
         self.addCleanup(lambda: [(server.shutdown(), server.server_close()) for server in self.servers])
         self.front = Front(self.balance(server.server_address[1] for server in self.servers).address)

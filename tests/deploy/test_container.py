@@ -42,7 +42,7 @@ class FromImage(unittest.TestCase):
 class Description(FromImage):
     def test_how_it_is_run(self):
         config = self.image.config
-        self.assertRegex(config["User"], r"^[1-9]\d*:[1-9]\d*$")  # as Kubernetes' runAsNonRoot needs it
+        self.assertRegex(config["User"], r"^[1-9]\d*:[1-9]\d*$")  # runAsNonRoot of Kubernetes needs numbers
         self.assertEqual(config["Entrypoint"], ["/usr/bin/voxeld"])
         self.assertFalse(config["Cmd"])
         self.assertEqual(config["StopSignal"], "SIGTERM")

@@ -55,7 +55,7 @@ def read_model(model, value, place):
             raise ValueError(f"{place} has {name}; allowed: {', '.join(names)}")
     given = {names[name]: read(model.openapi_types[names[name]], item, f"{place}.{name}")
              for name, item in value.items()}  # fmt: skip
-    return model(**given)  # which refuses an object that lacks what it needs
+    return model(**given)  # the class refuses an object without its required members
 
 
 class KServe(unittest.TestCase):

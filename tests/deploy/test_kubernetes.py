@@ -58,7 +58,7 @@ class Kubernetes(unittest.TestCase):
             yield variant, spec, container
 
     def environment(self, container):
-        """The options that a container has from its environment: what the image sets, and over it the pod."""
+        """The options that a container has from its environment: those that the image sets, overridden by the pod."""
         dockerfile = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
         lines = re.findall(r"^ENV (.*)", dockerfile, re.MULTILINE)
         given = dict(pair.split("=", 1) for line in lines for pair in line.split() if pair.startswith("VOXELD_"))
@@ -84,7 +84,7 @@ class Kubernetes(unittest.TestCase):
             )
 
     def test_images_are_those_of_this_version(self):
-        # A tag that stays the same would neither be pulled again nor start a rollout.
+        # With an unchanged tag, Kubernetes would not pull the new image, and would start no rollout.
         version = voxeld("--version").split()[1]
         page = (ROOT / "docs/operate/balancing.md").read_text(encoding="utf-8")
         for variant, folder in (("cpu", "."), ("gpu", "gpu"), ("cpu", "streams")):

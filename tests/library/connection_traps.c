@@ -24,7 +24,7 @@ static enum outcome fin_unnoticed(void) {
   return outcome(alive(&stage) && stage_called(&stage, 'b'));
 }
 
-// The cure: shutting down the reading side makes a new edge.
+// What helps: shutdown of the reading side makes epoll report the connection again.
 static int connection_fd = -1;
 
 static enum MHD_Result remember_fd(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
@@ -70,7 +70,7 @@ static enum outcome gone_is_reported_once(void) {
 
 // ---- suspend and resume ---------------------------------------------------------------------------------------------
 
-// Answers once four bytes have arrived, whichever call comes before.
+// Suspends in the call for the head. Then ignores calls until four bytes have arrived.
 static enum MHD_Result suspend_head_of_4(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   if (stage->body < 4 && last_call(stage) == 'w') return MHD_YES;
   return suspend_head(stage, connection, size);
@@ -93,13 +93,13 @@ static enum outcome interim_held(void) {
   return outcome(stage.suspended && stage.answered == 0);
 }
 
-// The last call for the body suspends.
+// Suspends in the call after the whole body.
 static enum MHD_Result suspend_whole(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   if (last_call(stage) == 'w' && atomic_load(&stage->suspensions) == 0) return stage_suspend(stage, connection);
   return handle_whole(stage, connection, size);
 }
 
-// The last call for the body returns without an answer; the next call suspends.
+// Returns from the call after the whole body without an answer, and suspends in the next call.
 static enum MHD_Result suspend_later(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   size_t at = strlen(stage->calls);
   bool second = at > 1 && stage->calls[at - 1] == 'w' && stage->calls[at - 2] == 'w';
@@ -151,7 +151,7 @@ static enum outcome called_again(void) {
   return outcome(stage.answers == 1);
 }
 
-// The first chunk suspends the connection. The library keeps the bytes that arrive meanwhile.
+// Suspends at the first chunk. The library keeps the bytes that arrive while the connection is suspended.
 static enum MHD_Result suspend_chunk(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   if (stage->suspended) return MHD_YES;
   if (last_call(stage) != 'b' || atomic_load(&stage->suspensions)) return handle_whole(stage, connection, size);

@@ -1,6 +1,6 @@
 // A library to preload into the daemon. It copies every text of a request that libmicrohttpd hands out into separate
-// memory that ends where the text does. AddressSanitizer then reports a read past the text. In the connection's memory
-// it would not, because the next text follows there.
+// memory that ends where the text does, so that AddressSanitizer reports a read past the text. It cannot in the
+// connection's memory, where the next text follows.
 //
 // Copies are kept for a while, like the library's own texts, which last until a request is over.
 #include <dlfcn.h>

@@ -20,7 +20,7 @@ struct stage {
   handler *handle;     // NULL: handle_whole
   unsigned timeout_s;  // 0: none
   unsigned most;       // connections; 0: many
-  unsigned threads;    // flags that replace those of a daemon without threads; 0: none
+  unsigned threads;    // flags to start the library with threads; 0: no threads
   unsigned pool;       // threads of a pool; 0: no pool
   size_t memory;       // per connection; 0: 32 KiB
   void (*on_target)(struct stage *stage, const char *target);
@@ -35,7 +35,7 @@ struct stage {
   char method[16], path[64], target[64];  // of the last request, cut to fit
   char name[64], value[64];               // the last header X, or the last argument
   bool target_missing;
-  bool value_missing;  // its value was NULL
+  bool value_missing;  // the value of X or of the argument was NULL
   size_t value_size;   // as the library says
   enum MHD_RequestTerminationCode code;
   // The client's side.
@@ -48,10 +48,10 @@ struct stage {
   bool ended, reset;   // ended by an end of file; by an error
 };
 
-// The value of MHD_OPTION_STRICT_FOR_CLIENT that the daemon uses with this version. Set it first.
+// The value of MHD_OPTION_STRICT_FOR_CLIENT that the daemon uses with this version. Set it before stage_open.
 extern bool stage_strict;
 
-// Starts the library and connects a client. Ends the process with EXIT_UNTRIED if it cannot.
+// Starts the library and connects a client. Ends the process with OUTCOME_UNTRIED if this fails.
 void stage_open(struct stage *stage);
 // Connects another client.
 int stage_connect(const struct stage *stage);

@@ -9,7 +9,7 @@
 
 #include "tests/library/rehearsal.h"
 
-static struct library row;  // of the library here
+static struct library row;  // of the installed library
 
 static void play(struct rehearsal *rehearsal) {
   if (!rehearse(rehearsal)) fail_msg("libmicrohttpd cannot be started");
@@ -84,8 +84,8 @@ static void memory_is_looked_at_if_the_library_refuses_too_little(void **state) 
   assert_int_equal(row.laid_out, too_little);
 }
 
-// There is no memory for this query. If the query is not cut, some versions do not answer, and leave the connection
-// open.
+// This query needs more memory than a connection has. Unless the query is cut, some versions then neither answer nor
+// close the connection.
 static void a_query_is_cut_if_it_is_not_answered_otherwise(void **state) {
   (void)state;
   enum { MEMORY = 32 * 1024 };  // of a connection; a parameter without a value takes more than two bytes

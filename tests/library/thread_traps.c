@@ -26,8 +26,8 @@ static enum outcome stop_suspended(void) {
   return OUTCOME_NO;
 }
 
-// Runs on an I/O thread, in the middle of a head. Returns once the library is being stopped, which the shut listening
-// socket shows.
+// Runs on an I/O thread, in the middle of a head. Returns once another thread stops the library: the library then shuts
+// its listening socket.
 static void await_stop(struct stage *stage, const char *target) {
   const struct timespec pause = {.tv_nsec = 1000000};
   int result = 0;
@@ -54,7 +54,7 @@ static enum outcome refused_in_stop(void) {
 // Here a new client first wakes the thread that owns the set. The call waits until that thread has removed the socket.
 static const struct stage *quiesced;
 static pthread_t quiescer;
-static atomic_int taken_out;  // a set, plus 1
+static atomic_int taken_out;  // the set from which the owner removed the socket, plus 1
 
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 int epoll_ctl(int set, int operation, int fd, struct epoll_event *event) {

@@ -13,7 +13,7 @@
 #include "server/http/library.h"
 #include "tests/library/stage.h"
 
-enum { PATIENCE_S = 60 };  // after this a try has failed
+enum { PATIENCE_S = 60 };  // after so many seconds a try has failed
 
 struct attempt {
   const struct trap *trap;

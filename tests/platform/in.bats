@@ -4,7 +4,7 @@
 
 # shellcheck disable=SC2154 # helpers.bash sets root
 load ../deploy/helpers
-machine=$root/build/platform/bookworm/trial # one of its own, for these tests break it
+machine=$root/build/platform/bookworm/trial # a machine for these tests alone, because they break it
 why=$BATS_FILE_TMPDIR/why
 
 there() { "$root/tests/platform/in" bookworm/trial "$@" 3>&-; }
@@ -21,7 +21,7 @@ teardown_file() { rm -rf "$root/build/platform/bookworm/trial"; }
 
 setup() { [[ ! -s $why ]] || skip "$(sed -n 's/^skipped: //p' "$why")"; }
 
-# sleeping SECONDS: some process does, for just so long.
+# sleeping SECONDS: whether a process `sleep SECONDS` runs.
 sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
 
 @test "the command's exit status is that of the script, and its input is that of the command" {

@@ -1,4 +1,4 @@
-"""The rows of the table in docs/operate/platforms.md: record writes them, one file a row, and table reads them.
+"""The rows of the table in docs/operate/platforms.md: record writes one file for each row, and table reads the files.
 Standard library."""
 
 import dataclasses
@@ -9,7 +9,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "build" / "platform" / "results"
 
-# A column: the key it is recorded by, its title in the table, what may stand in it, and what it means.
+# A column: its key in a record, its title in the table, the pattern of its values, and its meaning.
 COLUMNS = (
     ("platform", "platform", r".+", "the system, with its version: Debian 13"),
     ("arch", "arch", r"[a-z0-9_]+(, qemu)?", "as dpkg names it, and whether it is emulated: amd64; arm64, qemu"),
@@ -37,7 +37,7 @@ class Row:
     values: dict[str, str]
 
     def wrong(self) -> str:
-        """What is wrong with it, or nothing."""
+        """What is wrong with the row; "" if nothing is."""
         if not NAME.fullmatch(self.name):
             return f"{self.name}: a name is made of a-z, 0-9, dots and dashes"
         for key in self.values:
@@ -55,6 +55,6 @@ def die(reason: str) -> None:
 
 
 def recorded() -> list[Row]:
-    """What record has written, in order of names."""
+    """The rows that record has written."""
     rows = {path.name: path.read_text().splitlines() for path in RESULTS.glob("*")}
     return [Row(name, dict(line.split("=", 1) for line in lines)) for name, lines in rows.items()]

@@ -25,7 +25,7 @@ setup() { can_package; }
 
 teardown_file() { end_emulation; }
 
-# architecture: what the package is for, as dpkg names it.
+# architecture: prints dpkg's name of the package's architecture.
 architecture() {
   case $RELEASE_PACKAGE in
   *-x86_64.tar.gz) echo amd64 ;;
@@ -33,7 +33,7 @@ architecture() {
   esac
 }
 
-# needed FILE: the libraries that it names; libc_versions FILE: the versions of libc's symbols that it needs.
+# needed FILE: prints the libraries that FILE needs. libc_versions FILE: prints the versions of libc's symbols in FILE.
 needed() { readelf -dW "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 libc_versions() { readelf -VW "$1" | grep -oE '\bGLIBC_[0-9.]+' | sed 's/GLIBC_//' | sort -uV; }
 
@@ -73,8 +73,8 @@ libc_versions() { readelf -VW "$1" | grep -oE '\bGLIBC_[0-9.]+' | sed 's/GLIBC_/
   done
 }
 
-# serves_on SUITE: from a folder of that Debian, with its own libraries and over TLS; the system's configuration of
-# GnuTLS is a newer one's.
+# serves_on SUITE: tests that the daemon serves from a folder of that Debian, with its own libraries and over TLS, even
+# if the Debian has the configuration of a newer GnuTLS.
 serves_on() {
   need_base "$1"
   rm -rf "$debian"

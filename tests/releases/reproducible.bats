@@ -10,13 +10,13 @@ setup_file() { need_tools cmake cpack dpkg-shlibdeps file git; }
 setup() { can_package; }
 teardown() { rm -rf "${two[@]}"; }
 
-# copy_to FOLDER: the tree as it is.
+# copy_to FOLDER: copies the working tree.
 copy_to() {
   mkdir -p "$1"
   git -C "$root" ls-files -z --cached --others --exclude-standard | tar -C "$root" -c --null -T - | tar -C "$1" -x
 }
 
-# package_in FOLDER SETTING...: its packages, made with these settings of the environment.
+# package_in FOLDER SETTING...: makes the packages in FOLDER, with these variables of the environment.
 package_in() {
   local folder=$1
   env CCACHE_DISABLE=1 SOURCE_DATE_EPOCH="$(git -C "$root" log -1 --format=%ct)" "${@:2}" \

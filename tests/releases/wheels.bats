@@ -26,7 +26,7 @@ setup() {
 
 teardown_file() { end_emulation; }
 
-# has_python SUITE ARCHITECTURE: a Debian with Python, pip and the wheels, but without their needs.
+# has_python SUITE ARCHITECTURE: makes a Debian with Python, pip and the wheels, without what the wheels require.
 has_python() {
   need_base "$1"
   rm -rf "$debian"
@@ -43,7 +43,7 @@ both_on() {
   "${in_debian[@]}" python3 -m venv /opt/fresh
   "${in_debian[@]}" /opt/fresh/bin/pip install --quiet "/tmp/${client##*/}" "/tmp/${server##*/}"
   answers_like_the_build "${in_debian[@]}" /opt/fresh/bin/voxeld --demo
-  # Debian 11's libc takes no other file system for shared memory.
+  # Debian 11's libc makes shared memory only on a tmpfs.
   run "${in_debian[@]}" sh -c 'mount -t tmpfs tmpfs /dev/shm && exec "$@"' sh /opt/fresh/bin/python -W error -c '
 import numpy, os, voxeld
 with voxeld.Server() as server:
@@ -55,7 +55,7 @@ with voxeld.Server() as server:
   [[ $output == *site-packages/voxeld_server/bin/voxeld' True' ]]
 }
 
-# daemon_on SUITE: of the wheel for arm64.
+# daemon_on SUITE: tests the daemon of the wheel for arm64.
 daemon_on() {
   local tag=${server##*-}
   has_python "$1" arm64
@@ -64,7 +64,7 @@ daemon_on() {
   answers_like_the_build "${in_debian[@]}" /opt/fresh/voxeld_server/bin/voxeld --demo
 }
 
-# serves_on SUITE
+# serves_on SUITE: both_on for this machine's own architecture, else daemon_on.
 serves_on() { if [[ $machine == "$(uname -m)" ]]; then both_on "$1"; else daemon_on "$1"; fi; }
 
 @test "the wheels serve with the glibc that they were built with" { serves_on bullseye; }

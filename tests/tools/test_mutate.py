@@ -1,5 +1,5 @@
 """./dev mutate, on a project of one function: which slips its test notices, which no test can notice, and which
-stay."""
+survive."""
 
 import pathlib
 import re
@@ -118,7 +118,7 @@ class Mutate(unittest.TestCase):
         self.assertNotIn(f"{FILE}:6: 1 becomes", self.output)
 
     def test_what_no_slip_gets_to_is_not_built(self):
-        """A long test comes after those that notice every slip, and so does what it needs."""
+        """The tool neither builds nor runs a long test, since earlier tests notice every slip."""
         root = self.project("value > most", "value >= most")
         costs = root / "build/Testing/Temporary/CTestCostData.txt"
         costs.parent.mkdir(parents=True)
@@ -156,7 +156,7 @@ class Mutate(unittest.TestCase):
         rows = [
             re.findall(rf" ({FILE}:.*?): (\w+)", output) for output in (self.output, self.run_tool(FILE, "--jobs", "3"))
         ]
-        # A copy that has not seen a slip's twin tries it again.
+        # Each job has its own copy, and tries a mutant again if another job has tried the same.
         one, several = ({row for row in each if row[1] in ("equivalent", "skipped")} for each in rows)
         self.assertEqual(one, several)
         one, several = ({row for row in each if row[1] == "survived"} for each in rows)

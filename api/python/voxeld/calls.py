@@ -33,7 +33,7 @@ HEADERS = {"request_id": "X-Request-Id", "traceparent": "traceparent"}  # argume
 BOXES = {row.name for row in PARAMETERS if row.type in ("boxes", "rows")}
 LATEST = re.compile("[?&]latest=")
 PLAIN = re.compile(r"[A-Za-z0-9_.,~-]*")  # characters that a query has unescaped
-EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # only in Result.warnings: Stream itself warns about lost sweeps
+EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # no Python warning: Stream itself warns about lost sweeps
 
 
 class Calls:
@@ -50,7 +50,7 @@ class Calls:
         self._transport, self._endpoint, self._headers = transport, endpoint, headers
         self._encoding, self._encode = encoding, encodings.encoder_of(encoding)
         self._packer = None if uplink is None else Packer(uplink, encoding)
-        self._rows: Dict[Tuple[str, str, str], Dict[str, Any]] = {}  # of presets and models, for an operation
+        self._rows: Dict[Tuple[str, str, str], Dict[str, Any]] = {}  # by kind ("preset" or "model"), name and operation
         self._slots: Optional[Slots] = None
         self._gpu = cuda.Memory(transport, endpoint, headers)
         self._hands_over = True  # until the service refuses memory of GPUs
@@ -125,7 +125,7 @@ class Calls:
         clouds: Optional[List[CudaArray]],
         device: int,
     ) -> R:
-        """`headers` are those of the body. `clouds`: points on the GPU, in place of a body."""
+        """`headers` describe the body. `clouds` are points on the GPU, in place of a body."""
         only_metadata = given.pop("metadata_only", False)
         request = self._request(operation, body, given, JSON if only_metadata else TENSORS, headers)
         until, retries = self._transport.deadline(), _retries(request)
@@ -184,8 +184,8 @@ class Calls:
         return packed, {**given, **packed.query}
 
     def _rows_of(self, operation: str, given: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
-        """The parameters of rows that the preset or the model of the request has. Empty if the request names neither;
-        None if they are unknown. The client reads each page once."""
+        """The parameters in ROWS that the request's preset or model sets. Empty if the request names neither. None if
+        the service does not show them. The client reads the page of each preset or model once."""
         kind = "model" if "model" in given else "preset"
         name = str(given.get(kind, ""))
         if not name:
@@ -207,7 +207,7 @@ class Calls:
     def _compute(
         self, operation: str, kind: Type[R], body: Iterable[memoryview], given: Dict[str, Any], headers: Dict[str, str]
     ) -> R:
-        """`headers` are those of the body."""
+        """`headers` describe the body."""
         if given.pop("metadata_only", False):
             request = self._request(operation, body, given, JSON, headers)
             result = self._deliver(request, lambda answer: kind({}, reading.document(answer)), None)
@@ -323,7 +323,7 @@ class Calls:
 
 
 def _retries(request: Request) -> Optional[int]:
-    """None for the client's number. A request with `latest` that is sent again would count as newer."""
+    """Limit of further attempts; None: the client's. A repeated request with `latest` would count as newer."""
     return 0 if LATEST.search(request.target) else None
 
 
@@ -377,7 +377,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _with_points(told: Mapping[str, Any]) -> Tuple[List[memoryview], Dict[str, Any]]:
-    """The body of the points, and the parameters: the other given arguments, and what follows from the points."""
+    """The body of the points, and the parameters: the other given arguments, and those that describe the points."""
     given = _given(told)
     body, described = body_of(told["points"], given)
     return body, {**given, **described}

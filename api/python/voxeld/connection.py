@@ -113,7 +113,7 @@ class Request:
     method: str
     target: str  # path and query
     headers: Dict[str, str] = field(default_factory=dict)
-    body: Optional[Iterable[memoryview]] = None  # pieces, sent unchanged; in chunks if it is no list
+    body: Optional[Iterable[memoryview]] = None  # pieces, sent unchanged; in HTTP chunks if this is not a list
 
     def head(self, endpoint: Endpoint) -> bytes:
         headers = {"Host": endpoint.host, **self.headers}
@@ -138,7 +138,7 @@ class Request:
         if isinstance(self.body, list):
             yield from self.body
         elif self.body is not None:
-            for piece in self.body:  # none is empty, since that would be the end
+            for piece in self.body:  # no piece is empty: an empty chunk would end the body
                 yield memoryview(b"%x\r\n%b\r\n" % (piece.nbytes, bytes(piece)))
             yield memoryview(b"0\r\n\r\n")
 
@@ -147,9 +147,9 @@ class Request:
 class Answer:
     status: int
     reason: str
-    headers: Dict[str, str]  # by their names in lower case; the first of a name
+    headers: Dict[str, str]  # by their names in lower case; of equal names, the first header
     body: NDArray[np.uint8]
-    decoding: Optional[Decoding] = None  # of the body; it has already taken all of the body
+    decoding: Optional[Decoding] = None  # has already taken all bytes of the body
 
     def media_type(self) -> str:
         return media_type(self.headers)
@@ -162,7 +162,7 @@ class Connection:
         self._incoming = select.poll()
         self._incoming.register(self._socket, select.POLLIN)
         self._room = bytearray(READ_AHEAD)
-        self._received = memoryview(b"")  # in _room, of an answer that http.client reads
+        self._received = memoryview(b"")  # bytes in _room that http.client has still to read
         self._reader = _Reader(_Stream(self), READ_AHEAD)
         self._peeking = False
         self._begun = False  # the reader has the beginning of the answer
@@ -236,7 +236,7 @@ class Connection:
         while True:
             response = http.client.HTTPResponse(self, method=method)  # type: ignore[arg-type]
             response.begin()
-            if self._ended:  # in the middle of a header, which http.client takes for the end of the headers
+            if self._ended:  # within a header: http.client takes that for the end of the headers
                 raise http.client.IncompleteRead(b"")
             if response.status == SWITCHING_PROTOCOLS:
                 raise BadAnswer("the answer changes the protocol")
@@ -288,7 +288,7 @@ class Connection:
                 while piece:
                     events = self._wait(watched)
                     if events & select.POLLIN:
-                        start = self._peek()  # empty if TLS itself sent the record
+                        start = self._peek()  # empty if TLS alone had something to read
                         self._begun = bool(start)
                         if start[9:10] not in (b"", b"1"):  # as in "HTTP/1.1 413"; 1xx is not the answer
                             return False
@@ -303,7 +303,7 @@ class Connection:
             return False
 
     def _wait(self, watched: int) -> int:
-        """Waits. The watched events for which the socket is ready, or an error event."""
+        """Waits. Returns the watched events that have come, or an error event."""
         poll = select.poll()
         poll.register(self._socket, watched)
         events = poll.poll(self._patience() * 1000)

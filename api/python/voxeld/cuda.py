@@ -84,9 +84,9 @@ class Memory:
         self._driver: Optional[driver.Driver] = None
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._idle: Deque[Block] = collections.deque()  # a result may end at any time, so this needs no lock
+        self._idle: Deque[Block] = collections.deque()  # no lock: _release() may run while this thread holds it
         self._mine: Dict[int, Block] = {}  # by number of the allocation
-        # First addresses and regions of others' allocations, by number. None: the points are copied.
+        # Others' allocations, by number: first address and region. No region: the points are copied.
         self._guests: Dict[int, Tuple[int, Optional[str]]] = {}
         self._room = SMALLEST_BLOCK  # for an answer
         self._closed = False
@@ -128,9 +128,8 @@ class Memory:
         return block
 
     def _release(self, block: Block) -> None:
-        """Called wherever a result ends, maybe in the middle of another method of this object. If the stream has no
-        work, nothing is recorded: an event would be work of this process, and until the GPU has changed to it and back,
-        which takes 0.1 ms, the service waits."""
+        """Called wherever a result ends, maybe in the middle of another method of this object. Records an event only
+        if the stream has work: for an event the GPU changes to this process and back, and the service waits 0.1 ms."""
         try:
             if self._process != os.getpid():
                 return
@@ -257,7 +256,7 @@ class Memory:
 
     def _remember(self, number: int, guest: Tuple[int, Optional[str]]) -> Tuple[int, Optional[str]]:
         """Returns the guest or, if another thread has registered the allocation meanwhile, that thread's guest. Drops
-        the regions of allocations whose address another allocation has now, else the oldest if there are many."""
+        the guests at the same address, whose allocations are gone; if there are none, the oldest of MOST_GUESTS."""
         with self._lock:
             first = self._guests.get(number)
             gone = [] if first else [other for other, known in self._guests.items() if known[0] == guest[0]]
@@ -269,8 +268,8 @@ class Memory:
         return kept
 
     def _forget(self, region: str) -> None:
-        """After the service has lost the region: its memory is registered anew at its next use. Other threads may use
-        the other regions."""
+        """Forgets a region that the service has lost: the next use of its memory registers the memory again. Other
+        threads may go on with other regions."""
         with self._lock:
             for number, (_, known) in list(self._guests.items()):
                 if known == region:
@@ -345,7 +344,7 @@ class Memory:
                     library.wait(stream)
 
     def gather(self, clouds: List[CudaArray], device: int, size: int) -> Lease:
-        """The clouds, one after the other."""
+        """A block with copies of the clouds, one after the other."""
         lease, library, end = self.lease(device, size), self.driver(), 0
         with library.on(device):
             for cloud in clouds:

@@ -58,7 +58,7 @@ _lent: Dict[int, Tuple[Any, ...]] = {}  # what exported tensors point to, until 
 _numbers = itertools.count(1)
 
 
-# Both may be called while the interpreter ends, so they keep what they need.
+# These two may be called when the interpreter has cleared this module, so their defaults keep what they need.
 def _on_delete(managed: int, lent: Dict[int, Tuple[Any, ...]] = _lent, kind: Any = _Managed) -> None:
     lent.pop(kind.from_address(managed).owner or 0, None)
 
@@ -132,8 +132,8 @@ class CudaArray:
     shape: Tuple[int, ...]
     dtype: np.dtype[Any]
     device: int
-    stream: Optional[int]  # what must be done before the array is complete
-    owner: Any  # whoever keeps the memory
+    stream: Optional[int]  # when its work is done, the array is complete; None: it is complete
+    owner: Any  # the object that keeps the memory allocated
 
     @property
     def nbytes(self) -> int:
@@ -179,7 +179,7 @@ def points_on_gpu(points: Any, wanted: Optional[int]) -> Tuple[Optional[List[Cud
 
 
 def arrays_on_gpu(given: Dict[str, Any], wanted: Optional[int]) -> Dict[str, CudaArray]:
-    """Those of the arrays that are on a GPU, by their names. ValueError if they are not all on the GPU `wanted`."""
+    """The arrays that are on a GPU, by their names. ValueError if they are not all on the GPU `wanted`."""
     arrays = {name: array_of(array) for name, array in given.items() if is_on_gpu(array)}
     _require_one(list(arrays.values()), wanted, "arrays")
     return arrays
@@ -200,7 +200,7 @@ def _is_torch(array: Any) -> bool:
 
 
 def _of_torch(tensor: Any) -> CudaArray:
-    """Its interface for CUDA arrays says nothing of streams, so its current stream counts."""
+    """torch's __cuda_array_interface__ names no stream, so this takes torch's current stream."""
     if not tensor.is_contiguous():
         raise _not_contiguous()
     dtype = np.dtype(str(tensor.dtype).rpartition(".")[2])

@@ -57,7 +57,7 @@ class Decoding:
         try:
             self._decoder = _decompressor(name)
             self._faults = (zlib.error, EOFError) if name == GZIP else (_zstd().ZstdError, EOFError)
-        except ValueError as reason:  # nobody asked for zstd
+        except ValueError as reason:  # the answer is in zstd, which the client did not ask for
             self._fault = str(reason)
 
     def take(self, coded: memoryview) -> None:
@@ -71,7 +71,7 @@ class Decoding:
                 self._fault = f"the answer cannot be decoded as {self._name}: {reason}"
                 return
             self._total += len(self._pieces[-1])
-            if self._decoder.unused_data:  # which zlib would collect
+            if self._decoder.unused_data:  # zlib would collect these bytes
                 self._fault = f"the answer goes on after its {self._name} data"
             if self._total > LARGEST_ANSWER:
                 self._fault = f"the answer has more than {LARGEST_ANSWER} bytes"

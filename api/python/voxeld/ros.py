@@ -158,8 +158,8 @@ def tracks_of(result: Result) -> List[str]:
 
 
 def clouds(file: Bytes, header: Header) -> Dict[str, bytes]:
-    """The messages in an answer of the type MCAP, with another header: PointCloud2 by their topics. The answer is that
-    of a single cloud. BadAnswer if it is malformed."""
+    """The PointCloud2 messages of an MCAP answer, by their topics, with `header` in place of their own. The answer must
+    be of a single cloud. BadAnswer if it is malformed."""
     try:
         return {topic: _reheaded(message, header) for topic, message in _messages(memoryview(file).cast("B"))}
     except (ValueError, KeyError, struct.error) as reason:
@@ -176,7 +176,7 @@ def records(content: memoryview) -> Iterator[Tuple[int, memoryview]]:
 
 
 def content_of(file: memoryview) -> memoryview:
-    """The records of an MCAP file, without its magic. ValueError if it does not begin and end as one."""
+    """The records of an MCAP file, without its magic. ValueError if the file does not begin and end with the magic."""
     if bytes(file[: len(MAGIC)]) != MAGIC or bytes(file[-len(MAGIC) :]) != MAGIC:
         raise ValueError("it does not begin and end as one")
     return file[len(MAGIC) : -len(MAGIC)]

@@ -113,7 +113,7 @@ class Transport:
                 failure = BadAnswer("there is no memory for so large an answer")
             failure.attempts = attempt
             pause = self._pause(attempt, failure)
-            # Nobody waits for a service on this machine that was never reached: it has not been started.
+            # A service on this machine that was never reached has not been started: waiting would not help.
             hopeless = self._endpoint.is_local() and not self._reached
             if not failure.temporary or hopeless or attempt > most or time.monotonic() + pause >= until:
                 raise failure

@@ -7,8 +7,8 @@ float32.
 "auto" loses nothing: it sends a column as multiples only if they restore every number bit for bit. A resolution rounds,
 and the report has the largest error. No point is dropped.
 
-What the request's head says is found before the first byte is sent: the type and the scale of each column, and whether
-int32 can hold its numbers. The bytes of a large body are made while it is sent."""
+Before the first byte is sent, the packer finds what the request's head says: the type and the scale of each column, and
+whether int32 can hold its numbers. It makes the bytes of a large body while they are sent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KEPT = 1 << 25  # bytes of memory of each kind that a thread keeps
 RUN = 64  # rows with the same leading column in the filter direction
 FIRST = 1 << 8  # rows that are rounded first, because they usually show that a scale is too coarse
 BLOCK = 1 << 14  # rows that are rounded at a time, so that they stay in a processor's cache
-PIECE = 1 << 16  # bytes that are compressed at a time, at most: the smallest bodies, which the service decodes fast
+PIECE = 1 << 16  # most bytes that are compressed at a time: makes small bodies that the service decodes fast
 
 Uplink = Union[str, float, Sequence[float]]
 Floats = NDArray[np.float32]
@@ -197,7 +197,7 @@ class Packer:
         return self._planes(floats, plain, columns)
 
     def _planes(self, floats: NDArray[Any], plain: int, columns: Sequence[Optional[_Column]]) -> Packed:
-        """The request for shuffled columns; `floats` [C, N] has those that are sent as they are."""
+        """The request for shuffled columns; `floats` [C, N] has the columns that are not sent as multiples."""
         kinds = [column.multiples.dtype if column else floats.dtype for column in columns]
         dtype = tuple(kind.name for kind in kinds)
         scale = tuple(column.scale if column else 1.0 for column in columns) if any(columns) else ()

@@ -19,7 +19,7 @@ from .scans import Path, UsageError
 from .transforms import Tree
 
 PAUSE = 0.01  # seconds between checks for room
-MOST_BEHIND = 4  # times --jobs: scans that were begun and wait for an earlier answer
+MOST_BEHIND = 4  # times --jobs: most scans that were begun and whose answers are not written yet
 
 
 def compute(client: Client, args: argparse.Namespace, parameters: Dict[str, str]) -> int:

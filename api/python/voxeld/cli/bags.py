@@ -81,7 +81,7 @@ class McapBag(Bag):
         self._indexed = self._look()
 
     def _look(self) -> bool:
-        """Finds the topics: in the summary, else by reading everything. Whether there is a summary."""
+        """Finds the topics: in the summary, else by reading everything. Returns whether there is a summary."""
         try:
             summary = self._reader.SeekingReader(self._file).get_summary()
         except Exception:  # there is no valid end
@@ -238,8 +238,8 @@ Fail = Callable[[Scan, str], None]
 
 
 def scans_of(bags: Sequence[Bag], topic: str, output: Path, extension: str, fail: Fail) -> Iterator[BagScan]:
-    """The messages of a topic, whose answers belong below `output`. Calls `fail` for those that are malformed, and for
-    a bag whose rest cannot be read."""
+    """The messages of a topic, whose answers belong below `output`. Calls `fail` for malformed messages, and for bags
+    whose rest cannot be read."""
     number = 0
     for bag in bags:
         try:

@@ -21,8 +21,8 @@ DENIED = (401, 403, 404)  # refusals that apply to every other scan too
 
 
 def is_final(problem: Problem, scan: Scan) -> bool:
-    """Whether the service would refuse all other scans too. The service sees the parameters of a stream in the first
-    sweep."""
+    """Whether the service would refuse all other scans too. Job.check() finds bad parameters, but not those of a
+    stream, which the service sees only in the first sweep."""
     return problem.status in DENIED or (bool(scan.own) and problem.kind == "bad-parameter")
 
 
@@ -136,8 +136,8 @@ class Signals:
     """`came` is true once SIGINT or SIGTERM came while the `with` block runs. A second signal ends the program at once.
     Only the main thread may wait.
 
-    Python calls the handler between any two instructions of the main thread, also within Event.wait(), which holds a
-    lock that Event.set() needs. A plain lock may be released in the handler."""
+    The handler wakes wait() with a plain lock. An Event could deadlock: Python may call the handler within
+    Event.wait(), which holds a lock that Event.set() needs."""
 
     def __init__(self) -> None:
         self.number = 0

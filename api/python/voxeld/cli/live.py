@@ -69,7 +69,7 @@ class Inbox(Generic[T]):
         self._closed = False
 
     def put(self, item: T) -> bool:
-        """Whether the item replaced one that waited."""
+        """Puts the item. Returns whether it replaced a waiting item."""
         with self._condition:
             replaced, self._item = self._item is not None, item
             self._condition.notify()

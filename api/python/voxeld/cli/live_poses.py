@@ -1,7 +1,7 @@
 """The poses that a robot publishes while it runs, for the sweeps of a live stream.
 
-Threads of the robot bring the poses; the workers that send sweeps wait for them. The lock of the condition is held
-while the tree is read or written."""
+Threads of Zenoh or ROS bring the poses. The workers that send sweeps wait for the poses. The lock of the condition
+`_come` guards the tree."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Poses:
                     self._come.wait(left)
 
     def close(self) -> None:
-        """Nothing waits any more."""
+        """Ends each wait in own()."""
         with self._come:
             self._closed = True
             self._come.notify_all()

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Optional, Set, Tuple
 from .live_zenoh import OnMessage, OnPose
 from .scans import UsageError
 
-POSES = 100  # messages of a topic that wait for this program
+POSES = 100  # length of the queue of a topic of poses
 
 
 class Ros2:

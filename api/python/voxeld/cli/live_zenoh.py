@@ -24,10 +24,10 @@ NODE, PUBLISHER, SUBSCRIPTION = "NN", "MP", "MS"
 # Quality of service as tokens write it. An empty field means ROS 2's default. A topic keeps only its last message.
 QOS = {PUBLISHER: "::,1:,:,:,,", SUBSCRIPTION: "2::,1:,:,:,,"}  # reliable; best effort
 LATE_QOS = ":1:,1:,:,:,,"  # reliable, with the last messages for late subscribers
-BRIDGE_QOS, BRIDGE_LATE_QOS = ":1:0:0,1", ":1:1:0,1"  # reliable, only the last message; the second also for late ones
+BRIDGE_QOS, BRIDGE_LATE_QOS = ":1:0:0,1", ":1:1:0,1"  # reliable, only the last message; LATE as above
 # Hashes of types, as REP 2016 computes them from the definitions. Humble has none.
 NO_HASH = "TypeHashNotSupported"
-TF = "tf2_msgs/msg/TFMessage"  # the type of a bridged topic that gives its last messages, until its token comes
+TF = "tf2_msgs/msg/TFMessage"  # assumed for a bridged topic with `late`, until its token comes
 HASHES = {
     ros.POINT_CLOUD: "RIHS01_9198cabf7da3796ae6fe19c4cb3bdd3525492988c70522628af5daa124bae2b5",
     ros.DETECTIONS: "RIHS01_793f5eab9595ac1c0da07873cc859db42eae51f0ee76056db8562515d830e018",
@@ -87,7 +87,7 @@ class Zenoh:
         self._poses, self._on_pose = poses or {}, on_pose
         self._pose_forms: Dict[str, Form] = {}  # by the topics of poses
         self._followed: Dict[str, Any] = {}  # tokens of the subscriptions to these topics
-        self._declared: List[Any] = []  # what was declared in the form that was announced
+        self._declared: List[Any] = []  # the publisher of answers and the tokens, in the form `_announced`
         self._publisher: Any = None
         self._publishers: Set[str] = set()  # tokens of the robot's publishers
         self._last: Tuple[bytes, int] = b"", 0  # gid and count of the newest message
@@ -296,12 +296,12 @@ def _hash_of(kind: str, form: Form) -> str:
 
 
 def _dds_of(kind: str) -> str:
-    """sensor_msgs/msg/PointCloud2 as DDS names it."""
+    """sensor_msgs/msg/PointCloud2 -> sensor_msgs::msg::dds_::PointCloud2_"""
     package, _, name = kind.split("/")
     return f"{package}::msg::dds_::{name}_"
 
 
 def _kind_of(dds: str) -> str:
-    """sensor_msgs::msg::dds_::PointCloud2_ as ROS 2 names it; other names as they are."""
+    """sensor_msgs::msg::dds_::PointCloud2_ -> sensor_msgs/msg/PointCloud2. Other names stay unchanged."""
     package, _, name = dds.partition("::msg::dds_::")
     return f"{package}/msg/{name.rstrip('_')}" if name else dds

@@ -76,7 +76,7 @@ def _complete() -> None:
 def _client(args: argparse.Namespace) -> Client:
     if args.key and not args.cert:
         raise UsageError("--key needs --cert")
-    warnings.simplefilter("ignore", SharedMemoryWarning)  # the socket does as well
+    warnings.simplefilter("ignore", SharedMemoryWarning)  # the socket works as well
     warnings.simplefilter("ignore", RequestWarning)  # the summary shows these warnings
     try:
         return Client(
@@ -198,7 +198,7 @@ def _watch(client: Client, args: argparse.Namespace) -> int:
         while not signals.came and not workers.is_over():
             complete = watch.complete()
             for path in watch.bags:
-                if args.output.absolute() not in path.absolute().parents:  # there, .mcap files are answers
+                if args.output.absolute() not in path.absolute().parents:  # a .mcap file below --output is an answer
                     say(_left_out(path, args.operation))
             for path in complete:
                 scan = layout.scan(path, args.folder)

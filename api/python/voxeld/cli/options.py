@@ -218,8 +218,9 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
 
 
 def arguments(given: Sequence[str]) -> List[str]:
-    """The words as argparse takes them. Options are spelled with `-` for `_`. The parameter of a step with a tag of its
-    own is a --param. Values such as -50,-50,5, which argparse would read as options, are joined to their option."""
+    """The words as argparse takes them. Options are spelled with `-` for `_`. If the user chose the tag of a step,
+    --TAG.NAME=VALUE becomes --param=TAG.NAME=VALUE. Values such as -50,-50,5, which argparse would read as options,
+    are joined to their option."""
     joined: List[str] = []
     for word in given:
         before = joined[-1] if joined else ""

@@ -88,7 +88,7 @@ def read(bags: Sequence[Bag], topic: str, parameters: Dict[str, str]) -> Tree:
         try:
             for message in bag.messages(wanted):
                 tree.add(message.topic, message.kind, message.data, message.ros1)
-        except Damaged:  # the run says it when it reads the points
+        except Damaged:  # the run reports the damage when it reads the points
             continue
         except ValueError as reason:
             raise UsageError(f"{bag.path} has a malformed message in {topic}: {reason}") from None

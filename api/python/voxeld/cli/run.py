@@ -18,7 +18,7 @@ from .scans import UsageError
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 RECORD = "voxeld.json"  # in the folder of answers: the request, since a later run must make the same request
 GOES_ON = "; the same command goes on from here"
-NOT_RECORDED = ("latest", "timeout_ms", *SWEEP)  # two change no answer; SWEEP differs in each sweep
+NOT_RECORDED = ("latest", "timeout_ms", *SWEEP)  # the first two change no answer; SWEEP differs in each sweep
 
 
 def end(status: int, reason: str) -> int:
@@ -32,7 +32,7 @@ def asked(args: argparse.Namespace, parameters: Dict[str, str]) -> Dict[str, Any
         "operation": args.operation,
         "parameters": {name: value for name, value in parameters.items() if name not in NOT_RECORDED},
     }
-    if args.uplink not in (None, AUTO):  # these answers are those of rounded points
+    if args.uplink not in (None, AUTO):  # then the client rounds the points, which changes the answers
         request["uplink"] = args.uplink
     return request
 

@@ -36,12 +36,12 @@ class Scan:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of the scan in texts for the user."""
         return str(self.path)
 
     @property
     def told(self) -> Dict[str, Any]:
-        """What JSON calls it."""
+        """The name of the scan in JSON."""
         return {"scan": self.name}
 
     def is_answered(self) -> bool:
@@ -109,9 +109,9 @@ class Layout:
 
 
 def find(names: Sequence[str], layout: Optional[Layout], any_kind: bool) -> List[Scan]:
-    """The scans of files and folders. NoScans if a folder has none. UsageError if one does not exist, or if two would
-    have the same answer. Without a layout no answers are written, and the path of each scan serves as the path of its
-    answer. `any_kind`: --format sets the format of the points, so files given by name may have any extension."""
+    """The scans of files and folders. NoScans if a folder has none. UsageError if a name does not exist, or if two
+    scans would have the same answer. Without a layout no answers are written, and the path of each scan serves as the
+    path of its answer. `any_kind`: --format sets the format, so files given by name may have any extension."""
     scans: Dict[Path, Scan] = {}
     for name in names:
         for scan in _scans_of(Path(name), layout, any_kind):

@@ -19,9 +19,9 @@ TF_KINDS = ("tf2_msgs/msg/TFMessage", "tf/msg/tfMessage")
 POSES = ("geometry_msgs/msg/PoseStamped", "geometry_msgs/msg/PoseWithCovarianceStamped")
 KINDS = (ODOMETRY, *POSES, *TF_KINDS)
 STATIC = "_static"  # at the end of a topic of transforms that hold at all times
-LONGEST_GAP = 1_000_000_000  # nanoseconds between two poses of which others are interpolated
+LONGEST_GAP = 1_000_000_000  # nanoseconds between two poses; in a longer gap no pose is interpolated
 DEGREES_OF_FREEDOM = 7
-NEARLY_PARALLEL = 0.999999  # the cosine from which on slerp's quotient is replaced by a sum
+NEARLY_PARALLEL = 0.999999  # from this cosine on the interpolation is linear: slerp would divide by almost 0
 
 
 class Unknown(ValueError):
@@ -33,7 +33,7 @@ class Unknown(ValueError):
 
 
 class Track:
-    """The poses of a frame in its parent. `keep`: how many nanoseconds of them, at least; None: all."""
+    """The poses of a frame in its parent. `keep`: poses of at least so many nanoseconds are kept; None: all."""
 
     def __init__(self, keep: Optional[int] = None) -> None:
         self.parent, self.static, self._keep = "", False, keep
@@ -51,7 +51,7 @@ class Track:
         self._poses.extend((*pose[:3], *(part / norm for part in pose[3:])))
 
     def at(self, time: int) -> Pose:
-        """Linear in the place, slerp in the rotation. Unknown if there are no poses around the time."""
+        """Interpolates places linearly, and rotations by slerp. Unknown if there are no poses around the time."""
         self._sort()
         times = self._times
         if self.static and times:
@@ -137,7 +137,7 @@ class Tree:
         while at != top and at in self._tracks and len(tracks) < len(self._tracks):
             tracks.append(self._tracks[at])
             at = tracks[-1].parent
-        still = self._keep is not None and all(track.static for track in tracks)  # the others are yet to come
+        still = self._keep is not None and all(track.static for track in tracks)  # moving tracks are yet to come
         if not tracks or top not in (None, at) or still:
             raise Unknown(f"no transforms lead from {start or frame} to {top or 'another frame'}", later=True)
         return tracks
@@ -150,7 +150,7 @@ class Tree:
 
 
 def at(tracks: List[Track], time: int) -> Pose:
-    """The pose that the tracks give together. Unknown if a track has no pose at the time."""
+    """The composed pose of the tracks. Unknown if a track has no pose at the time."""
     pose = IDENTITY
     for track in tracks:
         pose = compose(track.at(time), pose)

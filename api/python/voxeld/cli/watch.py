@@ -15,7 +15,7 @@ from .scans import FORMATS, Path, Stamp, stamp, walk
 class Watch:
     def __init__(self, folder: Path, settle: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder, self._settle, self._clock = folder, settle, clock
-        self._seen: Dict[Path, Tuple[Stamp, float]] = {}  # and the time since which the file has not changed
+        self._seen: Dict[Path, Tuple[Stamp, float]] = {}  # stamp, and since when the file has had it
         self._taken: Dict[Path, Stamp] = {}
         self._bags: Set[Path] = set()
         self.bags: List[Path] = []  # bags that the last call of complete() found for the first time

@@ -47,7 +47,7 @@ class Part(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """A backbone without parameters in its project. Every level but the first begins with a strided layer."""
+    """A backbone that its project hard-codes. Every level but the first begins with a strided layer."""
 
     kind: Kind  # of the other parts, after the first layer
     widths: Tuple[int, ...]  # of the levels
@@ -120,7 +120,7 @@ class Convolution(NamedTuple):
     norm: str
     inputs: int
     part: Part
-    adds: bool  # the input of the convolution before
+    adds: bool  # whether it adds the input of the convolution before
 
     def sizes(self) -> Tuple[int, ...]:
         """Kernel, inputs, outputs."""
@@ -150,7 +150,7 @@ class Layout(NamedTuple):
         return tuple(lengths[axis] for axis in range(5))
 
 
-SPCONV_2, SPCONV_1, NATIVE = Layout(4, 0), Layout(3, 4), Layout(4, 3)  # NATIVE: of one algorithm of 2.0 and 2.1
+SPCONV_2, SPCONV_1, NATIVE = Layout(4, 0), Layout(3, 4), Layout(4, 3)  # NATIVE: ConvAlgo.Native of 2.0 and 2.1
 LAYOUTS = (SPCONV_2, SPCONV_1, NATIVE)
 
 

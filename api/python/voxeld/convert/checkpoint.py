@@ -1,10 +1,10 @@
 """Checkpoints: files of torch.save, .safetensors and .npz, which the reader tells apart by their bytes.
 
 A file of torch.save is a pickle, a program for a stack machine. Python's own machine imports and calls whatever the
-pickle names. Even if a pickle may name nothing, a few of its bytes (the number of a memo) make Python's machine take
-gigabytes, and deep tuples as keys crash Python. The machine here knows a handful of names, all of which make tensors
-and dicts. It imports nothing and calls nothing that the file names. Of every other name it keeps only the name, and
-objects of other classes are empty shells.
+pickle names. Even a pickle that names nothing is dangerous: a few bytes (a large number of a memo) make Python's
+machine take gigabytes, and deep tuples as keys crash Python. The machine here knows a handful of names, all of which
+make tensors and dicts. It imports nothing and calls nothing that the file names. Of every other name it keeps only the
+name, and objects of other classes are empty shells.
 """
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ class _Machine:
         self._reduce(_)
 
     def _build(self, _: Any) -> None:
-        self._stack.pop()  # the state of an object: the objects here have no state
+        self._stack.pop()  # drops the state of an object: a Shell has none
 
     def _made(self, function: Any, arguments: Any) -> Any:
         name = function.name if isinstance(function, (Name, Shell)) else type(function).__name__
@@ -406,7 +406,7 @@ def _tensor(storage: Any, offset: int, shape: Tuple[int, ...], strides: Tuple[in
 
 
 def _dict_of(pairs: Any = (), *_: Any) -> Any:
-    """Keys are texts and numbers: the hash of another key may need any time and any depth."""
+    """A key that is no text or number becomes a Shell: its hash could take any time and any depth."""
     plain = (str, bytes, int, float, type(None))
     pairs = pairs if isinstance(pairs, list) else []
     return {key if isinstance(key, plain) else Shell("key"): value for key, value in pairs}

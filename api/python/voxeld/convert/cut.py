@@ -204,7 +204,7 @@ def cut(graphs: Sequence[Graph]) -> Cut:
         raise ConvertError(
             f"{graph.path.name}: it has no {' and no '.join(SCATTERS)}; give encoder and network as two files"
         )
-    scatter = scatters[-1]  # earlier scatters fill the rows of points
+    scatter = scatters[-1]  # earlier scatters write values into the rows of points
     features, name = scatter.input[SCATTERS[scatter.op_type]], scatter.output[0]
     while features in graph.producer and graph.producer[features].op_type in MOVES:
         features = graph.producer[features].input[0]

@@ -1,6 +1,6 @@
 """CenterPoint of tianweiy/CenterPoint, which is built on det3d: the names in the state, the keys.
 
-A box of det3d has its width before its length, and a heading r for which -r - pi/2 is the heading here. The last
+A box of det3d has its width before its length, and its heading r is the heading -r - pi/2 here. The last
 convolutions of the maps `dim` and `rot` are rearranged, so that boxes have the axes of the other projects' boxes.
 """
 
@@ -30,7 +30,7 @@ PARTS: Dict[str, Parts] = {  # by the model's type
     },
 }
 MAPS = {"heatmap": "hm", "center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
-OVERLAP = {"iou": Reordered([0], 2, -1)}  # the map has the overlap itself
+OVERLAP = {"iou": Reordered([0], 2, -1)}  # the map has the overlap; /v1/decode takes 2 * overlap - 1
 MOST_VOXELS = 1 << 24  # the maximum of max_voxels
 MOST_OBJECTS = 4096  # candidates of a task, where det3d has no limit
 

@@ -14,8 +14,8 @@ Layer = Tuple[Array, Array]  # weight and bias
 def layer(
     state: State, name: str, shape: Tuple[int, ...], norm: Optional[str] = None, eps: float = 0.0, axis: int = 0
 ) -> Layer:
-    """A layer whose weight has this shape, with the outputs along the axis. It has a bias if the state has one. A layer
-    without a norm must have one."""
+    """A layer whose weight has this shape, with the outputs along the axis. Without a norm, the state must
+    have a bias. With a norm, a missing bias counts as 0."""
     weight, outputs = state.take(f"{name}.weight", *shape), shape[axis]
     biased = norm is None or f"{name}.bias" in state
     bias = state.take(f"{name}.bias", outputs) if biased else np.zeros(outputs)
@@ -34,7 +34,7 @@ def _norm(state: State, name: str, channels: int, eps: float) -> Tuple[Array, Ar
 
 
 def gain(name: str, weight: Array, variance: Array, eps: float) -> Array:
-    """The gain of a batch norm. `name` is that of the variance."""
+    """The gain of a batch norm. `name` names the variance in errors."""
     if (variance < 0).any():
         raise ConvertError(f"{name} has a value below 0")
     if not (variance + eps > 0).all():

@@ -35,13 +35,13 @@ def encoder_layers(
 
 
 def halved(widths: List[int]) -> List[int]:
-    """The layers' own widths. In all widths but the last, the configuration counts the largest values too."""
+    """The widths of the linear layers. In the configuration, each width but the last also counts the joined values."""
     return [width // 2 for width in widths[:-1]] + widths[-1:]
 
 
 @dataclasses.dataclass
 class Backbone:
-    """Levels of convolutions, each followed by an upsampling, unless there are no upsamplings; the maps are joined."""
+    """Levels of convolutions. If there are upsamplings, each level's map passes one. Then all maps are joined."""
 
     blocks: str  # the beginning of the convolutions' names
     first: int  # number of a block's first convolution: others follow at +3, each norm at +1
@@ -125,7 +125,7 @@ class Branch(NamedTuple):
 class Task(NamedTuple):
     """The layers of a task, or of all tasks together."""
 
-    maps: Dict[str, List[Branch]]  # by the maps' names in /v1/decode; branches whose maps are joined
+    maps: Dict[str, List[Branch]]  # name in /v1/decode -> the branches whose maps are joined
     backbone: Optional[Backbone] = None
 
 

@@ -127,7 +127,7 @@ def _padding(encoder: Config, padding: Any) -> backbone.Three:
 
 
 def _check_axes(state: State, model: Config) -> List[str]:
-    """Before 1.0, boxes had their widths first and other headings. Most checkpoints name their version."""
+    """Refuses a checkpoint from before 1.0, when boxes had their widths first and other headings."""
     version = state.versions.get("mmdet3d", "1" if "mmengine" in state.versions else "")
     if version.partition(".")[0].isdigit():
         if int(version.partition(".")[0]) < 1:
@@ -341,7 +341,7 @@ def _suppression(test: Config, tasks: int) -> Dict[str, Any]:
 
 
 def circles(test: Config, key: str, tasks: int) -> Dict[str, Any]:
-    """The suppression by distance. The value of the key is compared with squares of distances."""
+    """The suppression by distance. The key has squares of distances."""
     squares = test.numbers(key, tasks)
     if any(square < 0 for square in squares):
         raise ConvertError(f"{test.path}.{key} is {squares}; expected no number below 0")

@@ -244,7 +244,7 @@ def _multi_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
             place = f"dense_head.rpn_heads.{number}"
             _check_labels(state, f"{place}.head_label_indices", [classes.index(name) for name in task])
             if not head.get("USE_DIRECTION_CLASSIFIER", False):
-                state.ignore([f"{place}.conv_dir_cls."])  # of USE_DIRECTION_CLASSIFIER: False
+                state.ignore([f"{place}.conv_dir_cls."])  # the state may have this layer, but it is unused
         layers.build(state, network, x)
 
     return Head(layers.channels(), boxes.strides, boxes.decode, order if separate else classes), build

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 XYZ = ["x", "y", "z"]
-TIMES = {"timestamp": "time"}  # a column of seconds, whatever its project calls the column
+TIMES = {"timestamp": "time"}  # a project's name of a column -> the name in a model
 TANH: List[float] = [0, 1]  # of intensities
 
 
@@ -16,7 +16,7 @@ class DataSet(NamedTuple):
     ground_z: float  # metres
 
 
-DATA_SETS = {  # OpenPCDet, mmdetection3d and det3d call them the same
+DATA_SETS = {  # by the names of classes, which OpenPCDet, mmdetection3d and det3d share
     "KittiDataset": DataSet([*XYZ, "intensity"], [0, 1], -1.73),
     "NuScenesDataset": DataSet([*XYZ, "intensity", "ring"], [0, 255], -1.84),
     "WaymoDataset": DataSet([*XYZ, "intensity", "elongation"], None, 0),

@@ -132,7 +132,7 @@ def merging(value: Any) -> Any:
 
 
 def merged(base: Any, over: Any) -> Any:
-    """Dicts are merged key by key, unless the upper one says otherwise; anything else is replaced."""
+    """Merges dicts key by key, unless `over` has _delete_. Replaces anything else."""
     if not isinstance(base, dict) or not isinstance(over, dict) or over.get(DELETE):
         return {key: value for key, value in over.items() if key != DELETE} if isinstance(over, dict) else over
     return {**base, **{key: merged(base.get(key), value) for key, value in over.items()}}
