@@ -23,7 +23,7 @@ static void test_keys(void **state) {
   assert_int_equal(vx_z_key(0, 0xFFFF, 0), UINT64_C(0x492492492492));
   assert_int_equal(vx_z_key(0, 0, 0xFFFF), UINT64_C(0x249249249249));
   assert_int_equal(vx_z_key(1, 0, 1), 5);
-  // The curve of depth 1, as x, y, z: a Gray code.
+  // The cells (x, y, z) in the order of the Hilbert curve of depth 1: a Gray code.
   static const uint32_t cells[8][3] = {{0, 0, 0}, {0, 0, 1}, {0, 1, 1}, {0, 1, 0},
                                        {1, 1, 0}, {1, 1, 1}, {1, 0, 1}, {1, 0, 0}};
   for (uint64_t i = 0; i < 8; i++) assert_int_equal(vx_hilbert_key(1, cells[i][0], cells[i][1], cells[i][2]), i);
@@ -74,7 +74,7 @@ static void every_processor_finds_the_same_keys(void **state) {
     }
 }
 
-// Keys of every length, each with its number in the lower bits. Equal keys keep their order, so the words ascend.
+// word = key << NUMBER_BITS | row, for keys of every length. Equal keys keep their order, so sorted words ascend.
 static void words_are_sorted(void **state) {
   (void)state;
   enum { NUMBER_BITS = 6, COUNT = 1 << NUMBER_BITS };
