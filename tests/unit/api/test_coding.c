@@ -1,4 +1,4 @@
-// Codings: a body decodes to the same bytes, or has the same fault, however it is cut into pieces.
+// Codings: a body that is cut into any pieces decodes to the same bytes, or has the same fault.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -66,7 +66,7 @@ static void what_does_not_fit_is_refused(void **state) {
   }
 }
 
-// The counts of sections add up to those of the job.
+// The points are divided into sections, and the counts of each section are checked.
 static void sections_are_counted_apart(void **state) {
   (void)state;
   static const int32_t points[] = {1, 4};

@@ -120,7 +120,7 @@ static void many_repeats(void **state) {
   free_sparse_case(&made);
 }
 
-// ---- ends -----------------------------------------------------------------------------------------------------------
+// ---- stops and scratch ----------------------------------------------------------------------------------------------
 
 // A case of one layer over a grid whose cells are all occupied.
 static struct sparse_case solid_case(void) {

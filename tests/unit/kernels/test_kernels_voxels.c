@@ -81,7 +81,7 @@ static void expect_voxels(enum vx_voxels_by by, int32_t most, const float (*poin
   free(outcome.block);
 }
 
-// The distance of a voxel is that of its centre, in x and y only. Of equally far voxels, the first stay.
+// The distance of a voxel is the distance of its centre, in x and y only. Of equally far voxels, the first stay.
 static void near_voxels_stay(void **state) {
   (void)state;
   const float points[][4] = {{5, 0, 0, 0}, {1, 0, 9, 0}, {-2, 0, 0, 0}, {1, -1, 0, 0}, {0, 0, 9, 0}, {1, 0, 9, 1}};
