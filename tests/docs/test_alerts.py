@@ -1,5 +1,6 @@
 """docker/alerts.yml: each alert is a row of docs/operate/metrics.md and fires only for its own cause. No alert
-fires in a drain, at a missed scrape or at a restart. promtool evaluates the rules over the samples of a real page."""
+fires in a drain, at a missed scrape or at a restart. promtool evaluates the rules. The samples begin with the values of
+a daemon's page /metrics."""
 
 import json
 import pathlib
@@ -19,9 +20,9 @@ RULES = yaml.safe_load((ROOT / "docker" / "alerts.yml").read_text(encoding="utf-
 EXPRESSIONS = " ".join(rule["expr"] for rule in RULES)
 METRICS = (ROOT / "docs/operate/metrics.md").read_text(encoding="utf-8")
 KUBERNETES = yaml.safe_load((ROOT / "docker/kubernetes/base/deployment.yaml").read_text(encoding="utf-8"))
-SCRAPE = 10  # seconds, as in docker/prometheus.yml
-BEGIN = 60  # the scrape at which the change begins
-END = 240
+SCRAPE = 10  # seconds between scrapes, as in docker/prometheus.yml
+BEGIN = 60  # number of the scrape at which the change begins
+END = 240  # number of scrapes
 WINDOW = 300  # seconds within which an expression must notice a change
 TARGET = 'job="voxeld",instance="voxeld:8080"'
 REQUESTS = 100  # between two scrapes
@@ -36,14 +37,14 @@ def name_of(series):
 
 
 class Grows:
-    """A counter that grows by this much from one scrape to the next, `scrapes` times."""
+    """A counter that grows by `step` from one scrape to the next, `scrapes` times."""
 
     def __init__(self, step, scrapes=END):
         self.step, self.scrapes = step, scrapes
 
 
 class Share:
-    """This share of the value of another series."""
+    """A gauge whose value is `share` times the value of the series `other`."""
 
     def __init__(self, share, other):
         self.share, self.other = share, other
@@ -54,7 +55,7 @@ def refused(reason):
 
 
 ENDPOINT = 'endpoint="/v1/voxelize"'
-# For each alert: the series that change and make it fire, and the labels that the alert then has.
+# (alert, {series: its change}, labels): these changes make the alert fire, with these labels.
 PROVOKED = [
     ("VoxeldUnreachable", {"up": 0}, TARGET),
     ("VoxeldNotReady", {"voxeld_ready": 0}, TARGET),
@@ -80,7 +81,7 @@ PROVOKED = [
         {'voxeld_buffer_bytes{state="in_use"}': Share(0.7, "voxeld_buffer_budget_bytes")},
         TARGET,
     ),
-    # Two of a hundred take up to 0.25 s.
+    # Two of a hundred requests take up to 0.25 s.
     (
         "VoxeldSlow",
         {
@@ -97,7 +98,7 @@ DRAINING = {"voxeld_ready": 0, refused("draining"): Grows(REQUESTS)}
 
 
 def scraped():
-    """The series of a page that the rules use, with their values, after some requests."""
+    """The series of the page /metrics that the rules use, with their values, after some requests."""
     with Daemon("--pages-listen", "127.0.0.1:0") as daemon:
         for _ in range(2):
             assert daemon.post(VOXELIZE, rows(10)).status == 200
@@ -140,7 +141,7 @@ class Evaluated(unittest.TestCase):
         cls.page = scraped()
 
     def series(self, values_of):
-        """promtool's input: each series with the values from `values_of`."""
+        """promtool's input_series. `values_of(series, first value)` gives the values of a series."""
         return [
             {"series": with_target(series), "values": " ".join(map(str, values_of(series, value)))}
             for series, value in {**self.page, "up": 1}.items()
@@ -159,7 +160,7 @@ class Evaluated(unittest.TestCase):
         return usual[:BEGIN] + grown
 
     def assert_alerts(self, series, expected):
-        """`expected`: (seconds, alert or None, its labels). All other alerts are silent at each of those times."""
+        """`expected`: (seconds, alert or None, its labels). At each of these times, only this alert fires."""
         checks = []
         for at, firing, labels in expected:
             for rule in RULES:
@@ -205,7 +206,7 @@ class Evaluated(unittest.TestCase):
         self.assert_silence(lambda series, value: [value] * END)
 
     def missed(self, series, values, first, number):
-        """The values without those of failed scrapes."""
+        """The values, in which `number` scrapes from `first` on have failed."""
         values[first : first + number] = [0 if series == "up" else "stale"] * number
         return values
 

@@ -30,7 +30,7 @@ CENTER_MAPS = tensor_file(
         for name, channels in {"heatmap": 1, "center": 2, "height": 1, "dim": 3, "rot": 2}.items()
     }
 )
-SWEEP = "&stream=kitti_second&sweeps=2&time=1&pose=0,0,0,1,0,0,0"  # the stream is named like a preset
+SWEEP = "&stream=kitti_second&sweeps=2&time=1&pose=0,0,0,1,0,0,0"  # a stream may have the name of a preset
 BOX = tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))
 
 
@@ -39,7 +39,7 @@ class Answers(OneDaemonCase):
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        models.write(folder.name, "kitti_second", models.standin())  # named like a preset
+        models.write(folder.name, "kitti_second", models.standin())  # a model may have the name of a preset
         models.write(folder.name, "broken", b"")
         library = ("--models-dir", folder.name, "--onnxruntime", models.STANDIN)
         cls.ARGS = ("--workers", "1", "--allow-shared-memory", *library)
@@ -119,7 +119,7 @@ class Answers(OneDaemonCase):
         reply = self.daemon.post("/v1/detect?model=kitti_second", bytes(32), {"Accept": "application/json"})
         self.assertEqual(reply.status, 200, reply)
         self.conforms(reply.json(), SCHEMAS["DetectMetadata"], "DetectMetadata")
-        # The model takes 4 columns: the body has 3, without the time.
+        # The model takes 4 columns. The body has 3; the stream adds the time.
         path = f"/v1/detect?model=kitti_second&time_column=yes{SWEEP}".replace("stream=kitti_second", "stream=detected")
         reply = self.daemon.post(path, bytes(24), {"Accept": "application/json"})
         self.assertEqual(reply.status, 200, reply)
@@ -161,7 +161,7 @@ class Answers(OneDaemonCase):
                 continue
             with self.subTest(endpoint["path"]):
                 name = "style.css" if endpoint["path"] == "/ui/*" else "kitti_second"
-                method = "HEAD" if endpoint["path"].endswith("/events") else "GET"  # events do not end
+                method = "HEAD" if endpoint["path"].endswith("/events") else "GET"  # a GET of events would not end
                 reply = self.daemon.request(method, endpoint["path"].replace("*", name))
                 if "cudasharedmemory/region" in endpoint["path"]:  # without a GPU there is no such region
                     self.assertEqual(reply.status, 404)

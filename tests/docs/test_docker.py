@@ -1,4 +1,4 @@
-"""docker/: options, versions and files exist, and the set-up exposes nothing."""
+"""docker/: the options, versions and files that it names exist, and the set-up exposes nothing."""
 
 import json
 import pathlib
@@ -30,7 +30,7 @@ class Names(unittest.TestCase):
         known = {option["env"] for option in describe()["options"]}
         for path in (DOCKER / "Dockerfile", *sorted(DOCKER.glob("compose*.yaml")), PAGE):
             text = path.read_text(encoding="utf-8")
-            for name in sorted(set(re.findall(r"\bVOXELD_[A-Z_]+\b", text)) - {"VOXELD_CUDA"}):  # of the build
+            for name in sorted(set(re.findall(r"\bVOXELD_[A-Z_]+\b", text)) - {"VOXELD_CUDA"}):  # a build option
                 with self.subTest(f"{path.name}: {name}"):
                     self.assertIn(name, known)
 
@@ -81,7 +81,7 @@ class Names(unittest.TestCase):
 
 
 class Pages(unittest.TestCase):
-    """Programs that ask for pages use a listener for pages."""
+    """Programs that read pages, such as Prometheus, ask a listener that serves only pages."""
 
     def test_the_health_check_of_the_image(self):
         (listen,) = re.findall(
@@ -130,7 +130,8 @@ class Services(unittest.TestCase):
     def test_logs_do_not_grow_without_end(self):
         for name, service in COMPOSE["services"].items():
             with self.subTest(name):
-                self.assertEqual(service["logging"]["driver"], "json-file")  # only these options limit it
+                # Without these options, the file of the log grows without limit.
+                self.assertEqual(service["logging"]["driver"], "json-file")
                 self.assertLessEqual({"max-size", "max-file"}, set(service["logging"]["options"]))
 
     def test_there_is_time_to_drain(self):
@@ -173,7 +174,7 @@ class Monitoring(unittest.TestCase):
         if tuple(map(int, version.groups())) < (2, 26):
             self.skipTest(f"promtool has {version[0]}, which knows no authorization; 2.26 does")
         with tempfile.TemporaryDirectory() as folder:
-            for volume in COMPOSE["services"]["prometheus"]["volumes"]:  # as they are mounted
+            for volume in COMPOSE["services"]["prometheus"]["volumes"]:  # copied as the container has them
                 source, target = volume.split(":")[:2]
                 if target.startswith("/etc/prometheus/"):
                     content = (DOCKER / source).read_bytes()

@@ -27,7 +27,7 @@ DASHBOARD = json.loads((GRAFANA / "voxeld.json").read_text(encoding="utf-8"))
 COMPOSE = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8"))
 SCRAPES = yaml.safe_load((ROOT / "docker" / "prometheus.yml").read_text(encoding="utf-8"))
 ROWS = ["Traffic", "Latency by stage", "Clients", "GPUs", "Memory", "Refusals"]
-UNITS = {"reqps", "cps", "Bps", "bytes", "s", "short", "percentunit"}  # Grafana's names
+UNITS = {"reqps", "cps", "Bps", "bytes", "s", "short", "percentunit"}  # Grafana's names of units
 COLUMNS = 24
 OF_TARGET = {"job", "instance"}  # labels that Prometheus adds
 OF_GPUS = {f"voxeld_gpu_{name}" for name in ("jobs_total", "jobs_running", "memory_bytes")}  # no samples without a GPU
@@ -35,11 +35,11 @@ SELECTOR = re.compile(r"\b((?:voxeld|process)_\w+)\{(.*?)\}")
 MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"(.*?)"')
 CHARTS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 EXPRESSIONS = [(panel["title"], target) for panel in CHARTS for target in panel["targets"]]
-PATIENCE = 90  # seconds, less than ctest gives this file
+PATIENCE = 90  # seconds, less than ctest's limit for this file
 
 
 def labels_of(page):
-    """The labels of each family of a scraped page, with their values."""
+    """{family: {label: values}} of a scraped page."""
     found = {}
     for name, labels in re.findall(r"^(\w+)(?:\{(.*)\})? \S+$", page, re.MULTILINE):
         for label, value in re.findall(r'(\w+)="(.*?)"', labels):
@@ -72,7 +72,7 @@ class Structure(unittest.TestCase):
                 self.assertIsNone(taken.setdefault(cell, None), f"{panel['title']} on {taken[cell]}")
                 taken[cell] = panel["title"]
         depth = [panel["gridPos"]["y"] for panel in DASHBOARD["panels"]]
-        self.assertEqual(depth, sorted(depth))  # so that each chart is in its row
+        self.assertEqual(depth, sorted(depth))  # Grafana puts a chart into the row above it
 
     def test_every_chart_says_what_it_shows(self):
         for panel in CHARTS:
@@ -116,7 +116,7 @@ class Names(unittest.TestCase):
             cls.labels = labels_of(daemon.get("/metrics").body.decode())
 
     def selectors(self):
-        """Each selector of each expression: the chart, the family, its matchers."""
+        """(chart, family, matchers) for each selector of each expression."""
         for title, target in EXPRESSIONS:
             found = SELECTOR.findall(target["expr"])
             self.assertEqual(len(found), len(re.findall(r"\b(?:voxeld|process)_\w+", target["expr"])), title)
@@ -188,7 +188,7 @@ class Evaluated(unittest.TestCase):
                     process.wait()
 
     def ask(self, address, expression):
-        """The values of the expression now; None while Prometheus does not answer."""
+        """The expression's current values; None while Prometheus does not answer."""
         for name, value in (("$job", "voxeld"), ("$instance", ".+"), ("$__rate_interval", "30s")):
             expression = expression.replace(name, value)
         query = urllib.parse.urlencode({"query": expression})

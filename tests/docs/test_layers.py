@@ -1,4 +1,5 @@
-"""The layers and their rooms: an include points into its own folder or below, and modules form no circle."""
+"""The layers and their rooms. A file includes only files of its own room or of a room below, and modules form no
+circle."""
 
 import collections
 import re
@@ -6,8 +7,8 @@ import unittest
 
 from daemon import ROOT
 
-# The layers, each with the layers that it may include. A backend is a layer of its own, so that neither the other
-# backend nor server/ or api/ can include it.
+# The layers, each with the layers that it may include. Each backend is a layer, so that the other backend, server/ and
+# api/ cannot include it.
 LAYERS = {
     "server": ("api", "kernels"),
     "api": ("kernels",),
@@ -16,7 +17,7 @@ LAYERS = {
     "kernels/engine": ("kernels",),
     "kernels": (),
 }
-# The rooms of each layer from the top down; "" are the files that lie in the layer's folder itself.
+# The rooms of each layer from the top down. "" stands for the files directly in the layer's folder.
 ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "streams", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "steps", "params", "base"),
@@ -37,12 +38,12 @@ COLUMNS = 120
 CODE = {".c", ".h", ".cu", ".cuh", ".py", ".cmake", ".bats", ".bash", ".js", ".css", ".html"}
 SCRIPTS = (".ci", "cmake", "docker", "packaging", "training")  # folders of scripts, beside the layers and tests
 LONGEST = 600  # lines of a file
-HEADING = re.compile(r"^// --+ .* -+$", re.MULTILINE)  # of the parts of a file
+HEADING = re.compile(r"^// --+ .* -+$", re.MULTILINE)  # headings within a file
 # Pointer tests outside the dialect: a test is `p` or `!p`, and `p != NULL` is a value.
 NULL_TEST = re.compile(
     r"== NULL|!= NULL\)?\s*(?:&&|\|\||\?)|(?:&&|\|\|) [\w.>\[\]-]+ != NULL|(?:if|while) \([\w.>\[\]-]+ != NULL\)"
 )
-# Where foreign headers may be included.
+# Only files of this room may include the foreign header.
 HOME = {
     "microhttpd.h": ("server/http/",),
     "jansson.h": ("api/", "server/config/"),
@@ -65,24 +66,24 @@ ATTRIBUTE = re.compile(
     r"(?:__attribute__\(\((?:[^()]|\([^()]*\))*\)\)|VX_WARN_UNUSED|(?:HOLDS|ACQUIRES|RELEASES)\([^()]*\))\s*"
 )
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
-# A function that other files may call, as clang-format writes it: its definition, or its declaration.
+# The definition or the declaration of a function that is not static, as clang-format writes it.
 HEAD = r"^(?!static|typedef|#|return|enum \{|struct \w+ \{)[A-Za-z_][\w \t*]*?[ *](\w+)\([^;{}]*?\)"
 DEFINITION = re.compile(HEAD + r" ?\{", re.MULTILINE)
 DECLARATION = re.compile(HEAD + r"[^;{}()]*;", re.MULTILINE)
-# A function of any file, or a member that points to one.
+# A function, static or not, or a member that points to a function.
 ANY = re.compile(
     r"^(?!typedef|#|return|enum \{|struct \w+ \{)[A-Za-z_][\w \t*]*?[ *](\w+)\([^;{}]*?\) ?\{|\(\*(\w+)\)\(",
     re.MULTILINE,
 )
-# Verbs for which the code has release, close and end, at the beginning or the end of a name.
+# Names that begin or end with these verbs are wrong: the code says release, close or end.
 OTHERS = "cancel|destroy|dispose|free|give_back|give_up|leave|let_go|lose|put_back|take_back|unlock|unsubscribe"
 GIVING_BACK = re.compile(rf"^(?:{OTHERS})_|(?:^|_)(?:{OTHERS}|give|return)$")
-# A product and a sum with one rounding: C, x86-64, arm64, CUDA.
+# Fused multiply-adds in C, x86-64, arm64 and CUDA.
 FUSED = re.compile(
     r"\bfma[fl]? ?\(|_fmaf?\b|_fn?m(?:add|sub)|\bvfm|\bvml[as]|__h?fma|\bfma\.|\bstd::fma"
     r"|ffp-contract=(?!off)|fmad=true|FP_CONTRACT|fast[-_]math|-Ofast"
 )
-SPELLED = re.compile(r'\\":(?! )')  # the end of a name in JSON, in a literal of C
+SPELLED = re.compile(r'\\":(?! )')  # \": in a C literal, where JSON is written by hand
 # Headers whose definitions the build generates.
 GENERATED = {"api/resources.h"}
 
@@ -107,14 +108,14 @@ def module(path):
 
 
 def of_room(path):
-    """The module with the folder's name. Its header may also declare the functions of the other modules in the
-    folder."""
+    """The module that has its folder's name. Its header may declare functions of all modules in the folder."""
     folder = path.rpartition("/")[0]
     return f'{folder}/{folder.rpartition("/")[2]}'
 
 
 def circles(below):
-    """The names on circles. Drops names with nothing below or nothing above until no such name is left."""
+    """The names that are on circles or between circles. Drops names with nothing below, or with nothing above, until no
+    such name is left."""
     while True:
         above = set().union(*below.values())
         ends = {name for name, others in below.items() if not others & below.keys() or name not in above}
@@ -166,12 +167,12 @@ class Modules(unittest.TestCase):
         self.assertEqual(sorted(circles(below)), [])
 
     def functions(self, pattern, endings):
-        """The matches of the pattern in the files with these endings: pairs of name and file."""
+        """(name, file) of each match of the pattern in the files with these endings."""
         files = {path: text for path, text in self.texts.items() if path.endswith(endings)}
         return [(name, path) for path, text in files.items() for name in pattern.findall(text)]
 
     def of_steps(self):
-        """The functions that headers declare for each type of step, by the list of types."""
+        """The functions that headers declare with ##name, once for each type of step in VX_STEPS."""
         steps = re.findall(r"\bX\([A-Z_]+, (\w+)\)", self.texts["kernels/steps.h"])
         parts = [part for part, _ in self.functions(re.compile(r"(\w+_)##name"), HEADERS)]
         return {part + step for part in parts for step in steps}
@@ -206,7 +207,8 @@ class Modules(unittest.TestCase):
 
 
 class Glossary(unittest.TestCase):
-    """Each noun that names a file or a struct of server/ has a row. The words that begin a name explain the name."""
+    """Each file and each struct of server/ has a row in the glossary. The row may have only the first words of the
+    name: the row `watcher` explains `watcher_limits`."""
 
     STRUCT = re.compile(r"^struct (?:\w+\([^)]*\)+ )?(\w+) \{", re.MULTILINE)
 
@@ -246,7 +248,7 @@ class Glossary(unittest.TestCase):
 
 
 def code():
-    """Every source, script and CMake file. A script is known by its first line, #!."""
+    """Every source, script and CMake file. A file that begins with #! is a script."""
     yield from (ROOT / "CMakeLists.txt", ROOT / "dev")
     for folder in (*FOLDERS, "tests", *SCRIPTS):
         for path in sorted((ROOT / folder).rglob("*")):

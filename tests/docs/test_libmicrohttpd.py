@@ -1,5 +1,5 @@
-"""docs/contribute/libmicrohttpd.md has the table of versions of server/http/library.c. It lists the traps that
-build/tests/traps tries, in the same order and words, with the results on this machine.
+"""docs/contribute/libmicrohttpd.md has the table of versions that is in server/http/library.c. The page lists the traps
+that build/tests/traps tries, in the same order and words, with the results for the library of this machine.
 
 Run as a program with the argument "show", this file prints the rows for the library of this machine, ready to paste.
 """
@@ -18,7 +18,7 @@ FILES = re.compile(r"`((?:server|tests|api)/[\w/]+\.\w+)`(?:: `(\w+)`)?")
 
 
 def found():
-    """The library's version; and the name, the result and the description of every trap."""
+    """The library's version, and a list of (name, result, description), one for each trap."""
     lines = subprocess.run([PROGRAM], check=True, capture_output=True, text=True).stdout.splitlines()
     version, *rows = [line.split("\t") for line in lines]
     return version[1], rows
@@ -29,7 +29,7 @@ def cells(line):
 
 
 def written(first):
-    """The table with this first column: its columns, and its rows by column."""
+    """The columns and the rows of the table whose first column has this heading. A row is a dict by column."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first} |"))
     end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
@@ -68,7 +68,8 @@ class Traps(unittest.TestCase):
                 expected = row[column]
                 if word == "untried":
                     self.skipTest(f"{name} cannot be tried here")
-                self.assertIn(word, ("seen", "not seen") if expected == "seen" else (expected,))  # a race may not show
+                # A race does not show in every run.
+                self.assertIn(word, ("seen", "not seen") if expected == "seen" else (expected,))
 
     def test_what_the_page_names_is_there(self):
         for path, name in FILES.findall(PAGE.read_text(encoding="utf-8")):

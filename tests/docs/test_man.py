@@ -1,4 +1,4 @@
-"""packaging/voxeld.8 shows every option as the program has it, and the programs that show manual pages accept it."""
+"""packaging/voxeld.8 describes every option as the program does. Programs that show manual pages accept the page."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ PAGE = PATH.read_text(encoding="utf-8")
 
 
 def section(macro, title):
-    """The text from a heading to the next."""
+    """The text between this heading and the next heading."""
     return re.split(r"^\.S[HS] ", PAGE.split(f"\n.{macro} {title}\n")[1], flags=re.MULTILINE)[0]
 
 

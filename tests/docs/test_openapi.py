@@ -84,7 +84,7 @@ class OpenApi(unittest.TestCase):
                     self.same_parameter(described[name], documented[name])
 
     def operations(self, member):
-        """For each endpoint's path: the rows of its operations by their names. Rows of the same name must be equal."""
+        """{path: {name: row}}: the rows in `member` of each path's operations. Rows of the same name must be equal."""
         paths = {}
         for operation in self.tables["operations"]:
             rows = paths.setdefault(operation["path"], {})
@@ -109,7 +109,7 @@ class OpenApi(unittest.TestCase):
         listed = ",".join(map(str, default)) if isinstance(default, list) else default
         text = listed if listed is None else str(listed)
         self.assertEqual(text, described["default"])
-        if schema["type"] == "array":  # written as one comma list, not as a repeated name
+        if schema["type"] == "array":  # a=1,2, not a=1&a=2
             self.assertEqual((documented["style"], documented["explode"]), ("form", False))
 
     def test_problems(self):

@@ -10,7 +10,7 @@ import unittest
 from daemon import ROOT
 from tables import PAGE_TABLES, alerts, describe, normal, page_tables, same_rows
 
-NO_METRIC = {"voxeld_server", "voxeld_live_"}  # a Python package; what names of another program begin with
+NO_METRIC = {"voxeld_server", "voxeld_live_"}  # a Python package; the prefix of the metrics of voxeld-live
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
@@ -26,7 +26,7 @@ class Tables(unittest.TestCase):
         cls.lines = [normal(line) for line in TEXT.splitlines()]
 
     def shown(self, header):
-        """The rows of the tables with this header. A table may have more columns, which people write."""
+        """The rows of the tables that begin with these columns. Further columns are written by hand."""
         columns = len(cells_of(header))
         rows, inside = [], False
         for line in self.lines:
@@ -42,7 +42,7 @@ class Tables(unittest.TestCase):
         return rows
 
     def test_every_row_has_a_text(self):
-        """Of each table that has texts, also within rows: in a step and in its parameters."""
+        """Each `doc` is not empty, also those within other rows, such as the parameters of a step."""
 
         def check(value, path):
             if isinstance(value, dict):
@@ -77,7 +77,7 @@ class Alerts(unittest.TestCase):
     @unittest.skipUnless(shutil.which("promtool"), "there is no promtool here")
     def test_expressions_are_sound(self):
         rules = [{"alert": f"Alert{number}", "expr": text} for number, (text, *_) in enumerate(alerts(TEXT))]
-        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # which YAML reads too
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # JSON is YAML too
             json.dump({"groups": [{"name": "voxeld", "rules": rules}]}, file)
             file.flush()
             done = subprocess.run(["promtool", "check", "rules", file.name], capture_output=True, text=True)

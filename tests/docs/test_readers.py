@@ -31,7 +31,7 @@ def prose(text):
 
 
 def headings(text):
-    """Headings as links name them. The second of two equal headings ends with -1, and so on."""
+    """The anchors of a page's headings. The second of two equal headings gets -1, the third -2, and so on."""
     names = []
     for line in re.findall(r"^#+ (.*)", prose(text), re.MULTILINE):
         name = re.sub(r"[^a-z0-9_ -]", "", line.lower()).replace(" ", "-")
@@ -40,13 +40,13 @@ def headings(text):
 
 
 def links(page):
-    """The file and the heading of each relative link of a page."""
+    """(file, anchor) of each relative link of a page."""
     for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)", prose(page.read_text(encoding="utf-8"))):
         yield (page.parent / target).resolve() if target else page, anchor
 
 
 def cells(page, header):
-    """The rows of the tables on a page whose header begins like this, each as a list of cells."""
+    """The rows of the page's tables whose header begins with this text. A row is a list of cells."""
     rows = []
     for table in re.findall(rf"^\| {re.escape(header)} \|.*\n\|[- |]+\|\n((?:\|.*\n)+)", read(page), re.MULTILINE):
         rows += [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
@@ -80,7 +80,7 @@ class Readme(unittest.TestCase):
                 self.assertIn(f"(docs/{page.relative_to(DOCS)})", contents)
 
     def test_figures_are_those_of_the_measurements(self):
-        """Both figures of a row are in one row of the measurements."""
+        """A row of README compares two times. One row of the measurements has both."""
         rows = cells("README.md", "work, with KITTI scans of 111,000 to 116,000 points")
         self.assertTrue(rows)
         number = r"\d[\d,]*(?:\.\d+)?"
@@ -104,7 +104,7 @@ class Links(unittest.TestCase):
 
 class Commands(unittest.TestCase):
     def test_curl_that_saves_a_file_fails_loudly(self):
-        """Without --fail-with-body curl writes the reason of a refusal into the file, and exits with 0."""
+        """If a request is refused, curl without --fail-with-body saves the reason as the file and exits with 0."""
         others = [ROOT / "api/openapi.yaml", ROOT / "api/web/panel.js", ROOT / "dev"]
         for page in [*pages(), *others]:
             text = page.read_text(encoding="utf-8").replace("\\\n", " ")
@@ -147,7 +147,7 @@ class Names(unittest.TestCase):
         self.assertIn("Apache License\n                           Version 2.0, January 2004", read("LICENSE"))
 
     def test_home(self):
-        """Where the project is published stands in few files, and is the same in all: docs/operate/releasing.md."""
+        """All files that docs/operate/releasing.md lists for the project's address have the same address."""
         (home,) = re.findall(r'^HOME = "(.*)"', read("packaging/wheels"), re.MULTILINE)
         self.assertIn(f"HOMEPAGE_URL {home} ", read("CMakeLists.txt"))
         for name in ("api/python/pyproject.toml", "packaging/wheel/pyproject.toml"):

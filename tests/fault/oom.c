@@ -1,5 +1,4 @@
-// A library to preload into the daemon (LD_PRELOAD): it makes one chosen call that needs memory, a thread or a
-// descriptor fail.
+// A library to preload into the daemon (LD_PRELOAD). One chosen call that needs memory, a thread or a descriptor fails.
 //
 // $VOXELD_OOM names a file of one struct control, shared with the test. The library counts the calls of each kind in
 // all threads together. Only call number `fail_at` fails, as if the system had run out. Counting begins at main:
@@ -20,7 +19,7 @@
 
 enum kind { MEMORY, THREAD, DESCRIPTOR, KINDS };
 
-// For the test these are pairs of 64-bit numbers. Calls count from 1; with fail_at 0 none fails.
+// The test reads this struct as pairs of 64-bit numbers. Calls count from 1. With fail_at = 0 no call fails.
 struct control {
   struct {
     atomic_uint_fast64_t calls, fail_at;
@@ -62,9 +61,9 @@ static int fails(enum kind kind, int error) {
   return 1;
 }
 
-// ---- memory: malloc and its kin, and mappings of no file ------------------------------------------------------------
+// ---- memory: malloc and similar functions, and anonymous mappings ---------------------------------------------------
 
-// glibc's own functions under their other names. Looking functions up would need memory.
+// glibc's functions under their internal names. dlsym, which finds functions by their names, would need memory.
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
@@ -103,7 +102,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
   return fails(THREAD, EAGAIN) ? EAGAIN : create(thread, attributes, run, argument);
 }
 
-// ---- descriptors, and what is made of them --------------------------------------------------------------------------
+// ---- descriptors ----------------------------------------------------------------------------------------------------
 
 int socket(int domain, int type, int protocol) {
   return fails(DESCRIPTOR, EMFILE) ? -1 : (int)syscall(SYS_socket, domain, type, protocol);

@@ -29,8 +29,7 @@ def write(path, text):
 
 @contextlib.contextmanager
 def load(number, ask):
-    """Threads that call `ask` again and again, each with its own connection, until the block ends. Yields what they
-    return."""
+    """`number` threads call `ask` again and again until the block ends. Yields the list of their results."""
     results, over = [], threading.Event()
 
     def work():
@@ -137,7 +136,7 @@ class Reloading(unittest.TestCase):
         ][0]
         page = lambda: len(daemon.get("/v1/presets").json()["presets"])
         with load(2, asked) as sizes, load(1, page) as pages:
-            for turn in range(12):  # the page grows by far more than a counter does
+            for turn in range(12):
                 write(self.folder / "mine.json", preset(8, "x" * 500) if turn % 2 else preset(4, "small"))
                 for number in range(20):
                     other = self.folder / f"other{number}.json"
@@ -145,7 +144,7 @@ class Reloading(unittest.TestCase):
                 reload(daemon, "msg=reloaded what=presets")
                 self.assertEqual(asked(), 8 if turn % 2 else 4)
             wait_until(lambda: len(sizes) > 50 and len(pages) > 10, "some load")
-        self.assertEqual(set(sizes), {4, 8})  # a problem for an answer would have raised KeyError
+        self.assertEqual(set(sizes), {4, 8})  # a problem in place of an answer would have raised KeyError
         few, many = sorted(set(pages))
         self.assertEqual(many, few + 20)
         daemon.stop()
@@ -232,7 +231,7 @@ class UnixSockets(unittest.TestCase):
 
 
 class Supervisor(unittest.TestCase):
-    """Plays systemd: gets the messages of start, reload and stop, and passes sockets to the daemon."""
+    """Plays systemd: receives the daemon's messages about start, reload and stop, and passes sockets to the daemon."""
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -269,8 +268,8 @@ class Supervisor(unittest.TestCase):
             self.assertEqual(daemon.get("/healthz").status, 200)
 
     def activate(self, sockets, *args, environment=None):
-        """A daemon that gets these sockets from descriptor 3 on. A shell starts the daemon, so that LISTEN_PID is its
-        own."""
+        """A daemon that gets these sockets from descriptor 3 on. The shell that starts it becomes the daemon, so that
+        LISTEN_PID is the daemon's id."""
         given = [str(listener.fileno()) for listener in sockets]
         moves = " ".join(f"{3 + i}<&{10 + i}" for i in range(len(given)))
         high = " ".join(f"{10 + i}<&{fd}" for i, fd in enumerate(given))
@@ -321,7 +320,7 @@ class Supervisor(unittest.TestCase):
                 client.connect(address)
                 client.sendall(head("GET", "/healthz"))
                 clients.append(client)
-            while clients:  # clients that connected while no service ran have waited in the socket
+            while clients:  # clients that connected while no daemon ran have waited in the socket
                 self.assertIn(b" 200 ", clients.pop().recv(4096))
             process.terminate()
             self.assertEqual(process.wait(PATIENCE), 0, process.stderr.read())

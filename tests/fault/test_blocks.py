@@ -1,4 +1,5 @@
-"""GPU memory that clients hand over by CUDA's handles: the same bytes, whatever the memory's owner does meanwhile.
+"""GPU memory that clients hand over by CUDA's handles. Answers have the same bytes, although the memory's owner changes
+or frees the memory during requests.
 
 Runs on a GPU, or with the stand-in of the sanitizer builds. See blocks.py."""
 
@@ -157,7 +158,7 @@ class Blocks(Changing, BlockCase):
         region = f"{VOXELIZE}&points_region=a,0,{SIZE}&output_region=a,{PLACE},{ROOM}"
 
         def small(*asked):
-            """How many of the requests were small."""
+            """Sends the requests. Returns how many of them the daemon ran as small jobs."""
             before = daemon.status()["small_jobs"]["run"]
             for connection, path, body in asked:
                 self.assertEqual(daemon.post(path, body, connection=connection).status, 200)
@@ -165,8 +166,8 @@ class Blocks(Changing, BlockCase):
 
         three = [self.enterContext(contextlib.closing(daemon.connection())) for _ in range(3)]
         for asked in ((region, b""), (VOXELIZE, POINTS)):
-            self.assertGreaterEqual(small(*[(three[0], *asked)] * 20), 19)  # all but the connection's first
-            # Two of the connections are on one thread, which may have requests of both.
+            self.assertGreaterEqual(small(*[(three[0], *asked)] * 20), 19)  # all but the connection's first request
+            # Three connections share two I/O threads. A thread with two connections may have requests of both.
             self.assertLess(small(*[(one, *asked) for one in three] * 10), 15)
         self.assertEqual(small(*[(three[0], f"{VOXELIZE}&latest=a", POINTS)] * 3), 0)
 
@@ -192,7 +193,7 @@ class Blocks(Changing, BlockCase):
         )
         with Memory(PLACE + ROOM) as system:
             system.write(POINTS)
-            self.assertEqual(system.register(daemon, "a").status, 400)  # one name space
+            self.assertEqual(system.register(daemon, "a").status, 400)  # both kinds of region share their names
             self.done(system.register(daemon, "s"))
             self.refused(self.register(daemon, "s"), 400, "is registered already", "name")
             self.assertEqual(self.tensors(self.ask(daemon, points="s")), self.plain)
@@ -207,7 +208,7 @@ class Blocks(Changing, BlockCase):
         self.assertEqual(self.tensors(self.ask(daemon, 20)), self.plain)  # not aligned
         self.assertEqual(self.ways(daemon), (1, 1))
         self.memory.write(POINTS)
-        self.assertEqual(self.tensors(self.ask(daemon, 0, 64), 64), self.plain)  # over its own points
+        self.assertEqual(self.tensors(self.ask(daemon, 0, 64), 64), self.plain)  # the answer overwrites the points
         self.memory.write(POINTS)
         reply = daemon.post(f"{VOXELIZE}&points_region=a,0,{SIZE}", headers={"Accept-Encoding": "gzip"})
         self.assertEqual(reply.status, 200, reply)
@@ -344,7 +345,7 @@ class Blocks(Changing, BlockCase):
             self.assertEqual(len(daemon.get(f"{REGIONS}/status", bob).json()), 1)
             use = daemon.status()["shared_memory"]
             self.assertEqual((use["regions"], use["cuda_regions"]), (0, 1))
-            self.done(self.register(daemon, "of-ann", headers=bob))  # nobody else has that block now
+            self.done(self.register(daemon, "of-ann", headers=bob))  # ann's region of this block is gone
             path.write_text(bobs + new_token("ann")[1], encoding="utf-8")
             reload(daemon, "msg=reloaded what=tokens")
             self.assertEqual(len(daemon.get(f"{REGIONS}/status", bob).json()), 2)
@@ -371,10 +372,10 @@ class Blocks(Changing, BlockCase):
         other = self.block()
         self.memory.free()
         self.done(self.register(daemon, "b", other))
-        fresh = self.block()  # perhaps at the same address
+        fresh = self.block()  # may have the freed block's address
         fresh.write(b"\x55" * fresh.size)
         for _ in range(3):
-            reply = self.ask(daemon, answer="b")  # the freed points are still there
+            reply = self.ask(daemon, answer="b")  # the daemon still has the freed block open
             self.assertEqual(self.tensors(reply, memory=other), self.plain)
             self.assertEqual(self.ask(daemon).status, 200)
         self.assertEqual(fresh.read(fresh.size), b"\x55" * fresh.size)
@@ -435,7 +436,7 @@ class Blocks(Changing, BlockCase):
         daemon = self.started("--gpu-streams", "2")
         statuses, count = [], 40
 
-        def keep_asking(place):  # its own place: writers to one place would race, as TSan says of the stand-in
+        def keep_asking(place):  # one place a thread: TSan would see a race of two writers in the stand-in
             try:
                 for _ in range(count):
                     statuses.append(self.ask(daemon, place=place).status)
@@ -451,7 +452,7 @@ class Blocks(Changing, BlockCase):
         for asker in askers:
             asker.join()
         self.assertLessEqual(set(statuses), {200, 503})
-        self.assertEqual(self.memory.read(SIZE), POINTS)  # the block is its owner's again
+        self.assertEqual(self.memory.read(SIZE), POINTS)  # the owner can use the block again
 
     # --- faults, and several devices ---
 
@@ -483,7 +484,7 @@ class Blocks(Changing, BlockCase):
         self.assertEqual(self.ask(daemon).status, 500)
         self.inject("refused@0")
         self.assertEqual(daemon.status()["state"], "degraded")
-        self.works(daemon)  # by copies, which only the stand-in can still make
+        self.works(daemon)  # by copies; a real lost GPU could not make them
 
     @unittest.skipUnless(STAND_IN, "a test of several GPUs needs the stand-in")
     def test_jobs_run_on_the_gpu_of_their_memory(self):
@@ -495,7 +496,7 @@ class Blocks(Changing, BlockCase):
             reply = self.register(daemon, f"on-{device}", memory)
             self.refused(reply, 400, f"the memory is of GPU {device}, not of GPU 0", "raw_handle")
             self.done(self.register(daemon, f"on-{device}", memory, device_id=device))
-            for number in range(10):  # also for the only request, which begins on a worker of any GPU
+            for number in range(10):  # from 5 on, the I/O thread runs the job, on a worker of any GPU at first
                 kept = {"connection": connection} if number > 4 else {}
                 reply = self.ask(daemon, points=f"on-{device}", answer=f"on-{device}", **kept)
                 self.assertEqual(self.tensors(reply, memory=memory), self.plain)

@@ -9,7 +9,7 @@ import unittest
 from client import HEAVY, LONG, LONG_POINTS, MB, VOXELIZE, Crowd, FaultCase, Raw
 from client import counters, head, heavy_rows, many_rows, post, rows, tiled_rows, wait_until
 
-# 200 voxels of 1024 points of 4 columns and as many pillars of 10: 11 MB from a few bytes.
+# 200 voxels of 1024 points with 4 columns, and 200 pillars of 1024 points with 10 columns: 11 MB from a few bytes.
 LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"
 LARGE_BODY = rows(400)
 
@@ -81,7 +81,7 @@ class Gone(FaultCase):
         self.leave_both_ways(lambda connection: connection.send(post(LARGE_BODY, LARGE) * 5 + post(rows(4))[:-7]))
 
     def test_answers_outlive_the_connection(self):
-        """The library ends a connection at a line that is not a request, and after an answer to Connection: close."""
+        """libmicrohttpd ends a connection at a line that is not a request, and after an answer to Connection: close."""
         for name, data in {
             "no request": head("GET", "/metrics") + b"NONSENSE\r\n\r\n",
             "unread": head("GET", "/metrics", "Connection: close") + head("GET", "/healthz"),
@@ -106,7 +106,7 @@ class Gone(FaultCase):
     def test_client_that_reads_slowly_gets_all(self):
         connection = self.raw().send(post(LARGE_BODY, LARGE))
         pieces = []
-        for _ in range(10):  # all pauses together exceed the idle timeout, but each pause is shorter
+        for _ in range(10):  # each pause is shorter than the idle timeout; all pauses together are longer
             pieces.append(connection.socket.recv(MB, socket.MSG_WAITALL))
             self.assertTrue(pieces[-1])
             threading.Event().wait(0.4)  # the pace of the reader
@@ -125,7 +125,7 @@ class Gone(FaultCase):
         crowd.join()
 
     def test_chaos(self):
-        # Clients of every kind at once. The well-behaved clients must notice nothing.
+        # Clients of every kind at once. Well-behaved clients must get their answers.
         def rude(number):
             for turn in range(12):
                 connection = Raw(self.daemon)
@@ -162,7 +162,7 @@ class Connections(FaultCase):
         wait_until(lambda: self.connections_at_most(1), "the ends of the last test's connections")
 
     def tearDown(self):
-        # Connections that the test has closed do not end at once, and the operator needs a connection too.
+        # The connections that the test has closed do not end at once. The next test needs a connection.
         wait_until(lambda: self.exchange(head("GET", "/healthz")).status == 200, "room for a connection")
         super().tearDown()
 
@@ -171,21 +171,22 @@ class Connections(FaultCase):
         self.assertEqual(reply.headers["Connection"], "close")
 
     def refusals(self, reason):
-        """The number of refusals; -1 while the request for it is refused too."""
+        """The number of refusals for this reason; -1 while the request for /metrics is refused too."""
         return counters(self.daemon, "voxeld_refusals_total").get(f'reason="{reason}"', -1)
 
     def until_counted(self, reason, before):
         wait_until(lambda: self.refusals(reason) > before, f"a refusal by {reason} to be counted")
 
     def begin(self, source=None):
-        """A connection with a long job that runs or waits. Neither idle nor slow, it does not make room for others."""
+        """A connection with a long job that runs or waits. Such a connection is neither idle nor slow, so it does not
+        end to make room for others."""
         connection = self.raw(source=source)
         with contextlib.suppress(ConnectionError):  # a refused request may be cut off in its body
             connection.send(post(many_rows(LONG_POINTS), LONG))
         return connection
 
     def fill(self, operator, busy):
-        """Begins long jobs until one is refused. The operator has its own connection to look."""
+        """Begins long jobs until one is refused. Reads the status on the operator's connection."""
         active = lambda: self.daemon.request("GET", "/v1/status", connection=operator).json()["requests"]["active"]
         while True:
             last = self.begin()
@@ -202,9 +203,10 @@ class Connections(FaultCase):
         wait_until(lambda: self.daemon.status()["long_workers"]["running"] == 1, "a long job that runs")
         short = self.raw().send(post(rows(10), "/v1/fps?num_samples=3"))
         busy.append(short)
-        # There are 16 connections, and one is the operator's. Earlier connections may take a moment to end.
+        # Of 16 connections the operator has one. The client may have 7 of the other 15. Connections of earlier tests
+        # may take a moment to end.
         wait_until(lambda: self.fill(operator, busy) or len(busy) == 7, lambda: f"7 under way, there are {len(busy)}")
-        self.refused(self.exchange(post(tiled_rows(MB))))  # read to its end, so that the answer is not lost
+        self.refused(self.exchange(post(tiled_rows(MB))))  # the daemon reads the whole body: no reset loses the answer
         self.assertEqual(self.daemon.get("/healthz", source="127.0.0.2").status, 200)
         self.assertFalse(short.readable(0))
         for connection in busy:
@@ -247,7 +249,7 @@ class Connections(FaultCase):
             before, occupying = ended(), [Raw(self.daemon) for _ in range(40)]
             for connection in occupying:
                 connection.close()
-            # I/O threads may see some of them after later ones have ended.
+            # I/O threads may see these connections in another order.
             wait_until(lambda: ended() >= before + len(occupying), "the ends")
             self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
 
@@ -274,7 +276,7 @@ class SlowReader(FaultCase):
         wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= MB, "an answer under way")
 
         def cut_off():
-            connection.socket.recv(1000)  # a little now and then: the connection is never idle
+            connection.socket.recv(1000)  # the client reads a little again and again, so it is never idle
             return self.daemon.status()["buffers"]["in_use_bytes"] == 0
 
         wait_until(cut_off, "the answer's memory to be given back")

@@ -67,7 +67,7 @@ class CudaClients(unittest.TestCase):
         self.assertEqual(self.use()["cuda_regions"], 0)
 
     def test_the_daemon_restarts(self):
-        """The client registers its blocks anew."""
+        """After the restart, the client registers its blocks again."""
         client = self.start(*ALLOWED)
         self.works(client)
         port = self.daemon.address[1]
@@ -78,7 +78,7 @@ class CudaClients(unittest.TestCase):
             client.close()
 
     def test_a_client_is_killed(self):
-        """Its memory stays valid for the daemon, and other clients are served."""
+        """A killed client's memory stays valid for the daemon, and the daemon serves other clients."""
         client = self.start(*ALLOWED)
         for _ in range(3):
             child = subprocess.Popen([sys.executable, __file__, self.url], stdout=subprocess.PIPE)
@@ -110,7 +110,7 @@ def work(url):
         there = client.transform(points_of(), out="cuda")["points"]
         client.voxelize(there, **GRID, out="cuda")
         for made in library.allocations.values() if library else ():
-            os.unlink(made.path)  # a killed process would leave it
+            os.unlink(made.path)  # a killed process would leave the file
         print("works", flush=True)
         while True:
             client.voxelize(there, **GRID, out="cuda")

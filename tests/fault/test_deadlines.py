@@ -1,4 +1,4 @@
-"""Deadlines hold for every job: for a job that runs, in every stage, and for a job that waits in its stream."""
+"""A deadline ends every job: a job that runs, in any stage, and a job that waits in its stream."""
 
 import json
 import struct
@@ -26,7 +26,7 @@ from client import (
 
 CPU = ("--backend", "cpu")  # a GPU would finish before any deadline
 
-# Each point is in a block of its own, and 32 columns of blocks are around each: seconds of work.
+# Each point is in a block of its own. The block filter's window has 32 x 32 blocks: seconds of work.
 FILTERED = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.0005,0.0005,1&max_voxels=16777216"
     "&block_filter=1,32,0,9&outputs=voxel_num_points"
@@ -45,10 +45,10 @@ class Running(FaultCase):
 
     def test_millions_of_scattered_points(self):
         ask = lambda deadline: self.daemon.post(f"{FILTERED}&timeout_ms={deadline}", SCATTERED)
-        self.assert_ended(begun(ask, 500))  # the voxels are made by then
+        self.assert_ended(begun(ask, 500))  # after 500 ms the voxels are made, and the block filter runs
 
     def test_others_are_served_beside(self):
-        """Two clients whose jobs would keep both workers for seconds."""
+        """Two greedy clients have jobs that would keep both workers for seconds."""
         ended, done = [], threading.Event()
 
         def go_on(source):
@@ -90,8 +90,7 @@ class Running(FaultCase):
         values = b",".join([b"1.5,1.25,1.75"] * number)
         body = json.dumps({"inputs": [described]}).encode().replace(b"[]", b"[" + values + b"]")
 
-        # The request's own deadline is in the JSON and still unknown, so the server's deadline holds while the JSON is
-        # read.
+        # The request's deadline is in its JSON. While the daemon reads the JSON, the server's default deadline holds.
         def ask(deadline):
             with Daemon(*CPU, "--max-timeout-ms", str(deadline)) as daemon:
                 return daemon.post("/v2/models/fps/infer", body)
@@ -109,7 +108,7 @@ class Running(FaultCase):
             headers = {"Inference-Header-Content-Length": str(len(text))}
             return self.daemon.post("/v2/models/transform/infer", text + SCATTERED[: 12 * number], headers)
 
-        self.assert_ended(begun(ask, 100))  # the points are moved by then
+        self.assert_ended(begun(ask, 100))  # after 100 ms the points are moved
 
 
 CELLS = b"".join(
@@ -134,11 +133,12 @@ class Backbones(FaultCase):
         for path in ("/v1/backbone", "/v1/detect"):
             with self.subTest(path):
                 ask = lambda deadline: self.daemon.post(f"{path}?model=slow&timeout_ms={deadline}", CELLS)
-                reply = begun(ask, 20)  # the voxels are made by then
+                reply = begun(ask, 20)  # after 20 ms the voxels are made, and the backbone runs
                 self.assertIn("ended before all rows were done, after ", self.assert_problem(reply, 504)["detail"])
 
     def test_client_that_leaves(self):
-        """A second job has half the work, so it would end first if the first job went on."""
+        """A client leaves during its job. A second job has half the work, so it would end first if the first job went
+        on."""
         running = lambda: self.daemon.status()["detection_workers"]["running"]
         gone, other = self.raw(), self.raw()
         gone.send(post(CELLS, "/v1/backbone?model=slow"))
@@ -185,7 +185,7 @@ class InStreams(FaultCase):
         return self.daemon.get("/v1/streams/s").json()["waiting"]
 
     def patient(self, replies, *times):
-        """Requests with these times, which wait without a limit."""
+        """Sends requests with these times. They may wait without a limit."""
         for number, time in enumerate(times):
             path = LIGHT + str(time)
             thread = threading.Thread(target=lambda path=path: replies.append(self.daemon.post(path, SWEEP, JSON)))
@@ -194,7 +194,7 @@ class InStreams(FaultCase):
             wait_until(lambda: self.waiting() == number + 1, "a request that waits in its stream")
 
     def assert_in_order(self, replies, *times):
-        """Checks that the others run once the long job has ended, the earliest first."""
+        """Ends the long job. Checks that the requests with these times then run, the earliest first."""
         self.slow.reset()
         wait_until(lambda: len(replies) == len(times), "answers to all that waited")
         self.assertEqual([reply.status for reply in replies], [200] * len(times))

@@ -59,7 +59,7 @@ class Devices(FaultCase):
         return 2 if STAND_IN else min(2, real_gpus())
 
     def start(self, *args, inject="", env=()):
-        """A daemon with these GPUs. From now on their calls fail as `inject` says."""
+        """Starts a daemon with all GPUs of the test, whose calls fail as `inject` says."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.request = pathlib.Path(folder.name) / "inject"
@@ -77,7 +77,7 @@ class Devices(FaultCase):
         draft.rename(self.request)
 
     def ask(self, daemon, index):
-        """Posts one of the bodies; the tensors must be right. Returns the backend that computed them."""
+        """Posts one of the bodies and checks the tensors. Returns the backend that computed them."""
         reply = daemon.post(EVERYTHING, BODIES[index])
         backend = self.assert_voxels(reply)["backend"]
         self.assertEqual(reply.tensors(), self.right[index])
@@ -107,7 +107,7 @@ class Devices(FaultCase):
         for asked, backend in ((path, "cpu"), (VOXELIZE, "cuda")):
             self.assertEqual(daemon.post(asked, BODIES[1]).status, 200)
             self.assertEqual(metric(daemon, f'voxeld_jobs_total{{backend="{backend}"}}'), 1)
-        self.assertEqual(metric(daemon, 'voxeld_reruns_total{failure="refused"}'), 0)  # the GPU was not asked
+        self.assertEqual(metric(daemon, 'voxeld_reruns_total{failure="refused"}'), 0)  # the GPU never got the job
         self.assertEqual(daemon.status()["state"], "ready")
         daemon.assert_quiet()
         daemon.stop()
@@ -115,13 +115,13 @@ class Devices(FaultCase):
     def test_failed_calls_are_made_good_by_the_cpu(self):
         for failure, name in (("refused", "refused"), ("memory", "out_of_memory")):
             with self.subTest(failure):
-                # Calls fail so seldom that no GPU fails several jobs in a row and is paused.
+                # One of 150 calls fails. A GPU is paused only after several failed jobs in a row.
                 daemon = self.start("--gpu-streams", "2", inject=f"{failure}@150%")
                 with concurrent.futures.ThreadPoolExecutor(6) as pool:
                     backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(200)))
                 self.assertEqual(metric(daemon, f'voxeld_reruns_total{{failure="{name}"}}'), backends.count("cpu"))
                 self.assertGreater(backends.count("cpu"), 0)
-                self.assertEqual(daemon.status()["state"], "ready")  # such a GPU is used again
+                self.assertEqual(daemon.status()["state"], "ready")  # no GPU is paused
                 daemon.assert_quiet()
                 daemon.stop()
 
@@ -129,7 +129,7 @@ class Devices(FaultCase):
         return [device["state"] for device in daemon.status()["backend"]["devices"]]
 
     def pause_all(self, failure, *args):
-        """A daemon whose GPUs fail every job in this way until all are paused."""
+        """A daemon whose GPUs have failed every job in this way, and are all paused."""
         daemon = self.start("--gpu-streams", "1", *args, inject=f"{failure}@1+")
         paused = ["paused"] * self.devices()
         wait_until(lambda: self.ask(daemon, 0) == "cpu" and self.states(daemon) == paused, "all GPUs to be paused")
@@ -154,7 +154,7 @@ class Devices(FaultCase):
                 self.assertEqual(counts, {"working": 0, "lost": 0})
                 self.assertEqual(metric(daemon, 'voxeld_gpus{state="paused"}'), self.devices())
                 self.assertGreaterEqual(self.reruns(daemon), 3 * self.devices())
-                # Of many more jobs, only the trials run on a GPU.
+                # Of many further jobs, only the trials of the paused GPUs run on a GPU.
                 before = self.reruns(daemon)
                 with concurrent.futures.ThreadPoolExecutor(4) as pool:
                     backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(100)))
@@ -198,7 +198,7 @@ class Devices(FaultCase):
                 self.assertTrue(all(device.get("reason") for device in devices if device["state"] == "lost"))
                 self.assertEqual(metric(daemon, 'voxeld_gpus{state="lost"}'), 1)
                 self.assertEqual(metric(daemon, 'voxeld_gpus{state="working"}'), self.devices() - 1)
-                # One job was rerun. The other GPU took all later jobs, or the CPU if there is no other GPU.
+                # The CPU ran the lost GPU's job again. Later jobs run on the other GPU, or on the CPU without one.
                 self.assertGreaterEqual(backends.count("cpu"), 1)
                 self.assertEqual(self.ask(daemon, 0), "cuda" if self.devices() == 2 else "cpu")
                 wait_until(lambda daemon=daemon: "a GPU is lost" in daemon.log(), "the loss to be logged")
@@ -223,7 +223,8 @@ class Devices(FaultCase):
         daemon.stop()
 
     def lose_under_load(self, failure):
-        """Returns how many GPUs are lost, and which backends answer afterwards. Checks that all answers are right."""
+        """Loses a GPU while many jobs run. Checks all answers. Returns the number of lost GPUs, and the backends that
+        answer afterwards."""
         daemon = self.start("--gpu-streams", "2")
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             answers = [pool.submit(self.ask, daemon, i % len(BODIES)) for i in range(400)]
@@ -232,7 +233,7 @@ class Devices(FaultCase):
             self.assertIn("cpu", [answer.result() for answer in answers])
         lost = [device for device in daemon.status()["backend"]["devices"] if device["state"] == "lost"]
         backends = {self.ask(daemon, i % len(BODIES)) for i in range(40)}
-        for device in lost:  # it got no more jobs
+        for device in lost:  # the figures of a lost GPU do not change: it gets no jobs
             self.assertIn(device, daemon.status()["backend"]["devices"])
         daemon.assert_quiet()
         daemon.stop()
@@ -245,7 +246,7 @@ class Devices(FaultCase):
         lost, backends = self.lose_under_load("dead@1")
         if STAND_IN:
             self.assertEqual((lost, backends), (1, {"cuda"}))
-        else:  # a moment later CUDA fails the process's other GPUs too, and only the CPU is left
+        else:  # on real GPUs, CUDA soon fails the process's other GPUs too
             self.assertGreater(lost, 0)
 
     def test_without_any_gpu_left_the_cpu_takes_all(self):
@@ -261,7 +262,7 @@ class Devices(FaultCase):
         daemon.stop()
 
     def accepted(self, *args, number=20):
-        """A daemon with one worker that has accepted `number` jobs, most of them waiting; and their future answers."""
+        """A daemon with one worker that has accepted `number` jobs, most of which wait, and the answers' futures."""
         devices = ("--devices", "0")
         daemon = self.start("--gpu-streams", "1", "--workers", "1", "--on-device-lost", "exit", *devices, *args)
         pool = concurrent.futures.ThreadPoolExecutor(number)
@@ -357,7 +358,7 @@ class Starting(unittest.TestCase):
             self.assertEqual(metric(daemon, 'voxeld_gpu_memory_bytes{gpu="0"}'), expected[1])
 
     def start_without_lanes(self, backend):
-        """Starts with a GPU that opens, but has no memory for a lane."""
+        """Starts a daemon whose GPU opens, but has no memory for a lane."""
         with tempfile.TemporaryDirectory() as folder:
             request = pathlib.Path(folder) / "inject"
             request.write_text("memory@1+")

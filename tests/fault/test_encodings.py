@@ -1,4 +1,4 @@
-"""Bodies in gzip, deflate and zstd, decoded by workers: whole, torn, too large, slow; and encoded answers."""
+"""Bodies in gzip, deflate and zstd, which workers decode: complete, cut off, too large, slow. Also encoded answers."""
 
 import gzip
 import random
@@ -25,7 +25,7 @@ class Encodings(FaultCase):
     def received(self):
         return counters(self.daemon, "voxeld_received_bytes_total")[""]
 
-    # --- what is taken ---
+    # --- good bodies ---
 
     def test_the_same_tensors_as_of_the_plain_body(self):
         for count in (0, 1, 1000, 100_000):
@@ -71,7 +71,7 @@ class Encodings(FaultCase):
         self.daemon.await_accounts()
         self.assertEqual(self.received() - before, len(coded))
 
-    # --- what is refused ---
+    # --- bad bodies ---
 
     def test_bombs(self):
         bombs = {
@@ -87,7 +87,7 @@ class Encodings(FaultCase):
         self.daemon.assert_quiet()
 
     def test_a_bomb_is_refused_before_its_end(self):
-        # The daemon decodes only up to the limit: a billion zeros followed by garbage cost no more than the limit.
+        # The daemon decodes only up to the limit, so it does not find the garbage after a billion zeros.
         self.assert_problem(self.code("zstd", zstd_bomb(1024 * MB) + b"garbage"), 413)
 
     def test_a_coded_length_over_the_limit(self):
@@ -142,7 +142,7 @@ class Encodings(FaultCase):
                 reply = connection.send(post(gzip.compress(rows(1)), VOXELIZE, *lines)).read()
                 self.assert_problem(reply, 415, mentions=("gzip, deflate, zstd",))
                 self.assertEqual(reply.headers["Accept-Encoding"], "gzip, deflate, zstd")
-                connection.send(head("GET", "/healthz"))  # the connection lives
+                connection.send(head("GET", "/healthz"))  # the connection is still open
                 self.assertEqual(connection.read().status, 200)
 
     # --- uploads that end, wait or are slow ---
@@ -170,7 +170,7 @@ class Encodings(FaultCase):
         self.assert_voxels(connection.read())
 
     def test_no_io_thread_decodes(self):
-        """A plain body of so few points is small: the I/O thread runs its job, unless small jobs are switched off."""
+        """With a plain body of so few points, the I/O thread runs the job. With an encoded body, a worker does."""
         if not self.daemon.status()["small_jobs"]["points"]:
             self.skipTest("no job is small here")
         small = lambda: self.daemon.status()["small_jobs"]["run"]
@@ -189,7 +189,7 @@ class Encodings(FaultCase):
         self.daemon.assert_quiet()
 
     def test_other_formats_and_protocols(self):
-        """Bodies that are not plain rows are read after they are decoded."""
+        """Bodies in other formats and protocols may be encoded too."""
         body = rows(500)
         file = tensor_file(points=([500, 4], body))
         tensors = self.daemon.post(VOXELIZE, body).tensors()
@@ -290,7 +290,7 @@ class Encodings(FaultCase):
 
 
 class Slow(FaultCase):
-    """Coded bodies have the same time limits as others."""
+    """Encoded bodies have the same time limits as plain bodies."""
 
     ARGS = ("--upload-timeout-s", "2")
 
@@ -332,13 +332,13 @@ class Gated(FaultCase):
 
 
 class LittleMemory(FaultCase):
-    """Incoming coded bodies hold no more memory than their bytes."""
+    """While an encoded body arrives, it holds memory only for its encoded bytes."""
 
     ARGS = ("--max-body-bytes", str(4 * MB), "--max-response-bytes", str(4 * MB), "--memory-budget-bytes", str(24 * MB))
 
     def test_idle_coded_uploads_hold_little(self):
         slow = []
-        for number in range(6):  # each has sent the head of a frame with the largest window, and no more
+        for number in range(6):  # each sends only the head of a frame, which has the largest window
             connection = Raw(self.daemon, source=f"127.0.0.{10 + number}")
             self.addCleanup(connection.close)
             coded = zstd_bomb(MB, window_log=23)
@@ -353,7 +353,7 @@ class LittleMemory(FaultCase):
 
 
 class LeastMemory(FaultCase):
-    """The budget is the least that its limits allow. A lone client gets all of it."""
+    """The budget is the least that the other limits allow. A lone client gets the whole budget."""
 
     ARGS = ("--max-body-bytes", str(8 * MB), "--max-response-bytes", str(8 * MB), "--memory-budget-bytes", str(16 * MB))
 

@@ -1,5 +1,5 @@
-"""Subscribers that are slow, many, vanish or outlive their token. Each gets only its own events, or the number of lost
-events, and no subscriber delays a stream, a drain or another subscriber."""
+"""Many subscribers, and subscribers that are slow, vanish or outlive their token. Each gets only its own events, or the
+number of lost events. No subscriber delays a stream, a drain or another subscriber."""
 
 import json
 import os
@@ -28,8 +28,8 @@ def send(daemon, name, time, **more):
 
 
 def send_until(daemon, condition, quick=None):
-    """Sends sweeps until the condition holds, which is checked now and then. Returns the number of sweeps. `quick`
-    reads its events meanwhile."""
+    """Sends sweeps until the condition holds. Meanwhile the subscriber `quick` reads its events. Returns the number of
+    sweeps."""
     sent, connection = 0, daemon.connection()
     while not condition():
         for _ in range(200):
@@ -61,7 +61,7 @@ class Bare:
         self.socket.close()
 
     def read_until(self, last):
-        """The events up to the one with these words."""
+        """Reads events up to the event that contains `last`. Returns their bytes."""
         data = b""
         while last not in data.rpartition(b"\n\n")[0]:
             part = self.socket.recv(1 << 16)
@@ -148,13 +148,13 @@ class Events(FaultCase):
                 bare.socket.close()
         wait_until(lambda: subscribers(self.daemon) == 0, "all have been noticed")
         self.daemon.await_accounts()
-        self.assertEqual(self.daemon.status()["requests"]["aborted"], aborted)  # this is how such answers end
+        self.assertEqual(self.daemon.status()["requests"]["aborted"], aborted)  # leaving aborts no request
 
     def test_one_that_has_finished_sending_is_told_on(self):
         bare = Bare(self.daemon)
         bare.socket.shutdown(socket.SHUT_WR)
         data = b""
-        while data.count(b":\n\n") < 2:  # the server checks that the client is still there
+        while data.count(b":\n\n") < 2:  # empty comments, by which the server tests whether the client is there
             data += bare.socket.recv(4096)
         send(self.daemon, "s", 1)
         while b'"time":1' not in data:
@@ -183,7 +183,7 @@ class Events(FaultCase):
         self.subscribe(source="127.0.0.2")
 
     def test_greedy_clients_leave_a_place_to_the_next(self):
-        """Each client takes as much as it may, one after the other."""
+        """One client after the other begins as many subscriptions as it may."""
         for client in range(1, 13):
             source = f"127.0.0.{client}"
             self.subscribe(source=source)
@@ -219,7 +219,7 @@ class Ends(unittest.TestCase):
         return daemon
 
     def test_the_drain_ends_all_at_once(self):
-        """The slow subscriber, which cannot get the last event any more, is cut off."""
+        """The daemon cuts off the slow subscriber, which cannot take the last event."""
         daemon = self.started(Daemon("--drain-delay-s", "5", "--send-timeout-s", "3000", "--idle-timeout-s", "3600"))
         slow = Bare(daemon, receive_buffer=4096)
         wait_until(lambda: subscribers(daemon) == 1, "it has subscribed")

@@ -1,4 +1,4 @@
-"""Each family of /metrics changes when its event happens. A family that no deed here changes fails the test."""
+"""Each family of /metrics changes when its event happens. A `deed` makes an event happen. Each family needs a deed."""
 
 import contextlib
 import pathlib
@@ -28,7 +28,8 @@ DEEDS = {}  # family: (the labels of its sample, the test for a change, the reas
 
 
 def deed(*samples, changed=GREW, lacking=""):
-    """The effect of a deed lasts until the deed ends. It yields the daemon whose metrics then differ."""
+    """Marks a function as the deed for these samples: (family, labels...). The function makes the event happen, yields
+    the daemon whose metrics show it, and ends the event."""
 
     def note(does):
         for family, *labels in samples:
@@ -209,7 +210,7 @@ def help_with_samplings(_):
 
 @deed(("voxeld_tasks_given_up_total",))
 def leave_a_sampling(_):
-    with samplings(2, 1_000_000) as daemon:  # this takes more scratch than a helper may have
+    with samplings(2, 1_000_000) as daemon:  # each needs more scratch than a helper may have
         wait_until(lambda: counters(daemon, "voxeld_tasks_given_up_total")[""], "a task that is given up")
         yield daemon
 
@@ -225,7 +226,7 @@ def help_with_voxels(_):
 
 @deed(("voxeld_gate_waiting",))
 def wait_at_the_gate(_):
-    # Requests wait only while another client is served. Each tick of the gate lets one in, so 300 wait for 15 s.
+    # Requests wait at the gate only while another client is served. Each tick, 50 ms, admits one: 300 wait for 15 s.
     with Daemon("--client-requests", "1") as daemon, Bystander(daemon), contextlib.ExitStack() as kept:
         for _ in range(300):
             kept.enter_context(Raw(daemon)).send(head("POST", VOXELIZE, f"Content-Length: {MB}"))

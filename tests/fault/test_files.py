@@ -32,7 +32,7 @@ class Case(unittest.TestCase):
         self.presets.mkdir()
 
     def options_with(self, path):
-        """For each kind of file: the kind, and the arguments that name the path."""
+        """(kind of file, arguments that name the path) for each kind."""
         good = self.folder / "good"
         good.write_text("", encoding="utf-8")
         return (
@@ -44,7 +44,7 @@ class Case(unittest.TestCase):
         )
 
     def check(self, *args):
-        """The output of --check-config, and its status."""
+        """The output and the status of --check-config."""
         command = [voxeld_binary(), "--backend", "cpu", *args, "--check-config"]
         done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE)
         return done.returncode, done.stderr
@@ -120,7 +120,7 @@ class Directories(Case):
             self.assertEqual({name for name in names if name.startswith(".")}, set())
 
     def test_entries_are_bounded(self):
-        for number in range(4094):  # the most, with . and ..
+        for number in range(4094):  # with . and .. these are 4096 entries, the most
             (self.presets / str(number)).touch()
         self.assertEqual(self.check("--presets-dir", self.presets), (0, ""))
         (self.presets / "one more").touch()
@@ -167,7 +167,7 @@ class Hanging(Case):
                     )
                     self.addCleanup(lambda process=process: process.poll() is None and process.kill())
                     self.await_hang(path)
-                    process.send_signal(signal.SIGHUP)  # takes effect later, and ends nothing
+                    process.send_signal(signal.SIGHUP)  # does not end the daemon, although it is not ready
                     process.send_signal(stop)
                     self.assertEqual(process.wait(PATIENCE), -stop)
                     pathlib.Path(f"{path}.opened").rmdir()

@@ -1,7 +1,8 @@
-"""Foreign web pages, by bare requests as browsers send them: a page can neither see nor change a local user's state.
+"""Foreign web pages must neither see nor change a local user's state. The tests send requests as browsers do.
 
-Host reveals a page whose host resolves to this machine (DNS rebinding). Origin or Sec-Fetch-Site reveals a page of any
-other origin. Clients without a browser, the daemon's own pages and allowed hosts are served."""
+A page's own host name may resolve to this machine (DNS rebinding). Then the header Host has this name. For pages of
+other origins, Origin or Sec-Fetch-Site says so. The daemon serves clients without a browser, its own pages, and allowed
+hosts."""
 
 import json
 import pathlib
@@ -20,7 +21,7 @@ STREAM = "&stream=roof&sweeps=3&pose=0,0,0,1,0,0,0&time="
 LATE = VOXELIZE + STREAM + "1e12"  # a sweep that no later sweep can follow
 MODEL = "/v2/models/voxelize/infer"
 RANGES = {"point_cloud_range": "-10,-10,-2,10,10,2", "voxel_size": "0.5,0.5,0.5"}
-# The header lines of pages that are not the daemon's; PORT is the daemon's.
+# The header lines of foreign pages. PORT stands for the daemon's port.
 STRANGE = {
     "a host that leads here": ("Host: rebound.example",),
     "with the port": ("Host: rebound.example:PORT",),
@@ -50,7 +51,7 @@ OWN = {
     "the address bar": ("Host: localhost:PORT", "Sec-Fetch-Site: none"),
     "an empty Host": ("Host:",),
 }
-# Paths that a user's browser may open for any page, since they reveal nothing about the user.
+# Paths that are also served to foreign pages, since they reveal nothing about the user.
 PUBLIC = ("/", "/status", "/docs", "/ui/main.js", "/healthz", "/readyz", "/v2/health/ready")
 
 
@@ -122,7 +123,7 @@ class Foreign(FaultCase):
         return sweeps, self.daemon.get(f"{REGIONS}/status").json(), self.memory.read(ROOM)
 
     def told(self, daemon, lines, method, path, body=b"", version="HTTP/1.1"):
-        """The head and the beginning of the answer. Events do not end, so their connection is closed after the head."""
+        """The answer to a request with these header lines. For events, which do not end, reads only the head."""
         port = str(daemon.address[1])
         lines = [line.replace("PORT", port) for line in lines]
         body = body.replace(b"KEY", self.memory.key.encode())
@@ -183,8 +184,8 @@ class Foreign(FaultCase):
         self.assertIn("127.0.0.1", json.dumps(status["clients"]))
 
     def test_no_page_may_ask_before_it_does(self):
-        """A browser asks with OPTIONS whether a page of another origin may send what no form can: DELETE, or a
-        header."""
+        """Before a page of another origin sends DELETE or a custom header, its browser asks with OPTIONS whether it
+        may."""
         asked = (*STRANGE["a page elsewhere"], "Access-Control-Request-Method: DELETE")
         for path in ("/v1/streams/roof", "/v1/voxelize", f"{REGIONS}/unregister"):
             with self.raw() as connection:
@@ -207,7 +208,7 @@ class Others(unittest.TestCase):
             return connection.send(head(method, path, *lines, host=False) + body).read().status
 
     def check(self, daemon, served, refused):
-        """Checks header lines with which a client has streams, and header lines with which it has none."""
+        """Checks that a request with each of the lines `served` gets 200, and with each of the lines `refused` 403."""
         for expected, group in ((200, served), (403, refused)):
             for lines in group:
                 with self.subTest(lines):

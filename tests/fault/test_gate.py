@@ -1,4 +1,5 @@
-"""The gate before the bodies: a client that floods delays only its own requests, and no answer is lost."""
+"""The gate, where requests wait before their bodies are read. A client that floods delays only its own requests, and no
+answer is lost."""
 
 import concurrent.futures
 import unittest
@@ -22,7 +23,7 @@ class Gate(FaultCase):
         self.body = tiled_rows(SIZE)
 
     def contend(self):
-        """Serves another client too: the gate holds requests back only while there are several clients."""
+        """Sends a request of another client: the gate holds requests back only while there are several clients."""
         self.assertEqual(self.daemon.post(VOXELIZE, tiled_rows(SIZE), source=OTHER).status, 200)
 
     def hold(self, number):
@@ -35,7 +36,7 @@ class Gate(FaultCase):
 
     def test_requests_are_seen_to_wait(self):
         def waiting():
-            """The number of requests that wait beside the two that hold the gate. Each tick admits two more."""
+            """The number of requests that wait at the gate, after the first two of 60. Each tick admits two more."""
             self.contend()
             holders = self.hold(60)
             seen = counters(self.daemon, "voxeld_gate_waiting")[""]
@@ -70,7 +71,7 @@ class Gate(FaultCase):
                     self.assertEqual(self.assert_voxels(reply)["points"]["received"], SIZE // 16)
 
     def test_pages_and_refusals_wait_too_and_are_answered(self):
-        """Many requests at a time on each connection, some with a chunked body that is ignored."""
+        """Many pipelined requests on each connection, some with a chunked body that the daemon ignores."""
         body = chunked(tiled_rows(400_000))
         asked = [
             (head("GET", "/metrics"), 200),
@@ -119,8 +120,8 @@ class Gate(FaultCase):
                     holder.close()
 
     def behind_the_gate(self, malformed):
-        """Connections that have sent more than the 128 KiB of chunks that the daemon reads before the gate, and then
-        this."""
+        """Connections that have sent good chunks, then `malformed`. The good chunks exceed the 128 KiB that the daemon
+        reads before the gate."""
         good = chunked(self.body[:132_000], 1000).removesuffix(b"\r\n0\r\n\r\n")
         message = head("POST", VOXELIZE, CHUNKED) + good + malformed + chunked(self.body, 1000)
         for _ in range(8):
@@ -130,7 +131,7 @@ class Gate(FaultCase):
             for holder in holders:
                 holder.close()
 
-    # Stopping the daemon after the class is a test too: the library aborts if a connection is still suspended then.
+    # Stopping the daemon after this class is a test too: libmicrohttpd aborts if a connection is still suspended.
     def test_malformed_chunk_line_right_behind_the_gate(self):
         for connection in self.behind_the_gate(b"\r\n3e8\n"):
             self.assert_refused(connection.read_final(), 400, mentions=("CR LF",))

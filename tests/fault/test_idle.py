@@ -1,4 +1,4 @@
-"""Ten thousand idle connections while another client is served; and more connections than descriptors.
+"""Ten thousand idle connections while another client is served. Also more connections than descriptors.
 
 If the system grants fewer descriptors, there are fewer connections; the test prints the number.
 """
@@ -11,10 +11,10 @@ import unittest
 from client import MB, VOXELIZE, Bystander, FaultCase, is_sanitized, post, rows, wait_until
 
 WANTED = 10_000
-SPARE = 2_000  # descriptors of the daemon's own and of the test's
+SPARE = 2_000  # descriptors that the daemon and the test need for other purposes
 ADDRESSES = 50
 WHOLE = post(rows(4))
-BEGINNINGS = (b"", WHOLE[:10], WHOLE[:70])  # nothing, a part of the first line, a part of the head
+BEGINNINGS = (b"", WHOLE[:10], WHOLE[:70])  # nothing, a part of the first line, the first line and a part of the head
 
 
 def raise_files():
@@ -83,7 +83,7 @@ class Descriptors(FaultCase):
         limits = resource.prlimit(process, resource.RLIMIT_NOFILE, (used + 4, most))
         none_left = lambda: any("Too many open files" in line for line in self.daemon.lines)
         served = []
-        while True:  # until a connection has to wait
+        while True:  # ends when a connection has to wait
             connection = self.raw().send(WHOLE)
             wait_until(lambda: connection.readable(0.01) or none_left(), "an answer, or no descriptor for it")
             if not connection.readable(0):

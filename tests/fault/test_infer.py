@@ -35,8 +35,7 @@ def long_sampling(**parameters):
 
 COUNTS = {"name": "point_counts", "shape": [2], "datatype": "INT32", "data": [1, 1]}
 DATA = without("parameters", data=[0] * 8)
-# The JSON, and a part of the answer's `error`. In the body, the JSON is followed by the third value if there is one,
-# else by POINTS.
+# (JSON, part of the answer's `error`[, bytes after the JSON]). Without the third value, POINTS follows the JSON.
 WRONG = (
     ({}, "there is no list of inputs"),
     ([], "is not an object"),
@@ -189,13 +188,13 @@ class Infer(FaultCase):
     def test_json_beyond_the_limit(self):
         for text in (b" " * (16 * MB + 1), b"[" + b"{}," * (6 * MB) + b"{}]"):
             self.refused(self.infer(text), 413, "send tensors as binary data")
-        costly = b"[" + b"{}," * (5 * MB) + b"{}]"  # would take more than the budget
+        costly = b"[" + b"{}," * (5 * MB) + b"{}]"  # to read it would take more memory than the budget
         self.refused(self.infer(costly), 400, "memory_budget_bytes")
         self.works()
         self.daemon.assert_quiet()
 
     def test_a_request_that_turns_out_to_sample_goes_to_the_long_workers(self):
-        """While the only sampling worker is busy, such a request waits for it, and others do not wait."""
+        """The JSON says that the request is a sampling. It waits for the busy sampling worker; others do not wait."""
         replies = []
         long_one = self.raw().send(post(many_rows(LONG_POINTS), LONG))
         sampling = lambda: self.daemon.status()["long_workers"]["running"]

@@ -1,5 +1,5 @@
-"""`latest=NAME`: of a client's requests with that name only the newest waits. An older one that waits is answered at
-once with 409, and its sweep is kept. A long job holds the only worker for long jobs for as long as a test needs."""
+"""`latest=NAME`: of a client's requests with the same name, only the newest waits. An older request that waits gets 409
+at once, and its sweep is kept. In the tests, a long job keeps the only worker for long jobs busy."""
 
 import concurrent.futures
 import json
@@ -54,7 +54,7 @@ class Held(FaultCase):
         super().tearDown()
 
     def hold(self, source="127.0.0.3", more=""):
-        """Keeps the long worker busy until go_on."""
+        """Keeps the long worker busy until go_on()."""
         running = lambda: self.daemon.status()["long_workers"]["running"]
         wait_until(lambda: running() == 0, "the end of the long job of the test before")
         self.slow = self.raw(source=source).send(post(many_rows(LONG_POINTS), LONG + more))
@@ -72,7 +72,7 @@ class Held(FaultCase):
         return self.daemon.status()["requests"]["superseded"]
 
     def ask(self, path=SHORT + "&latest=roof", body=BODY, waits=1, **more):
-        """A request in a thread of its own, once `waits` jobs wait."""
+        """Sends a request in another thread. Returns its future when `waits` jobs wait, or when it is answered."""
         reply = self.pool.submit(self.daemon.post, path, body, JSON, **more)
         wait_until(lambda: self.depth() == waits or reply.done(), "a job that waits")
         return reply
@@ -94,7 +94,7 @@ class Latest(Held):
         replies = [self.ask()]
         for _ in range(4):
             replies.append(self.ask())
-            self.assert_superseded(replies[-2])  # at once: the worker is still busy
+            self.assert_superseded(replies[-2])  # although the worker is still busy
             self.assertEqual(self.depth(), 1)
         self.assertFalse(replies[-1].done())
         self.go_on()
@@ -190,7 +190,7 @@ class Latest(Held):
         return rows(50 + time, columns=3, seed=time)
 
     def reference(self, *times):
-        """The answer that the last sweep should get: the same as if every sweep had been computed."""
+        """The answer that the last sweep should get: as if the daemon had computed every sweep."""
         replies = [self.daemon.post(self.path(time, "u", ""), self.sweep(time)) for time in times]
         self.assertEqual([reply.status for reply in replies], [200] * len(times))
         return replies[-1].tensors()
@@ -204,7 +204,7 @@ class Latest(Held):
         return self.daemon.get("/v1/streams/s").json()["waiting"]
 
     def test_sweeps_are_kept(self):
-        """All wait in the stream: the long job has the turn."""
+        """The long job has the stream's turn, so all sweeps wait in the stream."""
         subscriber = self.enterContext(Subscriber(self.daemon, "/v1/streams/s/events"))
         self.assertEqual(self.daemon.post(self.path(1), self.sweep(1)).status, 200)
         self.hold(source=None, more="&stream=s&sweeps=4&pose=0,0,0,1,0,0,0&time=1.5")
@@ -221,7 +221,7 @@ class Latest(Held):
         self.assertEqual([each["superseded"] for each in told], [False, True, True, False])
 
     def test_sweeps_that_wait_for_a_worker_are_kept(self):
-        """The first has the turn and waits in the queue, the others wait in the stream."""
+        """The first sweep has the stream's turn and waits in the queue. The others wait in the stream."""
         self.assertEqual(self.daemon.post(self.path(1), self.sweep(1)).status, 200)
         self.hold()
         replies = [self.post_sweep(2, lambda: self.depth() == 1)]
@@ -245,7 +245,7 @@ class Latest(Held):
     # ---- many at once ----
 
     def test_many_connections(self):
-        """Each request is answered or superseded, and the newest of all is answered."""
+        """Each request is answered or superseded. The newest request is answered."""
         self.daemon.await_accounts()
         before = self.superseded()
         number = 40 if is_sanitized() else 200
@@ -302,7 +302,8 @@ class Slots(Held):
         self.assertEqual(newer.result().status, 200)
 
     def test_no_newer_one_is_refused(self):
-        """Whatever the older one does just then: begins to wait, waits, or is given to a worker."""
+        """A newer request is never refused for want of a slot, at any moment of the older request: when it begins to
+        wait, waits, or gets a worker."""
         path = "/v1/fps?num_features=3&num_samples=100&latest=x"
         body, number = rows(2000, columns=3), 100 if is_sanitized() else 600
 

@@ -1,4 +1,4 @@
-"""The log: complete lines in both formats whatever clients send; a stalled reader delays no client."""
+"""The log: clients cannot break lines in either format, and a reader that stalls delays no client."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from daemon import BACKEND, voxeld_binary
 LOGFMT = re.compile(r'(?:[a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^ "=]+)(?: |$))+')
 FIELD = re.compile(r'([a-z_]+)=("(?:[^"\\]|\\.)*"|[^ "]+)')
 DROPPED = "voxeld_log_lines_dropped_total"
-# A path whose decoded form holds quotes, ends of lines and bytes that are not UTF-8.
+# A path with encoded quotes, ends of lines and bytes that are not UTF-8.
 HOSTILE = '/%22%5c%0a%0d%09%01%7f%ff%fe%c3%28%ed%a0%80=x%20msg=listening%20"'
 
 
@@ -33,7 +33,7 @@ def metric(daemon, name):
 
 
 class Shelved(Daemon):
-    """A daemon whose log is read up to the line msg=listening, and then only when the test says so."""
+    """A daemon whose log is read up to the line msg=listening. The test reads the rest after read_on.set()."""
 
     def __init__(self, *args):
         self.read_on = threading.Event()
@@ -46,14 +46,14 @@ class Shelved(Daemon):
                 self.read_on.wait(PATIENCE)
 
     def ask_at_length(self, number, connection=None):
-        """A request with a long line in the log; returns its id."""
+        """Sends a request that has a long line in the log. Returns its id."""
         id = f"{number:0128d}"
         reply = self.request("GET", "/" + 180 * "x", None, {"X-Request-Id": id}, connection)
         assert reply.status == 404, reply
         return id
 
     def fill(self):
-        """Sends such requests until lines are dropped; returns their ids."""
+        """Sends requests with long lines until the log drops lines. Returns their ids."""
         connection, ids = self.connection(), []
         while len(ids) % 100 or not metric(self, DROPPED):
             ids.append(self.ask_at_length(len(ids), connection))
@@ -74,7 +74,7 @@ class Reader(unittest.TestCase):
         self.assertEqual(daemon.post(VOXELIZE, rows(100)).status, 200)
         self.assertEqual(daemon.get("/v1/status").status, 200)
         dropped = metric(daemon, DROPPED)
-        # The remaining room may still fit a short line.
+        # The log may still have room for short lines, so this asks for long lines.
         wait_until(lambda: daemon.ask_at_length(0) and metric(daemon, DROPPED) > dropped, "a long line to be dropped")
         daemon.terminate()
         self.assertEqual(daemon.process.wait(PATIENCE), 0)
@@ -87,7 +87,7 @@ class Reader(unittest.TestCase):
         # While the log catches up, lines of requests to /metrics may be dropped as well.
         wait_until(lambda: sum(int(line["lines"]) for line in told()) == metric(daemon, DROPPED), "all drops reported")
         self.assertTrue(all(line["level"] == "warning" for line in told()))
-        daemon.logged("")  # the log has caught up; a daemon that stops does not wait long for its reader
+        daemon.logged("")  # waits until the log has caught up: a daemon that stops does not wait long for its reader
         daemon.stop()
         lines = [logfmt(line.rstrip("\n")) for line in daemon.lines]
         logged = [line["id"] for line in lines if line.get("path") == "/" + 180 * "x"]
@@ -107,7 +107,7 @@ class Reader(unittest.TestCase):
                 self.assertEqual(process.wait(PATIENCE), 0)
 
     def test_file_that_may_grow_no_more(self):
-        """The lines are dropped, and the signal for a file over the limit (RLIMIT_FSIZE) does not end the daemon."""
+        """At the limit of file sizes (RLIMIT_FSIZE), lines are dropped. The signal SIGXFSZ does not end the daemon."""
         limit = 16384
         verbose = {**os.environ, "VOXELD_LOG_LEVEL": "debug"}
         with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log", "wb") as log:
@@ -138,7 +138,7 @@ class Reader(unittest.TestCase):
         return process
 
     def ask(self, folder):
-        """The status of /healthz. The answer must hold no other text, such as lines of the log."""
+        """The status of /healthz. The answer must have no other text: lines of the log must not get into the socket."""
         with socket.socket(socket.AF_UNIX) as plain:
             plain.settimeout(PATIENCE)
             wait_until(lambda: plain.connect_ex(str(pathlib.Path(folder, "socket"))) == 0, "a connection")
@@ -155,7 +155,7 @@ class Lines(unittest.TestCase):
                 for path in ("/healthz", "/readyz", "/metrics"):
                     self.assertEqual(daemon.get(path, {"X-Request-Id": "probe"}).status, 200)
                 self.assertEqual(daemon.request("PUT", "/healthz", b"", {"X-Request-Id": "wrong"}).status, 405)
-            # A line is written after its answer is sent; all are there once the daemon has stopped.
+            # A line is written after its answer was sent. When the daemon has stopped, all lines are there.
             log = "".join(daemon.lines)
             self.assertEqual((log.count(" id=probe "), log.count(" id=wrong ")), (logged, 1))
 

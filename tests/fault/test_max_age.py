@@ -1,5 +1,6 @@
-"""`max_age_ms`: points that are older when a worker opens them are not computed, but a sweep is kept. Some tests hold
-the only worker for long jobs with a long job. The ages are far from the limit, since the machine may be slow."""
+"""`max_age_ms`: if points are older when a worker opens them, they are not computed, but a sweep is kept. In some
+tests, a long job keeps the only worker for long jobs busy. All ages are far from the limit, since the machine may be
+slow."""
 
 import importlib.util
 import time
@@ -25,7 +26,7 @@ def cloud(measured, count=20):
 
 
 def at(seconds):
-    """The parameters of points that were measured so many seconds from now."""
+    """The parameters of points with the time now + seconds."""
     return f"&max_age_ms=60000&time={time.time() + seconds:.6f}"
 
 
@@ -34,7 +35,7 @@ class MaxAge(Held):
         return self.daemon.status()["requests"]["too_old"]
 
     def assert_too_old(self, reply, least, kept=False):
-        """`least`: milliseconds."""
+        """Checks the refusal of points that are at least `least` ms old."""
         problem = self.assert_problem(reply, 409, "max_age_ms")
         self.assertEqual(problem["type"], "urn:voxeld:problem:too-old")
         self.assertNotIn("Retry-After", reply.headers)
@@ -62,7 +63,7 @@ class MaxAge(Held):
         path = CLOUD + "&max_age_ms=60000"
         self.assertEqual(self.warnings(self.daemon.post(path, cloud(time.time()), JSON)), {})
         self.assert_too_old(self.daemon.post(path, cloud(time.time() - 70)), 70_000)
-        self.assertEqual(self.daemon.post(CLOUD + at(0), cloud(1)).status, 200)  # the time in the request counts
+        self.assertEqual(self.daemon.post(CLOUD + at(0), cloud(1)).status, 200)  # the request's time counts
         self.assert_too_old(self.daemon.post(CLOUD + at(-70), cloud(time.time())), 70_000)
 
     def test_waiting_counts(self):

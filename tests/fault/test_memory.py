@@ -1,5 +1,5 @@
-"""Resident memory stays flat over ten thousand requests of every kind. It stays within budget with JSON that takes a
-hundred times its size to read."""
+"""Resident memory does not grow over ten thousand requests of every kind. It stays within the budget for JSON that
+takes a hundred times its size in memory."""
 
 import concurrent.futures
 import gzip
@@ -33,7 +33,7 @@ class ResidentMemory(FaultCase):
                 query = ("", "&order=key", "&feature=points,pillar", "&point_counts=0,20,40")[turn % 4]
                 reply = self.daemon.post(VOXELIZE + query, bodies[3], connection=connection)
                 self.assertEqual(reply.status, 200, reply)
-            if turn % 100 == 99:  # connections come and go too
+            if turn % 100 == 99:  # changes the connection
                 connection.close()
         connection.close()
 
@@ -47,7 +47,7 @@ class ResidentMemory(FaultCase):
     def test_flat_over_ten_thousand_requests(self):
         warm = self.run_requests(REQUESTS // 5)
         after = self.run_requests(REQUESTS)
-        # One kilobyte lost in each request would be ten megabytes. Sanitizers need memory of their own.
+        # A leak of 1 KB in each request would be 10 MB. Sanitizers need memory themselves.
         bound = (64 if is_sanitized() else 6) * MB
         self.assertLess(after - warm, bound, f"from {warm} to {after} bytes in {REQUESTS} requests")
 
@@ -75,7 +75,7 @@ class LargeJson(unittest.TestCase):
             with self.subTest(value=value), Daemon(*OPTIONS) as daemon:
                 daemon.forget_peak()
                 statuses = self.flood(daemon, value)
-                self.assertLessEqual(set(statuses), {400, 503})  # not a valid request; no memory for another
+                self.assertLessEqual(set(statuses), {400, 503})  # the JSON is no request; no memory to read it
                 self.assertIn(400, statuses)
                 daemon.assert_quiet()
                 kept = daemon.status()["buffers"]["allocated_bytes"]

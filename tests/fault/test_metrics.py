@@ -1,4 +1,4 @@
-"""/metrics after load of every kind: each request is counted once, by its outcome, and promtool accepts the page."""
+"""/metrics after load of every kind. The daemon counts each request once, by its outcome. promtool accepts the page."""
 
 import concurrent.futures
 import functools
@@ -18,7 +18,7 @@ LARGE = VOXELIZE + "&feature=points&max_points_per_voxel=1024"  # 16 KB a voxel:
 
 @functools.cache
 def key_of(sample):
-    """(name, label values...) from the part of a sample before its number."""
+    """Parses the part of a sample before its number to (name, label values...)."""
     name, labels = SAMPLE.fullmatch(sample).groups()
     return (name, *(value for _, value in LABEL.findall(labels or "")))
 
@@ -49,7 +49,7 @@ class Counted(FaultCase):
         return Metrics(self.daemon).sum(name, *labels) - self.before.sum(name, *labels)
 
     def until_grown(self, by, name, *labels):
-        """Waits: a request is counted a moment after its answer was read."""
+        """Waits until the sample has grown by `by`. The daemon counts a request a moment after its answer."""
         grown = lambda: self.grown(name, *labels)
         wait_until(lambda: grown() >= by, lambda: f"{name} {labels} to grow by {by}, not by {grown()}")
         self.assertEqual(grown(), by)
@@ -186,7 +186,7 @@ class Timeouts(FaultCase):
         self.assertEqual(found(), number)
 
     def test_timeouts_by_reason(self):
-        kept = [self.raw(), self.raw().send(b"GET /healthz HTTP/1.1\r\n")]  # idle, and in its head
+        kept = [self.raw(), self.raw().send(b"GET /healthz HTTP/1.1\r\n")]  # an idle connection, and one in its head
         kept.append(self.raw().send(post(rows(1000))[:-1]))
         kept.append(self.raw(receive_buffer=4096).send(post(rows(1500), LARGE)))
         for reason, number in (("upload_failed", 1), ("send_timeout", 1), ("idle_timeout", 2)):

@@ -1,5 +1,5 @@
-"""Models whose files are broken at a reload: the old version goes on serving, and every page names the refused files
-until they are repaired or gone."""
+"""Models whose files are broken at a reload. The old version goes on serving. Every page names the refused files until
+they are repaired or gone."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ class Kept(Models):
         return self.write("good", model=described, tensors=models.weights(seed=seed), **parts)
 
     def shown(self, daemon, name="good"):
-        """The entry of a model in /v1/models, alone and in the list."""
+        """The entry of a model. Checks that /v1/models/NAME and the list have the same entry."""
         shown = daemon.get(f"/v1/models/{name}").json()
         self.assertIn(shown, daemon.get("/v1/models").json()["models"])
         return shown
@@ -86,7 +86,7 @@ class Kept(Models):
         self.assertEqual(daemon.post(DETECT + "good", SCAN).status, 400)
         self.assertEqual(daemon.get("/v1/models").json(), {"models": []})
         self.assertEqual(self.counted(daemon), {"ready": 0, "outdated": 0, "failed": 0})
-        os.mkdir(path)  # no model has served since the folder was removed
+        os.mkdir(path)  # the folder had been removed, so no old version is left to serve
         self.reload(daemon)
         self.assertIn("model.json: No such file", self.fault(daemon, "good"))
         self.stop(daemon)

@@ -1,5 +1,5 @@
-"""Models that are broken, slow, replaced or gone, and a missing library. A broken model is refused with its name, the
-file and the field at fault, while the others serve."""
+"""Models that are broken, slow, replaced or gone, and a missing library. The refusal of a broken model has its name and
+the file and field at fault. The other models serve."""
 
 import json
 import os
@@ -19,7 +19,7 @@ JSON = {"Accept": "application/json"}
 
 
 def with_part(part, **members):
-    """A description in which one object has other members; None removes a member."""
+    """A description with other members in the object `part`. None removes a member."""
     described = models.description()
     described[part] = {name: value for name, value in {**described[part], **members}.items() if value is not None}
     return described
@@ -50,7 +50,7 @@ class Models(unittest.TestCase):
         wait_until(lambda: daemon.times_logged("what=models") > told, "a reload of the models")
 
     def fault(self, daemon, name):
-        """Why a model does not serve. Checks that all its pages agree."""
+        """The reason why a model does not serve. Checks that all pages show the same reason."""
         reason = daemon.get(f"/v1/models/{name}").json()["reason"]
         refused = daemon.post(DETECT + name, SCAN)
         self.assertEqual((refused.status, refused.json()["type"]), (503, "urn:voxeld:problem:model-failed"), refused)
@@ -71,7 +71,7 @@ class Models(unittest.TestCase):
 
 
 class Files(Models):
-    """Faults of a folder name the file and the field."""
+    """The reason for a broken folder names the file and the field."""
 
     DOCUMENTS = {
         "no object": ([], "model.json: it is not an object"),
@@ -164,7 +164,7 @@ class Files(Models):
     }
 
     def check(self, cases):
-        """Writes a model for each case next to a good one, and compares why it does not serve."""
+        """Writes a bad model for each case, and a good model. Checks the reason of each bad model."""
         cases = {"bad_" + name.replace(" ", "_"): case for name, case in cases.items()}
         self.write("good")
         for name, (parts, _) in cases.items():
@@ -211,7 +211,7 @@ class Files(Models):
         self.check({name: ({"tensors": tensors}, reason) for name, (tensors, reason) in cases.items()})
 
     def test_backbones(self):
-        """tests/unit/api/test_detector_backbone.c has the layers."""
+        """Faults of the backbone's files. tests/unit/api/test_detector_backbone.c tests faults of layers."""
         layers = {**models.sparse_description()["backbone"]}
         narrow = {**models.VOXELIZE, "voxel_size": models.SPARSE_SIZE, "feature_dtype": "float16"}
         tensors = models.backbone_weights()
@@ -365,7 +365,7 @@ class Reload(Models):
 class Running(Models):
     def test_a_network_that_fails(self):
         self.write("good")
-        self.write("bad", lines=["fail 2"])  # the first run warms up
+        self.write("bad", lines=["fail 2"])  # the first run, which warms up, succeeds
         daemon = self.start("--detection-workers", "1")
         for _ in range(2):
             reply = daemon.post(DETECT + "bad", SCAN)
@@ -400,7 +400,7 @@ class Running(Models):
         told = []
 
         class Asking(Daemon):
-            """Asks until it is ready."""
+            """Asks for the model until the daemon is ready."""
 
             def _is_ready(self):
                 told.append((self.get("/v1/models/bad").json(), self.post(DETECT + "bad", SCAN)))
@@ -436,7 +436,7 @@ class Running(Models):
 
         wait_until(lambda: both() == (1, 1), "a detection that runs and one that waits")
         self.assertEqual(daemon.post("/v1/voxelize?preset=kitti_second", SCAN).status, 200)
-        self.assertEqual(both()[0], 1)  # of the two, one has not ended yet
+        self.assertEqual(both()[0], 1)  # a detection still runs
         for asker in askers:
             asker.join()
         self.stop(daemon)
@@ -480,7 +480,7 @@ class Memory(Models):
         self.write("good", lines=["memory 1000 100000"])
         daemon = self.start()
         self.assertEqual(daemon.get("/v1/models/good").json()["network"]["memory_limit_bytes"], self.LIMIT)
-        for clouds in (1, 4, 8, 9, 5, 1):  # each run keeps its memory, until there is none for the next
+        for clouds in (1, 4, 8, 9, 5, 1):  # the network keeps each run's memory, and frees it when a run lacks memory
             self.assertEqual(self.batch(daemon, clouds).status, 200)
             reply = self.batch(daemon, 10)
             self.assertEqual((reply.status, reply.json()["type"]), (503, "urn:voxeld:problem:memory-full"), reply)
@@ -511,13 +511,13 @@ class Memory(Models):
         self.stop(daemon)
 
     def test_a_network_is_not_refused_for_want_of_memory_that_requests_have(self):
-        self.write("first", lines=["wait 400"])  # its runs give the batches time to begin
+        self.write("first", lines=["wait 400"])  # while this model warms up, the batches begin
         self.write("good", lines=["memory 0 100000", "wait 200"])
         case, over = self, threading.Event()
         statuses, threads = [], []
 
         class Asking(Daemon):
-            """Takes all of the network's memory by batches, until it is ready."""
+            """Takes all memory of the network `good` by batches, until the daemon is ready."""
 
             def _is_ready(self):
                 if not threads:

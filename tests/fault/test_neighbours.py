@@ -1,4 +1,4 @@
-"""A polite client is served, however many other clients hold memory, queue slots and connections without using them."""
+"""A polite client is served while many other clients hold memory, queue slots and connections without using them."""
 
 import concurrent.futures
 import threading
@@ -10,7 +10,7 @@ from neighbours import ANNOUNCED, CHUNKED, READER, SAMPLING, SLOW, Neighbours, u
 
 REQUESTS = 20 if is_sanitized() else 100
 POLITE = "127.0.0.77"
-BODY = rows(30_000)  # 480 KB: small enough to fit when large bodies fill the memory
+BODY = rows(30_000)  # 480 KB, so small that it still fits when large bodies fill the memory
 LARGE = tiled_rows(2 * MB)
 
 
@@ -29,7 +29,7 @@ class Neighbourhood(FaultCase):
 
 
 class Memory(Neighbourhood):
-    """12 bodies of neighbours fill the part of the memory that quick jobs may use for bodies, 8 that of samplings."""
+    """12 bodies of neighbours fill the memory for bodies of quick jobs. 8 fill the memory for bodies of samplings."""
 
     ARGS = ("--memory-budget-bytes", str(64 * MB), "--max-body-bytes", str(4 * MB), "--max-response-bytes", str(8 * MB))
 
@@ -44,23 +44,23 @@ class Memory(Neighbourhood):
             wait_until(lambda: self.memory() > 32 * MB, "memory lent")
             before = self.preempted()
             self.assert_served(self.polite())
-            self.assertEqual(self.preempted(), before)  # no data had arrived, so no upload was preempted
+            self.assertEqual(self.preempted(), before)  # uploads without data lose their memory, but are not preempted
 
     def test_bodies_that_come_slowly(self):
         before = self.preempted()
         with Neighbours(self.daemon, SLOW, 40):
             wait_until(lambda: self.memory() > 40 * MB, "memory lent")
-            self.assertLessEqual(self.memory(), 48 * MB)  # a quarter is for answers
+            self.assertLessEqual(self.memory(), 48 * MB)  # a quarter of the memory is only for answers
             self.assert_served(self.polite())
             large = lambda: self.polite(body=LARGE, number=1)
             wait_until(lambda: large() and self.preempted() > before, "an upload to give way")
 
     def test_chunked_bodies_that_crawl_after_a_fast_start(self):
         with Neighbours(self.daemon, CHUNKED, 24):
-            # 10 bodies fit if they come one after the other, since each client may take half of what is left. More fit
-            # if they grow at the same time.
+            # Each client may take half of what is left. So 10 bodies fit if they come one after the other, and more if
+            # they grow at the same time.
             wait_until(lambda: self.memory() > 32 * MB, "memory lent")
-            time.sleep(1)  # a rate is that of the last half second and the one before
+            time.sleep(1)  # the daemon measures rates over two windows of half a second
             self.assert_served(self.polite())
 
     def test_bodies_of_samplings(self):
@@ -81,7 +81,7 @@ class Memory(Neighbourhood):
         for connection in uploads:
             connection.send(SLOW.beginning)
         wait_until(lambda: self.memory() > 40 * MB, "memory lent")
-        time.sleep(1)  # now their rates are known
+        time.sleep(1)  # after 1 s the daemon knows the rates of these uploads
         answered = lambda: [connection for connection in uploads if connection.readable(0)]
 
         def ask():
@@ -89,7 +89,7 @@ class Memory(Neighbourhood):
             return answered()
 
         large = self.raw(source=POLITE)
-        large.send(upload(VOXELIZE, 4 * MB) + bytes(4 * MB - 16))  # fast, and keeps its memory
+        large.send(upload(VOXELIZE, 4 * MB) + bytes(4 * MB - 16))  # a fast upload, which is not preempted
         wait_until(ask, "an upload to give way")
         self.assert_problem(answered()[0].read(), 503, mentions=("more slowly",))
         self.assert_voxels(large.send(bytes(16)).read())

@@ -1,8 +1,8 @@
-"""No memory, no thread, no descriptor: each call for one fails in turn, at the start and in requests of every kind.
+"""Each call that needs memory, a thread or a descriptor fails in turn, at the start and in requests of every kind.
 
 At the start the daemon ends with status 2 and a reason, or serves without the resource. In a request the client may get
-an error or lose its connection. The client never gets wrong bytes, nothing stays in use, and the next client notices
-nothing. $VOXELD_OOM_LIBRARY is the library of tests/fault/oom.c, which makes the calls fail."""
+an error or lose its connection. The client never gets wrong bytes, nothing stays in use, and the next client is served
+as usual. $VOXELD_OOM_LIBRARY is the library of tests/fault/oom.c, which makes the calls fail."""
 
 import collections
 import contextlib
@@ -25,15 +25,15 @@ from daemon import ROOT, voxeld_binary
 LIBRARY = os.environ.get("VOXELD_OOM_LIBRARY", "")
 MEMORY, THREAD, DESCRIPTOR = range(3)
 NAMES = ("memory", "thread", "descriptor")
-# Without memory GnuTLS reports a fault in its priorities.
+# Parts of the reasons. If memory runs out, GnuTLS says that its priorities (tls_priorities) are wrong.
 REASON = r"voxeld: .*(memory|Memory|unavailable|Too many open|No space left|libmicrohttpd|tls_priorities)"
-STOPPING = 8  # daemons that may stop while the next one runs
+STOPPING = 8  # daemons that may still be stopping while the next daemon runs
 CPU = ("--backend", "cpu", "--workers", "2", "--long-workers", "1")
 
 
 class Control:
-    """The memory that the preloaded library shares with the test: for each kind of call, the count and the one to
-    fail."""
+    """The memory that the preloaded library shares with the test. For each kind of call it has the number of calls so
+    far, and the number of the call to fail."""
 
     def __init__(self):
         self._file = tempfile.NamedTemporaryFile()
@@ -42,7 +42,7 @@ class Control:
         self.environment = {"LD_PRELOAD": LIBRARY, "VOXELD_OOM": self._file.name}
 
     def arm(self, kind, number):
-        """Makes call `number` of this kind from now on fail; 0: none."""
+        """Counting from now on, call `number` of this kind fails; 0: no call fails."""
         struct.pack_into("<QQ", self._memory, 16 * kind, 0, number)
 
     def calls(self, kind):
@@ -95,9 +95,9 @@ REQUESTS = (
 
 
 def essence(reply):
-    """The part of an answer that is the same each time: the status, and the tensors or the metadata's counts."""
+    """What is equal in the answers to equal requests: the status, and the tensors or the metadata's counts."""
     kind, coding = reply.headers.get("Content-Type", ""), reply.headers.get("Content-Encoding")
-    if coding in codings.answers():  # otherwise it cannot be decoded here
+    if coding in codings.answers():  # otherwise this machine cannot decode the answer
         codings.decode(reply)
     elif coding:
         return (reply.status,)
@@ -109,7 +109,7 @@ def essence(reply):
 
 
 def ask(daemon, request):
-    """The answer on a new connection; None if the connection was closed without an answer."""
+    """Sends the request on a new connection. Returns the answer; None if the daemon closed without an answer."""
     with Raw(daemon) as connection:
         try:
             connection.send(request)
@@ -127,7 +127,8 @@ class Case(unittest.TestCase):
 
 
 class Start(Case):
-    """From the options to the listening socket, with a file of options and a directory of presets."""
+    """The daemon's start, from its options to the listening socket, with a file of options and a directory of
+    presets."""
 
     def setUp(self):
         super().setUp()
@@ -139,7 +140,7 @@ class Start(Case):
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
 
     def presets_of(self, log):
-        """The presets of the daemon, by its line msg=listening."""
+        """Asks the daemon for its presets. The log's line msg=listening has its address."""
         host, _, port = re.search(r"address=([^\s]+)", log)[1].rpartition(":")
         with urllib.request.urlopen(f"http://{host}:{port}/v1/presets") as reply:
             return reply.read()
@@ -175,7 +176,7 @@ class Start(Case):
             if got and not self.came:
                 break
             refused += not got
-            if got:  # it serves, and lacks nothing
+            if got:  # a daemon that serves has all presets
                 self.assertEqual(got, presets, f"{NAMES[kind]} {number}")
         self.assertGreater(refused, 0)
         print(f"start: each of {number - 1} calls ({NAMES[kind]}) failed: {refused} ends with a reason, else it served")
@@ -213,7 +214,7 @@ class Requests(Case):
     def assert_essence(self, reply, expected, where):
         self.assertIsNotNone(reply, where)
         own = essence(reply)
-        known = min(len(own), len(expected))  # only a status, if one of them was encoded and cannot be decoded here
+        known = min(len(own), len(expected))  # only the status, if this machine cannot decode one of both
         self.assertEqual(own[:known], expected[:known], where)
 
     def is_quiet(self, daemon):
@@ -234,7 +235,7 @@ class Requests(Case):
         daemon.stop()
 
     def begin_of_events(self, daemon):
-        """The beginning of an endless answer; "" if the connection was closed without an answer."""
+        """The beginning of the endless answer of events; "" if the daemon closed without an answer."""
         told = b""
         with daemon.socket() as connection, contextlib.suppress(ConnectionError):
             connection.sendall(head("GET", "/v1/events"))
@@ -263,9 +264,9 @@ class Requests(Case):
         daemon.stop()
 
     def first(self, name, number, expected, request, stopping):
-        """Like fail_one, in the first request to a daemon. The daemon, which drains for a while, joins those that
-        stop."""
-        self.control = Control()  # those that stop keep theirs
+        """Like fail_one, but in the first request to a new daemon. Then stops the daemon, which drains for a while, and
+        appends it to `stopping`."""
+        self.control = Control()  # each daemon that still stops has its own
         daemon = self.start()
         came = self.fail_one(daemon, name, MEMORY, number, expected, request)
         daemon.terminate()

@@ -1,4 +1,4 @@
-"""Overload: the queue is full, memory is spent, jobs are late. The daemon refuses with a reason, and soon serves
+"""Overload: the queue is full, memory is used up, jobs are late. The daemon refuses with a reason, and soon serves
 again."""
 
 import concurrent.futures
@@ -100,16 +100,15 @@ class Turns(FaultCase):
             self.assertEqual(reply.status, 200, reply)
             timing = reply.json()["timing_us"]
             runs.append(timing["total"] - timing["receive"] - timing["queue"])
-        # Before the other client's job, only the running job and at most one more of the first client's 15 waiting jobs
-        # ended.
+        # The other client's job waits for the running job, and at most for one of the 15 waiting jobs.
         self.assertLess(max(waits, default=0), 5 * max(runs))
 
 
 class Memory(FaultCase):
-    """Memory of complete bodies while their samplings wait a second or more each for the only worker."""
+    """Samplings wait for the only worker, which takes a second or more for each. Their complete bodies hold memory."""
 
-    EACH = 4 * MB if is_sanitized() else 16 * MB  # the buffer that a body of LONG_POINTS takes
-    # Bodies of samplings may take half of the memory, except its last sixteenth, which is for small ones: so seven fit.
+    EACH = 4 * MB if is_sanitized() else 16 * MB  # the size of the buffer for a body of LONG_POINTS
+    # Bodies of samplings may take half of the memory: 8 * EACH. The last sixteenth is for small bodies, so seven fit.
     ARGS = (
         "--memory-budget-bytes",
         str(16 * EACH),
@@ -119,14 +118,14 @@ class Memory(FaultCase):
         str(8 * EACH),
     )
     ARGS += ("--long-workers", "1", "--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
-    # Nearly every point is a voxel of its own, of 16 KB: the answer takes eight such buffers.
+    # Nearly every point has its own voxel, which takes 16 KB. The answer takes 8 * EACH.
     LARGE = "/v1/voxelize?point_cloud_range=-10,-10,-2,10,10,2&voxel_size=0.1,0.1,0.1&feature=points"
     LARGE += "&max_points_per_voxel=1024"
     LARGE_ROWS = rows(1150 if is_sanitized() else 4600)
     SHORT = "/v1/fps?num_samples=3"
 
     def hold(self, number, same=False):
-        """Many clients, or one, that hold a buffer for each sampling."""
+        """Begins `number` samplings, of one client each or all of the same client. Each holds a buffer."""
         body = many_rows(LONG_POINTS)
         announced = head("POST", LONG, f"Content-Length: {len(body)}")
         held = [self.raw(source=f"127.0.0.{2 if same else 2 + i}").send(announced) for i in range(number)]
@@ -156,11 +155,11 @@ class Memory(FaultCase):
         chunked = self.daemon.post(LONG, iter([body]), {"Transfer-Encoding": "chunked"})
         self.assert_problem(chunked, 503)
         short = self.raw().send(head("POST", self.SHORT, f"Content-Length: {4 * ROW}", "Expect: 100-continue"))
-        self.assertEqual(short.read().status, 100)  # there is memory for its body
+        self.assertEqual(short.read().status, 100)  # the daemon has memory for the short sampling's body
         self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
         short.send(rows(4))
         for connection in held:
-            connection.reset()  # else the short sampling's turn comes after one of each client
+            connection.reset()  # otherwise the short sampling would wait for one job of each client
         self.assertEqual(short.read().status, 200)
         wait_until(lambda: self.in_use() == 0, "memory given back")
         self.assertEqual(self.daemon.post(self.SHORT, body).status, 200)
@@ -188,12 +187,12 @@ class Memory(FaultCase):
 
 
 class FewBuffers(FaultCase):
-    # Two bodies of the largest size spend the whole memory budget.
+    # Two bodies of the largest size take the whole memory budget.
     ARGS = ("--max-body-bytes", str(4 * MB), "--max-response-bytes", str(4 * MB), "--memory-budget-bytes", str(8 * MB))
 
     def test_budget_spent_by_chunked_bodies(self):
-        # The lengths of these bodies are unknown. Together they exceed the budget, but each gets an answer. One body
-        # alone fits.
+        # The daemon does not know the lengths of chunked bodies. One body fits into the budget; all together do not.
+        # Each gets an answer.
         body = tiled_rows(3 * MB)
         send = lambda _: self.daemon.post(VOXELIZE, iter([body[:MB], body[MB:]]), {"Transfer-Encoding": "chunked"})
         statuses = set()
@@ -223,7 +222,7 @@ class FewBuffers(FaultCase):
 
 
 class Scratch(FaultCase):
-    """700,000 points of 6 bytes make the CPU work in 72 MB, far more than the body has, and more than a lane keeps."""
+    """For 700,000 points of 6 bytes, the CPU needs 72 MB of scratch: more than the body, and more than a lane keeps."""
 
     ARGS = ("--backend", "cpu", "--workers", "2", "--max-body-bytes", str(8 * MB), "--max-response-bytes", str(MB),
             "--memory-budget-bytes", str(160 * MB))  # fmt: skip
@@ -266,8 +265,7 @@ class Late(FaultCase):
     ARGS = ("--workers", "1", "--queue-depth", "64", "--backend", "cpu", "--small-job-points", "0")
 
     def under_load(self, ask, status):
-        """Asks until the answer has this status, while other clients keep the only worker busy; all of these must get
-        200."""
+        """Asks until the answer has this status. Meanwhile other requests keep the only worker busy, and get 200."""
         heavy, stop = heavy_rows(), threading.Event()
 
         def press():

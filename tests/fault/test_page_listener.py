@@ -1,4 +1,4 @@
-"""Listeners for pages only (--pages-listen): probes and pages answer whatever the clients of other listeners do."""
+"""Listeners for pages only (--pages-listen): clients of other listeners cannot keep probes and pages from answering."""
 
 import contextlib
 import http.client
@@ -34,7 +34,7 @@ class PagesDaemon(Daemon):
 
 
 class ToPages:
-    """The address of the listener for pages, as Raw takes it."""
+    """Gives Raw the address of the listener for pages."""
 
     def __init__(self, daemon):
         self.daemon = daemon
@@ -56,7 +56,7 @@ class PageListener(FaultCase):
         wait_until(lambda: left() == 0, "the end of the last test's connections")
 
     def slow_uploads(self, number, source):
-        """Connections whose bodies never end, as many as the daemon accepts."""
+        """Opens `number` connections with bodies that never end. The daemon may refuse some."""
         for n in range(number):
             with contextlib.suppress(OSError):  # refused
                 self.raw(source=source(n)).send(head("POST", VOXELIZE, "Content-Length: 1600") + rows(3))
@@ -66,14 +66,14 @@ class PageListener(FaultCase):
         return counters(self.daemon, "voxeld_connections_ended_total", self.daemon.page)
 
     def without_place(self):
-        """The number of connections so far that were refused, or ended to make room for others."""
+        """The number of connections so far that the daemon refused, or ended to make room for others."""
         ended = self.ended()
         return sum(ended[f'reason="{reason}"'] for reason in ("client_over_share", "connections_full", "preempted"))
 
     def pages_answer(self, source=None):
         for path in PAGES:
             self.assertEqual(self.daemon.page(path, source).status, 200, path)
-        # A loaded machine may need more than the second that a probe waits.
+        # Tries again: on a loaded machine the daemon may take longer than 1 s, the limit of a probe.
         wait_until(lambda: self.daemon.probe().returncode == 0, lambda: self.daemon.probe().stderr)
 
     def test_slow_uploads_of_one_address(self):
@@ -155,7 +155,8 @@ class PageListener(FaultCase):
 
 class Descriptors(unittest.TestCase):
     def test_no_more_than_needed(self):
-        # Refused connections take descriptors for a moment. The descriptors for pages stay available.
+        # With only as many descriptors as it asks for, the daemon refuses connections. Each refused connection takes a
+        # descriptor for a moment. Descriptors for pages must stay available.
         few_connections = ("--max-connections", "100")
         command = [voxeld_binary(), "--backend", BACKEND, "--listen", "127.0.0.1:0", "--pages-listen", "127.0.0.1:0"]
         few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
@@ -196,7 +197,7 @@ class Draining(unittest.TestCase):
         self.assertIn(b"\nvoxeld_ready 0\n", daemon.page("/metrics").body)
         self.assertEqual(upload.send(body[64:]).read().status, 200)
         try:
-            while True:  # until it no longer listens
+            while True:  # ends with an error when the daemon no longer listens
                 self.assertEqual(daemon.page("/readyz").status, 503)
         except (OSError, http.client.HTTPException):
             pass

@@ -1,4 +1,4 @@
-"""Bad parameters, bad bodies and odd points: each gets its status and a reason, or its counts."""
+"""Bad parameters and bad bodies get a status and a reason. Odd points are counted."""
 
 import math
 import struct
@@ -15,7 +15,7 @@ HUGE = "-1000000,-1000000,-1000000,1000000,1000000,1000000"
 
 class Parameters(FaultCase):
     def refuse(self, status, parameter, given, **others):
-        """Checks that a query with this value for the parameter is refused, and that the problem names both."""
+        """Checks that a query with this value of the parameter is refused. The problem names parameter and value."""
         query = dict(urllib.parse.parse_qsl(GRID)) | others | {parameter: given}
         reply = self.daemon.post("/v1/voxelize?" + urllib.parse.urlencode(query, safe=","), rows(4))
         problem = self.assert_problem(reply, status, parameter)
@@ -198,7 +198,7 @@ class Parameters(FaultCase):
             "&&",
         ):
             with self.subTest(query):
-                # Empty items between ampersands are not parameters. The daemon may refuse them or not.
+                # The daemon may ignore or refuse empty items between ampersands.
                 reply = self.daemon.post(f"{VOXELIZE}&{query}", rows(4))
                 if query == "&&" and reply.status == 200:
                     continue

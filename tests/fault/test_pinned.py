@@ -1,6 +1,8 @@
-"""Shared memory that a GPU reads and writes in place: the same bytes, whatever the memory's owner does meanwhile.
+"""Shared memory that a GPU reads and writes in place. Answers have the same bytes, although the memory's owner changes
+the memory during requests.
 
-Where calls fail on request (tests/support/standin/inject.h), each call of such a job fails in turn. See pinned.py.
+In builds whose CUDA calls fail on request (tests/support/standin/inject.h), each call of such a job fails in turn. See
+pinned.py.
 """
 
 import array
@@ -63,7 +65,7 @@ class Pinned(PinnedCase):
         self.assertEqual(self.ways(daemon), (1, 1))
 
     def test_the_answer_to_no_points_is_copied(self):
-        """The CPU writes the answer, and cannot write to a region that its owner has shortened."""
+        """The CPU writes this answer. It must not access a region in place, which its owner may shorten."""
         daemon = self.start()
         path = f"/v1/voxelize?point_cloud_range=0,0,0,8,8,8&voxel_size=1,1,1&outputs=occupancy&output_region=a,{PLACE},"
         right = daemon.post(f"{path.partition('&output_region')[0]}", b"").tensors()
@@ -126,21 +128,22 @@ class Pinned(PinnedCase):
         daemon = self.start("--shared-memory-pinned-bytes", "0")
         self.works(daemon)
         self.assertEqual((self.ways(daemon), self.use(daemon)["pinned_bytes"]), ((0, 2), 0))
-        daemon = self.start("--shared-memory-pinned-bytes", str(2 * CHUNK))  # one client gets half of it
+        daemon = self.start("--shared-memory-pinned-bytes", str(2 * CHUNK))  # a client gets half of it
         self.works(daemon)
         self.assertEqual((self.ways(daemon), self.use(daemon)["pinned_bytes"]), ((1, 1), CHUNK))
 
     # --- owners ---
 
     def test_owners_who_begin_anew(self):
-        """Like `cp`: the memory is truncated and written again. No answer comes from the pages that were pinned."""
+        """The owner truncates the memory and writes it again, as `cp` does. The pinned pages are no longer those of the
+        memory, and no answer may come from them."""
         daemon = self.start()
         self.works(daemon)
         self.memory.shorten(0)
         self.memory.shorten(PLACE + ROOM)
         self.memory.write(OTHERS)
         self.works(daemon, daemon.post(VOXELIZE, OTHERS).tensors())
-        self.assertEqual(self.ways(daemon), (2, 2))  # the GPU reached the old pages too, and then the job ran again
+        self.assertEqual(self.ways(daemon), (2, 2))  # the job ran on the old pages first, then again by copies
         self.works(daemon, daemon.post(VOXELIZE, OTHERS).tensors())
         self.assertEqual(self.ways(daemon), (2, 4))
         daemon.post(f"{REGIONS}/unregister")
@@ -217,7 +220,7 @@ class Pinned(PinnedCase):
     def test_each_call_fails_in_turn(self):
         for failure in ("refused", "memory"):
             daemon = self.start()
-            for call in range(1, 7):  # of one job: four calls, and one each to pin its points and its answer
+            for call in range(1, 7):  # one call pins the points, one the answer's part, and the job makes four
                 daemon.post(f"{REGIONS}/unregister")
                 self.memory.register(daemon, "a")
                 with self.subTest(failure=failure, call=call):

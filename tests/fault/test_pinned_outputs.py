@@ -1,4 +1,4 @@
-"""Tensors of inference requests that a GPU writes to shared memory, each to its own part."""
+"""Inference requests whose tensors a GPU writes to shared memory, each tensor to its own part."""
 
 import json
 import threading
@@ -31,7 +31,7 @@ class Outputs(PinnedCase):
         return daemon
 
     def infer(self, daemon, places, size=ROOM, points=ARRAY):
-        """Asks for the tensors of `places`: those with (region, offset) go there, those with a bool are sent."""
+        """Asks for the tensors of `places`. A place is (region, offset), or binary_data for a tensor in the answer."""
         outputs = []
         for name, place in places.items():
             region, at = place if isinstance(place, tuple) else (None, 0)
@@ -116,7 +116,7 @@ class Outputs(PinnedCase):
     # --- copies ---
 
     def test_parts_that_overlap_are_copied_in_order(self):
-        """The last tensor wins, even in memory with two names."""
+        """Where parts overlap, the last tensor is there, even if two regions name the same memory."""
         daemon = self.start()
         self.assertEqual(self.other.register(daemon, "alias", offset=4096, byte_size=ROOM - 4096).status, 200)
         self.memories["alias"] = self.other
@@ -137,7 +137,7 @@ class Outputs(PinnedCase):
         self.assertEqual(self.ways(daemon), (1, 1))
 
     def test_all_or_none(self):
-        """The request would pin one part more than the client may have."""
+        """To write all tensors in place, the request would pin one part more than the client may. So none is pinned."""
         daemon = self.start("--shared-memory-pinned-bytes", str(4 * CHUNK))
         self.works(daemon, self.EACH)
         self.assertEqual(self.ways(daemon), (1, 5))
@@ -196,7 +196,7 @@ class Outputs(PinnedCase):
     def test_each_call_fails_in_turn(self):
         for failure in ("refused", "memory"):
             daemon = self.start()
-            for call in range(1, 9):  # pinning of points; three calls of the job; four chunks for its outputs
+            for call in range(1, 9):  # one call pins the points, the job makes three, four pin chunks for outputs
                 daemon.post(f"{REGIONS}/unregister")
                 for name in "ab":
                     self.memories[name].register(daemon, name)

@@ -1,8 +1,8 @@
-"""Samplings of one cloud run on a GPU, or on the CPU beside it. The bytes are the same, and nothing is lost.
+"""Samplings of one cloud run on a GPU or on the CPU. The bytes are the same, and no request is lost.
 
-Needs the stand-in for GPUs, which samples as slowly as a test asks. VOXELD_STANDIN_SLOW names a file with the
-milliseconds to add to each sampling, on a GPU and on the CPU. The contents at the daemon's start decide where samplings
-run."""
+Needs the stand-in for GPUs, which makes samplings as slow as a test asks. VOXELD_STANDIN_SLOW names a file with the
+milliseconds to add to each sampling, on a GPU and on the CPU. The daemon measures both when it starts, and places later
+samplings by these times."""
 
 import concurrent.futures
 import pathlib
@@ -14,12 +14,12 @@ import unittest
 from client import VOXELIZE, Daemon, FaultCase, rows, wait_until
 from test_devices import STAND_IN, metric
 
-POINTS, SAMPLES = 16384, 2048  # as in the daemon's measurement at its start
+POINTS, SAMPLES = 16384, 2048  # as in the sampling that the daemon measures at its start
 FPS = f"/v1/fps?num_samples={SAMPLES}"
 VOXELS = VOXELIZE + "&fps=20"
 BATCH = FPS + f"&point_counts={POINTS // 2},{POINTS // 2}"
 BODIES = [rows(POINTS, seed=seed) for seed in range(5)]
-SLOW = 300  # ms; without it, such a sampling takes some tens on a loaded machine with a sanitizer
+SLOW = 300  # ms; without SLOW, such a sampling takes some tens of ms on a loaded machine with a sanitizer
 
 
 class Placement(FaultCase):
@@ -31,7 +31,7 @@ class Placement(FaultCase):
         cls.right = {path: [cls.daemon.post(path, body).tensors() for body in BODIES] for path in (FPS, VOXELS, BATCH)}
 
     def start(self, gpu_ms, cpu_ms, *args, workers=64, inject=None):
-        """A daemon with two GPUs and as many streams for long jobs, and six workers of the CPU beside them."""
+        """A daemon with two GPUs, each with a stream for long jobs, and six workers of the CPU for samplings."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
@@ -57,7 +57,7 @@ class Placement(FaultCase):
         self.put("slow", f"{gpu_ms} {cpu_ms}")
 
     def ask(self, daemon, index=0, path=FPS):
-        """Posts one of the bodies; the tensors must be right. Returns the backend that computed them."""
+        """Posts one of the bodies and checks the tensors. Returns the backend that computed them."""
         reply = daemon.post(path, BODIES[index % len(BODIES)])
         metadata = self.assert_voxels(reply)
         self.assertEqual(reply.tensors(), self.right[path][index % len(BODIES)])
@@ -75,10 +75,10 @@ class Placement(FaultCase):
         self.assertTrue(before["cpu"]["room"])
         self.assertEqual([self.ask(daemon, index) for index in range(10)], ["cpu"] * 10)
         self.assertEqual(self.ask(daemon, 0, VOXELS), "cpu")
-        # These six workers count as workers only while they run a job, so that the rate of use is the GPUs' rate.
+        # The metric counts these six workers only while they run a job, so that idle ones do not lower the rate of use.
         streams = daemon.status()["long_workers"]["count"] - 6
         wait_until(lambda: metric(daemon, 'voxeld_workers{lanes="long"}') == streams, "idle workers not to count")
-        # All other jobs run where they ran before.
+        # All other jobs still run on a GPU.
         for _ in range(5):
             self.assertEqual(self.ask_voxels(daemon), "cuda")
         self.assertEqual(self.ask(daemon, 1, BATCH), "cuda")
@@ -106,7 +106,8 @@ class Placement(FaultCase):
         daemon.stop()
 
     def test_the_cpu_takes_what_a_busy_gpu_would_do_later(self):
-        # The daemon measures both once, when it starts. On a busy machine one may seem much slower than it is.
+        # The daemon measures GPU and CPU only when it starts. On a busy machine one of both may seem much too slow, so
+        # the test may start several daemons.
         def both_at_once():
             daemon = self.start(20, 25)
             with concurrent.futures.ThreadPoolExecutor(8) as pool:

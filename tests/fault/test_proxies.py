@@ -1,4 +1,4 @@
-"""Behind a trusted proxy each client has its own share, and the proxy's connections count for no client."""
+"""Each client behind a trusted proxy has its own share. The proxy's connections do not count for its clients."""
 
 import unittest
 
@@ -15,7 +15,7 @@ class Proxies(FaultCase):
     ARGS += ("--max-timeout-ms", "3600000")
 
     def ask(self, forwarded, source=PROXY, path=VOXELIZE):
-        """One whole request, forwarded for these addresses; None sends no X-Forwarded-For."""
+        """Sends a request with these addresses in X-Forwarded-For, one header a line. None: without the header."""
         lines = [] if forwarded is None else [f"X-Forwarded-For: {line}" for line in forwarded.split("\n")]
         return self.raw(source=source).send(post(rows(10), path, *lines)).read()
 
@@ -70,7 +70,7 @@ class Proxies(FaultCase):
     def test_clients_of_one_proxy_have_shares_of_their_own(self):
         self.fill_share("203.0.113.9")
         self.assert_problem(self.ask("203.0.113.9", path=SHORT), 429)
-        # The forged first address has no effect.
+        # The client may forge all addresses but the last, so the first has no effect.
         self.assert_problem(self.ask("198.51.100.1, 203.0.113.9", path=SHORT), 429)
         others = [
             self.raw(source=PROXY).send(post(rows(10), SHORT, f"X-Forwarded-For: {client}"))

@@ -1,4 +1,4 @@
-"""Shared memory whose owner changes it at any time, and clients without the right to it. Only their own
+"""Owners that change their shared memory at any time, and clients without a right to shared memory. Only their own
 requests fail."""
 
 import fcntl
@@ -44,7 +44,7 @@ class Regions(FaultCase):
         self.memory = self.entered(Memory(SIZE + ROOM))
         self.memory.write(POINTS)
         self.addCleanup(self.daemon.post, f"{REGIONS}/unregister")
-        # The regions of the previous test count until they are closed.
+        # The regions of the previous test take room until the daemon has closed them.
         wait_until(lambda: self.memory.register(self.daemon, "a").status == 200, "room for a region")
 
     def entered(self, memory):
@@ -66,7 +66,7 @@ class Regions(FaultCase):
             self.assertEqual(told["parameter"], parameter)
 
     def works(self):
-        """Checks that a request by regions has the tensors of a plain request."""
+        """Checks that requests with regions give the same tensors as a plain request."""
         plain = self.daemon.post(VOXELIZE, POINTS).tensors()
         self.assertEqual(self.ask().tensors(), plain)
         reply = self.ask(output=f"a,{SIZE},{ROOM}")
@@ -105,7 +105,7 @@ class Regions(FaultCase):
         before = parts()
         self.refused(self.ask(output=f"a,{SIZE},100"), 422, "the region's part has 100")
         self.assertEqual(parts(), before)
-        self.works()  # points, points and an answer
+        self.works()  # two requests: one reads points, one reads points and writes an answer
         self.assertEqual(parts(), before + 3)
 
     def test_a_part_that_is_not_whole_rows_is_reported_as_a_body_is(self):
@@ -187,7 +187,7 @@ class Regions(FaultCase):
         self.works()
 
     def test_points_that_are_written_while_they_are_read(self):
-        """Each answer comes from one reading of the memory: it accounts for all points, whatever their values."""
+        """The daemon reads the changing memory once for each answer, so that the counts of all fates add up."""
         over = threading.Event()
         blocks = [os.urandom(SIZE) for _ in range(4)]
 
@@ -223,7 +223,7 @@ class Regions(FaultCase):
             path = f"{job}&points_region=large,0,{large.size}&output_region=a,0,{SIZE + ROOM}"
             thread = threading.Thread(target=lambda path=path: replies.append(self.daemon.post(path)))
             thread.start()
-            points = 1 << (large.size - 1).bit_length()  # bytes of memory; the job takes more once the points are read
+            points = 1 << (large.size - 1).bit_length()  # the points' buffer; after reading, a job takes more
             copied = lambda status: status["buffers"]["in_use_bytes"] > points
             runs = lambda status: status["long_workers"]["running"] == 1
             samples = runs if IN_PLACE else copied
@@ -280,7 +280,7 @@ class Regions(FaultCase):
         self.assertEqual(self.memory.read(SIZE + ROOM), before)
 
     def test_a_limit_of_file_sizes(self):
-        """A region beyond RLIMIT_FSIZE takes no answer, and the signal for the limit does not end the daemon."""
+        """An answer to a region beyond RLIMIT_FSIZE is refused. The signal SIGXFSZ does not end the daemon."""
         pid = self.daemon.pid()
         _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         self.addCleanup(resource.prlimit, pid, resource.RLIMIT_FSIZE, (most, most))
@@ -288,13 +288,13 @@ class Regions(FaultCase):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, most))
             before = self.memory.read(ROOM - left, SIZE + left)
             self.refused(self.ask(output=f"a,{SIZE},{ROOM}"), 400, "File too large", "output_region")
-            if not IN_PLACE:  # the limit holds for the head, which the CPU writes, but not for a GPU's kernels
+            if not IN_PLACE:  # a GPU's kernels have written the tensors; the limit stops only the CPU
                 self.assertEqual(self.memory.read(ROOM - left, SIZE + left), before)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
         self.works()
 
     def test_not_for_a_web_page_of_a_strange_host(self):
-        """A page whose host resolves to this machine (DNS rebinding) cannot touch a local client's regions."""
+        """A page whose own host name resolves to this machine (DNS rebinding) cannot use a local client's regions."""
         strange = {"Host": "rebound.example"}
         self.assertEqual(self.memory.register(self.daemon, "b", strange).status, 403)
         self.assertEqual(self.daemon.get(f"{REGIONS}/status", strange).status, 403)
@@ -311,8 +311,8 @@ class Regions(FaultCase):
         before = files_of(self.daemon)
         for turn in range(300):
             register = lambda turn=turn: self.memory.register(self.daemon, f"b{turn % 7}")
-            wait_until(lambda: register().status == 200, "room for a region")  # which counts until it is closed
-            register()  # is registered already
+            wait_until(lambda: register().status == 200, "room for a region")  # after a region is closed
+            register()  # refused: the name is registered already
             self.memory.register(self.daemon, "c", byte_size=SIZE + ROOM + 1)
             self.memory.register(self.daemon, "c", key="/voxeld-test-none")
             self.done(self.daemon.post(f"{REGIONS}/region/b{turn % 7}/unregister"))
@@ -329,7 +329,7 @@ class Regions(FaultCase):
         wait_until(lambda: self.memory.register(self.daemon, "b7").status == 200, "room for another region")
         self.works()
 
-    # --- who ---
+    # --- owners and clients ---
 
     def test_other_clients_see_nothing(self):
         unknown = self.daemon.get(f"{REGIONS}/region/b/status", source="127.0.0.2").json()["error"]
@@ -356,7 +356,7 @@ class Regions(FaultCase):
             self.refused(secret.register(self.daemon, "c", key=f"/voxeld-test/..{secret.key}"), 400, "cannot be opened")
 
     def test_a_lease_holds_up_nobody(self):
-        """Opening memory on which its owner has a lease (fcntl) would wait until the owner releases it."""
+        """The owner has a lease (fcntl) on the memory. A usual open would wait until the owner releases the lease."""
         self.addCleanup(signal.signal, signal.SIGIO, signal.signal(signal.SIGIO, signal.SIG_IGN))
         for kind, mode in ((fcntl.F_WRLCK, os.O_RDWR), (fcntl.F_RDLCK, os.O_RDONLY)):
             with Memory(16) as leased:
@@ -369,7 +369,7 @@ class Regions(FaultCase):
                 self.assertEqual(reply.json()["detail"], absent.replace("/voxeld-test-none", leased.key))
                 fcntl.fcntl(leased.file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
                 self.done(leased.register(self.daemon, "b"))
-                with self.assertRaises(BlockingIOError):  # while the server has it
+                with self.assertRaises(BlockingIOError):  # while the server has the memory open
                     fcntl.fcntl(leased.file, fcntl.F_SETLEASE, kind)
                 self.done(self.daemon.post(f"{REGIONS}/region/b/unregister"))
         with self.assertRaises(BlockingIOError):
@@ -497,7 +497,7 @@ class Infer(FaultCase):
 
 
 class Access(FaultCase):
-    """Who may share memory."""
+    """Which clients may share memory."""
 
     def test_it_is_off_by_default(self):
         with Daemon("--workers", "1") as daemon, Memory(16, "voxeld") as memory:
@@ -511,7 +511,7 @@ class Access(FaultCase):
             given = {"name": "points", "shape": [1, 4], "datatype": "FP32", "parameters": part}
             reply = daemon.post("/v2/models/kitti_second/infer", json.dumps({"inputs": [given]}))
             self.assertEqual(reply.status, 501, reply)
-            # What clients send before they register a region still works.
+            # Clients unregister all regions before they register one. This still works.
             self.assertEqual(daemon.post(f"{REGIONS}/unregister").status, 200)
             self.assertEqual(daemon.get(f"{REGIONS}/status").json(), [])
 
@@ -543,7 +543,7 @@ class Access(FaultCase):
             self.assertEqual(memory.register(daemon, "a").status, 200)
 
     def tokens(self, *names):
-        """The option for a file with tokens of these names, and the headers with the tokens."""
+        """Writes a file with a token for each name. Returns the option for the file, and each token's header."""
         made = [new_token(name) for name in names]
         path = pathlib.Path(self.folder(), "tokens")
         path.write_text("".join(line for _, line in made), encoding="utf-8")
@@ -566,7 +566,7 @@ class Access(FaultCase):
                 query = f"{VOXELIZE}&points_region=a,0,{SIZE}"
                 self.assertEqual(daemon.post(query, headers=bob).status, 400)
                 self.assertEqual(daemon.post(f"{REGIONS}/unregister", headers=bob).status, 200)
-                self.assertEqual(daemon.post(query, source="127.0.0.9").status, 200)  # ann, from another address
+                self.assertEqual(daemon.post(query, source="127.0.0.9").status, 200)  # by ann, from another address
 
     def test_a_token_opens_the_memory_of_its_name(self):
         option, (ann, anna) = self.tokens("ann", "anna")
@@ -604,9 +604,9 @@ class Access(FaultCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root may become another user")
     def test_memory_of_other_users(self):
-        """Over a Unix socket a client may use only its own user's memory, even if the server could open more. This is
-        also true for root. The overflow user stands for all users that a user namespace does not map; it may use
-        none."""
+        """Over a Unix socket, a client may use only its own user's memory, even if the server could open more. The same
+        holds for root. The overflow user, which stands for all users that a user namespace does not map, may use no
+        memory."""
         folder = self.folder()
         os.chmod(folder, 0o755)
         path, other = os.path.join(folder, "socket"), 1
@@ -668,7 +668,7 @@ def own_address():
     """An address other than loopback, or None."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as plain:
         try:
-            plain.connect(("192.0.2.1", 9))  # sends nothing
+            plain.connect(("192.0.2.1", 9))  # chooses the address, but sends nothing
         except OSError:
             return None
         return plain.getsockname()[0]

@@ -1,5 +1,5 @@
-"""Networks on GPUs, with stand-ins for both: where networks run and why, and what happens to detections if a network, a
-GPU or its memory fails. The boxes have the same bytes wherever they are computed."""
+"""Networks on GPUs, with stand-ins for networks and GPUs: where networks run and why, and what happens to detections if
+a network, a GPU or its memory fails. The boxes have the same bytes on every device."""
 
 import json
 import os
@@ -62,7 +62,7 @@ class Sessions(unittest.TestCase):
         os.rename(self.request + ".draft", self.request)
 
     def ask(self, daemon, name="good", query=ALL):
-        """The tensors of a detection, and where it ran."""
+        """The tensors of a detection, and the backend that ran it."""
         reply = daemon.post(DETECT + name + query, SCAN)
         self.assertEqual(reply.status, 200, reply)
         return reply.tensors(), re.search(rb'\\"backend\\":\\"(\w+)\\"', reply.body)[1].decode()
@@ -108,7 +108,7 @@ class Places(Sessions):
             self.assertEqual(reply.status, 200, reply)
             before += 1
             self.assertEqual(self.metric(daemon, sample), before)
-        daemon.request("DELETE", "/v1/streams/roof")  # else it keeps its sweep for a minute
+        daemon.request("DELETE", "/v1/streams/roof")  # otherwise the stream would keep its sweep for a minute
         self.stop(daemon)
 
     def test_a_network_runs_on_each_stream_of_each_gpu(self):
@@ -146,7 +146,7 @@ class Places(Sessions):
         self.assertIn("libonnxruntime_providers_cuda.so", line)
         self.assertIn('effect="it runs on the CPU"', line)
         self.assert_runs_on(daemon, "cpu")
-        self.assertEqual(self.reruns(daemon, "failed"), 0)  # the GPU was not asked
+        self.assertEqual(self.reruns(daemon, "failed"), 0)  # the GPU never got the job
         self.assertEqual(daemon.status()["state"], "ready")
         self.stop(daemon)
 
@@ -179,7 +179,7 @@ class Failures(Sessions):
     def test_a_network_that_fails_a_run_moves_to_the_cpu(self):
         self.write()
         self.right()
-        self.write(lines=["session 3 fails"])  # the first run warms up
+        self.write(lines=["session 3 fails"])  # the first runs warm up
         daemon = self.start()
         self.assert_runs_on(daemon, "cuda")
         for _ in range(4):
@@ -221,7 +221,7 @@ class Failures(Sessions):
         self.right()
         for failure, name in (("refused", "refused"), ("memory", "out_of_memory")):
             daemon = self.start()
-            for call in (1, 2, 3):  # before the run, at its output, after it
+            for call in (1, 2, 3):  # calls of CUDA before the network's run, for its output, and after the run
                 self.inject(f"{failure}@{call}")
                 self.assert_runs_on(daemon, "cpu")
                 self.assert_runs_on(daemon, "cuda")
@@ -240,7 +240,7 @@ class Failures(Sessions):
             self.assertEqual((session["in_use"], session.get("reason")), (False, "the GPU is lost"))
             self.assertEqual(daemon.status()["backend"]["devices"][0]["network_sessions"], 0)
             self.assertEqual(self.metric(daemon, 'voxeld_gpu_network_sessions{gpu="0"}'), 0)
-            os.kill(daemon.pid(), signal.SIGHUP)  # a lost GPU gets no session
+            os.kill(daemon.pid(), signal.SIGHUP)  # at the reload, a lost GPU gets no session
             wait_until(lambda daemon=daemon: self.sessions(daemon) == [], "models without sessions")
             self.assert_runs_on(daemon, "cpu")
             self.stop(daemon)
@@ -248,7 +248,7 @@ class Failures(Sessions):
     def test_a_gpu_is_lost_in_the_warm_up(self):
         self.write()
         self.right()
-        self.inject("lost@11")  # each lane of a stream makes a call, then the detection begins
+        self.inject("lost@11")  # the lanes make the first calls, then the detection of the warm-up begins
         daemon = self.start("--gpu-streams", "8", "--gpu-long-streams", "1", "--long-workers", "1")
         self.assertEqual(daemon.status()["state"], "degraded")
         self.assert_runs_on(daemon, "cpu")

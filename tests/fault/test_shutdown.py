@@ -1,4 +1,4 @@
-"""Stopping: accepted jobs are answered, new ones refused, the exit code is 0; a second signal ends at once."""
+"""Stopping: the daemon answers accepted jobs, refuses new jobs, and exits with 0. A second signal ends it at once."""
 
 import http.client
 import os
@@ -19,7 +19,7 @@ SLOW = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.0005,0.0005,0.0005&max_voxels=16777216"
     "&order=key&block_filter=1,32,0,9&outputs=voxel_num_points"
 )
-ATTEMPTS = 4  # a fast machine may answer all jobs before the test asks; each attempt doubles the work
+ATTEMPTS = 4  # each attempt doubles the work, because a fast machine may answer all jobs before the test asks
 
 
 class StandardInput(unittest.TestCase):
@@ -60,7 +60,7 @@ class StandardInput(unittest.TestCase):
 
 class Shutdown(unittest.TestCase):
     def loaded(self, seconds):
-        """A daemon whose one worker has accepted about `seconds` of work, and the crowd that waits for it."""
+        """A daemon whose only worker has accepted about `seconds` of work, and the clients that wait for answers."""
         body = heavy_rows()
         daemon = Daemon(*ARGS)
         self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
@@ -72,7 +72,7 @@ class Shutdown(unittest.TestCase):
         return daemon, crowd
 
     def until_draining(self, daemon, connection):
-        """The 503 of /readyz on a connection opened before, or None if the daemon has ended already."""
+        """Asks /readyz until the answer is 503, and returns this answer. None if the daemon ends before."""
         while True:
             try:
                 reply = daemon.request("GET", "/readyz", connection=connection)
@@ -96,7 +96,7 @@ class Shutdown(unittest.TestCase):
         self.fail("no job waited when the signal came")
 
     def refused_while_draining(self, seconds):
-        """(answer to a new job, answer of /healthz) of a draining daemon, or None if the drain ended too soon."""
+        """A draining daemon's answers to a new job and to /healthz; None if the drain ended too soon."""
         daemon, crowd = self.loaded(seconds)
         connections = [daemon.connection() for _ in range(3)]
         for connection in connections:
@@ -167,7 +167,7 @@ class Shutdown(unittest.TestCase):
             self.assertIn("draining", FaultCase.assert_problem(self, client.read(), 503)["type"])
             code = 0
         except Closed:
-            code = 1  # on a busy machine the job may end too late for an answer; the exit status shows this
+            code = 1  # on a busy machine the job may end too late for an answer; then the daemon exits with 1
         client.close()
         self.assertEqual(daemon.wait(), code, daemon.log())
 
@@ -200,7 +200,7 @@ class Shutdown(unittest.TestCase):
         uploading.close()
 
     def test_refused_body_that_goes_on_is_not_waited_for(self):
-        # With a day to drain, the test would hang if the daemon waited for it.
+        # The daemon may drain for a day. If it waited for the refused body, the test would hang.
         daemon = Daemon("--drain-timeout-s", "86400")
         refused = Raw(daemon).send(head("POST", "/nowhere", "Content-Length: 1600000") + rows(100))
         wait_until(lambda: daemon.status()["requests"]["open"] >= 2, "the refused request")
@@ -222,7 +222,7 @@ class Shutdown(unittest.TestCase):
             Daemon().stop()
 
     def test_while_malformed_requests_come(self):
-        # The library itself refuses these while it stops.
+        # libmicrohttpd itself refuses these requests while the daemon stops.
         malformed = (b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 40_000 + b"\r\n",
                      b"POST /v1/voxelize HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n")  # fmt: skip
         for _ in range(8):
@@ -266,7 +266,7 @@ class Shutdown(unittest.TestCase):
             clients = [threading.Thread(target=hammer) for _ in range(6)]
             for client in clients:
                 client.start()
-            for _ in range(random.Random(turn).randrange(20)):  # some moment under load
+            for _ in range(random.Random(turn).randrange(20)):  # waits for a random moment under load
                 daemon.get("/healthz")
             daemon.terminate()
             try:
@@ -291,10 +291,10 @@ def can_be_process_1():
 
 @unittest.skipUnless(os.path.exists(HANG_LIBRARY) and not is_sanitized(), "no library of hanging calls for this build")
 class Start(unittest.TestCase):
-    """SIGTERM comes while the daemon reads its options, whose file hangs until the signal was sent."""
+    """SIGTERM comes while the daemon reads its file of options, which hangs until the test has sent the signal."""
 
     def stopped_early(self, *args, prefix=()):
-        """The status of a process that gets SIGTERM at this time, and its log."""
+        """The exit status and the log of a daemon that gets SIGTERM while it reads its options."""
         with tempfile.TemporaryDirectory() as folder:
             config = pathlib.Path(folder, "config")
             config.write_text("{}")

@@ -1,6 +1,6 @@
-"""Requests of every kind that stop at every stage, in every way that a client can stop; malformed heads; huge queries.
+"""Requests of every kind, which a client stops at every stage and in every way. Also malformed heads and huge queries.
 
-Each test prints how many cases it has tried.
+Each test prints the number of cases that it has tried.
 """
 
 import concurrent.futures
@@ -25,8 +25,8 @@ REQUESTS = {
 
 
 def stages(request):
-    """Offsets to stop at: in the first line, at each line's end, in a header, around the head's end, in the body,
-    at its end."""
+    """Offsets where a client stops: in the first line, at each line's end, in a header, around the head's end, in the
+    body, at the request's end."""
     top = request.index(b"\r\n\r\n") + 4
     ends = [at + 2 for at in range(top) if request[at : at + 2] == b"\r\n"]
     cuts = {0, 1, 3, 5, 12, ends[0] - 1, *ends, *(at - 1 for at in ends), ends[0] + 3, top - 3}
@@ -38,8 +38,8 @@ class Stages(FaultCase):
     ARGS = ("--backend", "cpu", "--upload-timeout-s", "60", "--idle-timeout-s", "90", "--small-job-points", "0")
 
     def each_stage(self, leave):
-        """Stops every request at every stage. `leave` gets the connection, and the expected status if the request is
-        complete."""
+        """Stops every request at every stage by leave(connection, status). `status` is the expected status if the
+        request is complete, else None."""
         cases = [(request, status, cut) for request, status in REQUESTS.values() for cut in stages(request)]
 
         def stop(case):
@@ -70,8 +70,8 @@ class Stages(FaultCase):
             wait_until(lambda: aborted() == before + 1, "the client that left, counted")
 
     def final_status(self, connection):
-        """The status of the answer. A 100 may come first: with it the daemon tests whether a half-closed client is
-        still there."""
+        """The status of the answer, without an earlier 100, which the daemon sends to test whether a half-closed client
+        is still there."""
         return next(reply.status for reply in iter(connection.read, None) if reply.status >= 200)
 
     def half_close(self, connection, status):
@@ -99,12 +99,12 @@ class Stages(FaultCase):
             for cut in stages(request)[1:-1]:
                 with Raw(self.daemon) as connection:
                     connection.send(request[:cut])
-                    self.daemon.get("/healthz")  # so that the piece has arrived alone
+                    self.daemon.get("/healthz")  # by its answer, the first piece has arrived
                     self.assertEqual(connection.send(request[cut:]).read().status, status)
 
 
 LENGTH = "Content-Length: 64"
-# Lines that no request should begin with, and header lines that none should have.
+# First lines and header lines that are malformed or odd.
 FIRST_LINES = (
     *(
         "",
@@ -248,7 +248,7 @@ CHUNK_LINES = (
 # Statuses with which the daemon or the library may refuse a malformed request.
 REFUSED = {400, 404, 405, 411, 413, 414, 417, 431, 501, 505}
 SERVED = REFUSED | {200}
-# Lines that some versions of the library take for valid ones. All differ from a valid line only by blanks.
+# Lines that some versions of libmicrohttpd accept. They differ from a valid line only by blanks.
 NEARLY_SOUND_FIRST_LINES = {
     "GET\t/healthz\tHTTP/1.1",
     " GET /healthz HTTP/1.1",
@@ -262,7 +262,7 @@ class Malformed(FaultCase):
     ARGS = ("--backend", "cpu", "--upload-timeout-s", "1", "--idle-timeout-s", "2", "--upload-min-rate", "0")
 
     def answers(self, data):
-        """The statuses of all answers to these bytes. The client finishes sending after them."""
+        """Sends these bytes and finishes sending. Returns the statuses of all answers."""
         with Raw(self.daemon) as connection:
             try:
                 connection.send(data)
@@ -273,12 +273,12 @@ class Malformed(FaultCase):
             try:
                 while True:
                     statuses.append(connection.read_final().status)
-            except (Closed, ValueError, IndexError):  # the library may send the head of its own error twice
+            except (Closed, ValueError, IndexError):  # libmicrohttpd may send the head of its error twice
                 return statuses
 
     def try_all(self, cases):
-        """Each case is a request and its allowed statuses. A request gets one answer, or none if it has no end or is
-        too long. Bytes after the request get only refusals. Then the connection ends."""
+        """`cases`: (request, allowed statuses). A request gets one answer, or none if it has no end or is too long. The
+        bytes after the request get only refusals. Then the connection ends."""
         cases, answered = list(cases), 0
         with Bystander(self.daemon) as bystander, concurrent.futures.ThreadPoolExecutor(8) as pool:
             for (data, allowed), statuses in zip(cases, pool.map(self.answers, [data for data, _ in cases])):
@@ -290,7 +290,7 @@ class Malformed(FaultCase):
         print(f"{self.id()}: {len(cases)} cases, {answered} answered")
 
     def answer_each(self, cases):
-        """Each case is a request that the daemon itself answers, and the status of the answer."""
+        """`cases`: (request, status). The daemon, not libmicrohttpd, answers each request with this status."""
         for data, status in cases:
             self.assertEqual(self.answers(data), [status], data[:200])
 
@@ -302,7 +302,7 @@ class Malformed(FaultCase):
 
     def test_header_lines(self):
         self.try_all((head("GET", "/healthz", line) + BODY, SERVED) for line in HEADER_LINES)
-        # Without a length, a line that is not a length either must not get a request served.
+        # A POST without a length is refused. Only a header line that is a valid length changes this.
         self.try_all(
             (head("POST", path, line) + BODY, SERVED if line in SOUND_LENGTHS else REFUSED)
             for line, path in itertools.product(HEADER_LINES, (VOXELIZE, FPS))
@@ -318,7 +318,7 @@ class Malformed(FaultCase):
 
     def test_chunk_lines(self):
         def allowed(line):
-            if line.startswith(b"10;"):  # an extension, which the daemon skips
+            if line.startswith(b"10;"):  # an extension, which the daemon ignores
                 return {200, 422, 400}
             return SERVED | {422} if line in NEARLY_SOUND_CHUNK_LINES else REFUSED
 
@@ -339,7 +339,7 @@ class Malformed(FaultCase):
 
     def test_no_line_ends(self):
         good = post(BODY)
-        # The following request is answered only if a lone line feed, or the like, ends a line.
+        # The request after the first is answered only if the daemon takes `end` for an end of line.
         for end in (b"\n", b"\r", b"\n\r", b"\r\r\n", b"\0\r\n", b" ", b""):
             for pad in (0, 7, len(good)):
                 data = head("GET", "/healthz").replace(b"\r\n", end) + good[:pad]

@@ -1,5 +1,5 @@
-"""Streams whose clients repeat, go back in time, send at once, ask for too much or vanish. Sweeps of a failed request
-are not kept, and no client gets the sweeps of another client."""
+"""Streams whose clients repeat sweeps, go back in time, send at the same time, ask for too much or vanish. Sweeps of a
+failed request are not kept, and no client gets the sweeps of another client."""
 
 import json
 import tempfile
@@ -74,7 +74,7 @@ class Streams(FaultCase):
             (400, "bad-parameter", "pose", {"pose": "0,0,0"}),
             (400, "bad-parameter", "time", {"time": "nan"}),
             (400, "bad-parameter", "time", {"time": "1e308"}),
-            (400, "bad-parameter", "time", {"time": "1532402927647000"}),  # microseconds
+            (400, "bad-parameter", "time", {"time": "1532402927647000"}),  # a time in microseconds
             (422, "impossible", "streams", {"more": "&streams=front,s"}),
             (422, "impossible", "num_samples", {"base": "/v1/fps?num_samples=100000"}),
         ):
@@ -93,7 +93,8 @@ class Streams(FaultCase):
         return (daemon or self.daemon).post(path, rows(sum(sizes)), JSON)
 
     def test_sent_along(self):
-        """The client sends lost sweeps again with the newest. The answer tells sent sweeps from kept ones."""
+        """The client sends lost sweeps again, together with the newest. The answer says which sweeps came with the
+        request, and which the stream had kept."""
         self.sent("s", 1)
         self.sent("s", 4)
         reply = self.along([5, 4, 3], sweeps=5)
@@ -105,7 +106,7 @@ class Streams(FaultCase):
         self.assertEqual(self.times(), [5, 4, 3, 1])
         kept = self.daemon.get("/v1/streams/s").json()
         self.assertEqual([sweep["points"] for sweep in kept["sweeps"]], [500] * 4)
-        self.assertEqual(kept["memory_bytes"], 4 * 65536)  # as if each had come in its own request
+        self.assertEqual(kept["memory_bytes"], 4 * 65536)  # as if each sweep had come in its own request
         self.assertEqual(self.along([5, 4, 3], sweeps=5).json()["stream"]["repeated"], True)
         self.assertEqual(self.times(), [5, 4, 3, 1])
 
@@ -134,7 +135,7 @@ class Streams(FaultCase):
                 self.assertEqual(self.times(), [2, 1])
 
     def test_sent_along_without_room(self):
-        """Sweeps without room are joined but not kept, and the next answer counts them as evicted."""
+        """Sweeps for which the stream has no room are joined but not kept. The next answer counts them as evicted."""
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
             reply = self.along([5, 4, 3, 2], daemon=daemon, sweeps=4).json()
             self.assertEqual(len(reply["stream"]["sweeps"]), 4)
@@ -176,7 +177,7 @@ class Streams(FaultCase):
             self.assertEqual(daemon.get("/v1/streams/s").status, 404)
 
     def test_at_once(self):
-        """In whatever order requests run, each answer joins the sweeps before it, and none is mixed up."""
+        """Many requests at the same time. Each answer joins the right earlier sweeps, in any order of the requests."""
         sweeps, replies = 12, {}
 
         def one(time):
@@ -201,7 +202,7 @@ class Streams(FaultCase):
             self.assertEqual(self.delete("s").status, 200)
 
     def test_waiting_for_a_long_job(self):
-        """Requests wait in their stream and hold no worker; the earliest goes next; other streams go on."""
+        """Requests wait in their stream and hold no worker. The earliest goes next. Other streams do not wait."""
         body, replies, threads = many_rows(LONG_POINTS), {}, []
         grid = f"/v1/voxelize?{GRID}&num_features=3"
         arguments = ("--workers", "1", "--long-workers", "1", "--max-sampling-work", str(10**13))
@@ -227,7 +228,7 @@ class Streams(FaultCase):
                 self.assertEqual(joined, [*range(time, 1, -1)])
 
     def test_inference_waits_too(self):
-        """A stream that the body names."""
+        """An inference request names its stream in its body."""
         replies = {}
 
         def one(time):
@@ -267,7 +268,7 @@ class Streams(FaultCase):
                     self.assertTrue(reply.json()["stream"]["begun"], reply)
 
     def test_eviction_is_reported(self):
-        """The oldest sweep is evicted first, and the answer without it says so."""
+        """The oldest sweep is evicted first. The next answer, which lacks this sweep, says so."""
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
             for time in range(1, 6):
                 reply = daemon.post(path_of("s", time, sweeps=4), POINTS, JSON).json()
@@ -281,7 +282,8 @@ class Streams(FaultCase):
             self.assertIn('voxeld_stream_sweeps_total{fate="evicted"} 3', daemon.get("/metrics").body.decode())
 
     def test_a_sweep_larger_than_all_may_be_is_refused(self):
-        """Such a sweep is refused before any other sweep is evicted. With a newer sweep, it is joined but not kept."""
+        """A sweep larger than all memory of streams is refused before any other sweep is evicted. Together with a newer
+        sweep, it is joined but not kept."""
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
             send = lambda name, time, count: daemon.post(path_of(name, time), rows(count), JSON)
             times = lambda: [sweep["time"] for sweep in daemon.get("/v1/streams/s").json()["sweeps"]]
@@ -296,7 +298,7 @@ class Streams(FaultCase):
             joined = [(sweep["time"], sweep["points"]["received"]) for sweep in stream["sweeps"]]
             self.assertEqual(joined, [(4, 500), (3.5, 20_000), (2, 500)])
             self.assertEqual(times(), [4, 2])
-            self.assertEqual(daemon.status()["streams"]["evicted"], 2)  # the unkept sweep, and the sweep of time 1
+            self.assertEqual(daemon.status()["streams"]["evicted"], 2)  # the large sweep, not kept, and sweep 1
 
     def test_all_sweeps_of_all_clients_are_bounded(self):
         most = 10 * 65536
@@ -312,8 +314,8 @@ class Streams(FaultCase):
             self.assertGreater(memory(), most // 2)
 
     def test_greedy_clients_leave_a_stream_to_the_next(self):
-        """One client after the other takes all streams that it may. The first four take most; each later one gets
-        one."""
+        """One client after the other takes all streams that it may. The first four take most. Each later client gets
+        one stream."""
         for client in range(1, 21):
             source, number = f"127.0.0.{client}", 0
             while (reply := self.send(f"n{number}", 1, POINT, source=source)).status == 200:
@@ -326,7 +328,7 @@ class Streams(FaultCase):
                 self.assertEqual(self.delete(stream["name"], source=source).status, 200)
 
     def test_requests_go_before_streams(self):
-        """Sweeps are evicted for a body that needs the memory."""
+        """If a body needs the memory, sweeps are evicted."""
         budget = ("--memory-budget-bytes", "--max-body-bytes", "--max-response-bytes", "--stream-memory-bytes")
         sizes = (8 * MB, 4 * MB, 4 * MB, 8 * MB)
         with Daemon(*(word for option in zip(budget, map(str, sizes)) for word in option)) as daemon:
@@ -349,7 +351,7 @@ class Streams(FaultCase):
         told = self.sent("s", 9, b"")
         self.assertEqual([sweep["time"] for sweep in told["stream"]["sweeps"]], [9, 5])
         self.assertEqual([each["kind"] for each in told["warnings"]], ["empty", "fewer_sweeps"])
-        told = self.sent("s", 6)  # the sweep of 9 is not in the stream
+        told = self.sent("s", 6)  # sweep 9 had no points, so the stream has not kept it
         self.assertEqual([sweep["time"] for sweep in told["stream"]["sweeps"]], [6, 5])
 
     def test_of_several_sweeps_those_without_points_are_not_kept(self):
@@ -367,7 +369,7 @@ class Streams(FaultCase):
             self.assertTrue(daemon.post(path_of("s", 1), POINTS, JSON).json()["stream"]["begun"])
 
     def test_a_restart_is_reported(self):
-        """Streams end with the server, and the first answer of the next server says so."""
+        """When the server ends, its streams end. The first answer of the next server says so."""
         for _ in range(2):
             with Daemon() as daemon:
                 metadata = daemon.post(path_of("s", 1), POINTS, JSON).json()
@@ -400,7 +402,7 @@ class Streams(FaultCase):
             self.assertEqual(daemon.status()["buffers"]["allocated_bytes"] - before, 128 * 1024)
 
     def test_the_list_has_no_sweeps(self):
-        """A client may have tens of thousands of sweeps."""
+        """The list of streams has no sweeps, because a client may have tens of thousands of sweeps."""
         self.sent("s", 1)
         self.sent("s", 2)
         (listed,) = self.daemon.get("/v1/streams").json()["streams"]
@@ -430,7 +432,7 @@ class Streams(FaultCase):
         self.assertEqual(self.daemon.get("/v1/streams/s/last").status, 200)
 
     def test_a_head_of_unknown_length_has_no_body(self):
-        """HEAD has no body: a client would take one for the beginning of its next answer."""
+        """An answer to HEAD has no body. A client would take a body for the beginning of the next answer."""
         self.sent("s", 1, more="&remove_close=0.5")
         for path in ("/v1/streams/s/last", "/v1/streams/s/events"):
             with self.subTest(path), Raw(self.daemon) as connection:
@@ -447,7 +449,7 @@ class Streams(FaultCase):
             self.assertEqual(connection.read().status, 100)
             after = self.daemon.status()
         self.assertEqual(self.times(), [1])
-        for key in ("in_use_bytes", "allocated_bytes"):  # less, if the answer of sweep 1 was still held before
+        for key in ("in_use_bytes", "allocated_bytes"):  # less, if `before` still included the answer of sweep 1
             self.assertLessEqual(after["buffers"][key], before["buffers"][key])
 
     def test_methods(self):

@@ -66,7 +66,7 @@ class TlsCase(FaultCase):
 
 class TlsAnswers(TlsCase):
     def test_an_answer_of_several_parts_is_whole(self):
-        """An answer without the padding between its tensors."""
+        """The daemon sends the tensors of this answer in several parts, without the padding between them."""
         parted = False
         for count in (1001, 1002, 30_001):
             body = rows(count)
@@ -85,7 +85,7 @@ class TlsUploads(TlsCase):
 
     def test_aborted_uploads_leave_nothing(self):
         def bye(connection):
-            connection.socket.settimeout(0.01)  # sends the closing alert; waits for no answer
+            connection.socket.settimeout(0.01)  # unwrap() then sends the closing alert without waiting for the answer
             with contextlib.suppress(OSError):
                 connection.socket.unwrap()
             connection.close()
@@ -156,7 +156,7 @@ class TlsUploads(TlsCase):
         self.daemon.assert_quiet()
 
     def test_half_closed_client_gets_its_answer_or_its_end(self):
-        # TLS 1.3 has half-closed streams. A bare end of file means a broken stream.
+        # In TLS 1.3, a client may close its sending side by an alert. An end of file without an alert is an error.
         connection = self.raw().send(post(rows(4)))
         connection.finish_sending()
         with contextlib.suppress(Closed, ssl.SSLError):
@@ -171,7 +171,7 @@ class TlsDeadlines(TlsCase):
         before = refusals(self.daemon, "body-stalled")
         connections = [self.raw().send(HALF[0] + HALF[1][:sent]) for sent in (0, 1, 65536)]
         for connection in connections:
-            # Bytes outside of records would raise SSLError: WRONG_VERSION_NUMBER or BAD_RECORD.
+            # Bytes that are not TLS would raise SSLError: WRONG_VERSION_NUMBER or BAD_RECORD.
             with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
                 self.assertEqual(connection.socket.recv(1000), b"")
         wait_until(lambda: refusals(self.daemon, "body-stalled") == before + 3, "the refusals are counted")
@@ -215,7 +215,7 @@ class TlsShares(TlsCase):
     def test_connections_over_the_share_end_without_a_byte_that_is_not_tls(self):
         kept, refused = [], 0
         for _ in range(20):
-            try:  # bytes outside of records would raise another SSLError: WRONG_VERSION_NUMBER
+            try:  # bytes that are not TLS would raise another SSLError: WRONG_VERSION_NUMBER
                 kept.append(Raw(self.daemon))
             except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 refused += 1

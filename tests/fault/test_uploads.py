@@ -1,4 +1,4 @@
-"""Bodies that stall, drip, stop half way, are too large, or belong to a request that is refused; and Expect."""
+"""Bodies that stall, come byte by byte, stop half way, are too large, or belong to a refused request. Also Expect."""
 
 import unittest
 
@@ -12,7 +12,7 @@ HALF = (head("POST", VOXELIZE, "Content-Length: 1600000"), tiled_rows(400_000))
 class Uploads(FaultCase):
     ARGS = ("--max-body-bytes", str(LIMIT), "--upload-timeout-s", "60", "--idle-timeout-s", "90")
 
-    # --- given up half way ---
+    # --- clients that leave half way ---
 
     def begin_upload(self, daemon=None):
         connection = Raw(daemon or self.daemon)
@@ -45,7 +45,7 @@ class Uploads(FaultCase):
         try:
             self.assert_problem(connection.read(), (400, 408))
         except Closed:
-            pass  # an incomplete request need not be answered
+            pass  # the daemon need not answer an incomplete request
         self.assertTrue(connection.ended())
 
     def test_truncated_chunks(self):
@@ -103,7 +103,7 @@ class Uploads(FaultCase):
         for path, status in ((VOXELIZE + "&order=x", 400), ("/nowhere", 404)):
             self.assert_problem(self.daemon.post(path, pieces(), {"Transfer-Encoding": "chunked"}), status)
 
-    # --- refused, and the connection lives ---
+    # --- refusals that keep the connection open ---
 
     def test_connection_is_kept_after_a_discarded_body(self):
         connection = self.daemon.connection()
@@ -242,8 +242,8 @@ class Deadlines(FaultCase):
 class Refused(FaultCase):
     """A client with a long job that announces more bytes than it may hold."""
 
-    # Samplings may hold 128 MB. A client with a small sampling may not hold 64 MB more, since less would be left for
-    # others.
+    # Bodies of samplings may take 128 MB. A client with a sampling may not take 64 MB more: it would hold more than it
+    # leaves.
     ARGS = ("--long-workers", "1", "--memory-budget-bytes", str(256 * MB), "--max-response-bytes", str(128 * MB))
     ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000", "--upload-min-rate", "0")
 
@@ -256,7 +256,7 @@ class Refused(FaultCase):
         requests = lambda: self.daemon.status()["requests"]
         wait_until(lambda: self.daemon.status()["long_workers"]["running"] == 1, "a long job that runs")
         refused = self.raw().send(head("POST", "/v1/fps?num_samples=1", f"Content-Length: {len(body)}") + body[:MB])
-        wait_until(lambda: requests()["open"] == 3, "the second request")  # and the request that asks
+        wait_until(lambda: requests()["open"] == 3, "the second request")  # the third asks for the status
         wait_until(lambda: requests()["active"] == 1, "its refusal")
         long.reset()
         self.daemon.assert_quiet()
@@ -268,7 +268,7 @@ class Successive(FaultCase):
     ARGS = ("--upload-timeout-s", "6", "--idle-timeout-s", "90", "--upload-min-rate", "0")
 
     def test_next_request_on_a_connection_has_a_deadline_of_its_own(self):
-        # More requests, one after the other, than fit into one upload deadline.
+        # Requests one after the other, which together take longer than one upload deadline.
         connection = self.raw()
         for _ in range(5):
             connection.send(head("POST", VOXELIZE, "Content-Length: 64"))

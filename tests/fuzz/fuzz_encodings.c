@@ -1,6 +1,5 @@
-// Fuzzes the decoders of bodies. However the input is divided into pieces, and whatever the room for output, a decoder
-// gives the same bytes or the same fault, and takes no more memory than its window. Encoded bytes decode to the
-// original bytes. One thread.
+// Fuzzes the decoders of bodies. With pieces of any size and any room for output, a decoder gives the same bytes or the
+// same fault. It takes no more memory than its window. Encoded bytes decode to the original bytes. One thread.
 //
 // The input: the coding, the size of the pieces, the size of the room, and the coded body.
 #include <assert.h>
@@ -16,9 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { HEAD = 3, MOST_DECODED = 1 << 18, MOST_BYTES = 10 << 20 };
 
 struct outcome {
-  char *bytes;  // of MOST_DECODED
+  char *bytes;  // [MOST_DECODED]
   size_t length;
-  enum error_kind fault;  // ERROR_BODY_TOO_LARGE if the body has more
+  enum error_kind fault;  // ERROR_BODY_TOO_LARGE if the body decodes to more than MOST_DECODED bytes
 };
 
 static void decode_piece(struct decoder *decoder, const char *data, size_t size, size_t room, struct outcome *outcome) {

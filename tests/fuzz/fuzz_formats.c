@@ -1,5 +1,5 @@
-// Fuzzes the files of points: any bytes give either rows, all of them written and nothing else, or an error with a
-// reason. Rows written over the body equal rows written elsewhere. One thread.
+// Fuzzes files of points. Any bytes give either an error with a reason, or rows: the reader writes each byte of the
+// rows, and nothing else. Rows written over the body equal rows written elsewhere. One thread.
 //
 // The input: a byte that chooses the format and the columns, then the body.
 #include <assert.h>
@@ -43,7 +43,7 @@ static void check_hint(const char *body, size_t size) {
   assert(strncmp(error.text, "it", 2) == 0 && (hint != NULL) == (strlen(error.text) > 2));
 }
 
-// Converts the times too, and moves the points.
+// If the file has times, converts them, and de-skews the points by them.
 static void read_times(const struct job_request *request, const struct times *times, char *rows) {
   static const double twist[] = {0, 1, 2, 3, 0.1, 0.2, 0.3};
   static struct vx_motion motion;
@@ -92,7 +92,7 @@ static void read_body(const struct job_request *asked, char *body, size_t size) 
   bool good = format_open(request.format, body, size, NULL, &file, &error) &&
               cloud_choose(&file, &request, &columns, &error) && job_request_split(&request, file.points, &error);
   if (good && file.layout == CLOUD_PACKED) {
-    if (file.packing.bytes > MOST_BYTES) return;  // the server has such a limit too
+    if (file.packing.bytes > MOST_BYTES) return;  // the server has a limit too
     unpacked = malloc(file.packing.bytes + 1);
     assert(unpacked);
     good = cloud_unpack(&file, NULL, unpacked, &error);

@@ -1,10 +1,10 @@
-// Fuzzes the whole daemon: libmicrohttpd, all of server/ and the CPU backend, started twice in this process, without
-// TLS and with TLS. An input describes what clients do, each on one connection. Afterwards the answers on every
-// connection must be valid HTTP, and nothing may be left: no connection, no request, no buffer in use, nothing held by
-// a client.
+// Fuzzes the whole daemon: libmicrohttpd, all of server/ and the CPU backend. Two daemons run in this process, one
+// without TLS and one with TLS. An input describes what clients do, each on one connection. Afterwards the answers on
+// every connection must be valid HTTP, and nothing may be left: no connection, no request, no buffer in use, no share
+// held by a client.
 //
-// The input is the bytes to send, and words of the table below for other actions of clients. Input without words is
-// what one client sends on the Unix socket. Every client finishes sending at the end.
+// The input has the bytes to send, and words of the table below for other actions of clients. Without words, one client
+// sends the input on the Unix socket. At the end, every client finishes sending.
 //
 // This thread plays all clients; the daemons have their own threads.
 #include <string.h>
@@ -19,14 +19,14 @@ enum deed { CUT, FINISH, LEAVE, RAW, OPEN, GO_ON };
 struct word {
   const char *text;
   enum deed deed;
-  int number;  // OPEN: the client is 127.0.0.NUMBER; GO_ON: of the connection
+  int number;  // OPEN: the client is 127.0.0.NUMBER; GO_ON: the connection's number
   enum place place;
 };
 static const struct word words[] = {
-    {"<cut>", CUT, 0, 0},     // waits until the daemon has read what came before
+    {"<cut>", CUT, 0, 0},     // waits until the daemon has read all bytes sent so far
     {"<fin>", FINISH, 0, 0},  // finishes sending
     {"<rst>", LEAVE, 0, 0},   // goes away without reading
-    {"<raw>", RAW, 0, 0},     // from here on sends bytes outside TLS: instead of the handshake, or after it
+    {"<raw>", RAW, 0, 0},     // sends all later bytes outside TLS: instead of the handshake, or after the handshake
     {"<unix>", OPEN, 0, PLACE_UNIX},
     {"<tcp1>", OPEN, 1, PLACE_TCP},
     {"<tcp2>", OPEN, 2, PLACE_TCP},

@@ -1,6 +1,6 @@
-// Fuzzes the bodies of inference requests: any bytes give either an error with a reason, or a request with its inputs,
-// which are inside the body or copied from JSON or shared memory. Reading takes no more memory than was charged. The
-// body is also read as a request for the list of models. One thread.
+// Fuzzes the bodies of inference requests. Any bytes give either an error with a reason, or a request with inputs. The
+// inputs are inside the body, or copied from JSON or shared memory. Reading takes no more memory than infer_json_cost
+// says. The body is also read as a request for the list of models. One thread.
 //
 // The input: a byte that chooses the model and how long the JSON is, then the body.
 #include <assert.h>
@@ -21,7 +21,7 @@ enum { MOST_BYTES = 4 << 20 };
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
-// Memory of this thread: libFuzzer has its own thread.
+// The memory that this thread has allocated. libFuzzer has another thread.
 static _Thread_local size_t in_use, most_in_use;
 static bool counted;
 
@@ -42,7 +42,7 @@ static void check_problem(const struct error *error) {
   assert(error->kind != ERROR_MEMORY_FULL);  // the charged memory is enough
 }
 
-// A preset, or an operation with its defaults.
+// Chooses a preset, or an operation with its defaults.
 static void choose_model(uint8_t choice, struct infer *infer, struct job_request *request) {
   static const enum vx_op ops[] = {VX_VOXELIZE, VX_FPS, VX_TRANSFORM};
   enum vx_op op = choice & 64 ? VX_NMS : choice & 32 ? VX_DECODE : ops[choice % 3];
@@ -53,7 +53,7 @@ static void choose_model(uint8_t choice, struct infer *infer, struct job_request
   assert(good);
 }
 
-// The JSON is the whole body, or ends at the first end of a line, or is empty, or is longer than the body.
+// The length of the JSON: the whole body (-1), its first line, 0, or more than the body.
 static int64_t head_bytes(uint8_t choice, const char *body, size_t size) {
   const char *end = memchr(body, '\n', size);
   switch (choice >> 2 & 3) {
@@ -64,7 +64,7 @@ static int64_t head_bytes(uint8_t choice, const char *body, size_t size) {
   }
 }
 
-// The values of all inputs can be read, where they are or from a copy.
+// Reads the values of all inputs, in the body or in a copy, so that a sanitizer sees a read past an end.
 static void check_values(const struct job_request *request) {
   static volatile unsigned char sum;
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
@@ -75,7 +75,7 @@ static void check_values(const struct job_request *request) {
   }
 }
 
-// Shared memory whose bytes are all the same, or that is missing.
+// Stands in for shared memory, which has equal bytes, or is missing at odd offsets.
 static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct error *error) {
   (void)cls;
   if (ref->offset % 2) return error_refuse(error, ERROR_BAD_BODY, NULL, "there is no such region");

@@ -1,5 +1,5 @@
-// Fuzzes the query of every operation: any list of names and values must give either a request whose values keep their
-// bounds, or a problem with a reason. One thread; the presets are loaded once.
+// Fuzzes the query of every operation. Any list of names and values gives either a request whose values are within
+// their bounds, or a problem with a reason. One thread; the presets are loaded once.
 //
 // The input is a query string without percent-encoding: name=value&name=value.
 #include <assert.h>
@@ -102,7 +102,7 @@ static void check_chain(const struct request_chain *chain) {
   }
 }
 
-// The motion that the parameters make is sound: it moves a point at time 0 to finite or infinite numbers, not to NaN.
+// The motion that the parameters describe never moves a point at time 0 to NaN.
 static void check_deskew(const struct job_request *request) {
   static struct vx_motion motion;
   struct error error = {.kind = ERROR_NONE};
@@ -112,7 +112,7 @@ static void check_deskew(const struct job_request *request) {
   if (request->deskew.mode != DESKEW_POSES && request->deskew.mode != DESKEW_TWISTS) return;
   assert(request->deskew.poses.rows <= MOTION_POSES_MAX || request->deskew.mode != DESKEW_POSES);
   assert(deskew_motion(request, &pose_identity, &motion, &error) || error.kind == ERROR_IMPOSSIBLE);
-  if (error.kind == ERROR_IMPOSSIBLE) return;  // the motion fits in float32 only with the request's mount
+  if (error.kind == ERROR_IMPOSSIBLE) return;  // without the request's mount, a motion may not fit in float32
   assert(motion.count >= 1 && motion.count <= VX_MAX_SEGMENTS && motion.first <= 0 && motion.last >= 0);
   for (int32_t i = 1; i < motion.count; i++) assert(motion.segments[i].start >= motion.segments[i - 1].start);
   vx_deskew(&motion.segments[vx_segment_at(motion.segments, motion.count, 0, 0)], 0, origin);
@@ -197,14 +197,14 @@ static void check_center_head(const struct vx_decode_center *head) {
   check_nms(&head->nms);
 }
 
-// An accepted pose is a rigid motion: a point that is moved there and back is where it was. Times fall from sweep to
-// sweep.
+// An accepted pose is a rigid motion: moving a point by the pose and back does not change the point. The newest sweep
+// is first.
 static void check_stream(const struct job_request *request) {
   const struct stream_terms *stream = &request->stream;
   assert(stream->sweeps >= 1 && stream->sweeps <= STREAM_SWEEPS_MAX && stream_sweeps(request) <= stream->sweeps);
   assert(stream->num_joined >= 0 && stream->num_joined <= STREAMS_JOINED_MAX && request->num_clouds == 0);
   assert(stream->remove_close >= 0 && isfinite(stream->remove_close));
-  // The sweeps of an empty body: no points.
+  // Without point_counts, the body is one sweep. Here it has no points.
   int32_t none = 0;
   struct job_request split = *request;
   split.point_counts = request->point_counts ? request->point_counts : &none;
@@ -218,7 +218,8 @@ static void check_stream(const struct job_request *request) {
   }
 }
 
-// There is no model, so requests for detections are refused. Their values keep their bounds all the same.
+// There is no model, so all requests for detections are refused. Their parameters of tracks are within their bounds
+// nevertheless.
 static void check_tracks(const struct vx_track_terms *terms) {
   struct error error = {.kind = ERROR_NONE};
   assert(terms->num_distances >= 0 && terms->num_distances <= VX_MAX_CLASSES);
@@ -266,10 +267,10 @@ static void check_columns(const struct job_request *request) {
   assert(params->ring >= VX_KITTI_RINGS && params->ring < job_request_columns(request));
 }
 
-// The clouds have all rows. For FPS, each cloud has at most as many samples as points.
+// The clouds together have all rows. For FPS, no cloud has more samples than points.
 static void check_split(const struct job_request *request, int64_t rows) {
   if (request->job.op == VX_RANGE_IMAGE_OP) check_columns(request);
-  if (vx_operations[request->job.op].rows_carry_cloud_index) return;  // no cloud has its own stretch of rows
+  if (vx_operations[request->job.op].rows_carry_cloud_index) return;  // the rows of the clouds may be mixed
   for (int32_t i = 0; i < request->num_clouds; i++) {
     rows -= request->point_counts[i];
     if (request->job.op == VX_FPS) assert(request->sample_counts[i] <= request->point_counts[i]);
@@ -277,7 +278,7 @@ static void check_split(const struct job_request *request, int64_t rows) {
   assert(rows == 0 && request->num_clouds > 0);
 }
 
-// The parameters are written as a JSON object. They are measured first, then written into exactly that room.
+// Measures the parameters as a JSON object, then writes the object into memory of exactly this size.
 static void check_rendering(const struct job_request *request) {
   struct text measure = text_over(NULL, 0);
   job_request_write(request, &measure);
@@ -308,7 +309,7 @@ static void check_query(enum vx_op op, const struct query *query, const struct p
   check_request(&request);
   check_rendering(&request);
   request.max_sampling_work = 1000;
-  bool joined = request.stream.name[0];  // its clouds are checked only when it is joined
+  bool joined = request.stream.name[0];  // job_request_join checks the clouds of a stream's request
   if (job_request_split(&request, rows, &error) && (!joined || job_request_join(&request, rows, &error)))
     check_split(&request, rows);
   else

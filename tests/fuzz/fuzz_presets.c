@@ -1,4 +1,4 @@
-// Fuzzes preset files: any bytes must give either a preset that can be used and rendered, or an error with a reason.
+// Fuzzes preset files. Any bytes give either a preset that can be used and written as JSON, or an error with a reason.
 // One thread.
 #include <assert.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-// Measures first, then writes into exactly that room.
+// Measures the preset as JSON, then writes the JSON into memory of exactly this size.
 static void check_rendering(const struct preset *preset) {
   struct text measure = text_over(NULL, 0);
   preset_write(preset, &measure);

@@ -1,12 +1,12 @@
 // Fuzzes regions of shared memory: the JSON that registers a region, the parameters and the JSON that name a part, and
-// what the owner does to the memory meanwhile. A part is read or written completely and only inside its region, or it
+// changes of the memory's length by its owner. A part is read or written completely and only inside its region, or it
 // is refused with a reason. One thread; one client.
 //
 // The input is lines of a letter and an argument:
-//   r NAME JSON    register; the key "k" stands for the memory that is there
-//   g NAME JSON    register GPU memory; there is no GPU
-//   u NAME, U      unregister one, or all
-//   s NAME, S      show one, or all
+//   r NAME JSON    register a region; the key "k" stands for the only memory that exists
+//   g NAME JSON    register GPU memory; always refused, since there is no GPU
+//   u NAME, U      unregister one region, or all
+//   s NAME, S      show one region, or all
 //   p VALUE        read the part that points_region=VALUE names
 //   o VALUE        write the part that output_region=VALUE names
 //   i JSON, q JSON like p and o: the JSON has the parameters of a tensor in an inference request
@@ -31,13 +31,13 @@ enum { SIZE = 4096, WRITTEN = 0xee };
 
 static struct clients clients;
 static struct options options = {.allow_shared_memory = true, .shared_memory_prefix = "voxeld-fuzz"};
-static const struct devices devices;  // none
+static const struct devices devices;  // no device
 static struct regions regions;
 static struct client *client;
 static char key[64];
 static int memory;
 
-// The expected state: the bytes of the memory, their number, and the regions.
+// The expected state: the memory's bytes, its length, and the regions.
 static unsigned char shadow[SIZE];
 static size_t length;
 static struct region_terms known[REGIONS_MAX];
@@ -73,7 +73,7 @@ static const struct region_terms *find(const char *name) {
 
 // ---- regions --------------------------------------------------------------------------------------------------------
 
-// Written terms read back as the same terms.
+// Writes the terms as JSON and reads them back. They must be the same.
 static void check_written(const struct region_terms *terms) {
   char json[2048];
   struct text out = text_over(json, sizeof json);
@@ -129,7 +129,7 @@ static void enter_block(const char *argument) {
 static void leave(const char *name) {
   struct error error;
   bool good = regions_unregister(&regions, client, REGION_SYSTEM, name, &error);
-  assert(good);  // nobody writes
+  assert(good);  // no job writes to the region
   for (int i = count - 1; i >= 0; i--)
     if (!name || strcmp(known[i].name, name) == 0) known[i] = known[--count];
 }
@@ -143,7 +143,7 @@ static void show(const char *name) {
   bool good = regions_write(&regions, client, REGION_SYSTEM, name, &out, &error);
   assert(good == (!name || find(name)));
   if (!good) check_problem(&error);
-  if (!good || !text_complete(&out)) return;  // text that is not UTF-8 grows
+  if (!good || !text_complete(&out)) return;  // replaced bytes that are not UTF-8 may not fit
   bool opened = json_open(&document, page, out.length, &where);
   assert(opened && (int)json_array_size(document.root) == (name ? 1 : count));
   json_close(&document);
@@ -151,7 +151,7 @@ static void show(const char *name) {
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
 
-// Whether the part can be read or written.
+// Whether the region is registered, and the part is inside the region and inside the memory's current length.
 static bool is_there(const struct region_ref *ref) {
   const struct region_terms *terms = find(ref->name);
   return terms && region_holds(terms->bytes, ref->offset, ref->bytes) &&

@@ -1,5 +1,5 @@
-// Fuzzes rows of any types, scales and filters: each value is what a plain loop over the bytes finds, and a column read
-// alone has the same numbers. One thread.
+// Fuzzes rows of any types, scales and filters. Each value must equal the value that a plain loop over the bytes finds.
+// A column that is read alone must have the same numbers. One thread.
 //
 // The input: the number of columns, the filters, the number of scales, then the type of each column and the body.
 #include <assert.h>
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { HEAD = 3, MOST_COLUMNS = 9 };
 
-// Where a byte of a value lies.
+// The position of a value's byte in the body.
 static size_t place_of(const struct job_request *request, size_t row, int column, size_t byte) {
   size_t in_row = byte, rows = (size_t)request->job.inputs[VX_POINTS].dims[0];
   for (int c = 0; c < column; c++) in_row += vx_dtype_size(column_dtype(&request->columns, c));
@@ -48,7 +48,8 @@ static uint32_t rest_of(const struct job_request *request, const uint8_t *body, 
   return bits >> 1 ^ (bits & 1 ? UINT32_MAX : 0);
 }
 
-// With the filter direction: the first three columns of the last rows, the newest first, and the column that leads.
+// For the filter direction: the first three columns of the last three rows, the newest first, and the column that
+// leads.
 struct last {
   int32_t rows[3][3];
   int lead;
@@ -96,7 +97,7 @@ static void read_rows(struct job_request *request, const uint8_t *body, size_t s
   size_t points = size / job_request_row_bytes(request);
   if (!job_request_split(request, (int64_t)points, &error)) return;
   size -= size % job_request_row_bytes(request);
-  char *sent = malloc(size + 1);  // of the exact size, so that a sanitizer sees a read past the end
+  char *sent = malloc(size + 1);  // a block of its own, so that a sanitizer sees a read past the end of the block
   size_t bytes = points * (size_t)request->num_features * sizeof(float);
   float *rows = malloc(bytes + 1), *any = malloc(bytes + 1);
   double *alone = malloc(points * sizeof *alone + 1);

@@ -1,8 +1,8 @@
-// Fuzzes the head of an answer's file: for every request, result and time, the answer is a valid safetensors file, and
-// its head fits into the bytes that were reserved before the times were known. Files of other kinds have their measured
-// size. One thread; the presets are loaded once.
+// Fuzzes the head of an answer's file. For every request, result and time, the answer is a valid safetensors file. Its
+// head fits into the bytes that were reserved before the times were known. Files of other kinds have the size that was
+// measured for them. One thread; the presets are loaded once.
 //
-// The input: a struct figures, `id_length` bytes of a request id, a query string as split_query.h reads it.
+// The input: a struct figures, then `id_length` bytes of a request id, then a query string for split_query.h.
 #include <assert.h>
 #include <jansson.h>
 #include <stdint.h>
@@ -20,8 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { MOST_BYTES = 1 << 22, LENGTH_PREFIX = 8 };
 
 struct figures {
-  int64_t ns;     // used for every time
-  int64_t count;  // of points, of voxels by fate
+  int64_t ns;     // every time in the answer
+  int64_t count;  // every count of points or voxels by fate
   uint16_t points, voxels;
   uint8_t op, id_length;
 };
@@ -124,7 +124,7 @@ static void check_answer(const struct figures *figures, const char *id, const st
   struct vx_job job = job_request_job(request, NULL);
   struct vx_chain_report report = {.left = figures->voxels};
   for (int step = 0; step <= VX_MAX_STEPS; step++)
-    for (int fate = 0; fate < VX_FATE_COUNT; fate++) report.fates[step][fate] = count & INT32_MAX;  // they are added up
+    for (int fate = 0; fate < VX_FATE_COUNT; fate++) report.fates[step][fate] = count & INT32_MAX;  // counts are summed
   job.report = &report;
   job.row_counts = voxels;
   job.counts = (struct vx_counts){.received = count,
@@ -159,7 +159,7 @@ static void check_answer(const struct figures *figures, const char *id, const st
   assert(whole);
   check_file(&answer, &layout, file, reserve);
   free(file);
-  answer.began_ns = figures->ns / 2;  // a clock that is so far ahead would overflow
+  answer.began_ns = figures->ns / 2;  // with the whole, a sum of times would overflow
   check_copy("application/json", &answer, &sizes);
   check_copy("application/x-npz", &answer, &sizes);
   check_copy("application/x-mcap", &answer, &sizes);

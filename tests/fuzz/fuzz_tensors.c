@@ -1,5 +1,5 @@
-// Fuzzes safetensors files as bodies: any bytes give either inputs that lie in the body, aligned, and have the shapes
-// that the operation wants, or a problem with a reason. One thread.
+// Fuzzes safetensors files as bodies. Any bytes give either a problem with a reason, or inputs: each is inside the
+// body, is aligned, and has the shape that the operation wants. One thread.
 //
 // The input: a byte that chooses the operation, then the body.
 #include <assert.h>
@@ -21,10 +21,10 @@ static void check_input(const struct vx_input *input, const char *body, size_t s
   assert(data >= body && data <= body + size && bytes <= (size_t)(body + size - data));
   assert((uintptr_t)data % alignment == 0);
   static volatile unsigned char sum;
-  for (size_t i = 0; i < bytes; i++) sum += (unsigned char)data[i];  // all of the input can be read
+  for (size_t i = 0; i < bytes; i++) sum += (unsigned char)data[i];  // a sanitizer sees a read past the end
 }
 
-// The request of a preset that has the operation: heads need parameters.
+// Begins the request from a preset if the preset has the operation, since heads need parameters.
 static void begin(struct job_request *request, enum vx_op op) {
   static struct presets *presets;
   struct error error;
@@ -56,7 +56,7 @@ static void read_body(enum vx_op op, char *body, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE, VX_DECODE, VX_DECODE_CENTER, VX_SCATTER};
   if (size == 0) return 0;
-  // A separate block, so that a sanitizer sees a read past the end. Its size need not be a multiple of the alignment.
+  // The body is in a block of its own, so that a sanitizer sees a read past the end of the block.
   char *block = NULL;
   if (posix_memalign((void **)&block, VX_TENSOR_ALIGNMENT, size) != 0) return 0;
   memcpy(block, data + 1, size - 1);

@@ -1,5 +1,5 @@
-// Fuzzes the token file: any bytes give either a table of exactly the valid lines, or an error with its line. A token
-// is found only if its sum is in the file. The line of a new token, read as a file, gives that token. One thread.
+// Fuzzes the token file. Any bytes give either a table of all lines with tokens, or an error with its line. A token is
+// found only if its sum is in the file. The line of a new token, read as a file, gives this token. One thread.
 #include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-// A token whose sum is in the seeds.
+// A token whose sum is in the seeds of the corpus.
 static const char known[] = "hunter2";
 static const char known_sum[] = "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7";
 

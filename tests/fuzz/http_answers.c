@@ -15,7 +15,7 @@ static const char *line_end(const char *cursor, const char *end) {
 struct head {
   int status;
   long long length;  // Content-Length; -1 without
-  bool own;          // the daemon's, not the library's own
+  bool own;          // the daemon wrote it, not libmicrohttpd
 };
 
 // Reads one head; returns the bytes after it.
@@ -36,8 +36,8 @@ static const char *read_head(const char *cursor, const char *end, struct head *h
   return stop + 2;
 }
 
-// Checks one complete answer after the other. The answer to HEAD has a length without a body. A refusal by the library
-// itself ends the connection. The library may send the head of its refusal twice, so nothing after it is checked.
+// Checks one complete answer after the other. The answer to HEAD has a length without a body. A refusal by
+// libmicrohttpd ends the connection. The library may send the head of its refusal twice, so the check ends there.
 void answers_check(const struct caller *caller) {
   bool heads_asked = memmem(caller->requests, caller->sent, "HEAD ", 5);
   const char *cursor = caller->answers, *end = cursor + caller->received;

@@ -1,4 +1,4 @@
-// What came back on a connection, by the rules of HTTP.
+// Checks the bytes that came back on a connection by the rules of HTTP.
 #ifndef VOXELD_TESTS_HTTP_ANSWERS_H
 #define VOXELD_TESTS_HTTP_ANSWERS_H
 

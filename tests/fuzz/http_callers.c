@@ -12,13 +12,14 @@
 #include <unistd.h>
 
 static char requests[MOST_CALLERS][MOST_REQUESTS], answers[MOST_CALLERS][MOST_ANSWERS];
-static const int64_t moment_ns = 100 * NS_PER_MS;  // two ticks of the watcher, which end every wait at the gate
+static const int64_t moment_ns = 100 * NS_PER_MS;  // two ticks of the watcher; no request waits longer at the gate
 
 // ---- bytes ----------------------------------------------------------------------------------------------------------
 
 static bool speaks_tls(const struct caller *caller) { return caller->tls && !caller->raw; }
 
-// Returns what gnutls_record_recv and gnutls_record_send return: bytes, 0 or an error. GNUTLS_E_AGAIN: none now.
+// `receive` and `give` return the same as gnutls_record_recv and gnutls_record_send: a number of bytes, 0 at the end,
+// or an error. GNUTLS_E_AGAIN: try later.
 static ssize_t receive(struct caller *caller, char *into, size_t room) {
   if (speaks_tls(caller)) return gnutls_record_recv(caller->tls, into, room);
   ssize_t got = recv(caller->fd, into, room, 0);
@@ -52,7 +53,7 @@ static int connect_from(enum place place, int number) {
   struct sockaddr_storage address;
   socklen_t length = daemons_address(place, &address);
   struct sockaddr_in source = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + (uint32_t)number)};
-  const sa_family_t any_name = AF_UNIX;  // the kernel chooses a name, by which far_end_find finds the connection
+  const sa_family_t any_name = AF_UNIX;  // the kernel chooses a name, which far_end_find looks for
   int on = 1, fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert(fd >= 0);
   if (place == PLACE_UNIX) {
@@ -121,8 +122,8 @@ void callers_send(struct callers *callers, struct caller *caller, const char *by
   }
 }
 
-// If the end of a connection comes together with data, the library misses the end until the watcher reports it. That
-// takes too long for a fuzzer, so fuzz_http.c calls this function before each end too.
+// If the end of a connection comes together with data, libmicrohttpd misses the end until the watcher reports it. This
+// takes too long for a fuzzer, so fuzz_http.c calls this function also before it ends a connection.
 void callers_await_taken(struct callers *callers, struct caller *caller) {
   for (int64_t until_ns = clock_ns() + moment_ns; clock_ns() < until_ns;) {
     take_from_each(callers);
@@ -137,7 +138,7 @@ void caller_finish(struct caller *caller) {
   if (caller->finished || caller->gone) return;
   caller->finished = true;
   if (speaks_tls(caller) && caller->secure && !caller->ended) (void)gnutls_bye(caller->tls, GNUTLS_SHUT_WR);
-  // Without a handshake, the daemon sends no more than an alert, which is read as raw bytes.
+  // If the handshake is not done, the daemon can only send an alert of TLS. It is read as raw bytes.
   if (speaks_tls(caller) && !caller->secure) caller->raw = true;
   (void)shutdown(caller->fd, SHUT_WR);  // fails if the daemon has reset the connection
 }

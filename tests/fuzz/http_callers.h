@@ -9,11 +9,11 @@ enum { MOST_CALLERS = 6, MOST_REQUESTS = 1 << 20, MOST_ANSWERS = 16 << 20 };
 struct caller {
   int fd;
   struct far_end far;
-  gnutls_session_t tls;  // NULL: plain
+  gnutls_session_t tls;  // NULL: no TLS
   bool secure;           // the handshake is done
   bool raw;              // bytes are sent and received outside TLS
   bool finished;         // nothing more is sent
-  bool gone;             // closed from here, without reading
+  bool gone;             // the client has closed without reading
   bool ended;            // the daemon has closed
   char *requests, *answers;
   size_t sent, received;
@@ -24,18 +24,19 @@ struct callers {
   struct caller at[MOST_CALLERS];
 };
 
-// Connects from 127.0.0.NUMBER, if the daemon listens on TCP there. A TLS client with an even number shows its
-// certificate. It does the handshake when it first sends bytes.
+// Connects to the place, over TCP from 127.0.0.NUMBER. A TLS client does the handshake when it first sends bytes. With
+// an even number, it shows its certificate.
 struct caller *callers_open(struct callers *callers, enum place place, int number);
-// Sends the bytes, unless the caller has finished or left. All callers take what the daemons send meanwhile.
+// Sends the bytes, unless the caller has finished or left. Meanwhile all callers receive.
 void callers_send(struct callers *callers, struct caller *caller, const char *bytes, size_t size);
-// Waits until the daemon has read what was sent, or for a moment: the daemon may wait for another connection's bytes.
+// Waits until the daemon has read all bytes of this caller, at most 100 ms: the daemon may wait for bytes of another
+// connection first.
 void callers_await_taken(struct callers *callers, struct caller *caller);
-// Ends one side of the connection.
+// Shuts the sending side of the connection.
 void caller_finish(struct caller *caller);
 // Closes the connection without reading; if it is TCP, by a reset.
 void caller_leave(struct caller *caller);
-// Takes what the daemons send until they have closed every connection.
+// Receives until the daemons have closed every connection.
 void callers_take_all(struct callers *callers);
 void callers_close(struct callers *callers);
 

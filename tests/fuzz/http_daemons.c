@@ -31,7 +31,7 @@ static void write_pem(const char *path, const gnutls_datum_t *pem) {
   assert(file && fwrite(pem->data, 1, pem->size, file) == pem->size && fclose(file) == 0);
 }
 
-// Makes a self-signed certificate. The daemon shows it, named clients show it, and it is their authority.
+// Makes one self-signed certificate for all. The daemon and the named clients show it, and it is their authority.
 static void make_certificate(void) {
   gnutls_x509_privkey_t key;
   gnutls_x509_crt_t cert;
@@ -63,7 +63,7 @@ gnutls_certificate_credentials_t daemons_credentials(bool named) { return creden
 
 static void on_gpu_lost(void *cls) { (void)cls; }
 
-// The leak check of the process comes after this.
+// Runs at exit, before the sanitizer looks for leaks.
 static void stop_daemons(void) {
   for (int i = 0; i < DAEMONS; i++) {
     atomic_store(&services[i].phase, PHASE_DRAINING);
@@ -143,13 +143,13 @@ socklen_t daemons_address(enum place place, struct sockaddr_storage *address) {
     return sizeof *name;
   }
   const struct service *service = service_of(place);
-  const char *text = place == PLACE_PAGES ? service->pages_address : service->address;  // it ends with :PORT
+  const char *text = place == PLACE_PAGES ? service->pages_address : service->address;  // ends with :PORT
   tcp->sin_port = htons((uint16_t)atoi(strrchr(text, ':') + 1));
   tcp->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return sizeof *tcp;
 }
 
-// ---- looks ----------------------------------------------------------------------------------------------------------
+// ---- state ----------------------------------------------------------------------------------------------------------
 
 static int64_t held_by_clients(struct clients *clients) {
   struct clients_use use = clients_use(clients);
@@ -191,7 +191,7 @@ bool far_end_find(struct far_end *end, enum place place, int fd) {
   return found;
 }
 
-// While the watcher's lock is held, the library does not close the descriptor of an open peer.
+// This thread holds the watcher's lock, so libmicrohttpd does not close the descriptor of an open peer meanwhile.
 int far_end_unread(const struct far_end *end) {
   struct watcher *watcher = &service_of(end->place)->watcher;
   int unread = 0;

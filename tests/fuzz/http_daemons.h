@@ -1,5 +1,5 @@
-// The daemons under fuzz_http.c, in this process: one plain, one with TLS. Small limits, so that a few connections of
-// one client meet them.
+// The two daemons that fuzz_http.c runs in its process, one without TLS and one with TLS. Their limits are so small
+// that a few connections of one client reach them.
 #ifndef VOXELD_TESTS_HTTP_DAEMONS_H
 #define VOXELD_TESTS_HTTP_DAEMONS_H
 
@@ -13,16 +13,16 @@
 
 enum place { PLACE_UNIX, PLACE_TCP, PLACE_PAGES, PLACE_TLS };  // where a daemon listens
 
-// Longer than any wait of a daemon without faults, including the longest lingering close.
+// A correct daemon never waits so long, not even in the longest lingering close.
 static const int64_t patience_ns = 20 * NS_PER_S;
 
-// Starts them once; they stop at exit.
+// Starts the daemons at the first call. They stop at exit.
 void daemons_need(void);
 // Writes the address of a place; returns its length.
 socklen_t daemons_address(enum place place, struct sockaddr_storage *address);
 // The credentials of a client of PLACE_TLS: with the certificate that the daemon accepts, or without any.
 gnutls_certificate_credentials_t daemons_credentials(bool named);
-// Waits until nothing is left of any client: no connection, no request, no buffer, no share.
+// Waits until no client has a connection, a request, a buffer or a share.
 void daemons_await_quiet(void);
 
 // The daemon's end of a connection.
@@ -31,10 +31,10 @@ struct far_end {
   int fd;
   uint32_t generation;
 };
-// Finds the end of the connection whose client's end is `fd`. False if the daemon has not accepted it yet, or has
-// closed it.
+// Finds the daemon's end of the connection whose client's end is `fd`. False if the daemon has not accepted the
+// connection yet, or has closed it.
 bool far_end_find(struct far_end *end, enum place place, int fd);
-// Bytes that have come and that the daemon has not read; none if it has closed.
+// The number of received bytes that the daemon has not read yet; 0 if it has closed the connection.
 int far_end_unread(const struct far_end *end);
 
 #endif

@@ -20,7 +20,7 @@ static struct decoder *decoder_for(enum coding coding) {
   return decoders[coding];
 }
 
-// Unpacks into memory that was filled before. NULL with an error.
+// Unpacks into memory that is filled with the byte `fill` first. Returns NULL with an error.
 static char *unpack(const struct cloud_file *packed, int fill, struct cloud_file *file, struct error *error) {
   size_t bytes = packed->packing.bytes + packed->packing.spare_bytes;
   char *out = malloc(bytes + 1);
@@ -52,7 +52,7 @@ static void gather(const struct cloud_file *file, struct error *error) {
   free(rows);
 }
 
-// Two memories of different contents give the same points, so every byte was written.
+// Unpacks twice, into memory with different contents. If the points are the same, every byte was written.
 static void read_twice(const struct cloud_file *packed) {
   static struct cloud_file first, second;
   struct error error = {.kind = ERROR_NONE}, again = {.kind = ERROR_NONE};

@@ -1,5 +1,5 @@
-// Reads a packed file of points, for drivers that fuzz such a format: any bytes give either points, all of them written
-// and nothing else, or an error with a reason. One thread.
+// Reads a packed file of points, for the fuzzers of such formats. Any bytes give either an error with a reason, or
+// points: the reader writes each byte of the points, and nothing else. One thread.
 #ifndef VOXELD_PACKED_FILES_H
 #define VOXELD_PACKED_FILES_H
 

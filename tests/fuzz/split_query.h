@@ -1,5 +1,5 @@
 // Splits a query string without percent-encoding: name=value&name=value. Names and values are copies of their exact
-// length without a NUL, so that a read past the end is seen.
+// length without a NUL, so that a sanitizer sees a read past the end.
 #ifndef VOXELD_TESTS_SPLIT_QUERY_H
 #define VOXELD_TESTS_SPLIT_QUERY_H
 

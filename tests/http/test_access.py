@@ -50,18 +50,18 @@ class AccessCase(HttpCase):
         return self.daemon
 
     def users(self, daemon):
-        """Stops the daemon. Returns the users of the logged requests except the operator, sorted by name, since
-        connections end in any order and a line is written after its answer is sent."""
+        """Stops the daemon. Returns the users of all logged requests except the operator's. They are sorted by name,
+        because the log's lines may be in any order."""
         daemon.stop()
         requests = [line for line in daemon.lines if "msg=request" in line and f"client={OPERATOR} " not in line]
         return sorted(found[1] for line in requests if (found := re.search(r" user=(\S+)", line)))
 
     def is_named(self, *lines):
-        """Whether the status names clients to a request with these header lines."""
+        """Whether /v1/status shows the names of clients to a request with these header lines."""
         return "name" in self.json(self.ask("/v1/status", *lines))["clients"]["greediest"][0]
 
     def refused_to_start(self, part, *options):
-        """Checks that the daemon ends with status 2 and this in its reason."""
+        """Checks that the daemon ends with status 2, and that its reason contains `part`."""
         run = run_voxeld("--backend", "cpu", *options)
         self.assertEqual(run.status, 2, run)
         self.assertIn(part, run.errors)
@@ -304,9 +304,9 @@ class Certificates(AccessCase):
         authority.sign("nameless", cls.CLIENT, "has a blank")
         authority.sign("machine", "subjectAltName=DNS:lidar-10.field", "ignored")
         authority.sign("mailed", "subjectAltName=email:lidar-11@field", "ignored")
-        # The bytes of this address are printable: ABCD.
+        # The bytes of this address are the text ABCD, which must not be taken for a name.
         authority.sign("numbered", "subjectAltName=IP:65.66.67.68", "lidar-12")
-        authority.sign("lengthy", f"subjectAltName=URI:x:{'0' * 58},DNS:lidar-13", "ignored")  # one byte too many
+        authority.sign("lengthy", f"subjectAltName=URI:x:{'0' * 58},DNS:lidar-13", "ignored")  # a byte too long
         authority.sign("longest", cls.CLIENT, LONGEST_NAME)
         authority.sign("longer", cls.CLIENT, LONGEST_NAME + "0")
         authority.sign("serving", "extendedKeyUsage=serverAuth", "server-only")

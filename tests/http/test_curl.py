@@ -13,7 +13,7 @@ from daemon import PATIENCE, started, wait_until
 from http_case import CHUNKED, JSON, KITTI, SharedDaemonCase, TensorFile, scan
 
 LIMIT = 4 << 20
-SCAN = scan()  # more than curl sends without 100 Continue
+SCAN = scan()  # so large that curl first waits for 100 Continue
 
 
 @unittest.skipUnless(shutil.which("curl"), "there is no curl here")
@@ -67,7 +67,7 @@ class Curl(SharedDaemonCase):
         self.assertIn("--data-binary", problem["detail"])
 
     def connections(self, *arguments):
-        """The status of each answer, and the number of connections."""
+        """For each answer, its status and the number of connections that curl opened for it."""
         return self.curl("-w", "%{http_code} %{num_connects} ", *arguments).decode()
 
     def test_it_keeps_its_connection_after_a_refusal_by_the_query_too(self):

@@ -32,7 +32,7 @@ def center_maps(tasks, logits):
     }
 
 
-# For an anchor head of KITTI, and for centre heads of nuScenes and of Waymo.
+# Files of maps for an anchor head of KITTI, and for centre heads of nuScenes and Waymo.
 BOX_PREDS = [0] * 42
 ANCHOR = one_cell(cls_preds=[-9] * 17 + [2], box_preds=BOX_PREDS)
 NUSCENES = one_cell(**center_maps(6, [5, *[-9] * 8, 4]), vel=[1] * 12)
@@ -91,7 +91,7 @@ class Decode(SharedDaemonCase):
         preset = self.json(self.ask("/v1/presets/mine"))
         self.assertEqual(set(preset), {"decode_center", "description", "name", "nms", "parameters"})
         self.assertEqual((preset["decode_center"]["feature_map_stride"], preset["nms"]["nms_post_max"]), (8, 1))
-        # The preset is accepted, but the maps are not whole rows of points.
+        # voxelize accepts the preset too, but the body is not whole rows of points.
         self.problem(self.post("/v1/voxelize?preset=mine", BOXES), 400, "bad-body")
         parameters = self.tensors(self.post("/v1/nms?preset=mine", BOXES)).metadata["parameters"]
         self.assertEqual((parameters["nms_post_max"], parameters["preset"]), (1, "mine"))

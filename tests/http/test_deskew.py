@@ -34,7 +34,7 @@ class Deskew(SharedDaemonCase):
         return [round(value, 4) for value in answer.values("points")], answer.metadata, kinds
 
     def test_a_moving_sensor(self):
-        """A point that was measured 0.1 s earlier, when the sensor was 1 m behind, lies 1 m nearer."""
+        """The sensor drives ahead at 10 m/s. A point measured 0.1 s earlier becomes 1 m nearer."""
         values, metadata, kinds = self.answered(f"fields=x,y,z,t&time_field=t&{TWIST}")
         self.assertEqual(values, [0, 0, 0, -0.1, 1, 0, 0, 0, 1.5, 0, 0, 0.05])
         self.assertEqual((metadata["time_clamped"], metadata["parameters"]["deskew"]), (0, "twists"))
@@ -46,7 +46,7 @@ class Deskew(SharedDaemonCase):
         self.assertEqual(values[::4], [-0.5, 0.5, 1])
 
     def test_absolute_times_keep_their_differences(self):
-        """In float32, all these times would be 1.7e9."""
+        """The times differ by 12.5 ms. Rounded to float32 without an origin, all would be 1.7e9."""
         times = [1700000000 + 0.0125 * i for i in range(8)]
         query = "format=pcd&fields=x,y,z,stamp&time_field=stamp&time_origin="
         for origin in ("first", "1700000000"):
@@ -70,9 +70,9 @@ class Deskew(SharedDaemonCase):
         for query, body, warned in (
             ("format=pcd&fields=x,y,z,stamp", pcd(times), True),
             ("format=pcd", pcd(times), True),
-            ("format=pcd&num_features=3", pcd(times), False),  # no column
+            ("format=pcd&num_features=3", pcd(times), False),  # the time is not a column of the rows
             ("format=pcd", pcd([time - 1700000000 for time in times]), False),
-            ("format=pcd", pcd([1700000000.1] * 8), False),  # nothing to tell apart
+            ("format=pcd", pcd([1700000000.1] * 8), False),  # all times are equal
             ("format=pcd", pcd([1700000000123456789 + 12500000 * i for i in range(8)], "I 8 q"), True),
             ("format=pcd", pcd([int(1e9) * i for i in range(8)], "U 8 Q"), False),
             ("format=pcd&fields=x,y,z,stamp&time_field=stamp&time_origin=first", pcd(times), False),
@@ -136,7 +136,7 @@ class Deskew(SharedDaemonCase):
         send(2, "&deskew_reference=9", 422)
         streams = self.ask("/v1/streams/moving").json()
         self.assertEqual((streams["kept"], streams["time"]), (1, 0.1))
-        for _ in range(2):  # a repeated request finds the same sweep before
+        for _ in range(2):  # if the request is sent again, it is joined with the same earlier sweep
             second = self.tensors(send(2))
             values = [round(value, 5) for value in second.values("points")]
             self.assertEqual(values[::4], [0, 1, 1.5, 0, 0, 0])

@@ -14,7 +14,7 @@ PRESETS = sorted(path.stem for path in (ROOT / "config" / "presets").glob("*.jso
 
 class Endpoints(SharedDaemonCase):
     def greediest(self, *lines):
-        """The client with the largest share, in the status for a request with these header lines."""
+        """Asks for /v1/status with these header lines. Returns its entry for the client with the largest share."""
         return self.json(self.ask("/v1/status", *lines))["clients"]["greediest"][0]
 
     def counted(self, path, code):
@@ -43,8 +43,8 @@ class Endpoints(SharedDaemonCase):
             "Via: 1.1 nginx",
             "Forwarded: for=192.0.2.7",
             "X-Forwarded-For: 192.0.2.7",
-            # A web page whose host resolves to this machine (DNS rebinding) cannot change the Host that the browser
-            # sends.
+            # DNS rebinding: a web page's own host name resolves to this machine. The browser still sends this name as
+            # Host.
             "Host: rebound.example",
             "Host: rebound.example:8080",
             "Host: localhost.example",
@@ -137,7 +137,7 @@ class Endpoints(SharedDaemonCase):
                     self.assertNotIn("Content-Type", reply.headers)
                     self.assertIn("default-src 'none'", reply.headers["Content-Security-Policy"])
                     self.assertEqual(self.ask(path, f"If-None-Match: {had}", method="HEAD").status, 304)
-            for had in (tag, f'W/{tag}, "third"', "*"):  # several headers are one list
+            for had in (tag, f'W/{tag}, "third"', "*"):  # several headers If-None-Match are one list
                 with self.subTest(path=path, had=had):
                     reply = self.ask(path, 'If-None-Match: "other"', f"If-None-Match: {had}")
                     self.assertEqual((reply.status, reply.body), (304, b""))

@@ -14,11 +14,11 @@ class Errors(SharedDaemonCase):
     ARGS = ("--max-body-bytes", str(LIMIT))
 
     def tearDown(self):
-        """Checks that the next client is served, whatever a test sent."""
+        """Checks that the daemon still serves the next client."""
         self.ok(self.post(KITTI, SCAN))
 
     def refused(self, parameter, *queries):
-        """Checks that each query gets 400 with the name of the parameter, which need not exist."""
+        """Checks that each query gets 400, and that the problem names the parameter, which may be unknown."""
         for query in queries:
             with self.subTest(query):
                 self.problem(self.post(f"/v1/voxelize?{query}", SCAN), 400, "bad-parameter", parameter, parameter)
@@ -103,7 +103,7 @@ class Errors(SharedDaemonCase):
         self.refused("voxel_size", "point_cloud_range=0,0,0,1,1,1")
 
     def sizes(self, text):
-        """Queries with each of the sizes."""
+        """One query for each voxel_size in the text, which separates them by spaces."""
         return (f"point_cloud_range=0,0,0,4,4,4&voxel_size={size}" for size in text.split())
 
     def ranges(self, text):
@@ -130,7 +130,7 @@ class Errors(SharedDaemonCase):
             "point_cloud_range=-1e9,-1e9,-1e9,1e9,1e9,1e9&voxel_size=1e-3,1e-3,1e-3",
             "point_cloud_range=-1e9,-1e9,-1e9,1e9,1e9,1e9&voxel_size=1,1,1",
             "point_cloud_range=-3e38,0,0,3e38,4,4&voxel_size=1,1,1",
-            "point_cloud_range=0,0,0,1,1,1&voxel_size=100,1,1",  # no cell at all
+            "point_cloud_range=0,0,0,1,1,1&voxel_size=100,1,1",  # the grid would have no cell
         )
 
     def values(self, name, text):

@@ -1,4 +1,4 @@
-"""Bodies in formats other than raw rows: allowed bodies, and the hints for a body that its query does not describe."""
+"""Bodies in formats other than raw rows: accepted bodies, and the hints for a body whose format the query lacks."""
 
 import bz2
 import gzip
@@ -19,7 +19,7 @@ BINARY_PCD = PCD_HEAD % b"binary" + ROWS
 PLY_HEAD = b"ply\nformat binary_little_endian 1.0\nelement vertex 2\n"
 PROPERTIES = b"".join(b"property float %b\n" % name for name in (b"x", b"y", b"z", b"intensity"))
 PLY = PLY_HEAD + PROPERTIES + b"end_header\n" + ROWS
-# Bodies sent without their format, and the hint for each.
+# The hints for bodies that are sent without `format`.
 PCD_FILE = "the body looks like a PCD file: add format=pcd"
 PLY_FILE = "the body looks like a PLY file: add format=ply"
 POINTCLOUD2 = "the body looks like a serialized PointCloud2: add format=pointcloud2"
@@ -58,7 +58,7 @@ def point_cloud_2():
 
 
 MESSAGE = point_cloud_2()
-# Bodies that no format reads, and a word of the reason for each.
+# Bodies in formats that the service does not read, and a word of the reason for each.
 FOREIGN = (
     (b"1.5 2.5 0.5 0.2\n" * 10, "text"),
     (b"x,y,z,intensity\r\n" * 8, "text"),
@@ -94,7 +94,7 @@ class Formats(SharedDaemonCase):
     ARGS = ("--max-body-bytes", str(LIMIT))
 
     def move(self, query, body, *lines):
-        """A request for the points, unchanged."""
+        """A transform without parameters, which returns the points unchanged."""
         return self.post(f"/v1/transform?{query}", body, *lines)
 
     def bad_body(self, reply, parameter="", reason=""):
@@ -164,12 +164,12 @@ class Formats(SharedDaemonCase):
         self.bad_body(self.move("format=ply", b""))
         lists = b"ply\nformat binary_little_endian 1.0\nelement vertex 99\n"
         lists += b"property float x\nproperty float y\nproperty float z\nproperty list uchar float d\nend_header\n"
-        reason = "the body ends within point 99 of 99"  # the rows lie over the header by then
+        reason = "the body ends within point 99 of 99"  # earlier rows have overwritten the header
         short = lists + (bytes(12) + b"\0") * 98 + bytes(12) + b"\1"
         self.assertEqual(self.problem(self.move("format=ply&num_features=3", short), 400, "bad-body")["detail"], reason)
         three = b"ply\nformat ascii 1.0\nelement vertex 1\n" + b"".join(b"property float %c\n" % c for c in b"xyz")
         reason = "num_features is 4, but the points of the file have only 3 columns; its fields are x, y, z"
-        reply = self.move("format=ply", three + b"end_header\n1 2 3\n", FORM)  # with line ends, so not stripped
+        reply = self.move("format=ply", three + b"end_header\n1 2 3\n", FORM)  # with line ends, which -d strips
         self.assertEqual(self.problem(reply, 400, "bad-body", "num_features")["detail"], reason)
         stripped = TEXT_PCD.replace(b"\n", b"")
         reason = "if curl -d sent it, use --data-binary"

@@ -1,4 +1,4 @@
-"""POST /v1/fps, and fps on /v1/voxelize: allowed requests, answers, refusals, and that sampling does not delay other
+"""POST /v1/fps, and fps on /v1/voxelize: allowed requests, answers, refusals. A long sampling must not delay other
 requests."""
 
 import json
@@ -24,7 +24,7 @@ def without_times(metadata):
 
 
 class FpsCase(SharedDaemonCase):
-    """One worker for samplings and one for others, and long samplings are allowed."""
+    """The daemon has one worker for samplings and one for other jobs. It allows long samplings."""
 
     LANES = "--devices 0 --workers 1 --long-workers 1 --gpu-streams 1 --gpu-long-streams 1".split()
     ARGS = "--max-sampling-work 1000000000000 --max-timeout-ms 600000".split()
@@ -196,8 +196,8 @@ class Answers(FpsCase):
 
 class Refusals(FpsCase):
     def refused(self, parameter, *queries, status=400, kind="bad-parameter"):
-        """Checks that each query for samples of the scan is refused with this status and kind. Returns the last
-        problem."""
+        """Samples the scan with each query. Checks that the query is refused with this status and kind. Returns the
+        last problem."""
         for query in queries:
             with self.subTest(query):
                 reason = parameter if status == 400 else ""
@@ -333,7 +333,7 @@ class LongSamplings(FpsCase):
             self.await_running(1, 0)
             for _ in range(5):
                 self.ok(self.post(KITTI, SCAN))
-            # Other samplings wait for the first, up to their own deadlines.
+            # Other samplings wait for the first sampling until their deadlines.
             self.problem(self.sample("num_samples=5&timeout_ms=300"), 504, "deadline")
             self.problem(self.post(f"{KITTI}&fps=5&timeout_ms=300", SCAN), 504, "deadline")
             self.await_running(1, 0)

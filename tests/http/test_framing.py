@@ -1,5 +1,5 @@
-"""Requests whose framing is missing, ambiguous or broken: each is refused with a status and closed, and the next client
-is served."""
+"""Requests whose framing is missing, ambiguous or broken. The daemon refuses each with a status, closes the connection,
+and serves the next client."""
 
 import re
 import unittest
@@ -16,7 +16,7 @@ class Framing(SharedDaemonCase):
         self.ok(self.ask("/healthz"))
 
     def raw(self, request, finish=False):
-        """All bytes of the answer until the end."""
+        """Sends the request. Returns all bytes until the daemon closes the connection."""
         with Raw(self.daemon) as connection:
             connection.send(request.encode())
             if finish:
@@ -31,7 +31,7 @@ class Framing(SharedDaemonCase):
         return answer
 
     def unparsed(self, status, request):
-        """Checks for the library's own answer. Some versions write its head twice."""
+        """Checks the answer of libmicrohttpd itself. Some versions write the head of this answer twice."""
         self.assertIn(f"HTTP/1.1 {status}", self.raw(request))
 
     def test_no_length_and_no_transfer_coding_is_411(self):
@@ -82,7 +82,7 @@ class Framing(SharedDaemonCase):
 
     def test_a_client_that_half_closes_after_its_request_is_answered(self):
         answer = self.raw(f"{START}Content-Length: 16\r\n\r\n{ROW}", finish=True)
-        interim = "HTTP/1.1 100 Continue\r\n\r\n"  # may come while the job waits
+        interim = "HTTP/1.1 100 Continue\r\n\r\n"  # comes if the job has to wait
         self.assertTrue(answer.removeprefix(interim).startswith("HTTP/1.1 200 "), answer)
 
     def test_a_truncated_body_is_let_go(self):

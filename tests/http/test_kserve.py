@@ -16,7 +16,7 @@ OPERATIONS = ["voxelize", "fps", "points", "transform", "nms", "decode", "scatte
 
 class KServe(SharedDaemonCase):
     def refused(self, reply, status, kind):
-        """Checks a problem in the form for KServe's clients. Returns its `error`."""
+        """Checks an error in KServe's form. Returns its text."""
         self.assertEqual((reply.status, reply.headers["Content-Type"]), (status, "application/json"), reply)
         problem = reply.json()
         self.assertEqual(problem["type"], f"urn:voxeld:problem:{kind}")
@@ -157,7 +157,7 @@ class KServe(SharedDaemonCase):
 
     def test_coordinates_that_float32_does_not_have_get_a_warning(self):
         near, far = [1.1, 2.2, 0, 0.5], [1, 4320978.61, 0, 0.5]
-        time = [1.1, 2.2, 0, 1700000000.123]  # no coordinate
+        time = [1.1, 2.2, 0, 1700000000.123]  # the large value is not a coordinate
         lost = ["rounded"]
         for data, kinds in (([near, far], lost), (near + far, lost), ([near, time], []), (near + time, [])):
             inputs = [{"name": "points", "shape": [2, 4], "datatype": "FP32", "data": data}]

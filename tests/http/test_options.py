@@ -41,8 +41,7 @@ class OptionsCase(HttpCase):
         return json.loads(run_voxeld(*options, "--print-config", env=env).output)[name]
 
     def rejected(self, part, *options, env=None):
-        """Checks that the daemon ends with the status of bad options or a failed start. Returns the reason on
-        stderr."""
+        """Checks that the daemon does not start: it ends with an error status. Returns the reason on stderr."""
         run = run_voxeld(*options, env=env)
         self.assertEqual(run.status, 2, run)
         self.assertIn(part, run.errors)

@@ -24,7 +24,7 @@ class PagesListen(HttpCase):
         self.sock = f"unix:{self.enterContext(tempfile.TemporaryDirectory())}/sock"
 
     def start_pages(self, *options):
-        """Starts a daemon. From now on the tests ask its last listener for pages."""
+        """Starts a daemon. From now on the test asks the daemon's last listener, which serves only pages."""
         daemon = self.start(*options)
         self.daemon = Listener(daemon.page_listeners[-1])
         return daemon

@@ -6,7 +6,7 @@ import unittest
 from client import counters
 from http_case import JSON, SharedDaemonCase, floats
 
-# Ahead: two points; to the left: one; not finite: one; straight up: one. The columns are x, y, z, intensity.
+# x, y, z, intensity. Two points ahead, one to the left, one that is not finite, one straight up.
 POINTS = floats(3, 0, 1, 7, 2, 0, 1, 8, 0, 4, -1, 9, math.nan, 0, 0, 0, 0, 0, 5, 6)
 VIEW = "height=2&width=8&fov_up=45&fov_down=-45"
 

@@ -76,7 +76,7 @@ class Serialize(SharedDaemonCase):
         self.assertEqual((code["datatype"], code["shape"], tuple(code["data"])), ("INT64", [2, 4], CODES))
 
     def test_codes_of_58_bits_survive_json(self):
-        """The largest key of depth 16 in the last of 1024 clouds."""
+        """code = cloud << 48 | key. This is the largest key of depth 16, in the last of 1024 clouds."""
         counts = ",".join(["0"] * 1023 + ["2"])
         body = {"voxel_size": 1, "orders": "z", "depth": 16, "grid_origin": "0,0,0", "point_counts": counts}
         points = {"name": "points", "datatype": "FP32", "shape": [2, 3], "data": [0, 0, 0, 65535, 65535, 65535]}

@@ -1,4 +1,4 @@
-"""metadata=stable: equal requests give equal files, from any number of threads, with any ids, however they are sent."""
+"""metadata=stable: equal requests give equal files, with any number of threads, any ids, and any way of sending."""
 
 import json
 import unittest

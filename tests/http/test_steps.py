@@ -97,7 +97,7 @@ class Steps(SharedDaemonCase):
                 self.assertEqual(counts["kept"], alone.metadata["points"]["kept"])
                 self.assertEqual(sum(counts.values()), 2 * counts["received"])
                 self.assertEqual(counts["received"], 3000)
-                self.assertTrue(indices[0] is None or indices[0] != indices[1])  # rows of the body
+                self.assertTrue(indices[0] is None or indices[0] != indices[1])  # indices count the body's rows
 
     def test_their_answers_may_have_the_tensors_of_the_steps(self):
         expected = self.bytes_of(self.tensors(self.ask_points(CHAIN + OUTPUTS, SCAN)))
@@ -257,7 +257,7 @@ class Steps(SharedDaemonCase):
         self.ok(self.ask_points("fields=x,y,z,a&" + ring + "a&r.num_points_threshold=off"))
 
     def test_more_neighbours_than_max_sampling_work(self):
-        """Nothing is computed, and a stream keeps nothing."""
+        """The job is refused before it computes, and its stream keeps no sweep."""
         self.start("--max-sampling-work", "60000")
         step = "steps=o:statistical_outlier&o.std_mul=1&o.mean_k="
         stream = "&stream=s&sweeps=5&pose=0,0,0,1,0,0,0"

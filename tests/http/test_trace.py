@@ -71,7 +71,7 @@ class Trace(SharedDaemonCase):
                 reply = self.post(path, b"123456789012345", line)
                 self.assertEqual(reply.status // 100, 4)
                 self.traced(reply, "00")
-        reply = self.post(VOXELIZE_SMALL, bytes(200_000), line)  # early, with a lingering close
+        reply = self.post(VOXELIZE_SMALL, bytes(200_000), line)  # refused early, with a lingering close
         self.problem(reply, 413, "body-too-large")
         self.traced(reply, "00")
 

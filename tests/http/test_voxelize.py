@@ -1,4 +1,4 @@
-"""POST /v1/voxelize with good requests: allowed requests and their answers."""
+"""POST /v1/voxelize: allowed requests and their answers."""
 
 import json
 import math
@@ -16,7 +16,7 @@ ONE = floats(1.5, 2.5, 3.5, 0.25)
 SAME = "X-Request-Id: same"
 MCAP, NPZ, SAFETENSORS = "application/x-mcap", "application/x-npz", "application/vnd.safetensors"
 DOCUMENT, SHUFFLED = "application/json", "application/x-shuffled-safetensors"
-# The type of the answer, and the Accept that asks for it.
+# Types of answers, each with a header Accept that asks for the type.
 ACCEPT = (
     (DOCUMENT, "application/json, */*;q=0.5"),
     (DOCUMENT, "application/*;q=0.1, Application/JSON"),
@@ -108,7 +108,7 @@ class Voxelize(SharedDaemonCase):
 
     def test_every_point_is_counted_once(self):
         inf, nan = math.inf, math.nan
-        kept = (0.5, 0.5, 0.5, 0, 0.6, 0.5, 0.5, 0, 0.7, 0.5, 0.5, 0)  # the third is over the cap
+        kept = (0.5, 0.5, 0.5, 0, 0.6, 0.5, 0.5, 0, 0.7, 0.5, 0.5, 0)  # the third point is over the cap
         not_finite = (nan, 1, 1, 0, 1, inf, 1, 0, 1, 1, -inf, 0)
         outside = (1e30, 1, 1, 0, -1e30, 1, 1, 0, 4, 1, 1, 0)
         body = floats(*kept, *not_finite, *outside, 1.5, 1, 1, 0, 2.5, 1, 1, nan)

@@ -1,4 +1,4 @@
-// Accept: the most precise range decides, with its q.
+// The header Accept: the q of the most precise matching range decides.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

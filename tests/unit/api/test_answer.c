@@ -1,4 +1,4 @@
-// The answer's file: the header fits into the reserved bytes for all times and request ids.
+// The answer's file: with any times and any request id, its header fits into the bytes reserved for it.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void check_behind(const struct vx_layout *layout, const char *tensors) {
   }
 }
 
-// An answer that keeps its facts has the same bytes.
+// answer_keep_facts writes a part of the metadata early. The answer's header has the same bytes as without it.
 static void check_kept(struct answer *answer, const struct vx_layout *layout, const char *block, size_t reserve) {
   struct pool pool = {0};
   char *kept = malloc(reserve);
@@ -162,7 +162,7 @@ static void without_samples_the_metadata_does_not_count_them(void **state) {
   json_decref(header);
 }
 
-// A grid that ends beyond the largest float32: JSON has no infinity.
+// The end of this grid exceeds the largest float32. The metadata must not have an infinity, which JSON lacks.
 static void effective_range_is_finite(void **state) {
   (void)state;
   struct job_request request = *presets_request(presets_find(presets, "kitti_second"));

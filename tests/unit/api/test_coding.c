@@ -1,4 +1,4 @@
-// Codings: a body decodes to the same bytes, or has the same fault, however it is cut into pieces.
+// Codings: a body that is cut into any pieces decodes to the same bytes, or has the same fault.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,7 +107,7 @@ static void refuses_at_every_split(enum coding coding, const char *data, size_t 
   decoder_close(decoder);
 }
 
-// ---- what is decoded ------------------------------------------------------------------------------------------------
+// ---- good bodies ----------------------------------------------------------------------------------------------------
 
 static void every_split(void **state) {
   (void)state;
@@ -133,7 +133,7 @@ static void several_members_in_a_row(void **state) {
   decodes_at_every_split(CODING_ZSTD, data, size, 2);
 }
 
-// Two frames that say their length, as ZSTD_compress writes them.
+// Two frames whose heads have the length, as ZSTD_compress writes them.
 static size_t two_frames(char *out) {
   size_t size = ZSTD_compress(out, CODED, plain, PLAIN, 1);
   size += ZSTD_compress(out + size, CODED, plain, PLAIN, 1);
@@ -175,7 +175,7 @@ static void the_room_for_a_body(void **state) {
   }
   size = ZSTD_compress(data, CODED, zeros, MB, 1);
   assert_int_equal(coding_first_room(CODING_ZSTD, data, size), 2 * size);
-  // A head with a length of 2^64 - 3.
+  // A frame whose head has the length 2^64 - 3.
   static const char huge[] = "\x28\xb5\x2f\xfd\xe0\xfd\xff\xff\xff\xff\xff\xff\xff\x09\0\0x";
   assert_int_equal(coding_first_room(CODING_ZSTD, huge, sizeof huge - 1), 2 * (sizeof huge - 1));
 }
@@ -197,7 +197,7 @@ static void a_bomb_fills_only_the_room_given(void **state) {
   }
 }
 
-// ---- what is refused ------------------------------------------------------------------------------------------------
+// ---- bad bodies -----------------------------------------------------------------------------------------------------
 
 static void truncated(void **state) {
   (void)state;
@@ -240,7 +240,7 @@ static void other_data(void **state) {
   }
 }
 
-// A frame that says another length than it has.
+// A frame whose head has a length that is one byte too small or too large.
 static void a_false_length(void **state) {
   (void)state;
   static char data[2 * CODED];

@@ -100,7 +100,7 @@ static void write_model(const char *where, const char *value) {
   json_decref(root);
 }
 
-// Writes the encoder's weights: the header, with ' in place of ", then `count` floats that count up from 0.
+// Writes the file of the encoder's weights: the header, in which ' stands for ", then the floats 0, 1, 2, ...
 static void write_encoder(const char *header, int floats) {
   static char bytes[4096];
   uint64_t length = strlen(header);
@@ -451,7 +451,7 @@ static const char *asks(const char *text, const char **parameter, struct job_req
     query.items[query.count++] = (struct query_item){item, equals + 1, (size_t)(equals - item), strlen(equals + 1)};
   }
   bool good = job_request_from_query(request, VX_DETECT, &query, &(const struct named){NULL, detectors}, &error);
-  detectors_close(detectors);  // the code below does not follow the request's pointer
+  detectors_close(detectors);  // the callers do not use the request's pointer to a detector
   *parameter = good ? NULL : error.parameter;
   return good ? NULL : error.text;
 }
@@ -554,7 +554,7 @@ static void the_number_of_models_is_limited(void **state) {
     snprintf(path, sizeof path, "%s/%d", folder, i);
     assert_int_equal(rmdir(path), 0);
   }
-  enum { HIDDEN = ENTRIES - 3 };  // beside the model, "." and ".."
+  enum { HIDDEN = ENTRIES - 3 };  // the other three entries are the model, "." and ".."
   for (int i = 0; i <= HIDDEN; i++) {
     if (i == HIDDEN) assert_null(loads(1));
     snprintf(path, sizeof path, "%s/.%d", folder, i);
@@ -575,7 +575,7 @@ static void broken_files_keep_the_model_that_serves(void **state) {
   struct detector *served = detectors_at(first, 0);
   assert_null(detectors_refused(first, "one"));
   opens = false;
-  for (int i = 0; i < 2; i++) {  // the second time, the model has been kept once already
+  for (int i = 0; i < 2; i++) {  // two failed reloads in a row
     set = load();
     detectors_keep(set, first);
     detectors_close(first);

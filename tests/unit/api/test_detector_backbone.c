@@ -139,7 +139,7 @@ static uint32_t below(uint32_t limit) {
   return (noise >> 8) % limit;
 }
 
-// A member of an object, chosen at random; its value becomes another one.
+// Removes a random member of the object or of one of its layers, or gives it another value.
 static void change(json_t *object) {
   static const char *const values[] = {
       "null",        "true", "-1",  "0",     "1",  "2",       "3",  "16",      "128",  "129",       "32768",  "1e300",
@@ -184,7 +184,7 @@ static void changed_layers_are_read_or_refused(void **state) {
 
 enum { WEIGHTS = 27 * COLUMNS * 16, LENGTH = 256 };
 
-// One layer, with tensors as the header says.
+// Checks a backbone of one layer. `header` describes the tensors in its file of weights; `last` is the last float.
 static void check_weights(const char *header, float last, const char *fault) {
   static const char one[] = "{'file':'b','shape':[9,5,6],'layers':["
                             "{'name':'a','kind':'submanifold','in':4,'out':16,'kernel':[3,3,3]}]}";

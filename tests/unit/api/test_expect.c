@@ -1,4 +1,4 @@
-// Points are compared with what their model expects: each rule holds exactly when it should.
+// Comparing points with the ranges that their model expects: each rule reports exactly the points that it should.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,13 +16,13 @@ static float rows[ROWS][COLUMNS];
 static uint16_t halves[ROWS][COLUMNS];
 static struct points_expected expected;
 
-// A number without order.
+// A hash of the number, which serves as a random number.
 static uint32_t noise(uint32_t number) {
   number *= 2654435761u;
   return (number ^ number >> 15) * 2246822519u >> 8;
 }
 
-// 64 beams: those below the horizon meet the ground, a half of the points; the others meet walls.
+// A scan of 64 beams. The odd beams meet the ground at z = -1.73; the even beams meet walls above.
 static int prepare(void **state) {
   (void)state;
   for (int i = 0; i < ROWS; i++) {
@@ -99,7 +99,7 @@ static void intensity_has_a_column(void **state) {
 
 static void ground_elsewhere(void **state) {
   (void)state;
-  static const float shifts[] = {0.9f, -1.8f, 2.4f, -2.4f};  // z of the ground, added one by one
+  static const float shifts[] = {0.9f, -1.8f, 2.4f, -2.4f};  // each moves the ground along z from where it was
   static const int seen[] = {0, 0, GROUND, 0};
   for (int i = 0; i < 4; i++) {
     scale(2, 1, shifts[i]);
@@ -110,7 +110,7 @@ static void ground_elsewhere(void **state) {
   assert_true(low.ground.off && fabsf(low.ground.z + 2.63f) < 0.01f);
 }
 
-// Indoors most points meet walls: the ground is where the lowest of them are.
+// Indoors most points are on walls. The lowest points are the ground.
 static void ground_below_walls(void **state) {
   (void)state;
   for (int i = 0; i < ROWS; i++) rows[i][2] = i % 7 ? (float)(i % 97) * 0.03f - 1.0f : -1.5f;
@@ -129,7 +129,7 @@ static void time_of_another_unit(void **state) {
   for (int i = 0; i < ROWS; i++) rows[i][4] = (float)(i % 32);
   assert_int_equal(seen_of(ROWS), TIME);
   struct points_seen seen = inspect(ROWS, COLUMNS - 1);
-  assert_int_equal(bits_of(&seen), 0);  // a stream's own seconds
+  assert_int_equal(bits_of(&seen), 0);  // the body has no time column: a stream adds its own, in seconds
   scale(4, 0, 0);
   assert_int_equal(seen_of(ROWS), 0);  // one sweep
   strcpy(expected.columns, "x,y,z,intensity,ring");
@@ -144,7 +144,7 @@ static void few_points_say_nothing(void **state) {
   assert_int_equal(seen_of(EXPECT_LEAST), INTENSITY);
 }
 
-// Columns that are not the intensity, although their range fits it.
+// Columns whose range fits an intensity, although they have something else.
 static void another_column_in_the_place_of_intensity(void **state) {
   (void)state;
   for (int i = 0; i < ROWS; i++) rows[i][3] = (float)(noise((uint32_t)i) % 101) / 100;
@@ -155,7 +155,7 @@ static void another_column_in_the_place_of_intensity(void **state) {
   assert_int_equal(intensity_of(ROWS), INTENSITY_TIMES);
   scale(3, -1, 0.1f);
   assert_int_equal(intensity_of(ROWS), INTENSITY_TIMES);
-  for (int i = 0; i < ROWS; i++) rows[i][3] = (float)((i / 7000 * 3 + 4) % 10) * 0.05f;  // of sweeps in any order
+  for (int i = 0; i < ROWS; i++) rows[i][3] = (float)((i / 7000 * 3 + 4) % 10) * 0.05f;  // times of sweeps
   assert_int_equal(intensity_of(ROWS), INTENSITY_TIMES);
   for (int i = 0; i < ROWS; i++) rows[i][3] = noise((uint32_t)i) % 20 ? 0 : (float)(i % 100) / 100;
   assert_int_equal(intensity_of(ROWS), INTENSITY_GOOD);  // most points reflect nothing
@@ -192,12 +192,12 @@ static void features_that_are_not_finite(void **state) {
   assert_int_equal(seen.features.rows, EXPECT_SAMPLE);
   assert_true(seen.features.bad > EXPECT_SAMPLE / 4 && seen.features.bad < EXPECT_SAMPLE / 2);
   expected = (struct points_expected){.num_columns = 0};
-  assert_int_equal(seen_of(ROWS), FEATURES);  // whatever the model
+  assert_int_equal(seen_of(ROWS), FEATURES);  // even if the model expects nothing
   assert_int_equal(seen_of(1), FEATURES);
   assert_int_equal(seen_of(0), 0);
 }
 
-// One cloud of a batch is odd. The others hide it if the batch is judged as a whole.
+// One cloud of a batch is odd. Statistics of the whole batch would not show it.
 static void each_cloud_is_judged(void **state) {
   (void)state;
   enum { MOST = 64 };
@@ -222,7 +222,7 @@ static void each_cloud_is_judged(void **state) {
 }
 
 struct reads {
-  int most, count;  // allowed; done
+  int most, count;  // reads that succeed; reads so far
 };
 
 static bool read_bytes(void *ctx, uint64_t at, size_t bytes, char *out) {
@@ -247,7 +247,7 @@ static void the_cost_is_bounded(void **state) {
   }
 }
 
-// A first pass notes what it reads, so that the second pass can get all of it at once.
+// A first pass only notes which rows it needs, so that the caller can fetch them all at once for the second pass.
 static void points_that_are_read_at_once(void **state) {
   (void)state;
   static struct view_sample sample;
@@ -268,7 +268,7 @@ static void points_that_are_read_at_once(void **state) {
   assert_int_equal(bits_of(&seen), INTENSITY);
   char row[sizeof *rows];
   sample.next = 0;
-  assert_true(view_read(&sample, sample.piece[1].from, sizeof row, row));  // leaves out the first
+  assert_true(view_read(&sample, sample.piece[1].from, sizeof row, row));  // skips piece 0
   assert_memory_equal(row, (const char *)rows + sample.piece[1].from, sizeof row);
   assert_false(view_read(&sample, sample.piece[0].from, sizeof row, row));
   while (view_note(&sample, 0, sizeof row, row)) continue;

@@ -1,5 +1,5 @@
-// Answers as files: the kind that Accept chooses, and the ends of zip archives with 64-bit sizes, without making such
-// archives.
+// Answers as files: the kind that Accept chooses, and the ends of zip archives with 64-bit sizes. The tests write only
+// the ends of such large archives.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -121,11 +121,11 @@ static void pcd_of_many_writers_is_read(void **state) {
   static const char padded[] = "FIELDS _ x _ y z\nSIZE 1 1 2 1 1\nTYPE U U U U U\nCOUNT 2 1 0 1 1\nPOINTS 2\n"
                                "DATA binary\n\7\7\1\2\3\7\7\4\5\6";
   gives(FORMAT_PCD, padded, sizeof padded - 1, "num_features=3", 6, points);
-  // The header's lines end in CR alone: a LF after the header belongs to a point.
+  // If the header's lines end in CR alone, a LF after the header is the first byte of a point.
   static const char back[] = "FIELDS x y z\rSIZE 1 1 1\rTYPE U U U\rPOINTS 2\rDATA binary\r\n\2\3\4\5\6";
   const float first[] = {10, 2, 3, 4, 5, 6};
   gives(FORMAT_PCD, back, sizeof back - 1, "num_features=3", 6, first);
-  // CR CR LF is one end of line: text has it if Windows has converted the ends of lines twice.
+  // CR CR LF is one end of line. Windows makes it by converting the ends of lines twice.
   static const char twice[] =
       "FIELDS x y z\r\r\nSIZE 1 1 1\r\r\nTYPE U U U\r\r\nPOINTS 2\r\r\nDATA binary\r\r\n\n\2\3\4\5\6";
   gives(FORMAT_PCD, twice, sizeof twice - 1, "num_features=3", 6, first);
@@ -296,7 +296,7 @@ static void ply_of_many_writers_is_read(void **state) {
   gives(FORMAT_PLY, twice, sizeof twice - 1, "num_features=3", 3, first);
 }
 
-// Lists are passed over, wherever they stand.
+// Lists before and between the columns are skipped.
 static void lists_of_a_vertex_are_skipped(void **state) {
   (void)state;
   const float points[] = {1, 2, 3, 4, 5, 6};
@@ -389,7 +389,7 @@ static void pointcloud2_is_read(void **state) {
   static const struct {
     size_t place;
     unsigned char value;
-  } same[] = {{1, 7}, {100, 0}, {100, 99}};  // XCDR2; a row_step that does not matter, since there is one row
+  } same[] = {{1, 7}, {100, 0}, {100, 99}};  // XCDR2; row_step, which one row does not need
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
     char body[sizeof message];
     memcpy(body, message, sizeof message);
@@ -405,7 +405,7 @@ static void xcdr2_is_read(void **state) {
   char body[sizeof message + 4] = "";
   memcpy(body, message, 28);
   body[1] = 7;
-  body[28] = 64;  // from the number of fields to the end of the last
+  body[28] = 64;  // bytes from the number of fields to the end of the last field
   memcpy(body + 32, message + 28, sizeof message - 28);
   gives(FORMAT_POINTCLOUD2, body, sizeof body, "num_features=3", 3, row);
   body[28] = 63;
@@ -498,7 +498,7 @@ static void pointcloud2_is_refused(void **state) {
 // A field with a name of one letter, and its type and resolution.
 #define FIELD_OF(letter, type, ...) 1, 0, letter, LE32(0), type, __VA_ARGS__
 #define FLOATS FIELD_OF('x', 7, MILLIMETRES), FIELD_OF('y', 7, MILLIMETRES), FIELD_OF('z', 7, MILLIMETRES)
-// The header of a blob of three points that rounds floats and is not compressed.
+// The header of an uncompressed blob of three points whose floats are rounded to the fields' resolutions.
 #define BLOB(version, fields)                                                                                          \
   'C', 'L', 'O', 'U', 'D', 'I', 'N', 'I', '_', 'V', '0', version, LE32(3), LE32(1), LE32(0), 1, 0, fields, 0
 
@@ -541,18 +541,18 @@ static void cloudini_has_columns_behind_the_points(void **state) {
                                        0xe4,
                                        0x05,
                                        0x11,
-                                       7,  // points
+                                       7,  // end of the points
                                        0,
                                        0x07,
                                        0x03,
-                                       0x08,  // deltas
+                                       0x08,  // end of column r: deltas
                                        3,
                                        LE32(2),
                                        0x01,
                                        0x01,
                                        0xd1,
                                        0x0f,
-                                       0x02,  // runs of a delta
+                                       0x02,  // end of column t: runs of a delta
                                        2,
                                        LE32(2),
                                        0x07,
@@ -560,7 +560,7 @@ static void cloudini_has_columns_behind_the_points(void **state) {
                                        0x02,
                                        0xff,
                                        0xff,
-                                       0x01,  // runs of a value
+                                       0x01,  // end of column c: runs of a value
                                        1,
                                        3,
                                        0,
@@ -570,7 +570,7 @@ static void cloudini_has_columns_behind_the_points(void **state) {
                                        0x00,
                                        0x2c,
                                        0x01,
-                                       0x24};  // a palette
+                                       0x24};  // end of column i: a palette
   const float expected[][5] = {{3, 0, 7, -5, 5}, {4, 1000, 7, 6, 6}, {0, 2000, 65535, 300, 7}};
   float *rows = read_file(FORMAT_CLOUDINI, (const char *)blob, sizeof blob, "num_features=8");
   if (!rows) fail_msg("%s", error.text);
@@ -608,9 +608,9 @@ static void cloudini_has_windows_of_bits(void **state) {
   gives(FORMAT_CLOUDINI, (const char *)blob, sizeof blob, "num_features=3", 9, expected);
   unsigned char wrong[sizeof blob];
   memcpy(wrong, blob, sizeof blob);
-  wrong[sizeof blob - 4] = 0x01;  // the bits of a window that was never given
+  wrong[sizeof blob - 4] = 0x01;  // uses a window before one is given
   is_refused(FORMAT_CLOUDINI, (const char *)wrong, sizeof wrong, "num_features=3", "used before it is given");
-  wrong[sizeof blob - 4] = 0x7f;  // 31 zeros
+  wrong[sizeof blob - 4] = 0x7f;  // a window with 31 leading zeros
   wrong[sizeof blob - 3] = 0x1f;  // and 63 bits
   is_refused(FORMAT_CLOUDINI, (const char *)wrong, sizeof wrong, "num_features=3", "has more than 64");
 }
@@ -637,8 +637,7 @@ static void columns_are_chosen(void **state) {
   is_refused(FORMAT_PCD, named, sizeof named - 1, "num_features=3", "no field x of one value; it has a, b, c");
 }
 
-// If two fields have the same name, it is unknown which is meant. Upper and lower case count as the same only if no
-// name matches exactly.
+// A name that two fields have is ambiguous. A name in other case matches only if no name matches exactly.
 static void a_name_may_occur_once(void **state) {
   (void)state;
   const float row[] = {1, 2, 3};
@@ -678,7 +677,7 @@ static void losses_of_coordinates_are_known(void **state) {
   } cases[] = {{LOSS "0 0.5 -1 16777217\n4320978 nan 1e300 1e15\n", 0, 0},
                {LOSS "1 2 16777217 4\n1 -16777219 4 4\n", 1, 16777217},
                {LOSS "33554435 2 3 4\n-67108870 2 3 4\n", 2, -67108870},
-               {LOSS "3.40282e+38 -1e20 2147483647 4\n-2e9 2 3 4\n", 0, 0}};  // writers mean "no return"
+               {LOSS "3.40282e+38 -1e20 2147483647 4\n-2e9 2 3 4\n", 0, 0}};  // such numbers mean "no return"
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     loses(FORMAT_PCD, cases[i].text, strlen(cases[i].text), "num_features=4", cases[i].most, cases[i].at);
   static const char doubles[] = "ply\nformat binary_big_endian 1.0\nelement vertex 1\nproperty uint x\n"
@@ -773,7 +772,7 @@ static void long_numbers_are_read_exactly(void **state) {
     double middle = ((double)low + (double)nextafterf(low, INFINITY)) / 2;
     int length = snprintf(text, sizeof text, i % 2 ? "%.200f" : "%.160e", i % 3 ? middle : (double)low);
     if (i % 5 == 0 && i % 2) length += snprintf(text + length, sizeof text - (size_t)length, "%0500d1", 0);
-    if (i % 7 == 0) {  // just below the middle
+    if (i % 7 == 0) {  // decrement the last digit: just below the middle
       char *last = text + strcspn(text, "e") - 1;
       while (*last == '0' || *last == '.') last--;
       --*last;
@@ -853,7 +852,7 @@ static void short_text_is_named(void **state) {
   }
 }
 
-// UTF-8 is text as well, but no other bytes beyond ASCII.
+// UTF-8 is text too. Other bytes beyond ASCII are not.
 static void text_of_other_languages_is_named(void **state) {
   (void)state;
   char text[128];
@@ -869,7 +868,7 @@ static void text_of_other_languages_is_named(void **state) {
     assert_null(format_hint(FORMAT_RAW, text, sizeof text));
   }
   memset(text, '1', sizeof text);
-  text[sizeof text - 1] = '\xc3';  // a character is cut off, where the body or the examined part ends
+  text[sizeof text - 1] = '\xc3';  // the end cuts a character off
   assert_null(format_hint(FORMAT_RAW, text, sizeof text));
 }
 

@@ -19,7 +19,7 @@ static struct infer infer;
 static struct infer_body body;
 static struct job_request request;
 static struct error error;
-static char *bytes;  // of the body
+static char *bytes;  // the body
 
 // Shared memory whose bytes are all the same.
 static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct error *reason) {
@@ -85,7 +85,7 @@ static int forget(void **state) {
 
 static const float two_points[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 
-// ---- what is read ---------------------------------------------------------------------------------------------------
+// ---- good bodies ----------------------------------------------------------------------------------------------------
 
 static void bytes_stay_where_they_are(void **state) {
   (void)state;
@@ -117,7 +117,7 @@ static void bytes_are_taken_in_the_order_of_the_inputs(void **state) {
   assert_int_equal(request.point_counts[0], 2);
   assert_int_equal(request.point_counts[1], 0);
   assert_ptr_equal(infer_answer_kind(&infer, &request), &infer_binary);
-  assert_true(infer.binary & VX_TENSOR_BIT(VX_TENSOR_COUNT - 1));  // all tensors, however many there are
+  assert_true(infer.binary & VX_TENSOR_BIT(VX_TENSOR_COUNT - 1));  // the last tensor stands for all
   infer_end(&body);
 }
 
@@ -202,7 +202,7 @@ static void points_as_json_must_be_as_many_as_the_shape_says(void **state) {
   }
 }
 
-// As KServe's client sends it.
+// KServe's client sends an empty tensor in this way.
 static void a_null_without_bytes_is_no_data(void **state) {
   (void)state;
   reads(VX_TRANSFORM,
@@ -268,7 +268,7 @@ static void whole_numbers_must_be_whole_and_fit(void **state) {
   }
 }
 
-// The shape of a JSON tensor may be anything, so nothing is reserved before the values are seen.
+// A client can write any shape in JSON. infer_inputs_bytes returns SIZE_MAX if the size overflows.
 static void sizes_do_not_overflow(void **state) {
   (void)state;
   reads(VX_TRANSFORM, NUMBERS("[1152921504606846975,4]", "[]"), NULL, 0);
@@ -276,7 +276,7 @@ static void sizes_do_not_overflow(void **state) {
   infer_end(&body);
 }
 
-// ---- what is refused ------------------------------------------------------------------------------------------------
+// ---- bad bodies -----------------------------------------------------------------------------------------------------
 
 static void every_cut_body_is_refused(void **state) {
   (void)state;
@@ -344,7 +344,7 @@ static void a_head_longer_than_its_body_is_refused(void **state) {
   infer_end(&body);
 }
 
-// The cost is an upper bound of what jansson allocates, and a head that is too long is not read.
+// infer_json_cost is an upper bound of the bytes that jansson allocates. JSON over INFER_JSON_MAX is refused unread.
 static void the_cost_grows_with_the_json_alone(void **state) {
   (void)state;
   const struct infer all = {.model = "m", .version = "1", .head_bytes = -1},

@@ -66,7 +66,7 @@ static void documents_follow_each_other_without_a_comma(void **state) {
   assert_string_equal(memory, "{\"a\":1}\n{\"b\":2}\n\"c\"3");
 }
 
-static const char *volatile nothing;  // volatile: the compiler warns of a NULL that it sees
+static const char *volatile nothing;  // NULL; volatile, since the compiler warns of a NULL that it can see
 
 static void arguments_of_every_kind(void **state) {
   (void)state;
@@ -137,7 +137,7 @@ static void a_string_holds_all_that_is_appended(void **state) {
   is("{\"detail\":\"3 of \\\"a\xef\xbf\xbd\\\"\\u000a\"}");
 }
 
-// Nests three documents, each in a string of the one around it, and parses all of them.
+// Writes three documents, the second in a string of the first and the third in a string of the second.
 static void strings_hold_documents(void **state) {
   (void)state;
   json_printf(fresh(), "{outer:");
@@ -160,7 +160,7 @@ static void strings_hold_documents(void **state) {
   json_decref(inner);
 }
 
-// Writes a document in a part and a rest, `level` strings deep. NULL: in one piece.
+// Writes a document, `level` strings deep. `part` has the document's beginning; NULL: writes the beginning too.
 static void write_in_strings(int level, const struct text *part, struct text *out) {
   json_printf(out, "[0");
   for (int i = 0; i < level; i++) json_begin_string(out);

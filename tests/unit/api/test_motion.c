@@ -1,5 +1,5 @@
-// The motion of a sensor: which texts are rows, which motions are refused, and how far a point that kernels/deskew.h
-// moves is from the same point in double.
+// The motion of a sensor: which texts are rows, which motions are refused, and the error of a point that
+// kernels/deskew.h moves in float32.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,7 +96,7 @@ static void too_many(void **state) {
 
 // ---- distances ------------------------------------------------------------------------------------------------------
 
-// A turn about z with angular velocity `turn`, while the frame moves ahead with `speed`, in closed form.
+// Closed form of a turn about z with angular velocity `turn`, while the frame moves ahead with `speed`.
 static void move_exactly(double speed, double turn, double t, const double p[3], double out[3]) {
   double sine = sin(turn * t), cosine = cos(turn * t);
   out[0] = cosine * p[0] - sine * p[1] + speed * sine / turn;
@@ -104,7 +104,7 @@ static void move_exactly(double speed, double turn, double t, const double p[3],
   out[2] = p[2];
 }
 
-// The greatest distance from the exact place, over 80 m and a sweep of 0.1 s.
+// The greatest error of points 80 m from the sensor, over a sweep of 0.1 s.
 static double farthest(const struct vx_motion *motion, double speed, double turn) {
   double most = 0;
   for (int i = 0; i <= 1000; i++) {
@@ -123,7 +123,7 @@ static double farthest(const struct vx_motion *motion, double speed, double turn
 
 static void accuracy(void **state) {
   (void)state;
-  static const double motions[][3] = {{25, 0.8, 2e-5}, {1, 8, 2e-5}, {25, 25, 3e-5}};  // speed, turn, most
+  static const double motions[][3] = {{25, 0.8, 2e-5}, {1, 8, 2e-5}, {25, 25, 3e-5}};  // m/s, rad/s, error in m
   struct vx_motion motion;
   for (size_t i = 0; i < sizeof motions / sizeof *motions; i++) {
     double speed = motions[i][0], turn = motions[i][1];
@@ -141,7 +141,7 @@ static void accuracy(void **state) {
   }
 }
 
-// A stream's motion follows from two poses, far from the origin, between which the sensor turns by nearly half a turn.
+// The motion between two poses of a stream, far from the origin. The sensor turns by 3.1 rad, nearly half a turn.
 static void between(void **state) {
   (void)state;
   struct vx_motion motion;
@@ -149,7 +149,7 @@ static void between(void **state) {
   double angle = 3.1, sine = sin(angle), cosine = cos(angle);
   const struct pose now = {{cosine, -sine, 0, sine, cosine, 0, 0, 0, 1}, {1e6 + 3, -2e6, 0}};
   assert_true(motion_between(&then, &now, 1, 0, &motion, &error));
-  float point[3] = {0, 0, 0}, t = -1;  // where the sensor was then, seen from where it is now
+  float point[3] = {0, 0, 0}, t = -1;  // the sensor 1 s ago; vx_deskew moves this point into the frame of now
   vx_deskew(&motion.segments[vx_segment_at(motion.segments, motion.count, t, 0)], t, point);
   assert_true(fabs((double)point[0] + 3 * cosine) < 1e-5 && fabs((double)point[1] - 3 * sine) < 1e-5);
   float still[3] = {5, 6, 7};
@@ -157,7 +157,7 @@ static void between(void **state) {
   assert_true(still[0] == 5 && still[1] == 6 && still[2] == 7);
 }
 
-// Processors differ in the bits of the NaN that an overflow makes. A moved point has the same bits everywhere.
+// An overflow makes a NaN, whose bits differ by processor. vx_deskew must give the same bits everywhere.
 static void overflow(void **state) {
   (void)state;
   const struct vx_segment segment = {

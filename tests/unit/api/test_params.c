@@ -315,7 +315,7 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
   static const struct {
     const char *query;
     int64_t rows, max_work;
-    const char *parameter;  // of the refusal; NULL: accepted
+    const char *parameter;  // at fault; NULL: accepted
     int32_t last;           // samples of the last cloud
   } cases[] = {
       {"num_samples=3", 10, 30, NULL, 3},
@@ -353,7 +353,7 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
   assert_string_equal(error.parameter, "fps");
 }
 
-// A job that samples nothing has no counts of samples, even if its request holds matrices.
+// A job that samples nothing has no sample_counts, even if its request has matrices.
 static void only_sampling_jobs_have_sample_counts(void **state) {
   (void)state;
   static const struct {

@@ -1,5 +1,5 @@
-// Poses: which texts are poses, which are rigid motions, and how poses are composed; what a stream's request must
-// contain.
+// Poses: which texts are poses, which poses are rigid motions, and how poses are composed. Also which parameters a
+// stream's request must have.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +83,7 @@ static void motion(void **state) {
   pose_motion(&now, &then, matrix);
   assert_true(matrix[0] == 1 && matrix[5] == 1 && matrix[10] == 1 && matrix[15] == 1);
   assert_true(matrix[3] == -1 && matrix[7] == 0 && matrix[11] == 0);
-  then.translation[0] = 5e6 + 0.125, now.translation[0] = 5e6;  // float32 has steps of half a metre there
+  then.translation[0] = 5e6 + 0.125, now.translation[0] = 5e6;  // near 5e6, float32 has steps of 0.5
   now.translation[1] = then.translation[1];
   pose_motion(&now, &then, matrix);
   assert_true(matrix[3] == 0 && matrix[7] == -0.125f);
@@ -199,7 +199,7 @@ static void refused_lists(void **state) {
   assert_non_null(strstr(error.text, "without stream"));
 }
 
-// The largest body has 32 sweeps, and 32 poses of 16 numbers of the greatest length; it fits.
+// The most sweeps, each with a pose of 16 long numbers, are accepted.
 static void most_sweeps(void **state) {
   (void)state;
   static char counts[100], times[2000], poses[20000];
@@ -221,7 +221,7 @@ static void most_sweeps(void **state) {
   refused("poses", ERROR_BAD_PARAMETER);
 }
 
-// Finds the names in `streams` one by one, in their order; without `streams`, finds only the stream's own name.
+// stream_next gives the names in `streams` in their order. Without `streams` it gives only the stream's own name.
 static void names(void **state) {
   (void)state;
   char name[STREAM_NAME_SIZE];
@@ -241,7 +241,7 @@ static void names(void **state) {
   assert_false(stream_next(&stream, &cursor, name));
 }
 
-// The column of the time counts too.
+// The time column counts too: 64 columns and the time column are too many.
 static void too_many_columns(void **state) {
   (void)state;
   assert_true(FINISHES("stream", "roof", POSE, "time", "1", "num_features", "64", "time_column", "yes"));

@@ -178,7 +178,7 @@ static void built_in_heads_fit_their_grids(void **state) {
   presets_close(presets);
 }
 
-// One matrix for each cloud of the largest batch, every number of the greatest length.
+// A preset with a matrix for each cloud of the largest batch. Every number has the greatest length.
 static void a_preset_may_hold_all_matrices(void **state) {
   (void)state;
   char json[65536];

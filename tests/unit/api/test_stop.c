@@ -31,7 +31,7 @@ static int make_rows(void **state) {
   return job_request_finish(&request, &error) && job_request_split(&request, ROWS, &error) ? 0 : -1;
 }
 
-// ---- what takes long ------------------------------------------------------------------------------------------------
+// ---- long passes ----------------------------------------------------------------------------------------------------
 
 // A file with this header, followed by `number` times this line.
 static bool read_file(enum body_format format, const char *header, const char *line, int number, struct vx_stop *stop) {
@@ -40,7 +40,7 @@ static bool read_file(enum body_format format, const char *header, const char *l
   struct cloud_loss loss;
   struct error error;
   size_t head = strlen(header), each = strlen(line), size = head + each * (size_t)number;
-  char *body = malloc(size + 1);  // with the NUL of the last line
+  char *body = malloc(size + 1);  // each memcpy copies a NUL too
   assert_non_null(body);
   memcpy(body, header, head + 1);
   for (int i = 0; i < number; i++) memcpy(body + head + each * (size_t)i, line, each + 1);
@@ -201,7 +201,7 @@ static bool write_json(struct vx_stop *stop) { return write_answer(&infer_json, 
 static const struct {
   const char *name;
   bool (*run)(struct vx_stop *stop);
-  bool fails;  // reading fails at the end without being stopped
+  bool fails;  // the pass fails even if it is not stopped
 } passes[] = {
     {"text", read_text, false},
     {"comments", read_comments, true},

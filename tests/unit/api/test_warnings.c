@@ -1,4 +1,5 @@
-// Warnings: each kind holds exactly when it should, and the columns of a body are guessed right or not at all.
+// Warnings: each kind is given exactly when it should be. The number of columns of a body is guessed right or not at
+// all.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +32,8 @@ static bool read_nothing(void *ctx, uint64_t at, size_t bytes, char *out) {
   return false;
 }
 
-// Bytes that are copied look like bytes in memory. Bytes that cannot be read look like nothing.
+// Inspects the points in memory. Checks that points read by a callback give the same result, and that a callback that
+// fails gives no result.
 static struct inspection inspect(const struct vx_input *points, bool form) {
   struct vx_input shared = *points;
   const struct inspection inspected = body_inspect(&(struct points_view){.points = points}, form),
@@ -81,7 +83,7 @@ static void columns_of_a_scan_are_recognized(void **state) {
   }
 }
 
-// 5 columns. The second body lacks 4 values, so its rows are not whole.
+// The rows have 5 columns. The second body lacks the last 4 values, so its last row is not whole.
 static void only_whole_rows_are_recognized(void **state) {
   (void)state;
   for (int i = 0; i < ROWS * 5; i++) body[i] = (float)(i % 5 * 10) + uniform(0, 1);
@@ -104,8 +106,7 @@ static void random_rows_get_no_warning(void **state) {
   }
 }
 
-// Values that are not finite, each in its own row, as gaps of a sensor may be: NaN and infinity in rows 0, 5, 10, 40,
-// 45, ...
+// A sensor may write gaps as NaN, infinity or 1e30. Such values are spread over the first 3 of each 10 rows.
 static void numbers_that_are_not_finite_get_no_warning(void **state) {
   (void)state;
   static const float values[] = {NAN, INFINITY, -INFINITY, 1e30f};
@@ -138,7 +139,7 @@ static void short_bodies_get_no_warning(void **state) {
 // The windows are widest with 64 columns; the last window ends at the body's end.
 static void the_widest_rows_are_read_within_the_body(void **state) {
   (void)state;
-  int64_t values = 64 * 20;  // 8 windows of 96 + 64
+  int64_t values = 64 * 20;  // 8 windows of 96 + 64 values
   float *own = malloc((size_t)values * sizeof *own);
   assert_non_null(own);
   for (int64_t i = 0; i < values; i++) own[i] = (float)(i % 5 * 10);
@@ -171,7 +172,7 @@ static void a_form_without_certain_bytes_looks_stripped(void **state) {
 
 // ---- files ----------------------------------------------------------------------------------------------------------
 
-// x = y = 0, as in padding, and a z of any bits.
+// Padding has x = y = 0. Here z has any lower byte.
 static void rows_at_the_origin_are_not_taken_for_a_file(void **state) {
   (void)state;
   for (uint32_t low = 0; low < 256; low++) {
@@ -181,7 +182,7 @@ static void rows_at_the_origin_are_not_taken_for_a_file(void **state) {
   }
 }
 
-// Rows of float64, as numpy writes arrays by default: of any doubles, or of doubles that are floats exactly.
+// Rows of float64, numpy's default type. Some have any doubles, others doubles that float32 holds exactly.
 static void rows_of_float64_are_named(void **state) {
   (void)state;
   for (int kind = 0; kind < 4; kind++) {
@@ -192,7 +193,7 @@ static void rows_of_float64_are_named(void **state) {
         double value = (c == 3 ? 0.5 : 40.1) * sin(i * 0.37 + c * 1.3);
         rows[i][c] = kind % 2 ? value : (double)(float)value;
         if (kind >= 2 && c == 3) rows[i][c] = 0;
-        // A plane that turned, at x = 0.
+        // Rows of float32 that must not be taken for float64, such as a rotated plane near x = 0.
         narrow[i][c] = (float)(c % 2 ? 2 + value / 41 : kind % 2 ? value : 1e-17 * value);
         narrow[i][c + 4] = narrow[i][c];
       }
@@ -220,13 +221,14 @@ static void short_texts_are_recognized_by_their_numbers(void **state) {
   assert_non_null(hint_of("1.5 2.5 0.5\n"));
   assert_non_null(strstr(hint_of("[[1, 2, 3, 4]]"), "JSON"));
   assert_null(hint_of("1.5 2.5 0.5"));     // not a whole number of rows of three columns
-  assert_null(hint_of("a text of ABCD"));  // may be rows
+  assert_null(hint_of("a text of ABCD"));  // the bytes may be rows
   assert_null(format_hint(FORMAT_PCD, "1.5 2.5 0.5\n", 12));
 }
 
-// The warnings after two steps. Of 100 points, `strange` are not finite; the steps drop `first` and `second` others.
+// The warnings after two steps. Of 100 points, `strange` are not finite. The steps drop `first` and `second` finite
+// points.
 static uint32_t warnings_behind_steps(int64_t strange, int64_t first, int64_t second) {
-  const struct vx_chain chain = {.count = 2};  // of the first type, which may give these fates
+  const struct vx_chain chain = {.count = 2};  // two steps of type 0, which may give these fates
   struct vx_chain_report report = {.left = 100 - strange - first - second};
   const struct inspection inspected = {.columns = 0};
   struct vx_job job = {.counts = {.received = 100, .kept = report.left}, .chain = &chain, .report = &report};
@@ -281,7 +283,7 @@ static void each_kind_holds_when_it_should(void **state) {
   }
 }
 
-// What the service says of 100 points.
+// The text of the warnings about 100 points.
 static const char *said_of(enum vx_op op, struct vx_counts counts, struct vx_range_image image) {
   static char memory[512];
   const struct inspection inspected = {.columns = 0};
@@ -316,7 +318,7 @@ static void a_step_takes_points_out_of_the_lattice_and_not_the_operation(void **
                        .chain = &chain,
                        .report = &report};
   report.fates[1][VX_FATE_OUT_OF_LATTICE] = 96;
-  assert_false(warnings_of(&job, &inspected) >> WARNING_OUT_OF_RANGE & 1);  // 3 of the 4 points that were left
+  assert_false(warnings_of(&job, &inspected) >> WARNING_OUT_OF_RANGE & 1);  // the operation dropped 3 of 4
   report.fates[1][VX_FATE_OUT_OF_LATTICE] = 0;
   assert_true(warnings_of(&job, &inspected) >> WARNING_OUT_OF_RANGE & 1);
 }
@@ -328,7 +330,7 @@ static void rows_that_are_not_scattered_get_a_warning(void **state) {
   assert_false(warnings_of(&job, &inspected) >> WARNING_NOT_SCATTERED & 1);
   job.counts = (struct vx_counts){.received = 100, .kept = 3, .out_of_range = 97};
   assert_true(warnings_of(&job, &inspected) >> WARNING_NOT_SCATTERED & 1);
-  assert_false(warnings_of(&job, &inspected) >> WARNING_OUT_OF_RANGE & 1);  // the warning is about points
+  assert_false(warnings_of(&job, &inspected) >> WARNING_OUT_OF_RANGE & 1);  // this warning is only about points
   job.counts = (struct vx_counts){.received = 100, .kept = 99, .duplicate = 1};
   assert_true(warnings_of(&job, &inspected) >> WARNING_NOT_SCATTERED & 1);
 }

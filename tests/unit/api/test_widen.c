@@ -1,5 +1,5 @@
-// Rows of each filter become the same bytes on every processor: with the vectors that this one has, and with those that
-// every processor has.
+// rows_widen uses the vector instructions of this processor, and rows_widen_any only those of every processor. Both
+// give the same bytes for each filter.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,8 @@ static uint32_t next_random(void) {
   return (uint32_t)(state_of_random >> 32);
 }
 
-// Bytes of a body. If it has planes, less than 256 for `most` makes small differences, as a sensor's numbers have. The
-// numbers then stay near 0, where guesses often lie in the middle between two integers.
+// Random bytes of a body. With `most` < 256, only the lowest byte of each number is not 0, so that the differences of
+// a filter are small, as in a sensor's numbers. Near 0, guesses are often in the middle between two integers.
 static void make_body(const struct job_request *request, char *body, int64_t rows, uint32_t most) {
   size_t size = (size_t)rows * job_request_row_bytes(request);
   for (size_t i = 0; i < size; i++) {

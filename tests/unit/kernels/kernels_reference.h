@@ -1,4 +1,4 @@
-// What the kernel tests share: running a job on a lane, and a deliberately naive model of the result.
+// The kernel tests share this code. It runs a job on a lane, and has a deliberately naive model of the result.
 //
 // The model is written from the rules, not from kernels/. It searches linearly, keeps everything in plain arrays and
 // shares no arithmetic with the tested code. check() compares every byte of every tensor and every count.
@@ -23,8 +23,8 @@ static inline void check_bytes(const void *a, const void *b, size_t size, const 
 #undef assert_memory_equal
 #define assert_memory_equal(a, b, size) check_bytes((a), (b), (size), __FILE__, __LINE__)
 
-// With ASan, and under qemu on other processors, a program takes five to fifty times as long. Then tests that try the
-// same with many random values try a part of them.
+// ASan, and qemu for other processors, make a program five to fifty times slower. There, tests with many random values
+// try only a part of the values.
 #if defined __SANITIZE_ADDRESS__ || !defined __x86_64__
 enum { PART = 5 };
 #else
@@ -191,7 +191,7 @@ struct model_voxel {
   int32_t *points;  // [hits]
   bool filtered;
   int32_t row;
-  int32_t better;  // number of voxels of the cloud that are kept rather than this one
+  int32_t better;  // number of voxels of the cloud that are preferred to this voxel
 };
 
 struct model {
@@ -201,7 +201,7 @@ struct model {
   int32_t *voxel_of;  // [N]; -1 for none
   struct model_voxel *voxels;
   int32_t num_voxels;
-  struct model_voxel **rows;  // the rows that stay, in order
+  struct model_voxel **rows;  // [num_rows]; the voxels of the answer, in order
   int32_t num_rows;
   struct vx_counts counts;
   int32_t row_counts[VX_MAX_CLOUDS];
@@ -246,7 +246,7 @@ static inline uint64_t model_random(const struct model *model, int32_t row) {
   return z ^ z >> 31;
 }
 
-// Leaves only the kept points in the voxel's list.
+// Removes the points over the cap from the voxel's list.
 static inline void model_cap(const struct model *model, struct model_voxel *voxel) {
   const struct vx_voxelize *params = &model->asked->params.voxelize;
   bool random = params->choice.points_by == VX_POINTS_RANDOM;
@@ -270,7 +270,7 @@ static inline float model_centre(const struct model *model, const struct model_v
   return scaled + shift;
 }
 
-// Whether a voxel is kept rather than a later one.
+// Whether a voxel is preferred to a later voxel when there are more than max_voxels.
 static inline bool model_is_better(const struct model *model, const struct model_voxel *voxel,
                                    const struct model_voxel *later) {
   float x[2] = {model_centre(model, voxel, 0), model_centre(model, later, 0)};
@@ -379,7 +379,8 @@ static inline void model_free(struct model *model) {
   free(model->rows);
 }
 
-// The mean of one column. With a cap the sum is in sequence; without a cap it is in groups of 64, then groups of those.
+// The mean of one column. With a cap, the points are summed in sequence. Without a cap, groups of 64 points are summed
+// first, then groups of 64 sums, and so on.
 static inline float model_mean(const struct model *model, const struct model_voxel *voxel, int32_t column) {
   float *values = malloc((size_t)voxel->kept * sizeof *values);
   for (int32_t k = 0; k < voxel->kept; k++)
@@ -415,7 +416,7 @@ static inline float model_pillar(const struct model *model, const struct model_v
   return model_offset(model_centre(model, voxel, a), p[a]);
 }
 
-// Compares one feature value of a tensor with the model's. Floats are compared as bits.
+// Compares one value of a feature tensor with the model's value, bit by bit.
 static inline void check_value(const struct vx_shape *shape, const void *data, size_t index, float expected) {
   if (shape->dtype == VX_FLOAT16)
     assert_int_equal(((const uint16_t *)data)[index], model_narrow(expected));

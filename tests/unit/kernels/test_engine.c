@@ -21,7 +21,7 @@
 #include "kernels/engine.h"
 
 static const struct vx_engine *const engine = &vx_onnxruntime;
-static char path[] = "/tmp/voxeld-engine-XXXXXX";  // of the network's file
+static char path[] = "/tmp/voxeld-engine-XXXXXX";  // the network's file
 
 static void write_network(const void *bytes, size_t size) {
   FILE *file = fopen(path, "we");
@@ -98,7 +98,7 @@ static enum vx_status try_session(struct vx_network *network, struct trial *tria
   return status;
 }
 
-// Opens library and network, runs, closes, until something fails; then does the same with a session.
+// Opens the library and the network, runs the network, then a session of it, and closes all. Stops at a failure.
 static struct trial try_all(const char *library_path) {
   struct trial trial = {.error = {0}};
   struct vx_engine_library *library;
@@ -145,7 +145,7 @@ static void a_session_is_where_it_was_asked_for(void **state) {
   assert_int_equal(atomic_load(standin("standin_tf32")), 0);
   assert_int_equal(atomic_load((atomic_llong *)standin("standin_limit")), 1 << 20);
   assert_ptr_equal(atomic_load((void *_Atomic *)standin("standin_stream")), &stream);
-  assert_int_equal(atomic_load(standin("standin_threads")), 1);  // the other threads would have nothing to do
+  assert_int_equal(atomic_load(standin("standin_threads")), 1);  // on a GPU, more threads would be idle
 }
 
 static void assert_no_session(const char *fault, enum vx_status status, const char *reason) {
@@ -153,7 +153,7 @@ static void assert_no_session(const char *fault, enum vx_status status, const ch
   snprintf(network, sizeof network, "%ssession %s\n", doubling, fault);
   write_network(network, strlen(network));
   struct trial trial = try_all(standin_path());
-  assert_int_equal(trial.status, VX_OK);  // the call is only made on a GPU
+  assert_int_equal(trial.status, VX_OK);  // only a session, on a GPU, makes the call that fails
   assert_int_equal(trial.opened, status);
   if (!strstr(trial.error.text, reason)) fail_msg("'%s' has no '%s'", trial.error.text, reason);
   assert_int_equal(atomic_load(standin("standin_alive")), 0);
@@ -178,7 +178,7 @@ static void a_library_without_cuda_has_no_sessions(void **state) {
   assert_string_equal(trial.error.text, "onnxruntime: Failed to load library libonnxruntime_providers_cuda.so");
 }
 
-// A file renamed into the place of another has another inode. A rewritten file has another size or time.
+// A file that was replaced by renaming has another inode. A file that was rewritten has another size or time.
 static void a_session_is_refused_if_the_file_has_changed(void **state) {
   (void)state;
   struct vx_engine_library *library;
@@ -289,7 +289,7 @@ static void a_missing_library_is_named(void **state) {
   assert_int_equal(engine->open("libm.so.6", &library, &error), VX_REFUSED);
   assert_string_equal(error.text, "libm.so.6 has no OrtGetApiBase, so it is not an ONNX Runtime library");
   if (engine->open("", &library, &error) == VX_OK)
-    engine->close(library);  // the system has one
+    engine->close(library);  // the system has the library
   else
     assert_string_equal(error.text, "ONNX Runtime: the system has no libonnxruntime.so.1");
 }
@@ -374,7 +374,7 @@ static struct message real_network(void) {
   return model_of(&graph);
 }
 
-// An operator of a plug-in.
+// A network with an operator of a plug-in.
 static struct message plugged_network(void) {
   struct message graph = {0};
   put_node(&graph, "PPScatterPlugin", "x", "x", "y");
@@ -491,7 +491,7 @@ static enum vx_status run_rows(struct vx_network *network, int64_t rows, struct 
   return status;
 }
 
-// Runs that each keep a block, until there is no room for the next. Then the kept blocks are freed.
+// ONNX Runtime keeps a block of memory after each run. When it has no room for a new block, it frees the kept blocks.
 static void try_bounded_runs(struct vx_network *network) {
   struct error error = {0};
   for (int round = 0; round < 3; round++)
@@ -522,7 +522,7 @@ static void try_bounds(const char *library_path, const char *within, size_t with
   engine->network_close(free_network);
   write_network(beyond, beyond_size);
   enum vx_status status = engine->network_open(library, path, 1, 8, &network, &error);
-  if (status != VX_OUT_OF_MEMORY)  // some versions of the library return this themselves
+  if (status != VX_OUT_OF_MEMORY)  // some versions of ONNX Runtime return VX_OUT_OF_MEMORY themselves
     assert_string_equal(error.text, "its weights take more than its limit of 8 bytes");
   engine->close(library);
   bound = usual;

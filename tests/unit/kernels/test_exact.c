@@ -1,5 +1,5 @@
-// The shared arithmetic gives the same bits as when it was written, with any compiler, flags and machine. The test
-// compares hashes over a part of the inputs of cuda-exhaustive.
+// The arithmetic that CPU and GPU share gives the same bits with any compiler, flags and machine. The test compares
+// hashes of its results with stored hashes, for a part of the inputs of cuda-exhaustive.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

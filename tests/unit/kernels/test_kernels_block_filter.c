@@ -7,7 +7,7 @@ static struct vx_job filter_params(float cells, int32_t factor, int32_t size, fl
   return asked;
 }
 
-// Flat ground goes, a post stays, a wall above the upper threshold goes.
+// Flat ground is removed, a post stays, and a wall above the upper threshold is removed.
 static void block_filter(void **state) {
   (void)state;
   struct vx_job asked = filter_params(10, 1, 1, 0.5f, 4);
@@ -22,7 +22,7 @@ static void block_filter(void **state) {
   free(outcome.block);
 }
 
-// A window of 2 reaches one block back and none ahead; a window of 3 reaches one block both ways.
+// A window of 2 has the block and the block before it. A window of 3 also has the block after it.
 static void window(void **state) {
   (void)state;
   const float points[][4] = {{4, 4, 0, 0}, {5, 4, 1, 0}};

@@ -1,5 +1,5 @@
-// Decoding of both heads as a job: boxes, fates, ties, batches, inputs that do not fit; and the least logit.
-// tests/oracle checks every bit; here maps are few and plain.
+// Decoding of both heads as a job: boxes, fates, ties, batches, inputs that do not fit. Also the least logit of a
+// threshold. tests/oracle checks every bit with large maps; these maps are small.
 #include "kernels/centers.h"
 #include "kernels/decode.h"
 #include "tests/unit/kernels/kernels_reference.h"
@@ -62,7 +62,7 @@ static void anchors_have_fates(void **state) {
   (void)state;
   const float logits[CELLS][CLASSES] = {{1, 0}, {4, 0}, {-1, -1}, {2, 3}};
   float moved[CELLS][VX_BOX_VALUES] = {{0}};
-  moved[0][0] = (float)(10 / sqrt(20));  // to the position of the second
+  moved[0][0] = (float)(10 / sqrt(20));  // to the position of box 1
   moved[3][3] = 200;                     // infinitely long
   struct vx_job asked = anchor_job(logits[0], moved[0]);
   struct outcome outcome = run_anchors(&asked);
@@ -80,7 +80,7 @@ static void anchors_have_fates(void **state) {
 static void directions_turn_boxes(void **state) {
   (void)state;
   const float logits[CELLS][CLASSES] = {{1, 0}, {1, 0}, {1, 0}, {1, 0}};
-  const float bins[CELLS][2] = {{1, 0}, {0, 1}, {1, 1}, {NAN, 0}};  // of equal bins the first
+  const float bins[CELLS][2] = {{1, 0}, {0, 1}, {1, 1}, {NAN, 0}};  // {1, 1}: the first bin wins
   struct vx_job asked = anchor_job(logits[0], moves[0]);
   asked.inputs[VX_DIR_CLS_PREDS] = (struct vx_input){VX_FLOAT32, 4, {1, 1, CELLS, 2}, bins};
   struct outcome outcome = run_anchors(&asked);
@@ -151,10 +151,10 @@ static struct outcome run_centers(const struct vx_job *asked) {
 
 static void boxes_are_listed_task_by_task(void **state) {
   (void)state;
-  const float logits[CELLS][ALL] = {{0, 1, 1}, {2, 0, 0}, {1, 0, 3}, {NAN, -1, -INFINITY}};  // 0 is half: too little
+  const float logits[CELLS][ALL] = {{0, 1, 1}, {2, 0, 0}, {1, 0, 3}, {NAN, -1, -INFINITY}};  // 0 is too little
   const struct vx_job asked = center_job(logits[0]);
   struct outcome outcome = run_centers(&asked);
-  // The two boxes of the second task at the first cell are equal: of equal logits the first class wins.
+  // At cell 0, both classes of the second task have the logit 1 and the same box. The first class wins.
   assert_indices(&outcome, 4, (int32_t[]){1, 2, 8 + 2, 4 + 0});
   assert_memory_equal(tensor(&outcome, VX_DECODED_LABELS), ((int32_t[]){0, 0, 2, 1}), 4 * sizeof(int32_t));
   assert_int_equal(outcome.counts.below_threshold, 7);
@@ -177,7 +177,7 @@ static void centers_have_fates(void **state) {
   asked.inputs[VX_ROT].data = broken;
   asked.params.center.max_objects = 3;
   asked.params.center.limited = 1;
-  const float min[3] = {-6, 5, 0}, max[3] = {-6, 5, 0};  // a single point; borders are inside
+  const float min[3] = {-6, 5, 0}, max[3] = {-6, 5, 0};  // a single point; the limits are inclusive
   memcpy(asked.params.center.center_min, min, sizeof min);
   memcpy(asked.params.center.center_max, max, sizeof max);
   struct outcome outcome = run_centers(&asked);
@@ -190,7 +190,7 @@ static void centers_have_fates(void **state) {
 
 static void circles_suppress(void **state) {
   (void)state;
-  const float logits[CELLS][ALL] = {{5, 0, 2}, {4, 0, 1}, {3, 0, 0}, {2, 0, 0}};  // 4 m apart
+  const float logits[CELLS][ALL] = {{5, 0, 2}, {4, 0, 1}, {3, 0, 0}, {2, 0, 0}};  // cells are 4 m apart
   struct vx_job asked = center_job(logits[0]);
   asked.params.center.nms.circle = 1;
   asked.params.center.num_radii = 2;
@@ -219,11 +219,11 @@ static void velocities_make_longer_boxes(void **state) {
   free(outcome.block);
 }
 
-// The logit of the first cell is higher, but its box has half the overlap.
+// Cell 0 has a higher logit than cell 1, but half its overlap. So its rectified score is lower.
 static void overlaps_rectify_scores(void **state) {
   (void)state;
   const float logits[CELLS][ALL] = {{2, 0, 0}, {1, 0, 0}, {1, 0, 0}, {3, 0, 0}};
-  const float ious[CELLS][TASKS] = {{0}, {1}, {2}, {NAN}};  // above 1 the overlap is 1
+  const float ious[CELLS][TASKS] = {{0}, {1}, {2}, {NAN}};  // overlap = (iou + 1) / 2, at most 1
   struct vx_job asked = center_job(logits[0]);
   asked.inputs[VX_IOU] = (struct vx_input){VX_FLOAT32, 4, {1, 1, CELLS, TASKS}, ious};
   asked.params.center.num_score_powers = 1;
@@ -237,8 +237,8 @@ static void overlaps_rectify_scores(void **state) {
                       3 * sizeof(float));
   assert_int_equal(outcome.counts.invalid, 1);
   free(outcome.block);
-  asked.params.center.rectified_threshold = vx_sigmoid(2) / 4;  // the threshold itself is too low
-  asked.params.center.max_objects = 2;                          // the best logits: the last cell and the first
+  asked.params.center.rectified_threshold = vx_sigmoid(2) / 4;  // a score equal to the threshold is too low
+  asked.params.center.max_objects = 2;                          // the best two logits: cells 3 and 0
   outcome = run_centers(&asked);
   assert_indices(&outcome, 0, NULL);
   assert_int_equal(outcome.counts.over_max_objects, 2);
@@ -246,7 +246,8 @@ static void overlaps_rectify_scores(void **state) {
   free(outcome.block);
 }
 
-// In the second task, with the classes 1 and 2, each cell gives the box of one class. Of equal logits the first wins.
+// With best_class, each cell gives one box per task, of the class with the highest logit. If both classes of the second
+// task have the same logit, the first wins.
 static void a_cell_may_give_its_best_class(void **state) {
   (void)state;
   const float logits[CELLS][ALL] = {{0, 1, 2}, {0, 3, 3}, {0, NAN, 1}, {0, NAN, -1}};  // 0 is too little

@@ -1,5 +1,5 @@
-// A detection as a job. It must give what its stages give as separate jobs, with a stand-in for the network. Batches,
-// orders of channels, tensors of the stages, backbones, networks that fail, a stop between stages.
+// A detection as a job, with a stand-in for the network. Its results must equal those of its stages as separate jobs.
+// Also batches, orders of channels, tensors of the stages, backbones, networks that fail, a stop between stages.
 #include <stdio.h>
 
 #include "kernels/cpu/sparse/sparse.h"
@@ -16,7 +16,7 @@ enum { ANCHORS = SIZES * ROTATIONS, CLASSES = 3, BINS = 2, MAPS = 3, POINTS = 12
 
 struct vx_network {
   bool channels_first, fails;
-  int64_t planes;  // of the input
+  int64_t planes;  // channels of the input
   int runs;
   int64_t largest;  // maximum clouds of a run
 };
@@ -25,7 +25,7 @@ static const char *const names[MAPS] = {"classes", "boxes", "directions"};
 static const int64_t channels[MAPS] = {ANCHORS * CLASSES, ANCHORS *VX_BOX_VALUES, ANCHORS *BINS};
 static const float scales[MAPS] = {2, 0.2f, 1};
 
-// Channel c of map m at a cell is plane c + m of the input at that cell, scaled.
+// channel c of map m = plane (c + m) % planes of the input at the same cell, times scales[m], minus 1
 static float map_value(const float *features, int64_t planes, int map, int64_t channel, int64_t cell) {
   return features[(channel + map) % planes * CELLS + cell] * scales[map] - 1;
 }
@@ -296,7 +296,8 @@ static void points_of_other_columns_are_refused(void **state) {
 
 enum { DEPTH = 4, SPARSE_WIDTH = 16, LEVELS = 2 };
 
-// Five layers: a block, and a level with two planes.
+// A backbone of five layers. Layers 0 to 2 are on the first level; layer 2 adds the input of layer 1. Layer 3 makes the
+// second level, which has two planes along z. Layer 4 is on the second level.
 static int make_sparse_detector(void **state) {
   static float weights[27 * SPARSE_WIDTH * SPARSE_WIDTH], biases[SPARSE_WIDTH];
   const struct vx_sparse_layer first = {
@@ -327,7 +328,7 @@ static struct outcome run_means(void) {
   return run_on(lane, &asked, points, CLOUDS, counts);
 }
 
-// The backbone over the voxels of a job of their own, on the test's own lane.
+// Runs only the backbone, over the voxels that a separate job gave.
 static void run_sparse(const struct outcome *voxels, struct vx_sparse_result *result) {
   struct vx_stop stop = {0};
   const struct vx_job job = {.stop = &stop};
@@ -377,7 +378,7 @@ static void a_detection_has_its_backbone(void **state) {
   }
 }
 
-static const int32_t few[] = {12};  // points, so that the second level has more rows than the first
+static const int32_t few[] = {12};  // with 12 points, the second level has more rows than the first
 
 static void check_refusal(const struct vx_job *asked, const char *reason) {
   struct outcome outcome = run_on(lane, asked, points, 1, few);

@@ -1,4 +1,4 @@
-// The encoder of pillars: every bit against plain loops over the model's pillars, padding, NaN, widths, refusals.
+// The encoder of pillars: every bit compared with plain loops over the model's pillars. Padding, NaN, widths, refusals.
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { COLUMNS = 4, CHANNELS = COLUMNS + 6, MOST_WIDTH = 67, LAYERS = 3 };
@@ -31,7 +31,7 @@ static float model_channel(const struct vx_encoder_layer *layer, const float *ro
   return sum > 0 ? sum : 0;
 }
 
-// All layers, over the rows of a pillar's points and, with a cap, a row for all its padding.
+// All layers, over the rows of a pillar's points and, with a cap, its rows of padding.
 static void model_encoded(const struct model *model, const struct model_voxel *voxel, float *largest) {
   enum { MOST_ROWS = 300 };
   static float rows[2][MOST_ROWS][2 * MOST_WIDTH];
@@ -126,7 +126,7 @@ static float encode_intensities(float with_weight, float with_bias, int32_t cap,
   return value;
 }
 
-// Padding gives ReLU of the bias. A pillar without padding must not have that.
+// Padding gives max(bias, 0). A pillar without padding must not have this value.
 static void padding_takes_part(void **state) {
   (void)state;
   assert_true(encode_intensities(-1, 2, 2, (const float[]){1}, 1) == 2);
@@ -143,7 +143,8 @@ static void nan_does_not_spread(void **state) {
   assert_true(isinf(encode_intensities(1, 0, 4, (const float[]){3, INFINITY}, 2)));
 }
 
-// The bias comes first, then the columns in order: small terms are lost after a large one but not before it.
+// The sum begins with the bias, then adds the columns in order. Small terms after a large term are lost, small terms
+// before it are not.
 static void sums_have_an_order(void **state) {
   (void)state;
   const float point[1][COLUMNS] = {{0.5f, 0.5f, 0.5f, 1}};

@@ -11,7 +11,7 @@ static void fill_zero(void **state) {
   free(outcome.block);
 }
 
-// The mean pads all columns of `voxels`, and nothing else.
+// fill=mean pads each column of `voxels` with the voxel's mean. No other tensor changes.
 static void fill_mean(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -50,7 +50,7 @@ static void mean_of_negative_zero(void **state) {
   free(outcome.block);
 }
 
-// float32 addition in input order: small terms are lost after a large one but not before it.
+// float32 addition in input order. Small terms after a large term are lost, small terms before it are not.
 static void mean_keeps_the_order(void **state) {
   (void)state;
   struct vx_job asked = plain_params(4);
@@ -63,7 +63,7 @@ static void mean_keeps_the_order(void **state) {
   free(outcome.block);
 }
 
-// Computed values have one NaN, whatever the payload; copied values keep the point's own bits.
+// A computed NaN always has the same bits. A copied NaN keeps the bits of its point.
 static void nan_payloads(void **state) {
   (void)state;
   struct vx_job asked = plain_params(4);
@@ -84,7 +84,8 @@ static void nan_payloads(void **state) {
   free(outcome.block);
 }
 
-// A sum of finite coordinates can overflow. Opposite infinities and their offsets give NaN, always the same one.
+// A sum of finite coordinates can overflow. The sum of opposite infinities, and offsets from it, are NaN, always with
+// the same bits.
 static void overflowing_sums(void **state) {
   (void)state;
   struct vx_job asked = {.params.voxelize = {.range_max = {3e38f, 1, 1},
@@ -100,7 +101,7 @@ static void overflowing_sums(void **state) {
   }
 }
 
-// Without a cap: groups of 64, groups of groups, and lengths around their limits.
+// Without a cap the sum has groups of 64 points and groups of 64 groups. Tests lengths around 64 and 64 * 64.
 static void dynamic_mean_tree(void **state) {
   (void)state;
   enum { MOST = 10000 };
@@ -140,7 +141,7 @@ static void dynamic_mean_of_a_million(void **state) {
   free(points);
 }
 
-// With a cap the sum is in sequence, however long.
+// With a cap the sum is in sequence, even over many points.
 static void capped_mean_is_sequential(void **state) {
   (void)state;
   enum { COUNT = 1500 };

@@ -1,5 +1,5 @@
-// Farthest point sampling as a job: batches, shapes, refusals, voxel means, an early stop. test_kernels_sample.c tests
-// how one cloud is sampled. Here a model of a few lines is compared with small clouds.
+// Farthest point sampling as a job: batches, shapes, refusals, voxel means, an early stop. Compares samples of small
+// clouds with a model of a few lines. test_kernels_sample.c tests the sampling of one cloud.
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { MOST = 3000, COLUMNS = 5 };
@@ -41,7 +41,7 @@ struct clouds {
   const int32_t *points, *samples;
 };
 
-// What `give_output` fills, and the state of the callback `stopped`.
+// The outcome that `give_output` fills, and the state of the callback `stopped`.
 struct asking {
   struct outcome outcome;
   struct stop *stop;
@@ -90,7 +90,7 @@ static int32_t first_of(const float *rows, int32_t count, int32_t start) {
   return start > 0 ? first_of(rows, start, 0) : -1;
 }
 
-// The next sample after those chosen. Compares every pair.
+// The next sample after the `number` chosen samples. Compares each row with each chosen sample.
 static int32_t next_of(const float *rows, int32_t count, const int32_t *chosen, int32_t number, float *distance) {
   int32_t next = -1;
   *distance = 0;
@@ -106,7 +106,7 @@ static int32_t next_of(const float *rows, int32_t count, const int32_t *chosen, 
   return next;
 }
 
-// Compares the samples of each cloud with the model's. `rows` are the rows that they were chosen from.
+// Compares the samples of each cloud with the model's. The samples were chosen from `rows`.
 static void check_samples(const struct outcome *outcome, const float *rows, int32_t start, struct clouds clouds) {
   const int32_t *indices = tensor(outcome, VX_SAMPLED_INDICES);
   const float *sampled = tensor(outcome, VX_SAMPLED_POINTS), *distances = tensor(outcome, VX_SAMPLED_DISTANCES);
@@ -194,7 +194,7 @@ static void nan_points(void **state) {
   scatter(4, -1, 1);
   for (int i = 0; i < 400; i += 2) {
     points[i * COLUMNS + i % 3] = (float[]){NAN, INFINITY, -INFINITY}[i / 2 % 3];
-    points[(i + 1) * COLUMNS + 3] = NAN;  // in another column: copied, and still a candidate
+    points[(i + 1) * COLUMNS + 3] = NAN;  // not a coordinate: the point is still a candidate
   }
   struct vx_job asked = fps_params();
   job_sampling(&asked)->start = 390;
@@ -388,10 +388,11 @@ static void counts_without_tensors(void **state) {
   assert_int_equal(outcome.status, VX_OK);
   assert_int_equal(outcome.counts.sampled, 70);
   assert_int_equal(outcome.outputs, 0);
-  assert_true(stop.asked == 0 || backend != &vx_cpu_backend);  // nothing was sampled; a GPU calls it by time
+  assert_true(stop.asked == 0 || backend != &vx_cpu_backend);  // a GPU calls `stopped` at intervals of time
 }
 
-// The job is stopped at call number `n` of `stopped`. A GPU calls it at intervals of time, and may finish before.
+// The job is stopped at call number `n` of `stopped`. A GPU calls `stopped` at intervals of time, so that the job may
+// finish before call `n`.
 static void check_stopped(const struct vx_job *asked, struct clouds clouds, int n, const struct outcome *whole) {
   struct stop stop = {n - 1, 0};
   struct outcome outcome = run_stopping(asked, points, clouds, &stop);

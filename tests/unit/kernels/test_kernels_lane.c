@@ -15,7 +15,7 @@ static void scatter(struct random *random, float low, float high) {
     for (int c = 0; c < 4; c++) points[i][c] = random_in(random, low, high);
 }
 
-// The same job on a used lane and on a fresh one gives the same bytes.
+// The same job gives the same bytes on a used lane and on a fresh lane.
 static void assert_as_on_fresh_lane(const struct vx_job *asked, int32_t count) {
   struct error error;
   struct vx_lane *fresh;
@@ -30,8 +30,8 @@ static void assert_as_on_fresh_lane(const struct vx_job *asked, int32_t count) {
   backend->lane_close(fresh);
 }
 
-// Two different requests one after the other, in all pairs of kinds: small and large, dense table and hash, ordered,
-// filtered, widened.
+// Two jobs one after the other on one lane, in all pairs of kinds and sizes: a dense table, a hash table, order=key, a
+// block filter, smaller voxels without a cap.
 static void slot_reuse(void **state) {
   (void)state;
   struct random random = {14};
@@ -88,8 +88,8 @@ static void rubbish_in_scratch(void **state) {
     unsigned char *bytes = cpu_arena_take(scratch, scratch->bytes - 64, 1);
     for (size_t i = 0; bytes != NULL && i < scratch->bytes - 64; i++)
       bytes[i] = round == 0 ? 0xFF : (unsigned char)(next_random(&random) & (round % 2 ? 0xFF : 3));
-    // With base 0, small values in the scratch look like numbers of cells. With the other base, numbers plus base wrap
-    // around to 0.
+    // A table stores base + number. With base 0, small random values in the scratch look like stored numbers. With the
+    // other base, base + number wraps around to 0.
     lane->base = round % 3 == 2 ? UINT32_MAX - 100 : 0;
     assert_as_on_fresh_lane(&asked[round / 2 % 2], MOST);
   }
@@ -145,7 +145,7 @@ static void no_allocation_after_warm_up(void **state) {
   }
 }
 
-// Scratch of an unusually large job is freed.
+// A lane frees most of the scratch of an unusually large job.
 static void huge_scratch_is_given_back(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
@@ -242,7 +242,7 @@ static void a_lane_asks_before_it_takes_much_scratch(void **state) {
   assert_int_equal(scratch_asked, 0);
   assert_int_equal(cpu_arena_reserve(&arena, &much, &job, &error), VX_OUT_OF_MEMORY);
   assert_null(arena.memory);
-  const size_t allowed[] = {much.used, SIZE_MAX};  // first just what it needs, then what it prefers
+  const size_t allowed[] = {much.used, SIZE_MAX};  // the least that the job needs; any amount
   for (int i = 0; i < 2; i++) {
     scratch_allowed = allowed[i];
     assert_int_equal(cpu_arena_reserve(&arena, &much, &job, &error), VX_OK);
@@ -252,7 +252,7 @@ static void a_lane_asks_before_it_takes_much_scratch(void **state) {
   }
 }
 
-// Between large jobs a lane keeps as much scratch as it may, with its pages, so the next job faults in no new pages.
+// Between large jobs a lane keeps VX_SCRATCH_KEPT bytes of scratch with their pages. So the next job has fewer faults.
 static void a_lane_keeps_the_scratch_that_it_may_keep(void **state) {
   (void)state;
   struct cpu_arena much = {.used = 2 * VX_SCRATCH_KEPT}, arena = {0};
@@ -274,7 +274,7 @@ static void a_lane_keeps_the_scratch_that_it_may_keep(void **state) {
 
 static bool is_busy(void *ctx) { return *(const bool *)ctx; }
 
-// A task that is too large for a helper, or comes too late, costs the helper's own next job nothing.
+// If a task is too large for a helper, or comes too late, the helper's scratch is unchanged for its own next job.
 static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {
   (void)state;
   const struct cpu_arena little = {.used = VX_SCRATCH_KEPT / 4}, most = {.used = VX_SCRATCH_KEPT},

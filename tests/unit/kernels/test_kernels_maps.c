@@ -1,5 +1,5 @@
-// Dense maps: scatter as a job, and the maps of a voxelization. tests/oracle checks every bit; here rows and points are
-// few and plain.
+// Dense maps: scatter as a job, and the maps of a voxelization. These tests have few rows and points; tests/oracle
+// checks every bit of large maps.
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { ROWS = 5, CHANNELS = 2 };
@@ -8,7 +8,7 @@ enum { ROWS = 5, CHANNELS = 2 };
 
 static const float features[ROWS][CHANNELS] = {{1, -1}, {2, -2}, {3, -3}, {4, -4}, {5, -5}};
 static const uint16_t halves[ROWS][CHANNELS] = {{1, 11}, {2, 12}, {3, 13}, {4, 14}, {5, 15}};
-// Rows of two clouds in turn. Row 2 has the cell of row 0; row 4 is outside.
+// (cloud, z, y, x). Row 2 has the cell of row 0. Row 4 is outside the grid.
 static const int32_t coords[ROWS][4] = {{1, 1, 0, 2}, {0, 0, 1, 0}, {1, 1, 0, 2}, {1, 0, 0, 0}, {0, 0, 0, 3}};
 
 // A grid of 3 x 2 x 2 cells.
@@ -127,7 +127,7 @@ static void features_and_coordinates_must_fit(void **state) {
   asked = scatter_job(ROWS, VX_FLOAT32, features);
   asked.params.scatter.grid_size[1] = 0;
   assert_int_equal(run_rows(&asked, 2).status, VX_REFUSED);
-  // 2^62 cells in all can be counted, but not written.
+  // A job with 2^62 cells can count its rows, but not write a map.
   asked.params.scatter = (struct vx_scatter){.grid_size = {1 << 30, 1 << 30, 4}};
   struct outcome outcome = run_rows(&asked, 2);
   assert_int_equal(outcome.status, VX_REFUSED);
@@ -193,7 +193,7 @@ static void heights_and_intensities(void **state) {
     float expected[PILLARS] = {0};
     expected[0] = cases[i].first;
     expected[LAST] = cases[i].last;
-    assert_memory_equal(tensor(&outcome, cases[i].map), expected, sizeof expected);  // also 0 for -0
+    assert_memory_equal(tensor(&outcome, cases[i].map), expected, sizeof expected);  // -0 becomes 0
   }
   free(outcome.block);
 }

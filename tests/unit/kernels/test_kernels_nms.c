@@ -1,5 +1,5 @@
-// Non-maximum suppression as a job: ranks, fates, batches, inputs that do not fit; and the elementary functions below
-// it. tests/oracle checks every bit; here boxes are few and plain.
+// Non-maximum suppression as a job: ranks, fates, batches, inputs that do not fit. Also the functions for overlaps and
+// ranks. tests/oracle checks every bit with many boxes; these tests have few.
 #include "kernels/overlap.h"
 #include "kernels/rank.h"
 #include "tests/unit/kernels/kernels_reference.h"
@@ -38,7 +38,7 @@ static void the_best_box_suppresses_others(void **state) {
   (void)state;
   const struct vx_job asked = nms_job(COUNT);
   struct outcome outcome = run_boxes(&asked, 1, (int32_t[]){COUNT});
-  assert_kept(&outcome, 2, (int32_t[]){1, 3});  // of equal scores the first wins
+  assert_kept(&outcome, 2, (int32_t[]){1, 3});  // if scores are equal, the first box wins
   assert_int_equal(outcome.counts.invalid, 1);
   assert_int_equal(outcome.counts.suppressed, 3);
   assert_int_equal(outcome.row_counts[0], 2);
@@ -97,8 +97,8 @@ static bool stop(void *ctx) {
   return true;
 }
 
-// Boxes that are all apart: each is compared with all later boxes. A GPU calls `stopped` only after a millisecond, so
-// this many boxes are needed.
+// No box suppresses another, so each box is compared with all later boxes. A GPU calls `stopped` only after a
+// millisecond, so the comparisons must take longer.
 static void long_comparisons_can_be_stopped(void **state) {
   enum { MANY = 1 << 18 };
   static float apart[MANY][VX_BOX_VALUES], same[MANY];
@@ -175,7 +175,7 @@ static void inputs_must_fit(void **state) {
   }
 }
 
-// A pair's overlap. The first box ranks first.
+// The overlap of two boxes, of which `a` has the higher rank.
 static double overlap_of(const float a[VX_BOX_VALUES], const float b[VX_BOX_VALUES]) {
   struct vx_rectangle first = vx_rectangle_of(a), second = vx_rectangle_of(b);
   return vx_overlap(&first, &second);
@@ -192,7 +192,7 @@ static void overlaps_are_those_of_geometry(void **state) {
   assert_true(overlap_of(a, corner) == 0);
   assert_true(overlap_of(a, flat) == 0);
   assert_true(fabs(overlap_of(a, inside) - 0.125) < 1e-15);
-  // A square turned by 45 degrees, inside a square of the same size: a regular octagon.
+  // The intersection of a square and the same square turned by 45 degrees is a regular octagon.
   const float square[VX_BOX_VALUES] = {7, 8, 0, 2, 2, 1, 0}, turned[VX_BOX_VALUES] = {7, 8, 0, 2, 2, 1, 0.78539816f};
   assert_true(fabs(overlap_of(square, turned) - 8 * (sqrt(2) - 1)) < 1e-7);
 }

@@ -1,7 +1,7 @@
-// Several workers do the tasks of a job in odd orders. Bytes, counts and errors must be those of the same job on one
-// thread.
+// Several workers do the tasks of a job in random orders. Bytes, counts and errors must equal those of the same job on
+// one worker.
 //
-// Each worker has its own lane, but all run on this thread, so that each order can be repeated.
+// Each worker has its own lane, but all workers run on this thread, so that a test can repeat an order.
 #include <stdlib.h>
 
 #include "tests/unit/kernels/kernels_reference.h"
@@ -35,9 +35,9 @@ struct crew {
   int helpers;
   struct vx_lane *lanes[MOST_HELPERS];
   bool unwilling;  // helpers sometimes give up
-  int patience;    // how often the current helper says that it has time
+  int patience;    // calls of has_other_work until the current helper gives up
   int loops, helped, given_up;
-  int64_t stop_after;  // tasks of the run's own worker; -1: never
+  int64_t stop_after;  // the job stops after this many tasks of its own worker; -1: never
   int32_t section_points[SECTIONS];
   struct vx_counts section_counts[SECTIONS];
 };
@@ -63,7 +63,7 @@ static enum vx_status do_own(struct crew *crew, const struct vx_worker *own, con
   return status;
 }
 
-// Does the tasks in a random order, each by a random worker. At the end the run's own worker does the tasks that
+// Does the tasks in a random order, each by a random worker. At the end the job's own worker does the tasks that
 // helpers gave up.
 static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                    struct error *error) {
@@ -113,7 +113,7 @@ static void dismiss(struct crew *crew) {
   for (int i = 0; i < crew->helpers; i++) backend->lane_close(crew->lanes[i]);
 }
 
-// Sections of a lone cloud, one of them empty, if the operation has sections.
+// Divides a lone cloud into sections, one of them empty, if the operation has sections.
 static void cut_sections(struct crew *crew, struct vx_job *job) {
   int32_t left = job->point_counts[0];
   if (!vx_operations[job->op].sectioned || job->num_clouds != 1) return;
@@ -231,7 +231,7 @@ static void check_crews(bool unwilling) {
         free(crew.outcome.block);
       }
       assert_true(crew.loops >= 3 && crew.helped > 0);
-      assert_int_equal(crew.given_up > 0, unwilling && kind != 9);  // slices are short tasks, and are never given up
+      assert_int_equal(crew.given_up > 0, unwilling && kind != 9);  // kind 9 has short tasks, which are never given up
       dismiss(&crew);
     }
     free(alone.outcome.block);
@@ -276,15 +276,15 @@ static void a_lone_cloud_is_cut_and_keeps_its_bytes(void **state) {
     if (kind == 8) continue;  // the samples of one cloud are not tasks
     for (int i = 0; i < 3; i++)
       for (int j = 0; j < 3; j++) check_lone(&asked, counts[i], helpers[j], i == 1);
-    if (kind == 0) {  // no voxel is dropped, and nearly each point has its own voxel
+    if (kind == 0) {  // no voxel is dropped, and nearly every point is alone in its voxel
       asked.params.voxelize.max_voxels = POINTS;
       check_lone(&asked, POINTS, 2, false);
     }
   }
 }
 
-// Most points share the cell of the point before, so cells are looked up run by run, and runs continue in the next
-// segment.
+// Most points are in the cell of the point before. A segment looks up the cell of such a run once. Some runs continue
+// in the next segment.
 static void runs_of_points_may_cross_cuts(void **state) {
   (void)state;
   struct random random = {37};
@@ -313,7 +313,7 @@ static void only_large_clouds_are_cut(void **state) {
   assert_int_equal(loops_of(2 * 8192, 3), loops_of(2 * 8192 - 1, 3) + 5);
 }
 
-// Each cloud of a batch has the same map as when it is alone.
+// A cloud has the same map in a batch as alone.
 static void maps_of_a_batch_are_those_of_its_clouds(void **state) {
   (void)state;
   make_points();
@@ -334,7 +334,7 @@ static void maps_of_a_batch_are_those_of_its_clouds(void **state) {
   }
 }
 
-// The status of the run's own worker becomes the job's, and no task begins after that.
+// The job is stopped after some tasks of its own worker. It ends with VX_STOPPED.
 static void a_job_is_stopped_between_its_tasks(void **state) {
   (void)state;
   const struct vx_job asked = job_of_kind(8);
@@ -380,7 +380,7 @@ static bool never_asked(void *ctx, size_t bytes) {
   return false;
 }
 
-// A cut takes more scratch, but no more than a lane may keep without asking.
+// Cutting a cloud takes more scratch. A cloud is cut only if the lane need not ask the caller for this scratch.
 static void a_cut_asks_for_no_scratch(void **state) {
   (void)state;
   enum { LARGE = 1000000 };
@@ -398,12 +398,12 @@ static void a_cut_asks_for_no_scratch(void **state) {
     job.row_counts = crew.outcome.row_counts;
     assert_int_equal(backend->run(fresh, &job, &error), VX_OK);
     assert_int_equal(job.counts.kept + job.counts.over_voxel_cap, count);
-    cuts += crew.loops > 0;  // the run's own worker writes the one voxel
+    cuts += crew.loops > 0;  // only a cut gives tasks here: all points are in one voxel
     free(crew.outcome.block);
     backend->lane_close(fresh);
     dismiss(&crew);
   }
-  assert_in_range(cuts, 1, (LARGE - 400000) / 50000);  // not all clouds: for the largest, a lane would have to ask
+  assert_in_range(cuts, 1, (LARGE - 400000) / 50000);  // the largest clouds are not cut
   free(flat);
 }
 

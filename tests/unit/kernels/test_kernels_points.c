@@ -1,8 +1,8 @@
 // Which cell a point lies in, and what happens to points outside all cells.
 #include "tests/unit/kernels/kernels_reference.h"
 
-// The last float below each upper bound. In some ranges the division rounds up to the number of cells, so the point is
-// out of range although its coordinate is not.
+// Points at the last float below each upper bound. In some ranges (x - min) / size rounds up to the number of cells.
+// Then the point is out of range, although x < max.
 static void upper_bound(void **state) {
   (void)state;
   const struct {
@@ -36,8 +36,8 @@ static void upper_bound(void **state) {
   }
 }
 
-// If the range is not a whole number of voxels, the number of cells is rounded: points are in range up to
-// the end of the grid.
+// If the range is not a whole number of voxels, the number of cells is rounded. Points are in range up to the end of
+// the last cell.
 static void the_end_of_the_grid_is_the_bound(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -80,7 +80,7 @@ static void infinite_points(void **state) {
   free(outcome.block);
 }
 
-// Coordinates beyond any integer, and some whose difference overflows.
+// Coordinates that no integer type holds, and coordinates whose difference to the range overflows.
 static void far_points(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -104,7 +104,7 @@ static void negative_zero(void **state) {
   free(outcome.block);
 }
 
-// The largest grid on one axis: its number of cells is the last that both an int32 and a float hold.
+// The largest grid on one axis. Its number of cells is the largest that is both an int32 and a float.
 static void widest_axis(void **state) {
   (void)state;
   struct vx_job asked = plain_params(1);
@@ -155,7 +155,7 @@ static void float16_input(void **state) {
     for (int c = 0; c < 5; c++) points[i][c] = model_narrow(random_in(&random, -1, 9));
   points[5][0] = 0x7C00;  // infinity
   points[6][1] = 0xFE01;  // NaN
-  points[7][4] = 0xFC01;  // a signalling NaN in a feature: `voxels` has it widened and otherwise unchanged
+  points[7][4] = 0xFC01;  // a signalling NaN in a feature; `voxels` has the widened NaN
   points[8][2] = 0x0001;  // subnormal
   points[9][2] = 0x8000;  // -0
   struct outcome outcome = check_scan(&asked, points, COUNT);
@@ -163,7 +163,7 @@ static void float16_input(void **state) {
   free(outcome.block);
 }
 
-// Sizes around the chunks in which points are read.
+// Numbers of points around the size of the chunks in which points are read.
 static void every_length(void **state) {
   (void)state;
   enum { MOST = 600 };

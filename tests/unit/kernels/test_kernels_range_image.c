@@ -1,5 +1,5 @@
-// Range images as jobs on the CPU: refusals, sections, shapes, an early stop, and the arithmetic of every processor.
-// The oracle's tests compare every bit.
+// Range images as jobs on the CPU: refusals, sections, shapes, an early stop. The vector code of each processor gives
+// the same bits. tests/oracle compares every bit with numpy.
 #include "kernels/cpu/image/image.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
@@ -18,7 +18,7 @@ static struct vx_job image_params(void) {
                          .tensors = VX_RANGE_IMAGE_TENSORS};
 }
 
-// Ahead, above the horizon: two points. To the left, below: one. Not finite: one. Straight up: one.
+// Two points ahead and above the horizon, one to the left and below it, one that is not finite, one straight up.
 static const float rows[] = {3, 0, 1, 7, 2, 0, 1, 8, 0, 4, -1, 9, NAN, 0, 0, 0, 0, 0, 5, 6};
 static const int32_t five = 5;
 
@@ -41,7 +41,7 @@ static void a_pixel_keeps_its_nearest_point(void **state) {
   free(outcome.block);
 }
 
-// Each way in which the parameters do not fit the points.
+// Jobs whose parameters do not fit the points or exceed a limit.
 static void what_does_not_fit_is_refused(void **state) {
   (void)state;
   enum { CASES = 8 };
@@ -66,7 +66,7 @@ static void what_does_not_fit_is_refused(void **state) {
   }
 }
 
-// The counts of sections add up to those of the job.
+// The points are divided into sections, and the counts of each section are checked.
 static void sections_are_counted_apart(void **state) {
   (void)state;
   static const int32_t points[] = {1, 4};
@@ -79,7 +79,7 @@ static void sections_are_counted_apart(void **state) {
   assert_int_equal(counts[0].occluded, 1);
   assert_int_equal(counts[0].kept, 0);
   assert_int_equal(counts[1].kept, 2);
-  assert_int_equal(counts[1].occluded, 1);  // the point straight up, which moved to the upper row
+  assert_int_equal(counts[1].occluded, 1);  // the point straight up, which is put into the upper row
   assert_int_equal(counts[1].not_finite, 1);
 }
 

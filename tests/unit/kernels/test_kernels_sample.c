@@ -1,6 +1,6 @@
-// Farthest point sampling on the CPU against the plain loop, to the last bit.
+// Farthest point sampling on the CPU, compared with a plain loop, bit by bit.
 //
-// The reference is the literal rule: all points for each sample. It shares no code with kernels/.
+// The plain loop is the rule itself: it visits all points for each sample. It shares no code with kernels/.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,7 +87,7 @@ static void plain(const struct cloud *cloud, int32_t samples, int32_t start, int
   free(nearest);
 }
 
-// ---- comparing ------------------------------------------------------------------------------------------------------
+// ---- runs -----------------------------------------------------------------------------------------------------------
 
 static bool sample(const struct cpu_sample_task *task, bool any_processor) {
   struct cpu_sampler sampler;
@@ -155,7 +155,7 @@ static struct cloud make_random(struct random *random, int32_t columns, int32_t 
   return cloud;
 }
 
-// Like a turning sensor's view of a street: rings on the ground, walls, a few points far off.
+// A scan of a street by a rotating sensor: rings on the ground, walls, a few far points.
 static struct cloud make_scan(struct random *random, int32_t count) {
   struct cloud cloud = make_cloud(4, count);
   for (int32_t i = 0; i < count; i++) {
@@ -182,7 +182,7 @@ static void scans(void **state) {
   check(make_scan(&random, 30000), 60);
 }
 
-// Sizes around those of a block, a leaf, and nodes with one and more levels; all points are chosen, or one point.
+// Numbers of points around the sizes of a block, a leaf, and nodes of one and more levels.
 static void every_length(void **state) {
   (void)state;
   struct random random = {3};
@@ -219,11 +219,11 @@ static void duplicates(void **state) {
   struct cloud cloud = make_random(&random, 4, 2000, 10);
   for (int32_t i = 0; i < cloud.count; i++) memcpy(at(&cloud, i), at(&cloud, i % 37), 3 * sizeof(float));
   check(cloud, 400);
-  cloud = make_random(&random, 4, 4000, 10);  // nine of ten in one place
+  cloud = make_random(&random, 4, 4000, 10);  // nine of ten points are equal
   for (int32_t i = 0; i < cloud.count; i++)
     if (i % 10) set(&cloud, i, 1, 1, 1);
   check(cloud, 1000);
-  cloud = make_random(&random, 3, 1000, 10);  // each twice, in the other order
+  cloud = make_random(&random, 3, 1000, 10);  // the second half has the points of the first in reverse order
   for (int32_t i = 0; i < 500; i++) memcpy(at(&cloud, 999 - i), at(&cloud, i), 3 * sizeof(float));
   check(cloud, 1000);
 }
@@ -240,7 +240,7 @@ static void collinear(void **state) {
     set(&cloud, i, t, 2 * t, -t);
   }
   check(cloud, 700);
-  cloud = make_cloud(3, 3000);  // each half as far as the point before
+  cloud = make_cloud(3, 3000);  // each point is half as far from 0 as the point before
   for (int32_t i = 0; i < cloud.count; i++) set(&cloud, i, ldexpf(1, -(i % 140)), 0, -0.0f);
   check(cloud, 300);
 }
@@ -261,7 +261,7 @@ static void grid(void **state) {
   }
 }
 
-// Far points where the tree looks for its cuts, so that it cuts badly again and again.
+// The tree finds its cuts from a sample of points. Far points at the sampled places make all cuts bad.
 static void misleading(void **state) {
   (void)state;
   struct random random = {13};

@@ -23,7 +23,7 @@ static void test_keys(void **state) {
   assert_int_equal(vx_z_key(0, 0xFFFF, 0), UINT64_C(0x492492492492));
   assert_int_equal(vx_z_key(0, 0, 0xFFFF), UINT64_C(0x249249249249));
   assert_int_equal(vx_z_key(1, 0, 1), 5);
-  // The curve of depth 1, as x, y, z: a Gray code.
+  // The cells (x, y, z) in the order of the Hilbert curve of depth 1: a Gray code.
   static const uint32_t cells[8][3] = {{0, 0, 0}, {0, 0, 1}, {0, 1, 1}, {0, 1, 0},
                                        {1, 1, 0}, {1, 1, 1}, {1, 0, 1}, {1, 0, 0}};
   for (uint64_t i = 0; i < 8; i++) assert_int_equal(vx_hilbert_key(1, cells[i][0], cells[i][1], cells[i][2]), i);
@@ -54,7 +54,8 @@ static uint64_t key_of(int32_t curve, int32_t depth, const int32_t *cell) {
   return vx_is_hilbert(curve) ? vx_hilbert_key(depth, x, y, z) : vx_z_key(x, y, z);
 }
 
-// Compares keys for every curve and depth, in blocks of CPU_KEYS cells and in smaller ones.
+// Compares the keys of cpu_find_keys and cpu_find_keys_any with those of single cells, for every curve and depth, in
+// blocks of CPU_KEYS cells and in smaller blocks.
 static void every_processor_finds_the_same_keys(void **state) {
   (void)state;
   int32_t grid[CPU_KEYS][3];
@@ -74,7 +75,7 @@ static void every_processor_finds_the_same_keys(void **state) {
     }
 }
 
-// Keys of every length, each with its number in the lower bits. Equal keys keep their order, so the words ascend.
+// word = key << NUMBER_BITS | row, for keys of every length. Equal keys keep their order, so sorted words ascend.
 static void words_are_sorted(void **state) {
   (void)state;
   enum { NUMBER_BITS = 6, COUNT = 1 << NUMBER_BITS };
@@ -94,7 +95,7 @@ static void words_are_sorted(void **state) {
   }
 }
 
-// How many bits the sorts need for the numbers of so many rows.
+// vx_bits_for(rows): the bits of the row numbers 0 to rows - 1.
 static void test_bits_of_rows(void **state) {
   (void)state;
   static const int32_t rows[][2] = {
@@ -132,7 +133,7 @@ static void test_refusals(void **state) {
   struct error error;
   assert_int_equal(vx_check_serialize(&good, &error), VX_OK);
   bad.num_orders = 0, assert_refused(&bad);
-  bad = good, bad.num_orders = 2, assert_refused(&bad);  // the same twice
+  bad = good, bad.num_orders = 2, assert_refused(&bad);  // the same order twice
   bad = good, bad.orders[0] = VX_CURVES, assert_refused(&bad);
   bad = good, bad.size[1] = 0, assert_refused(&bad);
   bad = good, bad.depth = 17, assert_refused(&bad);

@@ -1,4 +1,4 @@
-// Sparse convolution on the CPU: all ways against each other, any order of tasks, stops, refusals, the fused step.
+// Sparse convolution on the CPU: all implementations compared, any order of tasks, stops, refusals, the fused step.
 // tests/oracle/test_sparse.py compares every bit with numpy.
 #include <limits.h>
 
@@ -78,7 +78,7 @@ static void fastest_is_taken(void **state) {
 
 // ---- tasks ----------------------------------------------------------------------------------------------------------
 
-// Does the tasks backwards, every second one on the helper's lane, every third one twice.
+// Does the tasks from last to first: every second task on the helper's lane, every third task twice.
 static enum vx_status do_backwards(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                    struct error *error) {
   struct vx_stop stop = {0};
@@ -120,9 +120,9 @@ static void many_repeats(void **state) {
   free_sparse_case(&made);
 }
 
-// ---- ends -----------------------------------------------------------------------------------------------------------
+// ---- stops and scratch ----------------------------------------------------------------------------------------------
 
-// The solid grid of one layer.
+// A case of one layer over a grid whose cells are all occupied.
 static struct sparse_case solid_case(void) {
   struct sparse_case made = {.random = 5, .backbone = {.shape = {8, 32, 40}, .num_layers = 1}};
   made.backbone.layers[0] =
@@ -140,7 +140,8 @@ static bool count_down(void *ctx) {
   return (*left)-- <= 0;
 }
 
-// However often the job asks before it is stopped, it ends with VX_STOPPED. A job that is never stopped asks often.
+// A job that is never stopped calls `stopped` at least three times. Stopped at any of these calls, it ends with
+// VX_STOPPED.
 static void stops(void **state) {
   (void)state;
   const struct vx_caller caller = {.stopped = count_down};
@@ -160,7 +161,7 @@ static void stops(void **state) {
   free_sparse_case(&made);
 }
 
-// The calls of count_down since the last call of this function. The first time, `left` is INT_MAX.
+// The number of calls of count_down since the last call of asks_of, or since the start, where `left` is INT_MAX.
 static int64_t asks_of(struct vx_stop *stop) {
   int *left = stop->ctx;
   int64_t asks = INT_MAX - *left;
@@ -185,10 +186,10 @@ static void passes_over_long_lines_ask(void **state) {
   for (int32_t i = 0; i < LINES; i++) memcpy(coords[i], ((const int32_t[]){0, 0, i, last}), sizeof coords[i]);
   const struct vx_sparse_rows rows = {.num_clouds = 1, .num_rows = LINES, .coords = coords[0]};
   assert_int_equal(cpu_level_mark(&from, &rows, &stop, &error), VX_OK);
-  assert_true(asks_of(&stop) >= STRIDES + 1);  // to count, and to clear 64 bytes a row
+  assert_true(asks_of(&stop) >= STRIDES + 1);  // counts the words and clears 64 bytes a row
   cpu_level_stride(&to, &from, &layer, &stop);
   assert_int_equal(to.num_rows, 2 * LINES);
-  assert_true(asks_of(&stop) >= 5 * STRIDES);  // to merge three lines, to stride and to count
+  assert_true(asks_of(&stop) >= 5 * STRIDES);  // passes: three to merge lines, one to stride, one to count
   cpu_level_list(&to, &stop);
   assert_true(asks_of(&stop) >= STRIDES);
   left = 0;
@@ -196,7 +197,7 @@ static void passes_over_long_lines_ask(void **state) {
   assert_int_equal(vx_stop_status(&stop, &error), VX_STOPPED);
 }
 
-// Four full lines.
+// A level of four lines whose cells are all occupied.
 static void cells_of_full_lines_ask(void **state) {
   (void)state;
   enum { FULL = 4, SIDE = VX_MAX_SPARSE_SIDE };
@@ -296,7 +297,7 @@ static void check_step(float a, float b, float c) {
   assert_true(bits_of(found) == bits_of(expected) || (isnan(found) && isnan(expected)));
 }
 
-// Random bits; sums near the middle of two floats; subnormal numbers and overflows among them.
+// Random bits, and sums near the middle of two floats, with subnormal numbers and overflows.
 static void step_in_double(void **state) {
   (void)state;
   struct sparse_case made = {.random = 3};

@@ -1,5 +1,5 @@
-// Jobs of all operations, stopped at various calls of the callback `stopped`: they end at once, and affect no later
-// job. Transform runs as points does.
+// Jobs of all operations, stopped at various calls of the callback `stopped`. They end at once and affect no later job.
+// Transform is left out: it runs the code of points.
 #include "kernels/decoder.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
@@ -67,7 +67,7 @@ static const struct vx_detector detector = {
     .items = SIDE * SIDE,
 };
 
-// A level over the voxels, and a level of a quarter as many cells.
+// A detector whose backbone has two levels. The second has a quarter of the first's cells.
 static struct vx_detector sparse_detector;
 
 static void make_sparse_detector(void) {

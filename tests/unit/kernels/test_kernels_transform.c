@@ -1,9 +1,9 @@
-// Transform as a job: moved points, boxes, batches, inputs that do not fit. tests/oracle checks every bit; here points
-// are few and have simple coordinates.
+// Transform as a job: moved points, boxes, batches, inputs that do not fit. tests/oracle checks every bit of many
+// points; these tests have few points with simple coordinates.
 #include "tests/unit/kernels/kernels_reference.h"
 
 static const float shift[16] = {1, 0, 0, 10, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
-static const float turn[16] = {0, -1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};  // x to y
+static const float turn[16] = {0, -1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};  // turns the x axis to the y axis
 static const float points[][4] = {{0, 0, 0, 1}, {1, 2, 3, 2}, {NAN, 0, 0, 3}, {5, 5, 5, 4}, {0, INFINITY, 0, 5}};
 enum { COUNT = sizeof points / sizeof *points };
 
@@ -56,7 +56,7 @@ static void each_point_has_its_first_fate(void **state) {
   struct outcome outcome = run_scan(&asked, points, COUNT);
   assert_kept(&outcome, 1, (int32_t[]){1}, (float[]){11, 2, 3, 2});
   assert_int_equal(outcome.counts.not_finite, 2);
-  assert_int_equal(outcome.counts.out_of_crop, 1);  // although it is in a box of `cuts` too
+  assert_int_equal(outcome.counts.out_of_crop, 1);  // this point is also in a box of `cuts`; the crop counts first
   assert_int_equal(outcome.counts.cut_out, 1);
   assert_int_equal(outcome.row_counts[0], 1);
   free(outcome.block);

@@ -37,7 +37,7 @@ static void order_of_first_appearance(void **state) {
   free(outcome.block);
 }
 
-// A full voxel keeps its first points; points over the cap still have its number.
+// A full voxel keeps its first points. Points over the cap still have the voxel's number in point_voxel_ids.
 static void cap_points(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -53,7 +53,7 @@ static void cap_points(void **state) {
   free(outcome.block);
 }
 
-// Beyond max_voxels new voxels are dropped, and each is counted once; the earlier voxels still fill up.
+// After max_voxels, new voxels are dropped, and each is counted once. Points still enter the earlier voxels.
 static void cap_voxels(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -81,7 +81,7 @@ static void expect_voxels(enum vx_voxels_by by, int32_t most, const float (*poin
   free(outcome.block);
 }
 
-// Distances are of centres, in x and y only; of equally far voxels the first stay.
+// The distance of a voxel is the distance of its centre, in x and y only. Of equally far voxels, the first stay.
 static void near_voxels_stay(void **state) {
   (void)state;
   const float points[][4] = {{5, 0, 0, 0}, {1, 0, 9, 0}, {-2, 0, 0, 0}, {1, -1, 0, 0}, {0, 0, 9, 0}, {1, 0, 9, 1}};
@@ -102,7 +102,7 @@ static void full_voxels_stay(void **state) {
   expect_voxels(VX_VOXELS_FULL, 3, points, 11, (const int32_t[]){0, 1, 2, 1, 1, 1, 2, 2, 2, 2, -1});
 }
 
-// Squared distances that overflow are all equal.
+// Squared distances that overflow are all infinite, and so equal.
 static void infinitely_far_voxels_stay_by_number(void **state) {
   (void)state;
   struct vx_job asked = plain_params(1);
@@ -116,8 +116,8 @@ static void infinitely_far_voxels_stay_by_number(void **state) {
   free(outcome.block);
 }
 
-// A row's random number follows from the seed and the row's place in the whole batch. The numbers of rows 0 to 6 were
-// computed with other code.
+// The seed and the row's index in the whole batch give a row's random number. The expected numbers of rows 0 to 6 come
+// from another implementation.
 static void random_points_stay(void **state) {
   (void)state;
   enum { BEFORE = 7, COUNT = 3000 };
@@ -143,7 +143,7 @@ static void random_points_stay(void **state) {
   free(outcome.block);
 }
 
-// First appearance decides which voxels are kept. Only then are they sorted, by x, then y, then z.
+// The first max_voxels voxels are kept, in the order of their first points. Then they are sorted by x, y, z.
 static void order_key(void **state) {
   (void)state;
   struct vx_job asked = plain_params(300);
@@ -192,7 +192,7 @@ static void all_in_different_cells(void **state) {
   }
 }
 
-// Runs of points in one cell, as long as a vector or a chunk, or a little shorter or longer. Later runs return to it.
+// Runs of points in one cell, about as long as a vector or a chunk. Later runs return to the same cells.
 static void runs_in_cells(void **state) {
   (void)state;
   enum { COUNT = 9000, CELLS = 40 };
@@ -218,7 +218,7 @@ static void runs_in_cells(void **state) {
   }
 }
 
-// Each cloud gives the same result as when it is alone, with its own max_voxels. Empty clouds have only a count.
+// A cloud gives the same result in a batch as alone, with max_voxels for each cloud. Empty clouds have only a count.
 static void batch_with_empty_clouds(void **state) {
   (void)state;
   enum { COUNT = 900 };
@@ -240,7 +240,7 @@ static void batch_with_empty_clouds(void **state) {
   }
 }
 
-// A batch is exactly the concatenation of its clouds.
+// The tensors of a batch are the tensors of its clouds, one after the other.
 static void batch_is_its_clouds(void **state) {
   (void)state;
   enum { COUNT = 700 };
@@ -261,7 +261,7 @@ static void batch_is_its_clouds(void **state) {
   free(second.block);
 }
 
-// Without tensors there is nothing to lay out: the job only gives counts, the same as with tensors.
+// A job without tensors gives the same counts as with tensors.
 static void only_counts(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -332,7 +332,7 @@ static void random_requests(void **state) {
   }
 }
 
-// Points that are made cylindrical many at once have the same bits as each alone, with the vectors of any processor.
+// The vector code of any processor gives the same cylindrical coordinates as vx_cylindrical of one point.
 static void points_made_cylindrical_together_are_the_same(void **state) {
   (void)state;
   enum { COLUMNS = 5, ROW = COLUMNS + VX_CYLINDER_EXTRA };

@@ -1,4 +1,4 @@
-// The table of tensors, the layout of the output block, what can be sampled, the grid of a request.
+// The table of tensors, the layout of the output block, the samples that a job may request, the grid of a request.
 #include "kernels/grid.h"
 #include "kernels/samples.h"
 #include "tests/unit/kernels/kernels_reference.h"
@@ -135,7 +135,8 @@ static void shapes(void **state) {
   assert_shape(&layout.shape[VX_VOXEL_POINT_MASK], VX_UINT8, 2, 33, 7, 0);
 }
 
-// Tensors that have their own memory keep their shape; the others move together.
+// Tensors with memory of their own, at[tensor], keep their shape but take no place in the block. The others move
+// together.
 static void places(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -284,7 +285,7 @@ static void no_rows(void **state) {
   assert_shape(&layout.shape[VX_VOXELS], VX_FLOAT32, 3, 0, 4, 4);
 }
 
-// A map without channels may have any other sizes: their product is not computed.
+// A map with one size of 0 has no anchors. Its other sizes are so large that their product would overflow.
 static void maps_without_values_have_no_anchors(void **state) {
   (void)state;
   const int64_t large = INT64_C(1) << 31;
@@ -303,7 +304,7 @@ static void refuses_what_overflows(void **state) {
   asked.params.voxelize.max_points_per_voxel = 1024;
   assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 0, .voxels = INT64_MAX}, &layout, &error), VX_REFUSED);
   assert_non_null(strstr(error.text, "voxel_coords"));
-  // Each tensor fits alone, but not all together.
+  // Each tensor fits alone, but both together are too large.
   asked.tensors = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
   assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 0, .voxels = (INT64_C(1) << 60) - 1}, &layout, &error),
                    VX_REFUSED);
@@ -388,10 +389,11 @@ static void grid_product(void **state) {
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_OK);
 }
 
-// Keys of neighbouring cells in a grid whose axes waste a bit each: unique, ascending, and reversible.
+// Keys of the corner cells of a grid. Each axis has 2^n + 1 cells and needs n + 1 bits. The keys ascend, and each key
+// gives its cell back.
 static void keys_use_at_most_64_bits(void **state) {
   (void)state;
-  const int32_t cells[3] = {(1 << 21) + 1, (1 << 20) + 1, (1 << 20) + 1};  // just below 2^62 cells in 64 bits
+  const int32_t cells[3] = {(1 << 21) + 1, (1 << 20) + 1, (1 << 20) + 1};  // over 2^61 cells
   struct vx_key_format format = vx_key_format_of(cells[0], cells[1], cells[2]);
   assert_int_equal(format.bits, 64);
   uint64_t last = 0;

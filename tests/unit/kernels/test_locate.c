@@ -1,4 +1,4 @@
-// Finding the cells of coordinates: compares every implementation that this processor can run with a plain model.
+// Finding the cells of points: compares every implementation that this processor can run with a plain model.
 #include <float.h>
 
 #include "kernels/cpu/voxelize/locate.h"
@@ -45,7 +45,7 @@ static int64_t model_key(const struct vx_cell_map *map, const float *point) {
 static void check_chunk(const struct cpu_locate_way *way, const struct vx_cell_map *map, int32_t columns, int32_t count,
                         struct random *random) {
   float *points = malloc((size_t)count * (size_t)columns *
-                         sizeof *points);  // the exact size, so that a sanitizer sees an extra value
+                         sizeof *points);  // the exact size, so that a sanitizer sees a read past the end
   assert_non_null(points);
   for (int32_t i = 0; i < count * columns; i++)
     points[i] = i % columns < 3 ? coordinate(map, i % columns, random) : NAN;

@@ -1,4 +1,4 @@
-// Tracks: matching by hand-made boxes, ids, ages, limits. tests/oracle/test_tracks.py compares random boxes.
+// Tracks of hand-made boxes: matches, ids, ages, limits. tests/oracle/test_tracks.py tests random boxes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,10 +20,10 @@ struct thing {
   float score, x, y, vx, vy;
 };
 
-// The tracks so far, and what the last sweep gave.
+// The tracks after the last sweep, and the counts and ids that this sweep gave.
 static struct vx_tracks *tracks;
 static struct vx_track_counts counts;
-static bool repeated;  // whether the next sweeps are sent again
+static bool repeated;  // whether the next sweeps are sweeps sent again
 static int64_t ids[VX_MAX_TRACKS];
 
 static int begin(void **state) {
@@ -48,7 +48,7 @@ static void follow_boxes(const struct vx_track_terms *terms, const struct vx_swe
   tracks = after;
 }
 
-// A sweep whose sensor is at `place`, where it is turned by `rotation`.
+// Follows a sweep whose sensor has the position `place` and the rotation `rotation`.
 static void follow_at(const struct vx_track_terms *terms, double time, const double rotation[9], const double place[3],
                       int64_t values, const struct thing *things, int64_t count) {
   float boxes[MOST * VX_MOVING_BOX_VALUES] = {0}, scores[MOST];
@@ -96,7 +96,7 @@ static void boxes_begin_tracks_in_their_order(void **state) {
 static void boxes_move_back_by_their_velocity(void **state) {
   (void)state;
   FOLLOW(1, {CAR, 1, 0, 0, 20, 0}, {CAR, .9f, 10, 0, 0, 0}, {CAR, .8f, 50, 0, 0, -20});
-  // Without velocities the first would be nearest to the second track, and the third to none.
+  // Without velocities, the first box would match track 2, and the third box none.
   FOLLOW(1.5, {CAR, 1, 10, 0, 20, 0}, {CAR, .9f, 10, .5f, 0, 0}, {CAR, .8f, 50, -10, 0, -20});
   IDS(1, 2, 3);
 }
@@ -113,9 +113,9 @@ static void boxes_without_velocities_stay(void **state) {
 static void the_best_box_chooses_first(void **state) {
   (void)state;
   FOLLOW(1, {CAR, 1, 0, 0, 0, 0});
-  FOLLOW(2, {CAR, .8f, .5f, 0, 0, 0}, {CAR, .9f, 2, 0, 0, 0});  // the first is nearer, but worse
+  FOLLOW(2, {CAR, .8f, .5f, 0, 0, 0}, {CAR, .9f, 2, 0, 0, 0});  // box 0 is nearer, box 1 has the higher score
   IDS(2, 1);
-  FOLLOW(3, {CAR, .5f, 2, 0, 0, 0}, {CAR, .5f, 2, 0, 0, 0});  // of equal scores, the first box
+  FOLLOW(3, {CAR, .5f, 2, 0, 0, 0}, {CAR, .5f, 2, 0, 0, 0});  // the scores are equal: the first box wins
   IDS(1, 2);
 }
 
@@ -151,7 +151,7 @@ static void tracks_without_a_box_move_on_and_end(void **state) {
   NONE(2);
   assert_counts(false, 0, 0, 1, 0);
   NONE(3);
-  FOLLOW(4, {CAR, 1, 30, 0, 10, 0});  // after two sweeps without a box
+  FOLLOW(4, {CAR, 1, 30, 0, 10, 0});  // the track is found again after two sweeps without a box
   IDS(1);
   NONE(5);
   NONE(6);
@@ -183,7 +183,7 @@ static void the_first_sweep_again_begins_tracks_again(void **state) {
     assert_counts(true, i > 0, i == 0, 0, 0);
   }
   repeated = false;
-  FOLLOW(1, {CAR, 1, 0, 0, 0, 0});  // of another sensor, in the same frame
+  FOLLOW(1, {CAR, 1, 0, 0, 0, 0});  // the first sweep of another sensor
   assert_counts(false, 1, 0, 0, 0);
   repeated = true;
   FOLLOW(1, {CAR, 1, 0, 0, 0, 0});

@@ -1,4 +1,4 @@
-// The acceptor: it hands on each connection with the number of its listener; connections after the stop wait.
+// The acceptor hands each connection to an I/O thread, with the number of its listener. After the stop it accepts none.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static struct { int index, fd, family; } taken[MOST];
 static int count;
 
-// Gives the connections of the first listener to an I/O thread, which counts them, and fails for those of the second.
+// Records each connection. A connection of listener 0 reaches its I/O thread. For listener 1 the hand-over fails.
 static bool take(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
   assert_ptr_equal(cls, &acceptor);
   assert_true(length >= sizeof address->sa_family);
@@ -84,7 +84,7 @@ static int connect_to(int index) {
 
 static void each_comes_with_its_listener(void **state) {
   (void)state;
-  int fd[40];  // more than the acceptor accepts in one go
+  int fd[40];  // more than ACCEPTOR_MOST_COMING for each listener
   for (int i = 0; i < 40; i++) fd[i] = connect_to(i % 2);
   wait_for(40);
   acceptor_stop(&acceptor);
@@ -112,8 +112,8 @@ static void what_comes_after_the_stop_waits(void **state) {
   close(fd);
 }
 
-// A full listener does not delay clients of the other one. If nobody takes its connections for ACCEPTOR_PATIENCE_MS,
-// they count as lost, also if somebody takes one later.
+// Listener 0 is full: ACCEPTOR_MOST_COMING of its connections have not reached an I/O thread. Listener 1 still accepts.
+// After ACCEPTOR_PATIENCE_MS these connections no longer count, even if one arrives later.
 static void clients_wait_while_nobody_takes_them(void **state) {
   (void)state;
   int fd[3];
@@ -132,7 +132,7 @@ static void clients_wait_while_nobody_takes_them(void **state) {
   for (int i = 0; i < 3; i++) close(fd[i]);
 }
 
-// Makes every later open fail for lack of descriptors. Returns the previous limit.
+// Lowers the limit of descriptors, so that every later open fails. Returns the previous limit.
 static struct rlimit take_descriptors(void) {
   struct rlimit files, none;
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);

@@ -16,7 +16,7 @@ static void who_enters(void **state) {
   static const struct {
     bool takes_tokens, anonymous;
     struct credential credential;
-    enum error_kind kind;  // ERROR_NONE: it is let in
+    enum error_kind kind;  // ERROR_NONE: the request is let in
   } cases[] = {{false, false, {0, NULL, NULL}, ERROR_NONE},
                {false, false, {1, "Basic abc", NULL}, ERROR_NONE},
                {false, false, {2, "Basic abc", NULL}, ERROR_BAD_REQUEST},
@@ -87,7 +87,7 @@ static void write_token(const char *name, char token[TOKEN_SIZE]) {
   assert_true(fprintf(file, "%s\n", line) > 0 && fclose(file) == 0);
 }
 
-// The user of an Authorization header of this scheme and token; NULL: the request is refused.
+// Sends "Authorization: SCHEME TOKEN". Returns the user, or NULL if the request is refused.
 static const char *enters(struct access *access, const char *scheme, const char *token) {
   static char user[USER_SIZE];
   char header[TOKEN_SIZE + 32];

@@ -164,7 +164,7 @@ static void a_refusal_is_logged_with_its_reason(void **state) {
   assert_int_equal(observations(&service.counters.stages[STAGE_SEND]), 0);
 }
 
-// Lists and metadata of a large request would else stay as long as its connection is idle.
+// A pool over POOL_KEPT bytes is released after its request. Otherwise an idle connection would keep a large pool.
 static void a_connection_keeps_little_memory_between_requests(void **state) {
   (void)state;
   static struct peer resting;

@@ -44,7 +44,7 @@ static enum MHD_Result discard(size_t bytes) {
   return result;
 }
 
-// If discarded bytes did not count, the upload of a refused request would end as too slow.
+// Discarded bytes count as received. Otherwise the upload of a refused request would end as too slow.
 static void what_is_discarded_is_progress(void **state) {
   (void)state;
   assert_int_equal(discard(300), MHD_YES);

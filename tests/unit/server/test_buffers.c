@@ -123,7 +123,7 @@ static void what_was_allocated_without_a_gpu_is_replaced(void **state) {
   atomic_store(&gpu->state, DEVICE_PAUSED);
   atomic_store(&devices.working, 0);
   buffer_release(used);
-  assert_int_equal(pool.allocated, SMALLEST);  // the CPU can use pinned memory, so it stays in the pool
+  assert_int_equal(pool.allocated, SMALLEST);  // a buffer of the GPU stays: the CPU can use pinned memory
   assert_int_equal(pool.in_use, 0);
   devices.count = 0;
 }

@@ -1,4 +1,4 @@
-// Clients: how they are told apart, the rule of shares, turns in the queue.
+// Clients: how the service distinguishes them, the rule of shares, turns in the queue.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static bool take(struct client *client, int64_t amount) {
   return grant == GRANTED;
 }
 
-// Takes single bytes until one is refused. Returns how many were granted.
+// Takes bytes one by one until a byte is refused. Returns the number of granted bytes.
 static int64_t take_all(struct client *client) {
   int64_t taken = 0;
   while (take(client, 1)) taken++;
@@ -80,12 +80,12 @@ static void the_greediest_come_first(void **state) {
   give_all(b);
   assert_int_equal(clients_greediest(&clients, use, 3), 2);
   assert_string_equal(use[0].name, "192.0.2.4");
-  assert_string_equal(use[1].name, "192.0.2.1");  // holds nothing
+  assert_string_equal(use[1].name, "192.0.2.1");  // this client holds nothing
   give_all(d);
   clients_release(&clients, a);
 }
 
-// More clients than are copied under one lock.
+// There are more clients than clients_greediest copies while it holds the lock once.
 static void the_greediest_of_many(void **state) {
   (void)state;
   enum { MANY = 300, SHOWN = 16 };
@@ -199,7 +199,7 @@ static void one_gets_half_two_a_third_each(void **state) {
   assert_int_equal(share_acquire(&clients, a, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
   assert_int_equal(take_all(b), 25);  // half of the remaining 50
   share_release(&clients, a, SHARE_BYTES, 20);
-  assert_int_equal(take_all(b), 10);  // then it holds 35, and 35 are free
+  assert_int_equal(take_all(b), 10);  // now `b` holds 35, and 35 are free
   assert_int_equal(b->held[SHARE_BYTES], 35);
   give_all(a);
   give_all(b);
@@ -251,7 +251,8 @@ static void nobody_takes_more_than_there_is(void **state) {
   clients_release(&clients, a);
 }
 
-// The limit for bodies of long jobs applies to all requests together. A lone request may exceed it.
+// SHARE_LONG_BYTES limits the bodies of all long jobs together. If only one request holds such bytes, it may exceed the
+// limit.
 static void a_lone_request_may_have_more_than_a_part(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
@@ -398,7 +399,7 @@ static void late_jobs_leave_the_others_their_turns(void **state) {
   clients_release(&clients, c);
 }
 
-// A worker of one of two devices, and the job that it got.
+// A worker, and the job that it got.
 struct popper {
   pthread_t thread;
   struct queue_waiter waiter;
@@ -452,7 +453,7 @@ static void a_worker_that_was_borrowed_gets_the_next_job(void **state) {
   struct popper popper;
   for (int stops = 0; stops < 2; stops++) {
     queue_waiter_init(&popper.waiter, QUEUE_GPU, &load);
-    assert_null(queue_acquire(&queue, &borrowed));  // nobody sleeps
+    assert_null(queue_acquire(&queue, &borrowed));  // no worker sleeps
     assert_int_equal(pthread_create(&popper.thread, NULL, pop, &popper), 0);
     while (!is_asleep(&popper)) sched_yield();
     assert_ptr_equal(queue_acquire(&queue, &borrowed), &popper.waiter);
@@ -482,7 +483,7 @@ static void while_others_are_served_one_worker_is_left_to_them(void **state) {
   assert_true(queue_push(&queue, &ofa[0]) && queue_push(&queue, &ofa[1]) && queue_push(&queue, &ofa[2]));
   expect(&ofa[0]);
   expect(&ofa[1]);
-  expect(&ofa[2]);  // alone it may use all three
+  expect(&ofa[2]);  // client `a` is alone, so it may use all three
   assert_true(queue_push(&queue, &ofa[3]) && queue_push(&queue, &ofb) && queue_push(&queue, &late));
   expect(&ofb);
   expect(&late);

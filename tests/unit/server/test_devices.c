@@ -127,7 +127,7 @@ static void one_job_tries_it_after_a_pause_that_grows(void **state) {
   assert_true(tell(DEVICE_DID));
   assert_states(2, 0, 0);
   assert_int_equal(atomic_load(&gpu->load), 0);
-  fail_thrice();  // the count of failures starts from 0
+  fail_thrice();  // a success has reset the count, so three failures pause the GPU again
   now_ns += NS_PER_S;
   assert_true(take());
 }

@@ -1,4 +1,4 @@
-// Events of subscribers: whose streams, their order, lost events, when subscribers sleep, wake and end.
+// Events of subscribers: which streams they are about, their order, lost events. When subscribers sleep, wake and end.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -201,7 +201,7 @@ static void the_last_event(void **state) {
   events_end_all(&events, "reload", false);
   tell(ours, "a", 2);
   clock_move_ms(1);
-  assert_true(subscribe(&ears[1], ours, "a"));  // events_end_all does not end later subscribers
+  assert_true(subscribe(&ears[1], ours, "a"));  // events_end_all does not end this later subscriber
   takes_sweep(&ears[0], "a", 1);
   takes(&ears[0], EVENT_END);
   assert_string_equal(event.reason, "reload");

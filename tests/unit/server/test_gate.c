@@ -13,7 +13,7 @@ static struct clients clients;
 static struct client *greedy, *other;
 static struct gate gate;
 static struct gate_entry request[REQUESTS];
-static int held[REQUESTS], let_go[REQUESTS];  // calls, for each request
+static int held[REQUESTS], let_go[REQUESTS];  // calls of on_hold and on_resume, for each request
 
 static void on_hold(struct gate_entry *entry) { held[entry - request]++; }
 static void on_resume(struct gate_entry *entry) { let_go[entry - request]++; }
@@ -25,7 +25,7 @@ static int open_gate(void **state) {
   greedy = clients_acquire(&clients, "", "192.0.2.1");
   other = clients_acquire(&clients, "", "192.0.2.2");
   for (int i = 0; i < REQUESTS; i++) {
-    request[i] = (struct gate_entry){&request[0], NULL};  // a stale `next`, as after an earlier wait
+    request[i] = (struct gate_entry){&request[0], NULL};  // an earlier wait may leave a stale `next`
     held[i] = let_go[i] = 0;
   }
   gate_init(&gate, EACH, on_hold, on_resume);
@@ -58,7 +58,7 @@ static void serve(struct client *client, bool job, int64_t now_ns) {
   gate_release(&gate, &one);
 }
 
-// The greedy client sends requests while the other client is served: EACH of them enter, the rest wait.
+// The greedy client sends requests while the other client is served. EACH of the requests enter, the others wait.
 static void fill(int64_t now_ns) {
   serve(other, true, now_ns);
   for (int i = 0; i < REQUESTS; i++) assert_int_equal(waits(i, greedy, now_ns), i >= EACH);
@@ -156,7 +156,7 @@ static void a_tick_lets_as_many_more_in(void **state) {
   fill(0);
   gate_let_in(&gate, false);
   assert_int_equal(gone(), 3u << EACH);
-  for (int i = 0; i < EACH; i++) gate_release(&gate, &request[i]);  // those that the tick let in are in progress
+  for (int i = 0; i < EACH; i++) gate_release(&gate, &request[i]);  // the requests that the tick let in still run
   assert_int_equal(gone(), 3u << EACH);
   gate_release(&gate, &request[EACH]);
   assert_int_equal(gone(), 7u << EACH);

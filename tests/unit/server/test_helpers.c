@@ -1,5 +1,5 @@
-// Helpers, with artificial tasks that wait for each step, and with whole jobs: the bytes of an answer do not depend on
-// the helpers.
+// Helpers, with artificial tasks that wait for one another, and with whole jobs, whose answers have the same bytes with
+// any helpers.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,9 +54,9 @@ static struct {
   atomic_int begun;       // tasks that helpers have begun
   atomic_bool stop;       // the job's own worker should stop
   bool await_help;        // the own worker waits until a helper has begun a task
-  atomic_bool hold;       // the first helper ends only if it is stopped
-  void (*then)(void);     // the own worker calls it after that wait
-  enum vx_status status;  // returned by the own worker
+  atomic_bool hold;       // the first helper's task ends only if it is stopped
+  void (*then)(void);     // the own worker calls this function after it has waited
+  enum vx_status status;  // the own worker's tasks return this
 } test;
 
 static bool is_stopped(void *ctx) {
@@ -124,20 +124,20 @@ static void each_piece_is_done_once(void **state) {
 enum { OWNERS = 8, ROUNDS = 1000 };
 
 struct round {
-  const struct vx_lane *lane;  // of the job's worker
+  const struct vx_lane *lane;  // the lane of the job's worker
   atomic_int done[MOST_TASKS], calls;
-  int32_t count, failing;  // the worker fails at this task; -1: at none
+  int32_t count, failing;  // the job's worker fails at task `failing`; -1: at none
   atomic_bool over;
 };
 
-// Of every three tasks that helpers begin, they give up one.
+// Helpers give up every third task.
 static enum vx_status do_often_in_vain(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   (void)error;
   struct round *round = ctx;
   bool vain = worker->lane == round->lane ? task == round->failing : atomic_fetch_add(&round->calls, 1) % 3 == 0;
   assert_false(atomic_load(&round->over));
   assert_in_range(task, 0, round->count - 1);
-  if (vain || task % 16 == 0) sched_yield();  // others go on meanwhile
+  if (vain || task % 16 == 0) sched_yield();  // other threads run now
   if (!vain) atomic_fetch_add(&round->done[task], 1);
   return vain ? VX_STOPPED : VX_OK;
 }
@@ -159,7 +159,7 @@ static void *publish_often(void *unused) {
   return unused;
 }
 
-// No helper is in a slot that another job has taken, and each task is done once, however many were given up.
+// A helper never works in a slot that another job has taken over. Each task is done once, even if helpers give up many.
 static void many_jobs_share_the_helpers(void **state) {
   (void)state;
   pthread_t owners[OWNERS];
@@ -254,15 +254,15 @@ static void the_number_of_workers_does_not_show(void **state) {
   }
 }
 
-// ---- who must not help, or no longer --------------------------------------------------------------------------------
+// ---- helpers that must stop -----------------------------------------------------------------------------------------
 
 static void submit_long_job(void) {
   make(job, SAMPLES);
   assert_true(jobs_submit(&jobs, job));
 }
 
-// The only long worker helps with a task that never ends. When a job arrives in its queue, it gives up the task, and
-// the task's owner runs the task.
+// The only long worker helps with a task that never ends. When a job arrives in the long queue, the worker gives up the
+// task. The job's own worker runs the task again.
 static void a_helper_goes_back_to_its_queue(void **state) {
   (void)state;
   open_room(1);
@@ -279,7 +279,7 @@ static void a_helper_goes_back_to_its_queue(void **state) {
   close_room();
 }
 
-// Each helper gives up its task, once MOST_HELPERS helpers have begun one. A slot has room for no more.
+// Helpers wait until MOST_HELPERS helpers have begun a task, the most that a slot has room for. Then all give up.
 static enum vx_status do_in_vain(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   if (worker->lane == lane) return do_task(ctx, worker, task, error);
   atomic_fetch_add(&test.begun, 1);
@@ -292,7 +292,7 @@ static void offer_one_more(void) {
   helpers_help(&jobs.helpers, second, &jobs.queues[VX_LANE_QUICK]);
 }
 
-// The slot of a job has room for a limited number of tasks that were given up. With more workers, no more help.
+// A job's slot has room for MOST_HELPERS given-up tasks. Then further workers do not help this job.
 static void no_more_give_up_than_have_room(void **state) {
   (void)state;
   struct vx_stop stop = {is_stopped, NULL, 0, false};
@@ -329,7 +329,7 @@ static void helpers_stop_with_the_job(void **state) {
 
 static void help_too(void) { helpers_help(&jobs.helpers, second, &jobs.queues[VX_LANE_QUICK]); }
 
-// Publishes tasks, and helps on `second` meanwhile. Returns how many tasks helpers ran.
+// Runs tasks on `lane`. Between two tasks, this thread helps on `second`. Returns the number of tasks that helpers ran.
 static uint64_t helped_in_passing(void) {
   uint64_t before = jobs.helpers.helped;
   test.then = help_too;

@@ -1,4 +1,5 @@
-// Host headers that name this machine, and those that the option allowed_hosts allows; its values; foreign pages.
+// Host headers: names of this machine, and names that the option allowed_hosts allows. The option's values. Requests
+// from foreign pages.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// Jobs through queue, worker and lane, without a socket: answered, refused, stopped. A job releases what it holds
-// before `done`.
+// Jobs through queue, worker and lane, without a socket: answered, refused, stopped. Before `done`, a job releases its
+// body, queue slot and scratch.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ enum { POINTS = 1000, COLUMNS = 4, POINT_BYTES = POINTS * COLUMNS * 4 };
 static struct options options = {
     .workers = 2, .long_workers = 1, .queue_depth = 64, .max_response_bytes = 1 << 20, .memory_budget_bytes = 16 << 20};
 
-// ---- who waits for `done` -------------------------------------------------------------------------------------------
+// ---- waiting for `done` ---------------------------------------------------------------------------------------------
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -54,7 +54,7 @@ static int open_room(void **state) {
   return 0;
 }
 
-// A job that voxelizes POINTS points, or chooses `samples` of them.
+// A job that voxelizes POINTS points, or, for VX_FPS, chooses `samples` of these points.
 static void make(struct job *job, enum vx_op op, const char *samples) {
   struct error error;
   job_init(job, &jobs.services);
@@ -98,7 +98,7 @@ static enum vx_status refuse_all(struct vx_lane *lane, struct vx_job *work, stru
   return vx_refuse(error, "not with this GPU");
 }
 
-// Outcomes of the CPU's run, after the GPU has failed.
+// After the GPU has failed, the CPU runs the job with one of these functions.
 static enum vx_status stop_at_once(struct vx_lane *lane, struct vx_job *work, struct error *error) {
   (void)lane, (void)work, (void)error;
   return VX_STOPPED;
@@ -119,7 +119,8 @@ static enum vx_status see_running(struct vx_lane *lane, struct vx_job *work, str
 
 typedef enum vx_status run_function(struct vx_lane *lane, struct vx_job *work, struct error *error);
 
-// Runs the job on this thread. Returns how many failures the GPU is blamed for.
+// Runs the job on this thread, first on a GPU that refuses it, then on the CPU with `cpu_run`. Returns the count of the
+// GPU's failures.
 static int blamed_if_cpu(run_function *cpu_run, struct job *job) {
   struct vx_backend refusing = {.name = "cuda", .runs = runs_all, .run = refuse_all}, cpu = vx_cpu_backend;
   struct device *gpu = &jobs.devices.gpu[0];
@@ -176,7 +177,7 @@ static void metadata_alone(void **state) {
   job_release_buffer(&job.held.output);
 }
 
-// The budget must hold the file and the tensors that the file is made from. The body is released before `done`.
+// A job whose answer is a file needs memory for the tensors and for the file that is made from the tensors.
 static void files(void **state) {
   (void)state;
   static const char *const beginnings[][2] = {{"application/x-npz", "PK\3\4"}, {"application/x-mcap", "\x89MCAP0"}};
@@ -229,8 +230,7 @@ static vx_tensor_set none(const struct job_request *request) {
   return 0;
 }
 
-// Faults of an answer kind: a file that is longer when written than when measured, and a head that got too little
-// memory.
+// Two faulty kinds of answer. One writes a longer file than it measured. The other reserves too little for the head.
 static bool write_more(const struct answer *answer, const struct vx_layout *layout, const char *tensors,
                        struct text *out, struct error *error) {
   (void)answer, (void)layout, (void)tensors, (void)error;
@@ -286,7 +286,7 @@ static void what_runs_is_stopped_in_a_hurry(void **state) {
   assert_int_equal(job.result.error.kind, ERROR_DRAINING);
 }
 
-// The only long worker is held in the `done` of its job, and another job waits in the queue.
+// While `hold` is locked, the only long worker stays in the `done` of its job, and another job waits in the queue.
 static pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
 
 static void on_done_held(struct job *held) {
@@ -337,7 +337,7 @@ static void too_large_an_answer(void **state) {
   assert_null(job.held.output);
 }
 
-// The parameters give the size of a map. A job with a map that is too large never runs.
+// The parameters give the size of a map. If the map is too large for an answer, the job never runs.
 static void maps_that_cannot_fit_are_not_begun(void **state) {
   (void)state;
   static const float sizes[] = {1, 0.002f};
@@ -392,7 +392,8 @@ static void many_at_once(void **state) {
   for (int use = 0; use < VX_LANE_USES; use++) assert_int_equal(atomic_load(&jobs.workers.running[use]), 0);
 }
 
-// After a request was refused memory, slow readers should give back the bytes in use beyond half of the budget.
+// If memory was refused since the last call, jobs_memory_wanted returns in_use - budget / 2, the bytes that slow
+// readers should give back.
 static void memory_is_wanted_back_once_it_was_refused(void **state) {
   (void)state;
   enum { MB = 1 << 20 };
@@ -407,7 +408,7 @@ static void memory_is_wanted_back_once_it_was_refused(void **state) {
   assert_int_equal(jobs_memory_wanted(&jobs), 0);
   atomic_store(&jobs.uploads.refused, true);
   assert_int_equal(jobs_memory_wanted(&jobs), in_use - budget / 2);
-  assert_int_equal(jobs_memory_wanted(&jobs), 0);  // asked for once for each refusal
+  assert_int_equal(jobs_memory_wanted(&jobs), 0);  // no refusal since the last call
   buffer_release(held[0]);
   atomic_store(&jobs.uploads.refused, true);
   assert_int_equal(jobs_memory_wanted(&jobs), 0);  // less than half is in use

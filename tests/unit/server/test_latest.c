@@ -1,5 +1,5 @@
-// Jobs with `latest`, with a moved clock: a newer job supersedes those that wait, whatever their lanes are and in
-// whatever order they come. Both workers are held in the `done` of their jobs, so all others wait.
+// Jobs with `latest`, with a moved clock. A newer job supersedes waiting jobs of any lanes, in any order of submission.
+// Both workers stay in the `done` of their jobs, so all other jobs wait.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ enum { JOBS = 5, POINT_BYTES = 16 };
 
 static struct options options = {
     .workers = 1, .long_workers = 1, .queue_depth = 64, .max_response_bytes = 1 << 20, .memory_budget_bytes = 16 << 20};
-static struct job held[2], all[JOBS];  // the jobs that keep the workers, and those that wait
+static struct job held[2], all[JOBS];  // the jobs that hold the workers, and the jobs that wait
 // Makes a job of one point. `latest`: NULL = none.
 static struct job *make(struct job *job, enum vx_op op, const char *latest) {
   struct error error;
@@ -72,7 +72,7 @@ static bool has_slots(void) {
   return use.held[SHARE_JOBS] + use.held[SHARE_LONG_JOBS] > 0;
 }
 
-// A client may hold one of two slots. The jobs that keep the workers have released theirs.
+// A room where a client may hold one of two slots. The jobs that hold the workers have released their slots.
 static int open_small_room(void **state) {
   const int64_t depth = options.queue_depth;
   options.queue_depth = 2;
@@ -104,7 +104,7 @@ static int close_room(void **state) {
 static void the_one_that_waits_is_told_how_long(void **state) {
   (void)state;
   submit(make(&all[0], VX_FPS, "a"));
-  assert_false(is_superseded(&held[1]));  // it runs
+  assert_false(is_superseded(&held[1]));  // a running job is not superseded
   clock_move_ms(130);
   submit(make(&all[1], VX_FPS, "a"));
   assert_true(is_superseded(&all[0]));
@@ -164,7 +164,7 @@ static void the_slot_of_an_older_one_is_freed(void **state) {
   clock_move_ms(1);
   submit(make(&all[0], VX_FPS, "a"));
   clock_move_ms(1);
-  newer->queued_ns = 0;  // set at submit
+  newer->queued_ns = 0;  // jobs_submit sets this time later
   assert_true(jobs.services.supersede(&jobs, newer));
   assert_true(is_superseded(&all[0]));
   assert_false(jobs.services.supersede(&jobs, newer));
@@ -172,7 +172,7 @@ static void the_slot_of_an_older_one_is_freed(void **state) {
   job_release_buffer(&newer->held.input);
 }
 
-// A job whose lanes depend on its body acquires its slot only then. Here `make` does it.
+// If a job's lanes depend on its body, it acquires its slot after the body has come. Here `make` acquires the slot.
 static void the_slot_of_an_older_one_is_freed_in_other_lanes(void **state) {
   (void)state;
   submit(make(&all[0], VX_FPS, "a"));
@@ -193,7 +193,8 @@ static bool find_none(struct jobs *owner, const struct job *job) {
   return false;
 }
 
-// A worker may take the older job after the newer one found no slot, and before it looks for a job that waits.
+// The newer job finds no slot. Before it looks for a waiting job to supersede, a worker takes the older job and frees
+// its slot.
 static void a_slot_that_a_worker_releases_meanwhile_is_had(void **state) {
   (void)state;
   taken_meanwhile = make(&all[0], VX_FPS, "a");
@@ -226,7 +227,7 @@ static void one_without_a_slot_is_refused_if_others_have_all(void **state) {
   job_release(&all[0]);
 }
 
-// A worker that wakes late must not keep a newer job from the slot.
+// A job releases its slot when the queue gives it to a worker, even if the worker wakes late. A newer job can use it.
 static void a_job_has_no_slot_once_a_worker_shall_take_it(void **state) {
   (void)state;
   struct queue queue;

@@ -31,7 +31,7 @@ static int remove_root(void **state) {
   return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-// Makes the directories of the path too.
+// Writes a file, after making the directories of its path.
 static void put(const char *name, const char *text) {
   char path[256];
   snprintf(path, sizeof path, "%s%s", root, name);
@@ -46,7 +46,7 @@ static void put(const char *name, const char *text) {
   assert_int_equal(fclose(file), 0);
 }
 
-// The processors that the test itself may use: a quota cannot raise their number.
+// The processors that this test may use. A quota in the test's files can only lower the number.
 static int64_t processors_here(void) { return limits_processors("/nonexistent"); }
 
 static void without_files_there_is_no_limit(void **state) {

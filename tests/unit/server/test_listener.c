@@ -74,7 +74,7 @@ static void lists_are_checked(void **state) {
   }
 }
 
-// ---- what is bound --------------------------------------------------------------------------------------------------
+// ---- binding --------------------------------------------------------------------------------------------------------
 
 static char folder[] = "/tmp/voxeld-listener-XXXXXX", socket_path[64], unix_item[80];
 static struct listener_group group;
@@ -108,7 +108,7 @@ static bool open_list(const char *list, bool may_expose) {
   return listeners_open(&listeners, list, &rules, &error);
 }
 
-// The list is refused for this reason, and nothing stays open.
+// Checks that the list is refused for this reason, and that no descriptor stays open.
 static void refused(const char *list, bool may_expose, const char *reason) {
   int before = open_descriptors();
   assert_false(open_list(list, may_expose));
@@ -167,7 +167,7 @@ static void a_failure_leaves_nothing(void **state) {
   assert_non_null(strstr(error.text, "connect: Connection refused"));
 }
 
-// Fills the queue of the listener there, so that a further connect would wait.
+// Fills the queue of the listener at this address, so that a further connect would wait.
 static void crowd(const struct sockaddr_un *name) {
   int fd, waiting[16], count = 0;
   do {
@@ -193,17 +193,17 @@ static void only_a_socket_that_nobody_listens_on_is_replaced(void **state) {
   assert_int_equal(unlink(socket_path), 0);
   int file = open(socket_path, O_CREAT | O_EXCL | O_WRONLY, 0600);
   assert_true(file >= 0 && close(file) == 0);
-  listeners_close(&listeners);  // must not remove this file, which is not the listener's
+  listeners_close(&listeners);  // must not remove this file, which another listener made
   assert_int_equal(access(socket_path, F_OK), 0);
   refused(unix_item, false, "bind: Address already in use");
   assert_int_equal(unlink(socket_path), 0);
 }
 
-// ---- what systemd hands over ----------------------------------------------------------------------------------------
+// ---- sockets from systemd -------------------------------------------------------------------------------------------
 
 enum { FIRST = 3, HELD = 2 };  // the first descriptor from systemd; the most that a test hands over
 
-// Moves `fd` to the number of a handed-over descriptor.
+// Gives `fd` the number FIRST + `number`, which systemd would use.
 static void hand_over(int fd, int number) {
   assert_true(fd > FIRST + HELD);
   assert_int_equal(dup2(fd, number), number);
@@ -291,7 +291,7 @@ static void other_descriptors_are_refused(void **state) {
     int type;
     uint32_t host;
     bool listens, may_expose;
-    const char *list, *reason;  // NULL: none
+    const char *list, *reason;  // `reason` NULL: accepted
   } rows[] = {{SOCK_STREAM, INADDR_LOOPBACK, false, true, "systemd", "descriptor 3 is not a listening stream socket"},
               {SOCK_DGRAM, INADDR_LOOPBACK, false, true, "systemd", "descriptor 3 is not a listening stream socket"},
               {SOCK_STREAM, INADDR_ANY, true, false, "systemd", "without credentials"},
@@ -319,7 +319,7 @@ static void there_are_too_many_with_those_handed_over(void **state) {
   assert_int_equal(open_descriptors(), before - 2);  // the handed-over sockets are closed too
 }
 
-// ---- the other end --------------------------------------------------------------------------------------------------
+// ---- clients --------------------------------------------------------------------------------------------------------
 
 static void a_client_is_told_why_it_cannot_connect(void **state) {
   (void)state;

@@ -1,4 +1,4 @@
-// Log lines, read back from stderr: their bytes in both formats, levels, lines that are too long.
+// Log lines, which the tests read back from stderr: their bytes in both formats, levels, lines that are too long.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -122,7 +122,8 @@ static void a_line_too_long_is_cut_between_fields(void **state) {
   }
 }
 
-// Wherever the line's memory ends, a field of any kind is written whole or left out, and then the line says so.
+// Lines of every length near the end of the line's memory. A field of any kind is written whole, or left out. A line
+// without a field ends with cut=true.
 static void a_field_of_any_kind_fits_or_is_left_out(void **state) {
   (void)state;
   static const char *const values[] = {"1234567", "1234567", "1234.567"};
@@ -167,7 +168,7 @@ static void each_line_that_nobody_reads_is_counted(void **state) {
   moved_clock_ns = (long long)time(NULL) * NS_PER_S;  // log_stop's deadline is on this clock
   for (int i = 0; i < 7; i++) log_event(LOG_INFO, "one", "key", "value");
   log_stop();
-  int spare[2];  // replaces the reader that was closed
+  int spare[2];  // a new reader in place of the closed one
   assert_true(pipe(spare) == 0 && dup2(spare[0], logged_ends[0]) == logged_ends[0]);
   if (spare[0] != logged_ends[0]) assert_int_equal(close(spare[0]), 0);
   assert_int_equal(close(spare[1]), 0);

@@ -1,5 +1,5 @@
-// Jobs with max_age_ms, with a moved clock: a job whose points are too old when a worker opens it is not computed. The
-// worker is held in the `done` of a job, so that others wait as long as a test wants.
+// Jobs with max_age_ms, with a moved clock. If a job's points are too old when a worker opens the job, it is not
+// computed. The worker stays in the `done` of another job while a test moves the clock.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static struct job *make(struct job *job, const char *most_ms, int ahead_ms) {
   return job;
 }
 
-// The result of a job that waits for so long while the worker is held.
+// The result of a job that waits for `waits_ms` before the worker opens it.
 static const struct job_result *ask(const char *most_ms, int ahead_ms, int waits_ms) {
   atomic_store(&finished, 0);
   pthread_mutex_lock(&hold);
@@ -98,7 +98,7 @@ static uint32_t warnings(const struct job_result *result) {
   return warnings_of(&waits.work, &result->answer.inspected) >> WARNING_CLOCK_AHEAD & 1;
 }
 
-// The clock of the sensor is ahead: the points are of age 0, and the client is told if it is much.
+// The clock of the sensor is ahead, so the age of the points is 0. If the clock is far ahead, the answer warns.
 static void a_clock_that_is_ahead(void **state) {
   (void)state;
   assert_false(warnings(ask("1", 90, 0)));

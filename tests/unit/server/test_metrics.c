@@ -40,7 +40,7 @@ static void a_histogram_has_buckets_sum_and_count(void **state) {
   (void)state;
 #define OF "{endpoint=\"/v1/voxelize\""
   counters_request(&service.counters, ENDPOINT_VOXELIZE, ERROR_NONE,
-                   10 * NS_PER_MS);  // a bound counts in its own bucket
+                   10 * NS_PER_MS);  // equal to a bound: counts in this bound's bucket
   counters_request(&service.counters, ENDPOINT_VOXELIZE, ERROR_NONE, 1500 * NS_PER_MS);
   counters_request(&service.counters, ENDPOINT_VOXELIZE, ERROR_NONE, 60 * NS_PER_S);
   write_page();
@@ -185,7 +185,7 @@ static void the_processors_time_is_that_of_the_process(void **state) {
   const char *line = strstr(page, name);
   assert_non_null(line);
   double told = strtod(line + strlen(name), NULL);
-  assert_true(told > before - 0.001 && told < seconds_used() + 0.001);  // the page rounds it
+  assert_true(told > before - 0.001 && told < seconds_used() + 0.001);  // the page rounds the time
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-// Counts by model: one set of counters for each name, also when threads race to add it; the parts of an answer's time.
+// Counts by model: one set of counters for each name, even if threads race to add it. The parts of an answer's time.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

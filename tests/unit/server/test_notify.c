@@ -34,7 +34,7 @@ static int close_supervisor(void **state) {
   return close(supervisor);
 }
 
-// The next message, or "". Asserts that it has no NUL.
+// The next message to the supervisor; "" if there is none. Asserts that the message has no NUL.
 static const char *told(void) {
   static char message[4096];
   ssize_t size = recv(supervisor, message, sizeof message - 1, MSG_DONTWAIT);
@@ -43,7 +43,7 @@ static const char *told(void) {
   return message;
 }
 
-// The log's text after a message to the socket `path`.
+// The lines that a message to the socket `path` adds to the log.
 static const char *said(const char *path) {
   if (path ? setenv("NOTIFY_SOCKET", path, 1) : unsetenv("NOTIFY_SOCKET")) return "no environment";
   notify_supervisor("READY=1");

@@ -316,7 +316,7 @@ static void prefixes_of_shared_memory(void **state) {
   }
 }
 
-// A flag takes the next argument only if that is one of its values.
+// A flag takes the next argument only if this argument is a value of the flag.
 static void flags(void **state) {
   (void)state;
   static const struct {

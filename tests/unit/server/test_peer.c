@@ -1,5 +1,5 @@
-// One connection: the order of its phases, the probe of a client that may have left, an error written straight to the
-// socket.
+// One connection: the order of its phases, the probe of a client that may have left, an error written to the socket
+// without the library.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -146,7 +146,7 @@ static void a_failed_upload_does_not_go_on(void **state) {
   assert_true(peer_is_failed(&peer));
 }
 
-// Another thread may be about to move an upload without bytes back to UPLOAD.
+// A thread that took the reservation of an upload without bytes moves the upload back to UPLOAD, a little later.
 static void *end_preemption(void *argument) {
   usleep(10000);
   return peer_move(argument, PEER_PREEMPTED, PEER_UPLOAD) ? argument : NULL;
@@ -165,7 +165,7 @@ static void an_upload_is_held_after_the_loss_of_its_reservation(void **state) {
   assert_int_equal(atomic_load(&peer.phase), PEER_HELD);
   assert_true(peer_move(&peer, PEER_HELD, PEER_PREEMPTED));
   atomic_store(&peer.upload.bytes, 1);
-  peer_upload_hold(&peer);  // an upload with bytes stays preempted, and is refused
+  peer_upload_hold(&peer);  // an upload that has received bytes stays preempted, and will be refused
   assert_int_equal(atomic_load(&peer.phase), PEER_PREEMPTED);
 }
 

@@ -1,5 +1,5 @@
-// The target of a sampling: it depends on the waiting work, on the sampling measured at the start, and on free
-// processors.
+// The target of a sampling, GPU or CPU. It depends on the waiting work, on the times measured at the start, and on the
+// free processors.
 #include "server/jobs/placement.h"
 
 #include <setjmp.h>
@@ -40,14 +40,14 @@ static enum target choose(double ahead, const bool is_free[TARGETS]) {
   return placement_choose(&placement, &cost, ahead, is_free);
 }
 
-// ---- what a run should take -----------------------------------------------------------------------------------------
+// ---- estimated times ------------------------------------------------------------------------------------------------
 
 static int64_t cost_us(enum target target, bool single, int64_t points, int64_t samples) {
   struct placement_cost of = placement_cost(&placement, single, points, samples);
   return of.ns[target] == INT64_MAX ? -1 : of.ns[target] / NS_PER_US;
 }
 
-// Times of a machine with an H200, from docs/contribute/measurements.md.
+// The expected times are from a machine with an H200; docs/contribute/measurements.md has them.
 static void the_constants_give_what_was_measured(void **state) {
   (void)state;
   static const struct {
@@ -89,7 +89,7 @@ static void the_cpu_takes_no_other_jobs_and_none_that_is_large_or_long(void **st
   assert_int_equal(choose(1, cpu_only), TARGETS);
 }
 
-// ---- where it runs --------------------------------------------------------------------------------------------------
+// ---- the target -----------------------------------------------------------------------------------------------------
 
 static void the_faster_of_two_free_targets(void **state) {
   (void)state;
@@ -109,14 +109,14 @@ static void a_job_waits_for_a_busy_gpu_that_ends_first(void **state) {
   take_ms(10, 19);
   placement_begin(&placement, TARGET_GPU, &cost);
   placement_begin(&placement, TARGET_GPU, &cost);
-  assert_int_equal(choose(1, cpu_only), TARGET_CPU);  // 20 ms of work for two lanes take 10 ms; the job takes 10 ms
+  assert_int_equal(choose(1, cpu_only), TARGET_CPU);  // GPU: 20 ms of work on two lanes = 10 ms, and the job's 10 ms
   take_ms(10, 20);
   assert_int_equal(choose(1, cpu_only), TARGETS);
   assert_int_equal(choose(1, both), TARGET_GPU);
   placement_end(&placement, TARGET_GPU, &cost);
   placement_end(&placement, TARGET_GPU, &cost);
   assert_int_equal(placement.running_ns, 0);
-  assert_int_equal(choose(1, cpu_only), TARGETS);  // no GPU lane is free, but by the estimate no job runs
+  assert_int_equal(choose(1, cpu_only), TARGETS);  // no GPU lane is free yet, although no running work is left
 }
 
 static void waiting_jobs_count(void **state) {
@@ -134,7 +134,7 @@ static void waiting_jobs_count(void **state) {
   assert_int_equal(choose(1, cpu_only), TARGETS);
 }
 
-// Work that comes after a client's own jobs does not send them to a slower target.
+// `ahead` is the part of the waiting work that comes before the client's job in the queue. Only this part counts.
 static void only_waiting_jobs_ahead_count(void **state) {
   (void)state;
   take_ms(10, 35);
@@ -157,7 +157,7 @@ static void no_job_waits_for_a_busy_cpu(void **state) {
   assert_int_equal(placement.running_ns, 0);
 }
 
-// ---- what others need -----------------------------------------------------------------------------------------------
+// ---- free processors ------------------------------------------------------------------------------------------------
 
 static void running_jobs_leave_no_room(void **state) {
   (void)state;
@@ -190,7 +190,7 @@ static void other_threads_leave_no_room(void **state) {
   assert_true(placement_has_room(&placement));
   placement_note_used(&placement, (PROCESSORS - 2) * 1000 + 1);
   assert_false(placement_has_room(&placement));
-  placement_note_used(&placement, 0);  // a fall counts gradually
+  placement_note_used(&placement, 0);  // the figure falls gradually
   assert_in_range(atomic_load(&placement.used), 10000, 11000);
   for (int i = 0; i < 20; i++) placement_note_used(&placement, 0);
   assert_in_range(atomic_load(&placement.used), 0, 100);
@@ -274,8 +274,8 @@ static struct job *make(struct job *made, enum vx_op op, int32_t clouds) {
   return made;
 }
 
-// Multiplies the measured time of the target. By the constants, the sampling of `make` takes 1.6 ms on a GPU and 3.2 ms
-// on the CPU.
+// Multiplies the measured time of the target by `factor`. At first, the estimate for the sampling of `make` is 1.6 ms
+// on a GPU and 3.2 ms on the CPU.
 static void slow_down(enum target target, int64_t factor) {
   atomic_store(&placement.measured_ns[target], atomic_load(&placement.measured_ns[target]) * factor);
 }
@@ -315,7 +315,7 @@ static void the_queue_gives_a_job_to_its_target(void **state) {
   assert_int_equal(given(&one), TARGET_GPU);
   make(&one, VX_FPS, 1)->asked.points_region.name[0] = 'r';
   assert_int_equal(given(&one), TARGET_GPU);
-  assert_int_equal(given(make(&one, VX_FPS, 0)), TARGET_GPU);  // a file: the number of its points is unknown
+  assert_int_equal(given(make(&one, VX_FPS, 0)), TARGET_GPU);  // 0: a file, whose number of points is unknown
 }
 
 static void without_a_gpu_that_works_every_worker_takes_every_job(void **state) {
@@ -351,7 +351,7 @@ static void jobs_on_the_cpu_do_not_count_to_the_clients_limit(void **state) {
   clients_release(&clients, other);
 }
 
-// A job that waits for the GPU does not keep a job of another client from the CPU.
+// While a job waits for the GPU, the CPU may take a job of another client.
 static void a_job_that_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state) {
   (void)state;
   struct client *other = clients_acquire(&clients, "", "192.0.2.2");
@@ -370,7 +370,7 @@ static void a_job_that_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state)
   assert_int_equal(atomic_load(&queue.depth), 1);
   queue_stop(&queue);
   assert_null(join(TARGET_CPU));
-  assert_ptr_equal(queue_pop(&queue, &poppers[TARGET_CPU].waiter), &one);  // closed: any worker takes any job
+  assert_ptr_equal(queue_pop(&queue, &poppers[TARGET_CPU].waiter), &one);  // after queue_stop, any worker takes any job
   assert_int_equal(placement.waiting_ns, 0);
   clients_release(&clients, other);
 }

@@ -1,4 +1,4 @@
-// Regions: their clients, keys, shares, copies, and owners that change or leave the memory. No call waits for a GPU.
+// Regions: their clients, keys, shares, copies, and owners that shorten or unlink the memory. No call waits for a GPU.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,10 +27,10 @@ static struct regions regions;
 static struct client *ours, *other;
 static struct error error;
 static char key[64];
-static const char *user;  // of the request
+static const char *user;  // the user that sends the request
 static int memory, files;
 
-// How many files are open.
+// The number of open descriptors.
 static int count_files(void) {
   DIR *directory = opendir("/proc/self/fd");
   int count = 0;
@@ -99,7 +99,7 @@ static struct region_ref part(const char *name, uint64_t offset, uint64_t bytes)
   return ref;
 }
 
-// Reads a part, or only opens it (NULL).
+// Opens a part of a region and reads it to `out`. With `out` NULL, only opens the part.
 static bool read_by(struct region_user reader, const struct region_ref *ref, char *out) {
   struct region_part opened;
   if (!region_open(&regions, reader, ref, "points_region", &opened, &error)) return false;
@@ -237,16 +237,16 @@ static void clients_of_unix_sockets_own_their_memory(void **state) {
   char own[32], alien[32];
   snprintf(own, sizeof own, "unix:%u", (unsigned)geteuid());
   snprintf(alien, sizeof alien, "unix:%u", (unsigned)geteuid() + 1);
-  strcpy(options.token_file, "tokens");  // on a Unix socket it makes no difference
+  strcpy(options.token_file, "tokens");  // does not matter for clients of a Unix socket
   assert_true(enter(ours, own, key, "a", 0, 1));
   assert_false(enter(other, alien, key, "a", 0, 1));
   assert_non_null(strstr(error.text, "cannot be opened"));
   if (geteuid() != 0 || fchown(memory, 1, 1) != 0) return;
   assert_true(enter(ours, "unix:1", key, "b", 0, 1));
-  assert_false(enter(other, "unix:0", key, "a", 0, 1));  // root gets no more
+  assert_false(enter(other, "unix:0", key, "a", 0, 1));  // not even root may use another user's memory
 }
 
-// Whether keys of the user may begin so. The object does not exist, so an allowed key "cannot be opened".
+// Whether the user may use this key. The key has no memory, so the error of an allowed key is "cannot be opened".
 static bool may_have(const char *its_user, const char *its_key) {
   user = its_user;
   assert_false(enter(ours, "127.0.0.1", its_key, "a", 0, 1));
@@ -311,7 +311,7 @@ static void shares(void **state) {
   assert_int_equal(taken, REGIONS_MAX / 2);
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   assert_true(add(other, "a", 0, 1));
-  renew_memory();  // our regions are now of unlinked memory, so they make room
+  renew_memory();  // the memory of our regions is unlinked now, so they make room
   assert_false(add(ours, "new", 0, 1));
   await_regions(1);
   assert_true(add(ours, "new", 0, 1));
@@ -354,7 +354,7 @@ static void owners_shorten_their_memory(void **state) {
   assert_true(get(ours, "a", 0, 100, bytes));
 }
 
-// ---- a GPU that takes its time --------------------------------------------------------------------------------------
+// ---- a slow GPU -----------------------------------------------------------------------------------------------------
 
 static sem_t kernels_end;
 
@@ -371,7 +371,7 @@ static bool unpin(struct vx_device *device, void *pages) {
 static const struct vx_backend backend = {.name = "regions", .host_pin = pin, .host_unpin = unpin};
 static const struct device gpu = {.backend = &backend};
 
-// A part opened before its region was unregistered can still be read, but no longer written.
+// A request that opened a part before its region was unregistered can still read the part, but not write it.
 static void a_part_outlives_its_registration(void **state) {
   (void)state;
   char byte;
@@ -416,14 +416,14 @@ static void nobody_waits_for_a_gpu(void **state) {
   region_close(&reached);
   assert_true(leave(ours, "a"));
   assert_int_equal(clients_use(&clients).held[SHARE_REGIONS], 1);
-  assert_int_equal(regions_use(&regions).pinned_bytes, SIZE);  // until the kernels end
+  assert_int_equal(regions_use(&regions).pinned_bytes, SIZE);  // stays pinned until the kernels end
   assert_true(add(ours, "a", 0, SIZE) && leave(ours, "a"));
   assert_int_equal(sem_post(&kernels_end), 0);
 }
 
 // ---- memory of a GPU ------------------------------------------------------------------------------------------------
 
-// A handle names one of the blocks by its first byte.
+// Two blocks of GPU memory. The first byte of a handle is the number of its block.
 static char block_bytes[2][SIZE];
 static atomic_int opened_blocks[2];
 
@@ -482,7 +482,7 @@ static void blocks_are_regions(void **state) {
   assert_true(error.kind == ERROR_BAD_REQUEST && strcmp(error.parameter, "raw_handle") == 0);
   assert_false(add_block(ours, "a", 4, 0, 1, SIZE) || add_block(ours, "a", 4, 0, UINT64_MAX, 1));
   assert_true(add_block(ours, "a", 4, 0, 100, 200));
-  assert_false(add(ours, "a", 0, 1) || add_block(ours, "a", 5, 1, 0, 1));  // one name space
+  assert_false(add(ours, "a", 0, 1) || add_block(ours, "a", 5, 1, 0, 1));  // both kinds of region share their names
   assert_false(add_block(other, "b", 4, 0, 0, 1));
   assert_string_equal(error.text, "another client has registered this GPU memory");
   assert_true(add_block(ours, "b", 4, 0, 0, SIZE) && add_block(other, "b", 5, 1, 0, SIZE) && add(ours, "s", 0, 1));
@@ -495,14 +495,14 @@ static void blocks_are_regions(void **state) {
   assert_string_equal(listed(ours, "a"), "this client has no region 'a'");
   struct regions_use use = regions_use(&regions);
   assert_true(use.count[REGION_SYSTEM] == 1 && use.count[REGION_CUDA] == 3);
-  assert_true(leave(ours, NULL) && get(ours, "a", 0, 1, bytes));  // leaves only shared memory
+  assert_true(leave(ours, NULL) && get(ours, "a", 0, 1, bytes));  // unregisters only POSIX shared memory
   assert_true(regions_unregister(&regions, ours, REGION_CUDA, NULL, &error));
   await_regions(1);
   assert_true(opened_blocks[0] == 0 && opened_blocks[1] == 1);
   assert_true(add_block(other, "a", 4, 0, 0, 1));
 }
 
-// The GPU of the block accesses it in place; all others do not.
+// Only the GPU that has a block accesses the block in place.
 static void blocks_are_reached_by_their_gpu(void **state) {
   (void)state;
   struct region_user us = {ours, ULLONG_MAX};
@@ -529,7 +529,7 @@ static void blocks_are_reached_by_their_gpu(void **state) {
   assert_true(regions_unregister(&regions, ours, REGION_CUDA, "a", &error));
 }
 
-// Nobody can see whether the owner of a block is there.
+// The service cannot see whether the owner of a block has left, so it closes blocks that are unused for ten minutes.
 static void unused_blocks_are_closed(void **state) {
   (void)state;
   int64_t later_ns = clock_ns() + 601 * NS_PER_S;
@@ -544,7 +544,7 @@ static void unused_blocks_are_closed(void **state) {
   assert_int_equal(opened_blocks[0], 0);
 }
 
-// Used blocks make no room for others.
+// Blocks in use make no room for further regions.
 static void blocks_have_shares(void **state) {
   (void)state;
   char name[16];

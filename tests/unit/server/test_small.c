@@ -1,4 +1,4 @@
-// Small jobs: which jobs run at once on the calling thread, and that their bytes equal a worker's.
+// Small jobs: which jobs run at once on the calling thread. Their answers have the same bytes as from a worker.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,14 +104,15 @@ static void what_may_take_longer_is_left_to_workers(void **state) {
   assert_false(is_run(VX_VOXELIZE, 10, "feature_dtype=float16"));
 }
 
-// A voxel of up to 19 points has 324 bytes. So 400 voxels fit 131,072 bytes, and 425 do not.
+// A voxel with room for 19 points has 324 bytes. A small job's output may have 131,072 bytes: 400 such voxels fit, 425
+// do not.
 static void what_could_have_a_large_output_is_left_to_workers(void **state) {
   (void)state;
   assert_false(is_run(VX_VOXELIZE, 10, "outputs=occupancy"));  // a million cells
   assert_true(is_run(VX_VOXELIZE, 400, "feature=points&max_points_per_voxel=19"));
   assert_false(is_run(VX_VOXELIZE, 425, "feature=points&max_points_per_voxel=19"));
   make(VX_VOXELIZE, 425, "feature=points&max_points_per_voxel=19");
-  job.spec.kind = answer_kind_of("application/json");  // without tensors
+  job.spec.kind = answer_kind_of("application/json");  // this answer has no tensors
   assert_true(small_run(&jobs.small, &job));
   give_back();
 }
@@ -187,7 +188,7 @@ static void the_bytes_are_a_workers(void **state) {
   (void)state;
   static unsigned char expected[128 << 10];
   static const char query[] =
-      "feature=points,mean&max_points_per_voxel=3&voxel_size=0.01,0.01,0.01";  // nearly one point a voxel
+      "feature=points,mean&max_points_per_voxel=3&voxel_size=0.01,0.01,0.01";  // nearly every point has its own voxel
   make(VX_VOXELIZE, MOST_POINTS, query);
   assert_true(jobs_submit(&jobs, &job));
   while (atomic_load(&finished) == 0) sched_yield();

@@ -14,7 +14,7 @@ enum { CAPACITY = 100 };  // bytes of a sweep's memory, as the streams count it
 
 // Stands in for struct buffer of server/jobs/buffers.h.
 struct buffer {
-  struct stream_tracks tracks;  // if it is of tracks
+  struct stream_tracks tracks;  // unused if the memory is of a sweep
 };
 
 static struct clients clients;
@@ -23,7 +23,7 @@ static struct client *ours, *other;
 static struct error error;
 static struct gathered gathered;
 static const struct sweep_shape shape = {4, VX_FLOAT32};
-static int memories;  // not released yet
+static int memories;  // buffers that are not released yet
 
 static void release(struct buffer *memory) {
   memories--;
@@ -70,7 +70,7 @@ static struct sweep *sweep_of(double time) {
   return sweep;
 }
 
-// Enters, gathers, keeps and leaves, as a request with these sweeps does. False: it is refused.
+// Does what a request with these sweeps does: takes its turn, gathers, keeps, ends its turn. False if it is refused.
 static bool send_sweeps(struct client *client, const struct stream_terms *terms, const struct sweep_shape *its_shape,
                         struct sweep *own, int32_t lost, bool succeeds) {
   struct stream_turn turn = {.time = own->time, .listed = own->next != NULL};
@@ -102,7 +102,8 @@ static bool send_along(const double *times, int32_t count, int32_t sweeps, int32
 #define SEND_ALONG(sweeps, ...)                                                                                        \
   send_along((const double[]){__VA_ARGS__}, sizeof(double[]){__VA_ARGS__} / sizeof(double), sweeps, 0)
 
-// The times of the sweeps that the last request joined, with `k` after a time whose sweep the stream had kept.
+// Checks the times of the sweeps that the last request joined, such as "5 4k": 5 came with the request, the stream had
+// kept 4.
 static void assert_gathered(const char *expected) {
   char memory[200];
   struct text out = text_over(memory, sizeof memory);
@@ -158,7 +159,7 @@ static void refused_sweeps(void **state) {
   assert_string_equal(error.parameter, "num_features");
   assert_false(send_to(ours, &later, &halves, true));
   assert_string_equal(error.parameter, "dtype");
-  assert_true(send_to(ours, &later, &shape, false));  // gathers, and then fails
+  assert_true(send_to(ours, &later, &shape, false));  // a request that fails after gathering
   assert_int_equal(memories, 1);
   assert_true(send("a", 2.5, 3));
   assert_int_equal(gathered.count, 2);
@@ -175,7 +176,7 @@ static void sent_along(void **state) {
   assert_false(gathered.begun || gathered.repeated);
   assert_int_equal(streams_use(&streams).repeated, 1);
   assert_int_equal(streams_use(&streams).kept, 4);
-  assert_true(SEND_ALONG(4, 5, 1));  // the stream has enough newer sweeps
+  assert_true(SEND_ALONG(4, 5, 1));  // sweep 1 is not joined: the stream has enough newer sweeps
   assert_gathered("5 4k 3k 2k");
   assert_true(gathered.repeated);
   assert_int_equal(streams_use(&streams).sweeps, 4);
@@ -189,7 +190,8 @@ static void sent_along(void **state) {
   assert_int_equal(memories, 2);
 }
 
-// Each sweep expires by its own arrival, even if older sweeps arrived later, and each is evicted alone.
+// Each sweep expires a fixed time after its own arrival, even if older sweeps arrived later. Sweeps are evicted one by
+// one.
 static void end_of_those_sent_along(void **state) {
   (void)state;
   assert_true(send("a", 4, 4));
@@ -208,7 +210,7 @@ static void end_of_those_sent_along(void **state) {
 
 static void no_room_for_those_sent_along(void **state) {
   (void)state;
-  assert_true(send_along((const double[]){5, 4}, 2, 4, 3));  // of five sweeps, three were joined but not kept
+  assert_true(send_along((const double[]){5, 4}, 2, 4, 3));  // three more sweeps were joined but not kept
   assert_int_equal(streams_use(&streams).evicted, 3);
   assert_true(send("a", 6, 4));
   assert_gathered("6 5k 4k");
@@ -223,7 +225,7 @@ static void losses_are_told_once(void **state) {
   for (int time = 1; time <= 3; time++) assert_true(send("a", time, 3));
   assert_true(streams_evict(&streams, ours));
   assert_false(send_to(ours, &later, &wider, true));
-  assert_true(send_to(ours, &later, &shape, false));  // gathers, and then fails
+  assert_true(send_to(ours, &later, &shape, false));  // a request that fails after gathering
   assert_int_equal(gathered.evicted, 1);
   assert_true(streams_evict(&streams, ours));
   assert_true(send("a", 4, 3));
@@ -252,7 +254,7 @@ static void ages(void **state) {
   assert_int_equal(gathered.count, 2);
   assert_int_equal(gathered.expired, 1);
   clock_move_ms(10000);
-  assert_true(send("a", 1, 3));  // all sweeps have expired before a tick, so the stream starts over and takes any time
+  assert_true(send("a", 1, 3));  // all sweeps have expired, so the stream starts over and takes any time
   assert_true(gathered.begun);
   assert_int_equal(gathered.expired, 2);
 }
@@ -358,7 +360,7 @@ static void subscribers(void **state) {
   assert_true(send("a", 2, 3) && send("b", 1, 3) && send_to(other, &theirs, &shape, true));
   assert_true(send("a", 2, 3));
   is_told(&one, EVENT_SWEEP, 2, 0);
-  is_told(&one, EVENT_SWEEP, 2, 0);  // repeated
+  is_told(&one, EVENT_SWEEP, 2, 0);  // the same sweep was sent again
   clock_move_ms(5000);
   streams_tick(&streams, clock_ns());
   is_told(&one, EVENT_EXPIRED, 1, 1);
@@ -369,7 +371,7 @@ static void subscribers(void **state) {
   assert_true(streams_delete(&streams, ours, "a", &error));
   is_told(&one, EVENT_DELETED, 0, 0);
   assert_int_equal(one.count, 0);
-  assert_int_equal(all.count, 8);  // also the sweep of `b` and its eviction
+  assert_int_equal(all.count, 8);  // the events of `a`, and the sweep of `b` and its eviction
   subscriber_release(&streams.events, &one);
   subscriber_release(&streams.events, &all);
 }
@@ -390,7 +392,7 @@ static void told_of_sweeps_without_room(void **state) {
   subscriber_release(&streams.events, &one);
 }
 
-// ---- several --------------------------------------------------------------------------------------------------------
+// ---- several streams ------------------------------------------------------------------------------------------------
 
 static void in_the_frame_of_the_first(void **state) {
   (void)state;
@@ -462,7 +464,7 @@ static void dropped_meanwhile(void **state) {
     assert_true(streams_delete(&streams, ours, "a", &error) == (number == 0));
     assert_int_equal(streams_use(&streams).sweeps, 0);
     keep_sweeps(&streams, &turn, &terms, &shape, own, 0);
-    assert_int_equal(streams_use(&streams).sweeps, number);  // kept the second time, when there was nothing to drop
+    assert_int_equal(streams_use(&streams).sweeps, number);  // round 0: dropped, so not kept; round 1: kept
     gathered_release(&streams, &gathered);
     sweeps_release(&streams, own);
     turn_release(&streams, &turn);
@@ -490,7 +492,8 @@ static struct stream_tracks *tracks_of(const char *model) {
   return &memory->tracks;
 }
 
-// Sends a sweep with new tracks. Returns those of the model before it, which it gives back; NULL: there were none.
+// Sends a sweep with new tracks. Returns the tracks that the stream gives back: the model's previous tracks or, after a
+// failure, the new tracks; NULL if there are none.
 static const struct stream_tracks *track(double time, struct stream_tracks *tracks, bool succeeds) {
   struct stream_terms terms = terms_of("a", time, 1);
   struct stream_turn turn = {.time = time};
@@ -513,7 +516,7 @@ static void tracks_replace_those_of_their_model(void **state) {
   assert_null(track(1, first, true));
   assert_null(track(2, second, true));
   assert_ptr_equal(track(3, third, true), first);
-  assert_true(send("a", 4, 1));  // a request without tracks leaves them
+  assert_true(send("a", 4, 1));  // a request without tracks does not change the stream's tracks
   assert_int_equal(streams_use(&streams).bytes, 21 * CAPACITY);
   struct stream_tracks *failed = tracks_of("people");
   assert_ptr_equal(track(5, failed, false), failed);
@@ -525,7 +528,7 @@ static void tracks_replace_those_of_their_model(void **state) {
   assert_non_null(strstr(memory, "\"memory_bytes\":2100,"));
 }
 
-// Tracks end with the last sweep, no matter how it goes, and also if a request has the turn meanwhile.
+// Tracks end with the stream's last sweep: if it is deleted, evicted or expires, also while a request has the turn.
 static void tracks_end_with_the_stream(void **state) {
   (void)state;
   for (int way = 0; way < 4; way++) {
@@ -592,7 +595,7 @@ static void waiting_is_bounded(void **state) {
   }
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   assert_int_equal(turn_acquire(&streams, ours, "a", &turns[STREAM_WAITING + 1], false, &error), STREAM_WAITS);
-  assert_null(turns[STREAM_WAITING + 1].stream);  // it may not wait, so it has not entered
+  assert_null(turns[STREAM_WAITING + 1].stream);  // `false`: this turn may not wait, so the stream has not taken it
   for (int i = 0; i <= STREAM_WAITING; i++) turn_release(&streams, &turns[i]);
   assert_int_equal(begun_count, STREAM_WAITING);
 }

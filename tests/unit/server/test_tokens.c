@@ -126,7 +126,7 @@ static void names_and_sums_stand_once(void **state) {
   REFUSED("a sha256:" SUM_A "\nb sha256:" SUM_A, "line 2: the token is used twice");
 }
 
-// A full table is searched to its last row; a file with one more row is refused.
+// The search reaches the last row of a full table. A file with one more row is refused.
 static void as_many_as_the_limit(void **state) {
   (void)state;
   enum { LINE = 128 };

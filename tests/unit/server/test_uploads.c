@@ -1,4 +1,5 @@
-// Reservations of uploads: only the slowest upload is preempted, and a job gets the reservation of its upload.
+// Reservations of uploads. If memory or slots run out, the slowest upload is preempted. A job takes over the
+// reservation of its upload.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,7 @@
 #include "tests/support/job_room.h"
 #include "tests/support/moved_clock.h"
 
-enum { MB = 1 << 20, UPLOADS = 26, COME = 70000 };  // after COME bytes an upload has its whole memory of 4 MB
+enum { MB = 1 << 20, UPLOADS = 26, COME = 70000 };  // after COME bytes, an upload of 4 MB has all its memory
 
 // Memory for four bodies of 4 MB, plus the last sixteenth, which only clients that hold little may use.
 static struct options options = {.workers = 1,
@@ -23,9 +24,9 @@ static struct options options = {.workers = 1,
                                  .queue_depth = 12,
                                  .max_response_bytes = 16 * MB,
                                  .memory_budget_bytes = 16 * MB + 8 * MB / 7};
-static struct peer peers[UPLOADS];  // of the uploads
-static int ends[UPLOADS];           // the clients' ends of the sockets
-static struct job owns[UPLOADS];    // of the uploads
+static struct peer peers[UPLOADS];  // the server's ends of the uploads' sockets
+static int ends[UPLOADS];           // the clients' ends
+static struct job owns[UPLOADS];    // the uploads' jobs
 static struct client *owners[UPLOADS];
 static struct trace trace;
 static struct error error;
@@ -65,7 +66,7 @@ static int close_room(void **state) {
 
 static bool is_preempted(int index) { return atomic_load(&peers[index].phase) == PEER_PREEMPTED; }
 
-// How many uploads of that client (NULL: of any) are preempted.
+// The number of preempted uploads of this client; NULL: of all clients.
 static int preempted_of(const struct client *owner) {
   int count = 0;
   for (int i = 0; i < UPLOADS; i++)
@@ -77,7 +78,7 @@ static void assert_preempted(int count) { assert_int_equal(preempted_of(NULL), c
 
 static const struct buffer *input(int index) { return peers[index].upload.input; }
 
-// Begins upload `index`, as when its headers have arrived. Each upload belongs to another client.
+// Begins upload `index`, whose headers have arrived. Each upload has its own client.
 static bool announce_op(int index, enum vx_op op, size_t bytes) {
   struct job *job = &owns[index];
   job_init(job, &jobs.services);
@@ -117,7 +118,7 @@ static void pass_ms(int ms) {
   }
 }
 
-// Begins uploads `first` to `last` of 4 MB each, which stall after `come` bytes.
+// Begins uploads `first` to `last` of 4 MB each. Each receives `come` bytes.
 static void fill(int first, int last, size_t come) {
   for (int i = first; i <= last; i++) {
     assert_true(announce(i, 4 * MB));
@@ -135,7 +136,7 @@ static void an_upload_without_bytes_loses_its_memory_silently(void **state) {
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
   assert_preempted(0);
   assert_int_equal((input(0) != NULL) + (input(1) != NULL), 1);
-  assert_true(receive(input(0) ? 1 : 0, 4 * MB));  // the upload that lost its memory takes the other's
+  assert_true(receive(input(0) ? 1 : 0, 4 * MB));  // the upload that lost its memory takes the memory of the other
   assert_preempted(0);
 }
 
@@ -220,7 +221,7 @@ static void an_upload_that_slows_down_is_preempted(void **state) {
   assert_preempted(1);
 }
 
-// A busy server reads late. All four uploads seem slow, but three have bytes that the server has not read.
+// A busy server reads late. All four uploads seem slow, but in three sockets are bytes that the server has not read.
 static void an_upload_that_waits_for_the_server_is_not_preempted(void **state) {
   (void)state;
   fill(0, 3, 100000);
@@ -259,9 +260,9 @@ static void a_flood_preempts_no_slow_upload_of_a_client_that_holds_less(void **s
   assert_int_equal(error.kind, ERROR_MEMORY_FULL);
   assert_preempted(0);
   pass_ms(2000);
-  assert_int_equal(send(ends[3], "x", 1, 0), 1);  // the server has not read it
+  assert_int_equal(send(ends[3], "x", 1, 0), 1);  // a byte that the server has not read
   assert_false(announce(4, 4 * MB) && receive(4, 4 * MB));
-  assert_int_equal(recv(peers[3].fd, &(char){0}, 1, 0), 1);  // no bytes wait, so the upload does not move
+  assert_int_equal(recv(peers[3].fd, &(char){0}, 1, 0), 1);  // now no unread byte is left: the client is slow
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
   assert_true(is_preempted(3));
 }
@@ -291,7 +292,7 @@ static void places_are_reserved_by_lanes(void **state) {
   assert_preempted(1);
   for (int i = 12; i < 23; i++) assert_false(is_preempted(i));
   assert_true(announce(24, 1000) && receive(24, 1000));
-  assert_preempted(1);  // a queue slot was free
+  assert_preempted(1);  // a queue slot was free, so no further upload was preempted
   assert_true(announce(25, 1000) && receive(25, 1000));
   assert_preempted(2);
   int quick = 0;
@@ -302,14 +303,14 @@ static void places_are_reserved_by_lanes(void **state) {
 static void samplings_preempt_only_samplings(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) assert_true(announce_op(i, VX_FPS, 4 * MB) && receive(i, 1000));
-  assert_true(announce(2, 2 * MB) && receive(2, 10));  // slower than the samplings
+  assert_true(announce(2, 2 * MB) && receive(2, 10));  // a voxelization, slower than both samplings
   pass_ms(3000);
   assert_true(announce_op(3, VX_FPS, 4 * MB) && receive(3, 4 * MB));
   assert_preempted(1);
   assert_true(is_preempted(0) || is_preempted(1));
 }
 
-// Like `announce`, for a further upload of the client of upload `owner`.
+// Like `announce`, but the upload belongs to the client of upload `owner`.
 static bool announce_of(int owner, int index, size_t bytes) {
   struct client *own = owners[index];
   owners[index] = owners[owner];
@@ -321,7 +322,7 @@ static bool announce_of(int owner, int index, size_t bytes) {
 static void a_flood_preempts_no_client_that_holds_less(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) assert_true(announce_of(0, i, 4 * MB) && receive(i, 4 * MB) && commit(i));
-  assert_true(announce(2, MB) && receive(2, COME));  // slow, with 7 MB free
+  assert_true(announce(2, MB) && receive(2, COME));  // a slow upload; 7 MB stay free
   pass_ms(3000);
   assert_false(announce_of(0, 3, 4 * MB));
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
@@ -331,7 +332,7 @@ static void a_flood_preempts_no_client_that_holds_less(void **state) {
   assert_false(job_acquire_output(answer, 4 * MB));
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   assert_preempted(0);
-  assert_true(announce(5, MB) && receive(5, MB));  // there is room for another client
+  assert_true(announce(5, MB) && receive(5, MB));  // another client still has room
   assert_preempted(0);
 }
 
@@ -345,7 +346,7 @@ static void a_client_over_its_share_preempts_clients_that_hold_more(void **state
   assert_false(is_preempted(3));
 }
 
-// One client holds a third of the queue slots. Its next request is faster than its uploads, which have just begun.
+// One client holds a third of the queue slots with uploads that have just begun. Its next request finds no slot.
 static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
   (void)state;
   for (int i = 0; i < 4; i++) assert_true(announce(i, 1000) && receive(i, 1000));
@@ -353,13 +354,14 @@ static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
   pass_ms(20);
   assert_false(announce_of(4, 8, MB));
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
-  pass_ms(600);  // their rates are known by now, and slow
+  pass_ms(600);  // now the rates of these uploads are known to be slow
   assert_true(announce_of(4, 8, MB) && receive(8, COME));
   assert_preempted(1);
   assert_int_equal(preempted_of(owners[4]), 1);
 }
 
-// The memory is used up. Three clients send 800 KB a second; the first upload of the fourth seems slower so far.
+// The memory is used up. Three clients send 800 KB a second. The fourth client's upload has just begun, so it seems
+// slower. The fourth client's second upload must not preempt the other clients.
 static void others_do_not_pay_for_an_upload_that_has_begun(void **state) {
   (void)state;
   fill(0, 2, COME);
@@ -390,7 +392,7 @@ static void an_upload_without_bytes_makes_room_for_its_own_client(void **state) 
   assert_preempted(0);
 }
 
-// 5 MB are free. A buffer that grows from 2 MB to 4 MB would need 6 MB.
+// 5 MB are free. A buffer that grows from 2 MB to 4 MB would need 6 MB if it held both at once.
 static void growing_memory_fits_beside_what_it_replaces(void **state) {
   (void)state;
   static const int parts[] = {4, 4, 2, 1};
@@ -401,7 +403,7 @@ static void growing_memory_fits_beside_what_it_replaces(void **state) {
   assert_true(commit(4));
 }
 
-// None of these uploads has received anything, so each would lose its queue slot if its I/O thread had not locked it.
+// An upload without bytes loses its queue slot to others, unless its I/O thread has locked the upload.
 static void a_locked_upload_is_not_preempted(void **state) {
   (void)state;
   for (int i = 0; i < 12; i++) assert_true(announce(i, 1000));
@@ -411,7 +413,7 @@ static void a_locked_upload_is_not_preempted(void **state) {
   assert_int_equal(error.kind, ERROR_QUEUE_FULL);
   assert_true(peer_move(&peers[5], PEER_LOCKED, PEER_UPLOAD));
   peer_upload_hold(&peers[5]);
-  assert_int_equal(write(ends[5], "unread", 6), 6);  // at the gate the body waits in the socket
+  assert_int_equal(write(ends[5], "unread", 6), 6);  // the body of an upload at the gate stays in the socket
   assert_true(announce(12, 1000) && receive(12, 1000));
   assert_preempted(0);
   assert_false(atomic_load(&peers[5].upload.slot_reserved));
@@ -428,7 +430,8 @@ static void empty_body_takes_its_place_at_the_end(void **state) {
   assert_preempted(1);
 }
 
-// A job with `latest` acquires its slot when it is submitted: an older one may hold the client's last slot.
+// A job with `latest` acquires its slot when it is submitted, since an older job with this `latest` may hold the
+// client's last slot.
 static void an_upload_for_the_latest_reserves_no_slot(void **state) {
   (void)state;
   enum vx_lane_use use = VX_LANE_QUICK;
@@ -455,13 +458,13 @@ static void rate_is_of_this_window_or_the_one_before(void **state) {
   pace_note(&pace, 1000, 499 * NS_PER_MS);
   assert_int_equal(pace.since_ns, 0);
   pace_note(&pace, 1000, 500 * NS_PER_MS);
-  assert_int_equal(pace_rate(&pace, 1000, 600 * NS_PER_MS), 2000);   // before
-  assert_int_equal(pace_rate(&pace, 2000, 600 * NS_PER_MS), 10000);  // now
+  assert_int_equal(pace_rate(&pace, 1000, 600 * NS_PER_MS), 2000);   // the rate of the window before
+  assert_int_equal(pace_rate(&pace, 2000, 600 * NS_PER_MS), 10000);  // the rate of this window
   pace_note(&pace, 1000, 1000 * NS_PER_MS);
   assert_int_equal(pace_rate(&pace, 1000, 1100 * NS_PER_MS), 0);
 }
 
-// ---- what the job gets ----------------------------------------------------------------------------------------------
+// ---- the job --------------------------------------------------------------------------------------------------------
 
 static void job_gets_place_and_body(void **state) {
   (void)state;
@@ -475,7 +478,7 @@ static void job_gets_place_and_body(void **state) {
 
 static int64_t held(enum share share) { return client_held(&clients, owners[0], share); }
 
-// The lanes of a job of boxes may change once its body is open, because the number of boxes decides them.
+// The number of boxes decides the lanes of an nms job, so its lanes may change when its body is opened.
 static void place_is_given_back_where_it_was_taken(void **state) {
   (void)state;
   static int32_t boxes = 3000;

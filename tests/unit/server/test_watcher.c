@@ -1,5 +1,5 @@
-// The watcher, over socket pairs and with a clock that the tests move: slow uploads, lingering closes, and which
-// connection ends for a new one.
+// The watcher, over socket pairs and with a clock that the tests move: slow uploads, lingering closes, and the
+// connections that end to make room for a new connection.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static int open_watcher(void **state) {
   if (sem_init(&ticked, 0, 0) != 0 || !clients_init(&clients, 2 * MOST, most)) return -1;
   if (!clients_init(&page_clients, 2 * MOST, most)) return -1;
   if (!watcher_start(&watcher, &options, &clients, &page_clients, on_tick, NULL, &error)) return -1;
-  do {  // the watcher may read the clock for the first time after any of these moves
+  do {  // repeats until the watcher's thread, which may start late, has noticed a move of the clock
     clock_move_ms(WATCHER_TICK_MS);
     (void)poll(NULL, 0, 1);
   } while (sem_trywait(&ticked) != 0);
@@ -88,7 +88,7 @@ static struct end connect_at(struct listener_group *group, const char *address, 
 
 static struct end connect_as(const char *address, bool proxy) { return connect_at(&watcher.group, address, proxy); }
 
-// Closes the server's end as the HTTP library does.
+// Closes the server's end, as libmicrohttpd does.
 static void close_here(struct end *end) {
   int fd = end->peer->fd;
   connection_closed(&watcher, end->peer);
@@ -104,7 +104,7 @@ static void begin_upload(struct end *end) {
   assert_true(peer_upload_begin(end->peer, "r1", PROBLEM_STYLE_HTTP, &trace, true, clock_ns()));
 }
 
-// The bytes that the client can receive without waiting; NULL at the end of file.
+// The bytes that the client can receive without waiting; NULL at the end of the connection.
 static const char *seen(struct end *end) {
   static char text[4096];
   ssize_t got = recv(end->fd, text, sizeof text - 1, MSG_DONTWAIT);
@@ -219,7 +219,7 @@ static void a_close_lingers_while_its_client_sends(void **state) {
   struct end end;
   struct client *client = linger(&end, ERROR_NONE);
   for (int i = 0; i < 9; i++) {
-    pass_ms(500);  // the client is silent every second time
+    pass_ms(500);  // the client sends after every second pause
     assert_int_equal(lingering(client), 1);
     if (i % 2) send_some(&end);
   }
@@ -237,7 +237,8 @@ static void a_close_lingers_five_seconds_at_most(void **state) {
   leave(&end, client);
 }
 
-// The server itself has shut the reading side, so the end of file does not end the lingering.
+// The server has shut the reading side of the socket, so an end of file does not mean that the client left. The close
+// lingers.
 static void a_close_lingers_if_the_server_shut_the_reading_side(void **state) {
   (void)state;
   struct end end = connect_as("192.0.2.1", false);
@@ -337,7 +338,7 @@ static void a_close_does_not_linger_if_no_answer_can_be_lost(void **state) {
   leave(&end, client);
 }
 
-// There is no descriptor for the lingering close, so its share is given back.
+// No descriptor is free for the lingering close, so the close does not linger and holds no share.
 static void a_close_that_cannot_linger_holds_nothing(void **state) {
   (void)state;
   struct rlimit files, none;
@@ -354,9 +355,9 @@ static void a_close_that_cannot_linger_holds_nothing(void **state) {
   leave(&end, client);
 }
 
-// ---- who makes room -------------------------------------------------------------------------------------------------
+// ---- making room ----------------------------------------------------------------------------------------------------
 
-enum { SHARE = MOST / 2 };  // of a lone client
+enum { SHARE = MOST / 2 };  // the connections that a lone client may have
 
 static bool is_ended(struct end *end) { return peer_is_failed(end->peer) && !seen(end); }
 
@@ -379,7 +380,7 @@ static void connections_for_pages_have_a_group_of_their_own(void **state) {
   (void)state;
   struct end end[SHARE + 1], page[SHARE + 1];
   for (int i = 0; i <= SHARE; i++) end[i] = connect_as("192.0.2.1", false);
-  for (int i = 0; i <= SHARE; i++) {  // the first, idle for long enough by then, makes room for the last
+  for (int i = 0; i <= SHARE; i++) {  // page 0 is idle for 2 s, so it makes room for the last page
     page[i] = connect_at(&watcher.page_group, "192.0.2.1", false);
     assert_false(peer_is_failed(page[i].peer));
     atomic_store(&page[i].peer->since_ns, clock_ns() - (i == 0 ? 2 * NS_PER_S : 0));
@@ -397,14 +398,14 @@ static void the_longest_idle_makes_room(void **state) {
   static const int64_t idle_ms[SHARE] = {2000, 1500, 9000, 3000};
   struct end end[SHARE];
   for (int i = 0; i < SHARE; i++) end[i] = connect_idle("192.0.2.1", idle_ms[i]);
-  struct end next = connect_idle("192.0.2.1", 0);  // the client has its share already
+  struct end next = connect_idle("192.0.2.1", 0);  // the client already had its whole share
   for (int i = 0; i < SHARE; i++) assert_int_equal(is_ended(&end[i]), idle_ms[i] == 9000);
   for (int i = 0; i < SHARE; i++) close_both(&end[i]);
   assert_int_equal(ended(PEER_END_MADE_ROOM), 1);
   close_both(&next);
 }
 
-// If the server is full, the client with the most connections loses the one that was idle for longest.
+// If the server is full, the client with the most connections loses the connection that was idle for longest.
 static void the_client_with_the_most_makes_room_for_others(void **state) {
   (void)state;
   static const char *const address[MOST] = {"192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.1",
@@ -421,8 +422,8 @@ static void the_client_with_the_most_makes_room_for_others(void **state) {
 
 static void ask(struct end *end) { assert_int_equal(send(end->fd, "GET", 3, 0), 3); }
 
-// The two connections idle for longest have requests that the library has not read. The third has no request, only an
-// end of file, so it ends.
+// Of the three connections idle for longest, two have requests that the library has not read. The third has only an end
+// of file, so the third ends.
 static void an_unread_request_makes_no_room(void **state) {
   (void)state;
   static const int64_t idle_ms[SHARE] = {9000, 8000, 1500, 7000};
@@ -439,8 +440,8 @@ static void an_unread_request_makes_no_room(void **state) {
   close_both(&next);
 }
 
-// All idle connections have unread requests. The upload may only seem slow while the server reads late, so it does not
-// end either.
+// All idle connections have unread requests, so the server reads late. Then the upload may only seem slow, and does not
+// end.
 static void no_connection_ends_while_requests_are_unread(void **state) {
   (void)state;
   struct end end[MOST];
@@ -467,7 +468,7 @@ static void a_connection_that_was_just_used_makes_no_room(void **state) {
   assert_non_null(strstr(seen(&next), "429 Too Many Requests"));
   close_both(&next);
   assert_int_equal(ended(PEER_END_OVER_SHARE), 1);
-  pass_ms(100);  // the watcher searches again 100 ms after a vain search
+  pass_ms(100);  // after a search without success, the watcher searches again 100 ms later
   next = connect_idle("192.0.2.1", 0);
   for (int i = 0; i < SHARE; i++) close_both(&end[i]);
   assert_int_equal(ended(PEER_END_MADE_ROOM), 1);
@@ -486,14 +487,14 @@ static void a_proxy_may_have_more_but_not_all(void **state) {
   close_both(&other);
 }
 
-// A refused connection stays open until its client has sent a request. At most REFUSED_PEERS do so; further ones are
-// shut at once.
+// A refused connection stays open until its client has sent a request. At most REFUSED_PEERS refused connections stay
+// open. Further ones are shut at once.
 static void refused_connections_are_bounded(void **state) {
   (void)state;
   static struct end refused[REFUSED_PEERS + 1];
   struct end end[SHARE];
   for (int i = 0; i < SHARE; i++) end[i] = connect_idle("192.0.2.1", 0);
-  for (int round = 0; round < 2; round++) {  // closed connections free their places
+  for (int round = 0; round < 2; round++) {  // closed connections make room for the second round
     for (int i = 0; i <= REFUSED_PEERS; i++) {
       refused[i] = connect_as("192.0.2.1", false);
       assert_non_null(strstr(seen(&refused[i]), "429 Too Many Requests"));
@@ -525,7 +526,7 @@ static void a_closed_connection_is_not_ended_again(void **state) {
   (void)state;
   struct end gone = connect_as("192.0.2.1", false), end = connect_as("192.0.2.2", false);
   int fd = gone.peer->fd;
-  connection_closed(&watcher, gone.peer);  // from here on the descriptor's number may be reused
+  connection_closed(&watcher, gone.peer);  // afterwards another file may have the descriptor's number
   connections_end_all(&watcher);
   assert_string_equal(seen(&gone), "");
   assert_null(seen(&end));
@@ -618,8 +619,8 @@ static int swap_descriptor(struct peer *peer, int fd) {
   return before;
 }
 
-// The first client has left, and the library has not noticed. The memory of its answer counts as free soon; the second
-// call must not count it again.
+// The client `gone` has left, but the library has not noticed. The first call counts the memory of its answer as soon
+// free. The second call must not count this memory again.
 static void answers_end_until_enough_memory_comes_back(void **state) {
   (void)state;
   struct end gone = answer_slowly("192.0.2.1");
@@ -630,7 +631,7 @@ static void answers_end_until_enough_memory_comes_back(void **state) {
   connections_end_slow_answers(&watcher, 2 * ANSWER, clock_ns());
   (void)swap_descriptor(gone.peer, fd);
   assert_int_equal(slow.peer->cut, PEER_END_PREEMPTED);
-  connections_end_slow_answers(&watcher, 2 * ANSWER, clock_ns());  // enough memory is coming back already
+  connections_end_slow_answers(&watcher, 2 * ANSWER, clock_ns());  // both ended answers give back enough
   assert_int_equal(spared.peer->cut, PEER_END_USUAL);
   assert_null(seen(&slow));
   close_both(&gone);
