@@ -97,7 +97,7 @@ static void read_rows(struct job_request *request, const uint8_t *body, size_t s
   size_t points = size / job_request_row_bytes(request);
   if (!job_request_split(request, (int64_t)points, &error)) return;
   size -= size % job_request_row_bytes(request);
-  char *sent = malloc(size + 1);  // a block of its own, so that a sanitizer sees a read past the end of the block
+  char *sent = malloc(size ? size : 1);  // of its size, so that a sanitizer sees a read past its end
   size_t bytes = points * (size_t)request->num_features * sizeof(float);
   float *rows = malloc(bytes + 1), *any = malloc(bytes + 1);
   double *alone = malloc(points * sizeof *alone + 1);

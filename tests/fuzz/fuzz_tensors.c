@@ -56,9 +56,9 @@ static void read_body(enum vx_op op, char *body, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE, VX_DECODE, VX_DECODE_CENTER, VX_SCATTER};
   if (size == 0) return 0;
-  // The body is in a block of its own, so that a sanitizer sees a read past the end of the block.
+  // The body is in a block of its own, of its size, so that a sanitizer sees a read past its end.
   char *block = NULL;
-  if (posix_memalign((void **)&block, VX_TENSOR_ALIGNMENT, size) != 0) return 0;
+  if (posix_memalign((void **)&block, VX_TENSOR_ALIGNMENT, size > 1 ? size - 1 : 1) != 0) return 0;
   memcpy(block, data + 1, size - 1);
   read_body(ops[data[0] % (sizeof ops / sizeof *ops)], block, size - 1);
   free(block);
