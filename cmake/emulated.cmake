@@ -63,7 +63,7 @@ voxeld_test(cuda.calls_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-calls
 voxeld_test(cuda.stop_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-stop-emulated)
 # Seed 2, whose inputs are copied to the device, has half as many random jobs.
 foreach(seed 1 2)
-  math(EXPR jobs "20 / ${seed}")
+  math(EXPR jobs "8 / ${seed}")
   voxeld_test(cuda.emulated_${seed} plain cuda 600 ${CMAKE_BINARY_DIR}/bin/cuda-equal-emulated --jobs ${jobs}
               --samplings 4 --largest 3000 --no-lanes --no-regions --seed ${seed} /nowhere)
 endforeach()
