@@ -475,7 +475,7 @@ static enum vx_status check_deskew(const struct vx_job *job, struct error *error
   const struct vx_deskew *deskew = job->deskew;
   bool of_points = vx_operations[job->op].items == VX_POINT_ITEMS && job->inputs[VX_POINTS].dtype == VX_FLOAT32;
   if (!deskew || (of_points && deskew->motion->count > 0 && deskew->motion->count <= VX_MAX_SEGMENTS)) return VX_OK;
-  return vx_refuse(error, "only points of float32 move, along 1 to %d segments", VX_MAX_SEGMENTS);
+  return vx_refuse(error, "de-skew needs points of float32, and a motion of 1 to %d segments", VX_MAX_SEGMENTS);
 }
 
 static enum vx_status begin_chain(struct vx_job *job, struct error *error) {
@@ -488,8 +488,8 @@ static enum vx_status begin_chain(struct vx_job *job, struct error *error) {
   return status;
 }
 
-// Clears the counts of a job with sections, and fills `received` of each section. Returns false if the sections do not
-// fit the job's clouds.
+// Clears the counts of each section but `received`, which it fills. Returns false if the sections do not fit the job's
+// clouds.
 static bool begin_sections(struct vx_job *job) {
   const struct vx_sections *sections = &job->sections;
   int64_t points = 0;

@@ -37,7 +37,8 @@ export const COLOURS = [
 export const curveOf = (colour) => colour.match(/^order-(.*)/)?.[1];
 
 // From blue to yellow, by way of green: brightness rises all the way, so that nobody needs to tell hues apart. Each
-// colour has a contrast of 3:1 or more to a dark background, of 2:1 or more to a light one.
+// colour of `dark` has a contrast of 3:1 or more to the dark background; each colour of `light` has 2:1 or more to the
+// light background.
 const STOPS = {
   light: [[52, 42, 110], [44, 93, 152], [30, 130, 138], [58, 158, 84], [140, 168, 36], [220, 166, 16]],
   dark: [[112, 100, 214], [78, 128, 214], [44, 160, 170], [78, 194, 118], [168, 222, 78], [252, 234, 80]],

@@ -403,7 +403,8 @@ static bool skip_list(struct span *line, const struct span *word) {
   return true;
 }
 
-// Reads the word as a time. Whole numbers are exact. False if the kind has no such number.
+// Reads the word as a time. Whole numbers are exact. Returns false if `kind` is whole and the number is not finite, or
+// its magnitude is 2^64 or more. Does not check the sign or the range of the kind.
 static bool read_time(const struct span *word, enum time_kind kind, double wide, union time_value *out) {
   char text[32];
   bool negative = word->at[0] == '-';

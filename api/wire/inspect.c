@@ -14,7 +14,8 @@
 
 // ---- stripped bytes -------------------------------------------------------------------------------------------------
 
-// In this many bytes of a scan there is a NUL, CR or LF, except in fewer than one scan in 100000.
+// Fewer than one scan in 100000 has no NUL, CR or LF in its first FEWEST_BYTES bytes. Only the first MOST_BYTES bytes
+// of a body are looked at.
 enum { FEWEST_BYTES = 2048, MOST_BYTES = 4096 };
 
 bool body_may_be_stripped(const char *bytes, int64_t size) {
@@ -102,7 +103,8 @@ static int32_t columns_of(const struct points_view *view) {
 
 // ---- float64 --------------------------------------------------------------------------------------------------------
 
-// Pairs of values that are inspected, in PLACES of the body.
+// Up to DOUBLES pairs of values are inspected, spread over PLACES places of the body. A body with fewer than
+// DOUBLES_LEAST pairs is not inspected.
 enum { PLACES = 8, DOUBLES = 256, DOUBLES_LEAST = 64 };
 
 static const double far = 1e10;  // metres

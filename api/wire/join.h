@@ -1,5 +1,5 @@
 // Joins the sweeps of a stream into rows of float32. Moves the points into one frame, removes points near the sensor,
-// and can add a column with the time of the sweep.
+// and can add a column with the age of the sweep.
 //
 // kernels/point_transform.h moves a point; docs/streams.md has the rules. Any thread; nothing here allocates.
 #ifndef VOXELD_JOIN_H

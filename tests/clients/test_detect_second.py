@@ -1,5 +1,6 @@
-"""SECOND, converted and served: a small model with random weights. Every stage of POST /v1/detect up to the maps is
-compared with plain numpy: the backbone and the network in float64, which keep norms as layers."""
+"""SECOND, converted and served: a small model with random weights. The maps of POST /v1/detect, after the backbone and
+after the network, are compared with numpy in float64, where norms stay layers of their own. The voxels for numpy come
+from POST /v1/voxelize."""
 
 import json
 import pathlib

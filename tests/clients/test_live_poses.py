@@ -200,7 +200,7 @@ class Poses(LiveCase):
             (("--pose", "/odom"), "--pose TOPIC needs --stream"),
             ((*stream, "--pose", "1,0,0,1,0,0,0"), "with live, --pose is the name of a topic"),
             ((*stream, "--pose", "/odom", "--time", 3), "--time is for files"),
-            ((*stream, "--pose", "/odom", "--deskew", "poses"), "--deskew stream needs none"),
+            ((*stream, "--pose", "/odom", "--deskew", "poses"), "--deskew stream does not need them"),
             (("--fixed-frame", "map"), "--fixed-frame needs --pose TOPIC"),
         ):
             done = run("live", *given, *arguments)

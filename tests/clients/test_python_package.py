@@ -119,8 +119,8 @@ class Package(unittest.TestCase):
             (wheel,) = pathlib.Path(folder).glob("voxeld-*.whl")
             run(sys.executable, "-m", "venv", str(fresh))
             python = str(fresh / "bin" / "python")
-            # With PYTHONPATH, pip would take files that `pip install ./api/python` left in the tree for an installed
-            # package.
+            # With PYTHONPATH, pip would find files that an earlier `pip install ./api/python` left in the tree, and
+            # think that the package is installed already.
             environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
             run(python, *pip, "install", "--no-deps", "--no-index", str(wheel), env=environment)
             (packages,) = fresh.glob("lib/python*/site-packages")

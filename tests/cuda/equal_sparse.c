@@ -135,7 +135,8 @@ static bool is_close(const struct sparse_case *made, const float *found, const f
   return most <= MOST_ERROR * largest;
 }
 
-// Whether the first cloud has the same bytes alone, in memory of its own.
+// Whether the first cloud alone gives the same bytes as in the batch. Overwrites the rows of `moved` with the rows of
+// this cloud.
 static bool is_equal_alone(const struct side *gpu, const struct sparse_case *moved, const float *batch, float *map) {
   struct sparse_case alone = *moved;
   size_t inputs = (size_t)moved->backbone.layers[0].inputs, count = 0;

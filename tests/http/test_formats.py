@@ -58,7 +58,7 @@ def point_cloud_2():
 
 
 MESSAGE = point_cloud_2()
-# Bodies in formats that the service does not read, and a word of the reason for each.
+# Bodies that the service cannot read as they are sent, and a word of the hint for each.
 FOREIGN = (
     (b"1.5 2.5 0.5 0.2\n" * 10, "text"),
     (b"x,y,z,intensity\r\n" * 8, "text"),
@@ -164,7 +164,8 @@ class Formats(SharedDaemonCase):
         self.bad_body(self.move("format=ply", b""))
         lists = b"ply\nformat binary_little_endian 1.0\nelement vertex 99\n"
         lists += b"property float x\nproperty float y\nproperty float z\nproperty list uchar float d\nend_header\n"
-        reason = "the body ends within point 99 of 99"  # earlier rows have overwritten the header
+        # This error names no field: the rows written so far have overwritten the file's header.
+        reason = "the body ends within point 99 of 99"
         short = lists + (bytes(12) + b"\0") * 98 + bytes(12) + b"\1"
         self.assertEqual(self.problem(self.move("format=ply&num_features=3", short), 400, "bad-body")["detail"], reason)
         three = b"ply\nformat ascii 1.0\nelement vertex 1\n" + b"".join(b"property float %c\n" % c for c in b"xyz")

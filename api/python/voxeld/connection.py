@@ -1,8 +1,8 @@
 """A connection to the service, which carries one request at a time. transport.py keeps the idle connections.
 
-This module parses plain heads of answers, since http.client takes longer for that than the service for a small request;
-http.client parses all others. This module reads and writes the socket itself, so that every wait ends in time: after
-`timeout` seconds without progress, or at the deadline of the request.
+This module parses plain heads of answers itself, since http.client takes longer to parse a head than the service takes
+to answer a small request. http.client parses the other heads. This module reads and writes the socket itself, so that
+every wait ends in time: after `timeout` seconds without progress, or at the deadline of the request.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ void cpu_sum_rows(const struct cpu_summands *summands, const int32_t *list, int3
     sum_sequence(summands, list, count, sum);
     return;
   }
-  int64_t width = SUM_GROUP;  // rows per item of the topmost list
+  int64_t width = SUM_GROUP;  // rows of each of the groups whose sums are added last
   while (width * SUM_GROUP < count) width *= SUM_GROUP;
   cpu_sum_rows(summands, list, (int32_t)width, sum);
   for (int64_t begin = width; begin < count; begin += width) {

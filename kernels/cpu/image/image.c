@@ -92,7 +92,8 @@ static enum vx_status for_parts(struct run *run, int32_t count, part *of, struct
 
 // ---- project --------------------------------------------------------------------------------------------------------
 
-// Writes the ring of each point to `pixels`: the number of turns in its cloud's body up to the point.
+// Writes the ring of each point to `pixels`: the number of turns from the first row of its cloud to the point, in the
+// rows of the body as they were sent.
 static void count_turns(struct run *run) {
   const struct vx_input *body = &run->job->inputs[VX_POINTS];
   int64_t begin = 0;

@@ -5,13 +5,14 @@
 //           A warp searches for one row at a time, with a cell for each thread. It reads copies of the rows.
 //
 // The copies of a warp's rows lie side by side, cell by cell. So the list of a cell goes through the copies of a warp
-// before it goes on to those of another. Otherwise lists are in no particular order, since they are only counted.
+// before it goes on to the copies of another warp. Apart from that, a list may be in any order, since the search only
+// counts how many of its rows are near.
 #include "kernels/cuda/steps/arrival.cuh"
 #include "kernels/cuda/steps/cells.cuh"
 #include "kernels/near.h"
 
-// The rows that need a search are often neighbours. So the rows of a block that searches are groups of GROUP rows, far
-// apart.
+// Rows that need a search often follow one another. To spread them over the blocks, each block of the search gets
+// groups of GROUP rows that are far apart.
 enum { BLOCK = BRING_BLOCK, SEARCH_BLOCK = 512, GROUP = 8 };
 // After this many turns, which take about a millisecond, a warp asks whether the job is stopped.
 enum { LOOK_TURNS = 2048 };
@@ -62,7 +63,7 @@ static __device__ uint32_t peers_of(const struct cuda_chain_rows &r, uint32_t le
   return peers;
 }
 
-// The number of threads of `left` that come before this one, if peers stand side by side.
+// The position of this thread among the threads of `left`, once these are put in an order in which peers are adjacent.
 static __device__ uint32_t count_before(uint32_t left, uint32_t peers) {
   uint32_t before = __popc(peers & ((1u << threadIdx.x % 32) - 1));
   for (uint32_t rest = left, group; rest != 0; rest &= ~group) {

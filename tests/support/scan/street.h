@@ -9,7 +9,7 @@ double scan_ground_at(const struct scan_scene *scene, double x, double y);
 struct scan_object scan_box(double length, double width, double height, double yaw, double reflectivity);
 struct scan_object scan_cylinder(double radius, double height, double reflectivity);
 
-// Puts an object with the given half sizes `lift` metres above the ground. A full scene ignores it.
+// Puts the object at x, y, with its underside `lift` metres above the ground there. Does nothing if the scene is full.
 void scan_put(struct scan_scene *scene, struct scan_object object, double x, double y, double lift);
 
 // Clears the scene and fills it with the ground, houses and roadside of a street; a bare street has no cars and people.

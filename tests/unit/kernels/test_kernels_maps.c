@@ -127,10 +127,11 @@ static void features_and_coordinates_must_fit(void **state) {
   asked = scatter_job(ROWS, VX_FLOAT32, features);
   asked.params.scatter.grid_size[1] = 0;
   assert_int_equal(run_rows(&asked, 2).status, VX_REFUSED);
-  // A job with 2^62 cells can count its rows, but not write a map.
+  // 2^63 cells in both clouds: refused, since 2^62 is the maximum.
   asked.params.scatter = (struct vx_scatter){.grid_size = {1 << 30, 1 << 30, 4}};
   struct outcome outcome = run_rows(&asked, 2);
   assert_int_equal(outcome.status, VX_REFUSED);
+  // With 2^62 cells in both clouds a job can count its rows, but not write a map.
   asked.params.scatter.grid_size[2] = 2;
   asked.tensors = 0;
   outcome = run_rows(&asked, 2);

@@ -27,7 +27,10 @@ class Poses:
     ) -> None:
         """UsageError if the poses would be of no use."""
         if parameters.get(DESKEW) == "poses" and ROWS not in parameters:
-            raise UsageError("the poses around a sweep come after it; --deskew stream needs none")
+            raise UsageError(
+                "--deskew poses needs poses from before and after a sweep, and the later ones arrive too late for a"
+                " live stream; --deskew stream does not need them"
+            )
         self._tree, self._parameters, self._say = Tree(KEEP), parameters, say
         self._motion = Motion(self._tree, fixed, parameters)
         self._come = threading.Condition()
