@@ -49,8 +49,8 @@ VX_SHARED float vx_squared_distance_to_box(const float at[3], const float low[3]
 // are within `reach` of it. `reach` was computed in float32; the margin is above all rounding.
 VX_SHARED float vx_nearest_bound(float reach) { return reach * reach * 1.0001f + 1e-30f; }
 
-// The distance of a point in a cloud of two points or more. `squares`: the least squared distances, ascending, first
-// that of the point to itself.
+// The mean distance from a point to its nearest other points, at most mean_k of them, in a cloud of two points or more.
+// `squares`: the least squared distances, ascending; the first is the distance from the point to itself.
 VX_SHARED float vx_mean_distance(const float *squares, int32_t mean_k, int32_t points) {
   int32_t k = mean_k < points - 1 ? mean_k : points - 1;
   double sum = sqrt((double)squares[1]);

@@ -15,7 +15,7 @@ struct answer_kind {
 
   // For a kind whose tensors stay where they were computed; both NULL for other kinds. `reserve` says how many bytes to
   // reserve before the tensors, a multiple of 64. `frame` fills these bytes (`block`) and zeros the padding between the
-  // tensors. If the padding is zero already, `tensors` is NULL. False if `reserve` is too small.
+  // tensors; `tensors` is NULL if the padding is zero already. False if `reserve` is too small.
   size_t (*reserve)(struct answer *answer, const struct vx_layout *layout);
   bool (*frame)(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
                 char *tensors);

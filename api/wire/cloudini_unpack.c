@@ -1,8 +1,8 @@
 // See cloudini_unpack.h.
 //
-// A chunk has the points one after another, each with the values of its fields in order. Version 5 puts integers of 16
-// bits or more after the points, one column after another. The state of a column begins anew in each chunk. The
-// functions that take bytes from struct reader check every byte against the end of the chunk.
+// A chunk has the points one after another, each with the values of its fields in order. A lossy blob of version 5 has
+// its integers of 16 bits or more after the points, one column after another. The state of a column begins anew in each
+// chunk. The functions that take bytes from struct reader check every byte against the end of the chunk.
 #include "api/wire/cloudini_unpack.h"
 
 #include <limits.h>
@@ -235,7 +235,7 @@ static bool take_palette(struct reader *reader, const struct column *column, int
   return true;
 }
 
-// Runs of one value, or of one delta. A length may be any 64-bit number, so nothing is added to it, which could
+// Runs of one value, or of one delta. A length may be any 64-bit number, so nothing is added to it: the sum could
 // overflow.
 static bool take_runs(struct reader *reader, const struct column *column, bool deltas, int64_t points,
                       struct vx_stop *stop) {

@@ -118,8 +118,8 @@ static bool shorten(struct span word, char text[TEXT]) {
   return any && !word.length;
 }
 
-// The C library reads a number that fits into `text` unchanged, and a longer number after shorten(). Hexadecimal digits
-// are refused in both cases.
+// The C library reads a number that fits into `text` unchanged, and a longer number after shorten(). Hexadecimal
+// numbers are refused in both cases.
 static bool read_long(const struct span *word, struct decimal *out) {
   char text[TEXT], *end = text;
   if (word->length < TEXT) {

@@ -47,7 +47,7 @@ struct points_seen {
     float most;
   } time;
   struct {
-    // `bad` rows of the sample have finite x, y and z, but another value that is not finite. `rows` counts all rows.
+    // `bad` of the sample's `rows` rows have finite x, y and z, but another value that is not finite.
     int32_t bad, rows;
     int32_t cloud;
     int32_t column;  // of the first value that is not finite

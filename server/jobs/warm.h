@@ -1,9 +1,8 @@
 // Warm-up: opens the sessions of networks on GPUs, and runs each network once on each lane that will run it. So the
-// first requests are as fast as later ones. At the start it also measures a sampling on a GPU and on the CPU.
-//
-// Runs on the thread that starts the server, where the models already serve although /readyz still answers 503, or on
-// the thread that reloads files, before the new models serve. A worker waits while the warm-up runs on its lanes, but
-// not while a session opens.
+// first requests are as fast as later ones. At the start it also measures a sampling on a GPU and on the CPU. Runs on
+// the thread that starts the server, where the models already serve although /readyz still answers 503, or on the
+// thread that reloads files, before the new models serve. A worker waits while the warm-up runs on its lanes, but not
+// while a session opens.
 #ifndef VOXELD_WARM_H
 #define VOXELD_WARM_H
 

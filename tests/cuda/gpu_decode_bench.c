@@ -71,7 +71,7 @@ struct times {
   int64_t kept;
 };
 
-// If the maps are on the device, reports the time of the kernels; else that of the whole call.
+// If the maps are on the device, reports the time of the kernels; else the time of the whole call.
 static bool time_side(struct side *side, const struct work *work, const struct vx_job *asked, bool resident, int repeat,
                       struct times *times) {
   enum { FIND, BOXES, NMS, DEVICE, WHOLE, COLUMNS };

@@ -68,7 +68,7 @@ struct times {
   double in_us, scatter_us, out_us, device_us, whole_us;
 };
 
-// If the rows are on the device, reports the time of the kernels; else that of the whole call.
+// If the rows are on the device, reports the time of the kernels; else the time of the whole call.
 static bool time_side(struct side *side, const struct work *work, const unsigned char *data, size_t feature_bytes,
                       bool resident, int repeat, struct times *times) {
   enum { IN, SCATTER, OUT, DEVICE, WHOLE, COLUMNS };

@@ -135,8 +135,8 @@ class Pinned(PinnedCase):
     # --- owners ---
 
     def test_owners_who_begin_anew(self):
-        """The owner truncates the memory and writes it again, as `cp` does. The pinned pages are no longer those of the
-        memory, and no answer may come from them."""
+        """The owner truncates the memory and writes it again, as `cp` does. The pinned pages no longer belong
+        to the memory, and no answer may come from them."""
         daemon = self.start()
         self.works(daemon)
         self.memory.shorten(0)

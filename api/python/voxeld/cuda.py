@@ -44,7 +44,7 @@ _decoder = json.JSONDecoder()
 
 
 def device_of(out: str) -> Optional[int]:
-    """The GPU that the argument `out` names; None: that of the points."""
+    """The GPU that the argument `out` names; None: the GPU that has the points."""
     word, colon, number = out.partition(":")
     if word != "cuda" or (colon and not number.isdecimal()):
         raise ValueError(f'out is {out!r}; allowed: "cuda", or "cuda:1" and the like')

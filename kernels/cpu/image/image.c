@@ -2,8 +2,8 @@
 // the thread that has the lane. Helpers may run its tasks: a slice of points, a cloud, or a row of an image.
 //
 //   project  finds the pixel and the distance of each point, slice by slice
-//   choose   finds the key of each pixel and the fates of the points, cloud by cloud
-//   write    writes the tensors of the images, row by row, then those of the points, slice by slice
+//   choose   finds the key of each pixel and counts the fates of the points, cloud by cloud
+//   write    writes the tensors of the images, row by row, then the tensors of the points, slice by slice
 #include "kernels/cpu/image/image.h"
 
 #include <string.h>

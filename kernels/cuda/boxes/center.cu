@@ -25,7 +25,7 @@ struct center_head : cuda_found {
 
 static __device__ struct cuda_finding cuda_judge(const struct center_head &head, uint64_t at) {
   struct cuda_finding finding = {};
-  uint64_t flat = at / head.classes;  // the cell among those of all clouds
+  uint64_t flat = at / head.classes;  // the cell's number among the cells of all clouds
   uint32_t label = (uint32_t)(at % head.classes), cloud = (uint32_t)(flat / head.cells),
            task = head.tasks.of_class[label];
   finding.logit = cuda_map_value(head.maps[VX_HEATMAP], at);

@@ -260,7 +260,8 @@ enum vx_status cuda_points(struct cuda_run *run, struct error *error) {
 
 // ---- all of it ------------------------------------------------------------------------------------------------------
 
-// The steps last until the operation begins or, if it does not note that moment, until the host is told the counts.
+// The steps last until the operation begins. If the operation does not note that moment, they last until the host is
+// told the counts.
 static void add_times(const struct cuda_chain *chain) {
   struct vx_job *job = chain->run.job;
   const struct cuda_device_status *status = (const struct cuda_device_status *)chain->run.lane->status;

@@ -202,8 +202,8 @@ static __device__ uint64_t state_of(const struct open &open) {
   return TILE_PREFIX | (uint64_t)open.end << 32 | open.walk;
 }
 
-// Called by the first warp. Finds what is open before the tile, and publishes what is open after it. The latter depends
-// on the former only if no ring ends in the tile.
+// Called by the first warp. Finds what is open before the tile, and publishes what is open after the tile. If a ring
+// ends in the tile, what is open after the tile does not depend on what is open before it.
 static __device__ void exchange(uint64_t *tiles, uint32_t number, struct tile *t) {
   volatile unsigned long long *states = (volatile unsigned long long *)tiles;
   uint32_t used = words_used(t->ends), rings = upto_last(t->ring_ends, words_used(t->ring_ends), CUDA_TILE);
@@ -253,8 +253,8 @@ static __device__ void drop_stretch(const struct cuda_chain_rows &r, const struc
     cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
 }
 
-// Called by a whole block. Drops the places before the tile of the walk that crosses into it and, if the ring that
-// crosses into it ends there, of that ring's first walk.
+// Called by a whole block. Of two walks, drops the places before the tile if the walk falls: the walk that crosses into
+// the tile; and, if the ring that crosses into the tile ends in it, the first walk of that ring.
 static __device__ void drop_before(const struct cuda_chain_rows &r, const struct ring_outlier &own,
                                    const struct tile &t, uint32_t used) {
   struct stretch walk = {t.before.walk, end_of(t, used, t.begin)}, first = {t.ring.first, t.before.end};

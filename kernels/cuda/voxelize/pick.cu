@@ -125,7 +125,7 @@ static __device__ void pick_points(const struct voxel_view &v, uint64_t seed, ui
   move_points<threads>(list, limit, shared->stay + (threads == BLOCK ? 0 : threadIdx.x / 32 * CUDA_WARP_LIST));
 }
 
-// Called by a whole block. Queues those of its rows that have more points than the cap.
+// Called by a whole block. Queues the rows of the block that have more points than the cap.
 static __device__ void queue_rows(const struct voxel_view &v, uint64_t first, uint32_t num_rows,
                                   struct pick_shared *shared) {
   uint64_t row = first + threadIdx.x;

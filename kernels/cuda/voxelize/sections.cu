@@ -94,7 +94,7 @@ static __device__ void drop_points(const struct voxel_view &v, const uint32_t *p
   __syncwarp();
 }
 
-// Called by a whole block. Queues those of its rows that have more points than the cap.
+// Called by a whole block. Queues the rows of the block that have more points than the cap.
 static __device__ void queue_rows(const struct voxel_view &v, uint64_t first, uint32_t num_rows,
                                   struct rows_shared *shared) {
   uint64_t row = first + threadIdx.x;

@@ -30,8 +30,8 @@ enum {
   LISTEN_BACKLOG = 1024,
 };
 
-// Room for the largest body. Only pages that bodies have reached take memory. Buffers are never given back. The last
-// freed buffer is used first.
+// Room for the largest body. Only pages that bodies have reached take memory, and they keep it until the end. A request
+// takes the buffer that was freed last.
 struct buffer {
   struct buffer *next;
   char *bytes;

@@ -123,8 +123,8 @@ static int objects_in(const struct scan_scene *scene, const double origin[3], do
   return count;
 }
 
-// Whether the light returns. Adds the noise of the sensor to the range. Far, dark and grazing surfaces lose more
-// returns.
+// Whether the light returns. Adds the noise of the sensor to the range. Far surfaces, and surfaces that the ray grazes,
+// lose more returns.
 static bool returned(const struct scan_sensor *sensor, struct hit *hit, uint64_t *random) {
   if (!(hit->range <= sensor->max_range)) return false;
   double far = hit->range / sensor->max_range;
@@ -165,8 +165,8 @@ static bool fire(const struct scan_sensor *sensor, const struct scan_scene *scen
   return true;
 }
 
-// Closes the gaps between the points of one turn, and keeps the sensor's file order. `points` is [beams][steps];
-// ring < 0 marks an empty place.
+// Closes the gaps between the points of one turn. `points` is in the sensor's file order, [beams][steps] or
+// [steps][beams], and stays in this order. ring < 0 marks an empty place.
 static size_t compact(const struct scan_sensor *sensor, struct scan_point *points) {
   size_t places = (size_t)sensor->beams * (size_t)sensor->steps, count = 0;
   for (size_t i = 0; i < places; i++)

@@ -89,7 +89,8 @@ void scan_traffic_make(const struct scan_sensor *sensor, uint64_t seed, struct s
 const char *scan_class_name(enum scan_class kind);
 
 // Turns the sensor once and returns the number of points. `points` has room for beams * steps. Turn 0 starts at the
-// origin. The vehicle moves a metre per turn. All points are in the frame of turn 0, as in an aggregated cloud.
+// origin. The vehicle moves a metre per turn, and is back at the origin every 120 turns. All points are in the frame of
+// turn 0, as in an aggregated cloud.
 size_t scan_turn(const struct scan_sensor *sensor, const struct scan_scene *scene, int64_t turn,
                  struct scan_point *points);
 
