@@ -121,7 +121,7 @@ char *pins_device_ptr(struct pins *pins, int fd, uint64_t at, size_t bytes, cons
   return good ? pins->memory + begin : NULL;
 }
 
-bool pins_verify_or_unpin(struct pins *pins, const char *memory, size_t bytes) {
+bool pins_verify(struct pins *pins, const char *memory, size_t bytes) {
   size_t begin = (size_t)(memory - pins->memory), end = begin + bytes;
   bool whole = true;
   for (size_t chunk = begin / PIN_CHUNK; whole && chunk * PIN_CHUNK < end; chunk++) {

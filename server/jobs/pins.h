@@ -4,7 +4,7 @@
 // until pins_end.
 //
 // The owner may shorten the memory at any time. So the CPU never touches the mapping, where it would get SIGBUS. A GPU
-// keeps using the pinned pages, which no longer belong to the memory. pins_verify_or_unpin detects this.
+// keeps using the pinned pages, which no longer belong to the memory. pins_verify detects this.
 //
 // Any thread. The lock is held while a chunk is pinned.
 #ifndef VOXELD_PINS_H
@@ -57,6 +57,6 @@ void pins_end(struct pins *pins);
 char *pins_device_ptr(struct pins *pins, int fd, uint64_t at, size_t bytes, const struct device *device);
 // Whether these bytes, which pins_device_ptr returned, still belong to the memory. If not, pins nothing more. Checks
 // the last page of each chunk, because memory is shortened from its end. Does not detect punched holes.
-bool pins_verify_or_unpin(struct pins *pins, const char *memory, size_t bytes);
+bool pins_verify(struct pins *pins, const char *memory, size_t bytes);
 
 #endif

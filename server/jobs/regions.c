@@ -355,9 +355,9 @@ char *region_device_ptr(struct region_part *part, size_t bytes, const struct dev
   return part->device_ptr = memory;
 }
 
-bool region_verify_or_unpin(const struct region_part *part) {
+bool region_verify(const struct region_part *part) {
   return !part->device_ptr || part->region->object.gpu ||
-         pins_verify_or_unpin(&part->region->pins, part->device_ptr, part->reached);
+         pins_verify(&part->region->pins, part->device_ptr, part->reached);
 }
 
 void region_device_release(struct region_part *part) {

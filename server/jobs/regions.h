@@ -114,7 +114,7 @@ char *region_device_ptr(struct region_part *part, size_t bytes, const struct dev
 bool region_overlap(const struct region_part *one, const struct region_part *other);
 // Whether the memory that a GPU accessed still belongs to the region. If not, the owner has shortened it: the GPU may
 // have read old bytes, and what it wrote is lost. From then on the region is copied.
-VX_WARN_UNUSED bool region_verify_or_unpin(const struct region_part *part);
+VX_WARN_UNUSED bool region_verify(const struct region_part *part);
 // Ends the access of GPUs to the part.
 void region_device_release(struct region_part *part);
 

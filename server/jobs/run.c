@@ -195,7 +195,7 @@ static bool bring_points(struct job *job) {
 // to the region. From then on the region is copied, and the job runs again.
 static enum vx_status run_on_gpu(struct job *job, const struct lanes *lanes, struct error *error) {
   enum vx_status status = run_on(job, lanes->gpu, lanes->on_gpu, error);
-  while (job->shared && !shared_verify_or_unpin(job) && status == VX_OK) {
+  while (job->shared && !shared_verify(job) && status == VX_OK) {
     job_release_buffer(&job->held.output);
     job->output_refused = source_rows(job) && !bring_points(job);
     if (job->output_refused) return VX_REFUSED;

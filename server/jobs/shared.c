@@ -224,11 +224,11 @@ bool sinks_commit_answer(struct job *job) {
 
 // ---- both -----------------------------------------------------------------------------------------------------------
 
-bool shared_verify_or_unpin(struct job *job) {
+bool shared_verify(struct job *job) {
   struct job_shared *shared = job->shared;
-  bool good = region_verify_or_unpin(&shared->source);
+  bool good = region_verify(&shared->source);
   for (int i = 0; i < shared->sinks; i++) {
-    good = region_verify_or_unpin(&shared->sink[i].part) && good;
+    good = region_verify(&shared->sink[i].part) && good;
     region_device_release(&shared->sink[i].part);
   }
   return good;

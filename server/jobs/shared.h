@@ -54,7 +54,7 @@ static inline bool sinks_take_answer(const struct job *job) { return job->asked.
 
 // After a run on a GPU: whether the memory that the GPU accessed still belongs to the regions. Ends the GPU's access to
 // the sinks.
-VX_WARN_UNUSED bool shared_verify_or_unpin(struct job *job);
+VX_WARN_UNUSED bool shared_verify(struct job *job);
 void shared_release(struct job *job);
 // Counts the parts of an answered job: in place, or copied.
 void shared_count(const struct job *job);
