@@ -1,6 +1,6 @@
 // The points that expect.h and inspect.h inspect: in memory, or read through a function that copies bytes.
 //
-// The functions here are pure, except that they may call that function. Any thread; nothing here allocates.
+// view_note and view_read change their sample. Any thread; nothing here allocates.
 #ifndef VOXELD_POINTS_VIEW_H
 #define VOXELD_POINTS_VIEW_H
 
@@ -16,11 +16,11 @@ struct points_view {
   const struct vx_input *points;  // [N, C]
   int32_t num_clouds;             // the points belong to this many clouds, one after the other
   const int32_t *point_counts;    // [num_clouds]; the sum is N
-  int32_t body_columns;           // columns of the body; a stream may have added the column of time
+  int32_t body_columns;           // columns of the body; a stream may have added the column of ages
   // Copies bytes of the points to `out`. False: they cannot be read. NULL: `points` is in host memory.
   bool (*read)(void *ctx, uint64_t at, size_t bytes, char *out);
   void *ctx;
-  bool only_reads;  // an inspection reads its rows, but judges nothing
+  bool only_reads;  // in the first pass of a sample (below): an inspection reads its rows, but judges nothing
 };
 
 // Bytes of the points: where they are, or copied to `room`. NULL: they cannot be read.

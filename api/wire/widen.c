@@ -159,7 +159,7 @@ static void numbers_of(const struct column *column, const uint32_t *restrict bit
   CONVERT_BITS(double)
 }
 
-// The same, rounded.
+// The same, rounded to float32.
 static ALWAYS_INLINE void floats_of(const struct column *column, const uint32_t *restrict bits, float *restrict out) {
   const double scale = column->scale;
   CONVERT_BITS(float)

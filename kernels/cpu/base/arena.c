@@ -48,7 +48,7 @@ enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena
                                  struct error *error) {
   if (measured->used > arena->bytes) {
     // Reserves a quarter more than needed, so a slightly larger scan needs no new mapping. Pages that no job touches
-    // cost nothing. The extra never exceeds what a lane may keep, because the caller has not allowed more.
+    // cost nothing. If what is needed fits in VX_SCRATCH_KEPT, so does the reserve: the caller must allow any more.
     size_t bytes = whole_pages(measured->used, measured->used / 4);
     if (measured->used <= VX_SCRATCH_KEPT && bytes > VX_SCRATCH_KEPT) bytes = VX_SCRATCH_KEPT;
     if (!is_allowed(job, bytes)) {

@@ -23,7 +23,7 @@ struct decode {
   struct vx_nms nms;        // with pre_max raised: an anchor may have several boxes in a group
   // The best candidate of each anchor in each group. A candidate's index is the index of its logit.
   struct cpu_listing listing;
-  float *widened;  // the widened logits of some cells, or of an anchor's directions
+  float *widened;  // the logits of the cells that are checked together, if they are narrow
   struct cpu_found found;
 };
 
