@@ -16,7 +16,7 @@ struct points_view {
   const struct vx_input *points;  // [N, C]
   int32_t num_clouds;             // the points belong to this many clouds, one after the other
   const int32_t *point_counts;    // [num_clouds]; the sum is N
-  int32_t body_columns;           // columns of the body; a stream may have added the column of ages
+  int32_t body_columns;           // columns of the body; a stream may have added the column of time
   // Copies bytes of the points to `out`. False: they cannot be read. NULL: `points` is in host memory.
   bool (*read)(void *ctx, uint64_t at, size_t bytes, char *out);
   void *ctx;

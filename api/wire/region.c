@@ -24,8 +24,8 @@ static bool read_key(const json_t *root, char *key, struct error *error) {
   return true;
 }
 
-// Reads base64 (RFC 4648); skips spaces and line ends, which some encoders add. Returns the number of bytes; -1: the text
-// is not base64, or has more bytes than `most`.
+// Reads base64 (RFC 4648); skips spaces and line ends, which some encoders add. Returns the number of bytes; -1: the
+// text is not base64, or has more bytes than `most`.
 static int read_base64(const char *text, size_t length, unsigned char *bytes, int most) {
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   unsigned bits = 0;
