@@ -24,7 +24,7 @@ static bool is_empty(const struct vx_job *job, const struct inspection *inspecte
   return sent == 0;
 }
 
-// The first step that drops more than 95 % of its finite points, from 1; 0 if there is none.
+// The number, from 1 on, of the first step that drops more than 95 % of its finite points; 0 if there is none.
 static int32_t empty_step(const struct vx_job *job) {
   int64_t in = job->counts.received;
   for (int32_t step = 1; job->chain && step <= job->chain->count; step++) {
