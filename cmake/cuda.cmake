@@ -55,7 +55,7 @@ function(voxeld_gpus_here RESULT)
   string(REPLACE "." "" found "${found}")
   voxeld_known_gpus(known ${found})
   if(NOT known)
-    set(known 75-virtual) # newer ones than the toolkit knows
+    set(known 75-virtual) # the toolkit is older than the GPUs
   endif()
   set(${RESULT} ${known} PARENT_SCOPE)
 endfunction()
@@ -76,7 +76,7 @@ if(cuda_wanted AND (CMAKE_CUDA_COMPILER OR NOT VOXELD_CUDA STREQUAL AUTO))
   if(NOT architectures_by_hand AND DEFINED ENV{CUDAARCHS})
     set(architectures_by_hand $ENV{CUDAARCHS})
   endif()
-  set(CMAKE_CUDA_ARCHITECTURES 75) # only so that enabling the language does not ask for any
+  set(CMAKE_CUDA_ARCHITECTURES 75) # a placeholder for enable_language; replaced below
   enable_language(CUDA)
   set(VOXELD_CUDA_FOUND ON)
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 11.8)

@@ -17,7 +17,7 @@ list(FILTER emulated_files EXCLUDE REGEX "/base/block\\.cu$") # it calls the dri
 file(GLOB emulator_sources CONFIGURE_DEPENDS ${emulator}/*.cc)
 set(translated)
 foreach(file IN LISTS emulated_files)
-  # A compiler takes .cu for CUDA C.
+  # The translated name ends in .cu.cc, since a compiler takes .cu for CUDA C.
   if(file MATCHES "\\.cu$")
     list(APPEND translated ${emulated}/${file}.cc)
   endif()
@@ -34,8 +34,8 @@ add_custom_command(
   COMMENT "Translating the CUDA kernels for the emulator"
   VERBATIM)
 
-# Its include path: the translated headers before those of the project, the emulator's before CUDA's. Its objects are
-# linked before the libraries, so they take the place of the CUDA kernels and of CUDA's runtime.
+# The include path has the translated headers before the project's headers, and the emulator's headers before CUDA's.
+# The objects are linked before the libraries, so they take the place of the CUDA kernels and of CUDA's runtime.
 add_library(emulated-gpu OBJECT ${translated} ${emulator_sources})
 target_include_directories(emulated-gpu PUBLIC ${emulated} ${CMAKE_SOURCE_DIR}
                            "$<$<COMPILE_LANGUAGE:CXX>:${emulator}>")

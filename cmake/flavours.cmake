@@ -7,8 +7,8 @@ if(VOXELD_WERROR)
   list(APPEND voxeld_warnings -Werror)
 endif()
 
-# Some distributions set _FORTIFY_SOURCE in their compiler or their CFLAGS, mostly to more than 2. Then this build does
-# not set it.
+# Some distributions set _FORTIFY_SOURCE in their compiler or their CFLAGS, usually to 3. The plain flavour then
+# keeps their value, and otherwise sets 2.
 include(CheckCSourceCompiles)
 set(CMAKE_REQUIRED_FLAGS -O2)
 check_c_source_compiles("#ifndef _FORTIFY_SOURCE
@@ -70,7 +70,8 @@ function(voxeld_configure_cuda TARGET)
   set_target_properties(${TARGET} PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static)
 endfunction()
 
-# The CUDA backend, or its stand-in, in the library `kernels` of a flavour.
+# Adds the CUDA backend, if there is a toolkit, to the library `kernels` of a flavour; asan and tsan get a stand-in
+# instead. CHECK is the path of check.cu.
 function(voxeld_add_cuda FLAVOUR CHECK)
   voxeld_target_name(kernels ${FLAVOUR} target)
   if(FLAVOUR MATCHES "^(asan|tsan)$")
@@ -79,7 +80,7 @@ function(voxeld_add_cuda FLAVOUR CHECK)
   elseif(VOXELD_CUDA_FOUND)
     target_sources(${target} PRIVATE ${CHECK} $<TARGET_OBJECTS:kernels-cuda>)
     voxeld_configure_cuda(${target})
-    # The program needs nothing beyond libc where it runs.
+    # The program needs no shared libraries of C++ and GCC where it runs.
     target_link_options(${target} PUBLIC -static-libstdc++ -static-libgcc)
   else()
     return()

@@ -1,5 +1,5 @@
-# What `cmake --install BUILD [--prefix PREFIX] [--component COMPONENT] [--strip]` installs, by the GNU layout, with
-# DESTDIR before all of it. The components: daemon (all that an image needs), service (systemd's), dev (the client for
+# What `cmake --install BUILD [--prefix PREFIX] [--component COMPONENT] [--strip]` installs, in the GNU layout; below
+# DESTDIR, if it is set. The components: daemon (all that an image needs), service (systemd's), dev (the client for
 # C), doc. Test programs are not installed.
 include(GNUInstallDirs)
 

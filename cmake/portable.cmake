@@ -10,7 +10,7 @@ function(voxeld_read_library FILE SONAME PACKAGE VERSION)
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${FILE} OUTPUT_VARIABLE headers COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCH "SONAME +([^\n]+)" found "${headers}")
   set(${SONAME} ${CMAKE_MATCH_1} PARENT_SCOPE)
-  cmake_path(GET FILE FILENAME name) # dpkg may know the file by a path that is a link, as /lib
+  cmake_path(GET FILE FILENAME name) # dpkg may know the file by another path, through a link such as /lib
   execute_process(COMMAND dpkg-query -S */${name} OUTPUT_VARIABLE owner COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX REPLACE ": .*" "" owner "${owner}")
   execute_process(COMMAND dpkg-query -W -f "\${Version}" ${owner} OUTPUT_VARIABLE version COMMAND_ERROR_IS_FATAL ANY)

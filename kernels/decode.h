@@ -26,7 +26,8 @@
 // is an item and a candidate.
 //
 // Each item has one fate, the first of these that applies:
-//   below_threshold  the sigmoid of its candidate, in binary32, is less than score_threshold; or the logit is NaN
+//   below_threshold  the sigmoid of its candidate, in binary32, is less than score_threshold; or the logit is NaN or
+//                    -infinity
 //   invalid          a value of the box or its velocity is not finite, or the heading is not from -65536 to 65536
 //   over_pre_max     pre_max anchors of its group rank before its anchor. The anchors of a group are ranked by their
 //                    best candidates in the group: by falling logit, then by rising index

@@ -26,7 +26,7 @@ static int64_t logits_of(const struct job_request *request, const struct vx_size
   return request->num_class_names ? anchors * request->num_class_names : -1;
 }
 
-// -1 means any length. A request may give an operation any number of columns, and any cap.
+// The length of a dimension; -1 if it differs between requests. Without a preset, requests choose columns and caps.
 static int64_t length_of(const struct model *model, enum vx_extent extent, const struct vx_sizes *sizes) {
   switch (extent) {
     case VX_EXTENT_COORDS:
@@ -62,8 +62,8 @@ static void write_tensor(const struct model *model, const struct spelling *spell
   json_printf(out, optional && spelling->optional ? "]optional:true}" : "]}");
 }
 
-// The type to report for an input that allows several: for points the type that the columns of rows share, else the
-// first.
+// The type to report for an input that allows several. For points whose columns all have one type, it is that type;
+// otherwise it is the first that the input allows.
 static enum vx_dtype dtype_of(const struct model *model, const struct vx_input_row *row) {
   bool points = vx_operations[model->request->job.op].items == VX_POINT_ITEMS;
   enum vx_dtype first = VX_FLOAT32;
@@ -109,8 +109,8 @@ void model_write_metadata(const struct model *model, struct text *out) {
   json_printf(out, "]}\n");
 }
 
-// A max_batch_size of 0 means that shapes have no further batch dimension. Triton's versions are numbers, so the policy
-// names no version.
+// A max_batch_size of 0 means that shapes have no further batch dimension. The policy names no version: Triton's
+// versions are numbers, but the version of a detector may be a word.
 void model_write_config(const struct model *model, struct text *out) {
   static const struct spelling spelling = {"data_type", "TYPE_", "dims", true};
   json_printf(out, "{name:%s platform:'voxeld' backend:'voxeld' version_policy:{latest:{num_versions:1}}", model->name);

@@ -17,7 +17,7 @@ struct model {
   const struct job_request *request;  // the request without a query
   bool preset;                        // a preset has set the request; else the model is an operation or a detector
   const char *fault;                  // why the model does not serve; NULL if it serves
-  const char *version;                // the only one
+  const char *version;                // the model has no other version
   const char *refused;                // why newer files of its folder do not serve; NULL if there are no newer files
   const char *refused_version;        // the version of the newer files; "" if it could not be read
 };

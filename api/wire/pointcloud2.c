@@ -199,7 +199,7 @@ static void take_stamp(const struct head *head, struct cloud_file *file) {
   file->stamp_ns = head->stamp_ns;
 }
 
-// Places the points in `data`, whose size is in the head.
+// Sets where each point lies in the member `data`, given the head.
 static bool place_points(const struct head *head, struct cloud_file *file, struct error *error) {
   if (!check_head(head, error)) return false;
   take_stamp(head, file);
@@ -248,7 +248,7 @@ static bool unpack(struct cloud_file *file, struct decoder *decoder, char *out, 
   return true;
 }
 
-// Opens the data of a PointCloud2 that is compressed as a whole.
+// Opens compressed_data that is one stream of zstd, zlib or gzip.
 static bool open_stream(struct head *head, const struct compressed *compressed, struct cloud_file *file,
                         struct error *error) {
   const struct span *data = &compressed->data;

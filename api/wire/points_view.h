@@ -1,6 +1,6 @@
 // The points that expect.h and inspect.h inspect: in memory, or read through a function that copies bytes.
 //
-// The functions here are pure, except that they may call that function. Any thread; nothing here allocates.
+// view_note and view_read change their sample. Any thread; nothing here allocates.
 #ifndef VOXELD_POINTS_VIEW_H
 #define VOXELD_POINTS_VIEW_H
 
@@ -20,7 +20,7 @@ struct points_view {
   // Copies bytes of the points to `out`. False: they cannot be read. NULL: `points` is in host memory.
   bool (*read)(void *ctx, uint64_t at, size_t bytes, char *out);
   void *ctx;
-  bool only_reads;  // an inspection reads its rows, but judges nothing
+  bool only_reads;  // in the first pass of a sample (below): an inspection reads its rows, but judges nothing
 };
 
 // Bytes of the points: where they are, or copied to `room`. NULL: they cannot be read.

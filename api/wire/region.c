@@ -12,7 +12,7 @@ static bool read_number(const json_t *root, const char *name, json_int_t least, 
   const json_t *value = json_object_get(root, name);
   *number = (uint64_t)json_integer_value(value);  // 0 if the member is missing
   if (value ? json_is_integer(value) && json_integer_value(value) >= least : least == 0) return true;
-  return error_refuse(error, ERROR_BAD_BODY, name, "%s is not a number from %lld on", name, (long long)least);
+  return error_refuse(error, ERROR_BAD_BODY, name, "%s is not a whole number of at least %lld", name, (long long)least);
 }
 
 static bool read_key(const json_t *root, char *key, struct error *error) {
@@ -24,16 +24,20 @@ static bool read_key(const json_t *root, char *key, struct error *error) {
   return true;
 }
 
-// Reads base64 (RFC 4648); skips white space, which some encoders add. Returns the number of bytes; -1: the text is not
-// base64, or has more bytes than `most`.
+static bool is_blank(char c) { return c == '\n' || c == '\r' || c == ' '; }
+
+// Reads base64 (RFC 4648); skips spaces and line ends, which some encoders add. Returns the number of bytes; -1: the
+// text is not base64, or has more bytes than `most`.
 static int read_base64(const char *text, size_t length, unsigned char *bytes, int most) {
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   unsigned bits = 0;
   int count = 0, bit_count = 0;
-  for (size_t i = 0; i < length && text[i] != '='; i++) {
+  bool ended = false;  // by '=', which only '=' may follow
+  for (size_t i = 0; i < length; i++) {
     const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
-    if (text[i] == '\n' || text[i] == '\r' || text[i] == ' ') continue;
-    if (!digit) return -1;
+    ended = ended || text[i] == '=';
+    if (is_blank(text[i]) || text[i] == '=') continue;
+    if (!digit || ended) return -1;
     bits = (bits << 6 | (unsigned)(digit - digits)) & 0xFFFFFF;
     bit_count += 6;
     if (bit_count < 8) continue;
@@ -49,7 +53,7 @@ static bool read_handle(const json_t *root, unsigned char *handle, struct error 
   const char *text = json_string_value(value);
   return (text && read_base64(text, json_string_length(value), handle, VX_HANDLE_SIZE) == VX_HANDLE_SIZE) ||
          error_refuse(error, ERROR_BAD_BODY, "raw_handle",
-                      "raw_handle has no member b64 with the base64 of a handle, which has %d bytes", VX_HANDLE_SIZE);
+                      "raw_handle.b64 is not the base64 of a handle, which has %d bytes", VX_HANDLE_SIZE);
 }
 
 static bool read_memory(const json_t *root, struct region_terms *terms, struct error *error) {

@@ -16,7 +16,8 @@
 #define SAFETENSORS_MEDIA_TYPE "application/vnd.safetensors"
 #define SHUFFLED_MEDIA_TYPE "application/x-shuffled-safetensors"
 
-// Bytes to reserve before the tensors, enough for the longest possible times. A multiple of 64.
+// Bytes to reserve before the tensors, enough for the longest possible times. A multiple of 64. If the answer has no
+// times, this also keeps its header, for answer_frame_write.
 size_t answer_header_reserve(struct answer *answer, const struct vx_layout *layout);
 
 // Writes all of the file except its tensors: the length prefix and the header into block[0..reserve), and zeros into

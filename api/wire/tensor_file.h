@@ -21,8 +21,8 @@ VX_WARN_UNUSED bool tensor_file_open(const char *what, char *bytes, size_t size,
                                      struct error *error);
 void tensor_file_close(struct tensor_file *file);
 
-// Describes the tensor of an entry of the header, with its data. Checks the type, but not the shape, against `row`. The
-// distance of the data from the first tensor is a multiple of the type's size. False with an error.
+// Describes the tensor of an entry of the header, with its data. Checks the type, but not the shape, against `row`, and
+// that the data begins a multiple of the type's size after file->data. False with an error.
 VX_WARN_UNUSED bool tensor_file_take(const struct tensor_file *file, const struct vx_input_row *row,
                                      const json_t *entry, struct vx_input *input, struct error *error);
 

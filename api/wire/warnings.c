@@ -24,7 +24,7 @@ static bool is_empty(const struct vx_job *job, const struct inspection *inspecte
   return sent == 0;
 }
 
-// The first step that drops more than 95 % of its finite points, from 1; 0 if there is none.
+// The number, from 1 on, of the first step that drops more than 95 % of its finite points; 0 if there is none.
 static int32_t empty_step(const struct vx_job *job) {
   int64_t in = job->counts.received;
   for (int32_t step = 1; job->chain && step <= job->chain->count; step++) {
@@ -50,7 +50,7 @@ static int64_t misplaced(const struct vx_job *job, int64_t *met) {
   return outside;
 }
 
-// Whether nearly all points are misplaced, or more than 5 % have a ring that is no row of the image.
+// Whether nearly all points are misplaced or, in a range image by ring, more than 5 %.
 static bool are_misplaced(const struct vx_job *job) {
   if (vx_operations[job->op].items != VX_POINT_ITEMS) return false;
   bool by_ring = job->op == VX_RANGE_IMAGE_OP && job->params.image.rows != VX_ROWS_ELEVATION;

@@ -35,7 +35,7 @@ enum warning {
 
 const char *warning_kind(enum warning warning);
 
-// The warnings of a finished job over a body that looks like this; bit i stands for warning i.
+// The warnings of a finished job; `inspected` is what its body looks like. Bit i stands for warning i.
 uint32_t warnings_of(const struct vx_job *job, const struct inspection *inspected);
 
 // Writes all warnings that hold, as a JSON array of objects.

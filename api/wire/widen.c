@@ -84,8 +84,8 @@ static __attribute__((cold, noinline)) pair add_wrapping(pair guess, pair last, 
   return sum;
 }
 
-// Undoes the filter direction for RUN rows. On entry, `x` has the leading column and `y` the other one. A guess assumes
-// that the direction from the origin to the row turns evenly.
+// Undoes the filter direction for RUN rows. On entry, `x` has the differences of the leading column, and `y` of the
+// other column. A guess assumes that the direction from the origin to the row turns evenly.
 //
 // Each number depends on the number before it, so the loop has few operations from one number to the next. Doubling a
 // ratio and subtracting `even` are exact, so they can come before the operations that depend on the number before. The
@@ -159,7 +159,7 @@ static void numbers_of(const struct column *column, const uint32_t *restrict bit
   CONVERT_BITS(double)
 }
 
-// The same, rounded.
+// The same, rounded to float32.
 static ALWAYS_INLINE void floats_of(const struct column *column, const uint32_t *restrict bits, float *restrict out) {
   const double scale = column->scale;
   CONVERT_BITS(float)

@@ -9,8 +9,8 @@
 
 struct cloud_loss;
 
-// Writes the rows of the split request as float32 to `out`, which must not overlap `rows`. Records how far rounding
-// moved coordinates.
+// Writes the rows as float32 to `out`, which must not overlap `rows`. The request was split (job_request_split). Notes
+// in `loss`, unless it is NULL, how far rounding moved coordinates; moves below 2 mm may be left out.
 void rows_widen(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
                 struct cloud_loss *loss);
 // The same, with only the vector instructions that every processor of the architecture has.

@@ -23,7 +23,8 @@ VX_WARN_UNUSED bool tensors_read(char *bytes, size_t size, struct job_request *r
 
 // ---- pcd.c, ply.c, pointcloud2.c, cloudini.c ------------------------------------------------------------------------
 
-// Each reads the header of a format, and checks that the body has all points. False with an error.
+// Each reads the header of a format, and checks that the body has all points or, if they are compressed, all of their
+// bytes. False with an error.
 VX_WARN_UNUSED bool pcd_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
 VX_WARN_UNUSED bool ply_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
 VX_WARN_UNUSED bool pointcloud2_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
@@ -32,7 +33,7 @@ VX_WARN_UNUSED bool compressedpointcloud2_read(const char *bytes, size_t size, s
 VX_WARN_UNUSED bool cloudini_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
 
 // The hint for a body that begins like a PointCloud2: of ROS 1, which is not read, or of ROS 2, compressed or not. NULL
-// if the body begins otherwise, or if the request names its format.
+// if the body begins otherwise, or if `sent_as` is the format that the hint would name.
 const char *pointcloud2_hint(enum body_format sent_as, const char *bytes, size_t size);
 
 // ---- npz.c ----------------------------------------------------------------------------------------------------------

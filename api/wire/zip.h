@@ -1,7 +1,7 @@
 // Writes zip archives of members without compression, such as numpy's npz (PKWARE's APPNOTE.TXT, 4.3 and 4.5.3).
 //
-// The bytes depend only on the members: every time is 1980-01-01. Sizes have 64 bits where they need them. Any thread;
-// nothing here allocates.
+// The bytes depend only on the members: every time is 1980-01-01. The header of a member always has 64-bit sizes, the
+// directory only where they are needed. Any thread; nothing here allocates.
 #ifndef VOXELD_ZIP_H
 #define VOXELD_ZIP_H
 

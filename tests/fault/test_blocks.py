@@ -265,10 +265,10 @@ class Blocks(Changing, BlockCase):
         for text in ("", "AAAA", "!" * 88, "A" * 87 + "==", "A" * 200):
             terms = json.dumps({"raw_handle": {"b64": text}, "device_id": 0, "byte_size": 1})
             reply = daemon.post(f"{REGIONS}/region/b/register", terms)
-            self.refused(reply, 400, "raw_handle has no member b64", "raw_handle")
+            self.refused(reply, 400, "raw_handle.b64 is not", "raw_handle")
         for terms in ({"raw_handle": "AAAA"}, {"raw_handle": None}, {}):
             reply = daemon.post(f"{REGIONS}/region/b/register", json.dumps({**terms, "byte_size": 1}))
-            self.refused(reply, 400, "raw_handle has no member b64", "raw_handle")
+            self.refused(reply, 400, "raw_handle.b64 is not", "raw_handle")
         for junk in (bytes(64), bytes(range(64)), os.urandom(64)):
             reply = blocks.register(daemon, junk, "b", 1)
             self.refused(reply, 400, "the handle of GPU memory cannot be opened: ", "raw_handle")

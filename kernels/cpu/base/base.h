@@ -51,8 +51,9 @@ struct vx_lane {
 // of this index.
 void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *index);
 
-// Makes room in a helper's lane for all arrays that `measured` took. VX_STOPPED if the helper is stopped already,
-// VX_OUT_OF_MEMORY above VX_SCRATCH_KEPT. In both cases the lane's scratch does not change.
+// Makes room in a helper's lane for all arrays that `measured` took. VX_STOPPED if the helper is stopped already, and
+// VX_OUT_OF_MEMORY if they need more than VX_SCRATCH_KEPT: in both cases the lane's scratch does not change.
+// VX_OUT_OF_MEMORY also if memory is short.
 VX_WARN_UNUSED enum vx_status cpu_reserve_for_help(const struct vx_worker *worker, const struct cpu_arena *measured,
                                                    struct error *error);
 

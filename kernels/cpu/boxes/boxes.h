@@ -34,8 +34,8 @@ struct cpu_suppressor {
 void cpu_suppressor_lay_out(struct cpu_suppressor *suppressor, int32_t most, struct cpu_arena *arena);
 
 // Ranks the `valid` boxes of a cloud and writes the numbers of the kept boxes, the best first. Returns how many are
-// kept, and adds the fates of all boxes to the counts. For `stop`, pairs count as rows, since the number of pairs grows
-// with the square of the number of boxes.
+// kept, and adds the fates of the valid boxes to the counts. For `stop`, pairs count as rows, since the number of pairs
+// grows with the square of the number of boxes.
 int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts);
 
 // ---- what both decoders share ---------------------------------------------------------------------------------------

@@ -23,13 +23,12 @@ struct decode {
   struct vx_nms nms;        // with pre_max raised: an anchor may have several boxes in a group
   // The best candidate of each anchor in each group. A candidate's index is the index of its logit.
   struct cpu_listing listing;
-  float *widened;  // the widened logits of some cells, or of an anchor's directions
+  float *widened;  // the logits of the cells that are checked together, if they are narrow
   struct cpu_found found;
 };
 
 enum { GROUP = 256 };        // about this many logits are checked together
 enum { OVER_PRE_MAX = -1 };  // the label of a candidate whose anchor has this fate
-_Static_assert((int)GROUP >= (int)VX_MAX_DIR_BINS, "an anchor's directions fit");
 
 static int32_t at_most(int64_t count, int64_t limit) { return (int32_t)(count < limit ? count : limit); }
 

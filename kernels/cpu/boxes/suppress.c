@@ -1,5 +1,5 @@
-// Suppression on the CPU; see boxes.h. Each kept box suppresses the lower-ranked boxes that it overlaps too much. Most
-// boxes are far apart; a pass without branches finds these first.
+// Suppression on the CPU; see boxes.h. Each kept box suppresses the lower-ranked boxes that it overlaps too much, or
+// whose centres are too near. Most boxes are far from it, so a pass without branches first lists the others.
 #include "kernels/cpu/boxes/boxes.h"
 
 static int32_t at_most(int32_t count, int32_t limit) { return count < limit ? count : limit; }

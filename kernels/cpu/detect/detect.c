@@ -1,7 +1,7 @@
 // A detection on the CPU. cpu_detect, at the end of this file, shows all of it; kernels/detection.h has its stages.
 //
-// Each stage uses the lane's scratch in turn. What a stage leaves for the next is in the lane's second block,
-// `between`. Runs on the thread that has the lane.
+// Each stage uses the lane's scratch in turn. What a stage leaves for the next stage is in the lane's block `between`.
+// Runs on the thread that has the lane.
 #include "kernels/cpu/detect/detect.h"
 
 #include <string.h>

@@ -20,7 +20,7 @@ struct pass {
   int32_t count;
   bool last;       // whether this is the last layer
   float *next;     // [count, 2 * width]; unused by the last layer
-  float *largest;  // [width]
+  float *largest;  // [width]; before the last layer, this is the second half of row 0 in `next`
 };
 
 static inline floats load(const float *from) {

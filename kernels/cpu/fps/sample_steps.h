@@ -141,8 +141,8 @@ TARGET static void NAME(refresh)(struct cpu_sampler *sampler, struct cpu_sample_
   NAME(tell)(sampler, node);
 }
 
-// One bit per box of the node in which the sample may change something. Sets `most` to the distance to the far corner
-// of each box: no point in the box is farther.
+// One bit per box of the node: whether the sample may change something in the box. Sets `most` to the distance to the
+// far corner of each box: no point in the box is farther.
 TARGET static inline unsigned NAME(reached)(const struct cpu_sample_node *node, const float sample[3],
                                             float most[CPU_SAMPLE_LANES]) {
   unsigned reached = 0;
@@ -169,7 +169,7 @@ TARGET static inline void NAME(note)(struct cpu_sampler *sampler, struct cpu_sam
   memcpy(leaf->pending[leaf->num_pending++], sample, sizeof leaf->pending[0]);
   if (most < node->farthest[lane]) {
     node->farthest[lane] = most;
-    node->key[lane] = cpu_sample_key(most, 0);  // index 0: above the key of any point at this distance
+    node->key[lane] = cpu_sample_key(most, 0);  // index 0: no point at this distance has a larger key
   }
   if (leaf->num_pending == CPU_SAMPLE_PENDING) NAME(refresh)(sampler, leaf);
 }

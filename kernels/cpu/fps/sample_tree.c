@@ -13,7 +13,7 @@ enum {
   LANES = CPU_SAMPLE_LANES,
   LEAF_AIM = 80,  // points of a leaf, if cuts were exact
   MOST_PROBES = 32,
-  MOST_POOR = 4,  // after this many poor cuts below the root, points are cut by their order alone
+  MOST_POOR = 4,  // after this many poor cuts on the way from the root, points are cut by their order alone
   CHUNK = 128,    // points handled together; their number fits in a byte
   FEW_SAMPLES = 48,
 };
@@ -22,8 +22,8 @@ struct box {
   float low[3], high[3];
 };
 
-// Points begin..end of sampler.points[side], after `poor` poor cuts below the root. A cut into two is poor if one part
-// gets more than three quarters of the points; a cut into more is poor if one part gets more than half.
+// Points begin..end of sampler.points[side], after `poor` poor cuts on the way from the root. A cut into two is poor if
+// one part gets more than three quarters of the points; a cut into more is poor if one part gets more than half.
 struct part {
   int32_t begin, end;
   int side, poor;
@@ -196,7 +196,8 @@ static bool scatter(struct cpu_sampler *sampler, const struct part *part, const 
   return !sampler->stop->has_stopped;
 }
 
-// Cuts the part by coordinates, into at most 2^levels parts. Returns 0 if the part stays whole, -1 if stopped.
+// Cuts the part by coordinates, into at most 2^levels parts. Returns their number: 0 if the part stays whole, -1 if
+// stopped.
 static int cut_in_space(struct cpu_sampler *sampler, struct part *part, int levels, int32_t sizes[LANES]) {
   struct cuts cuts;
   int32_t counts[LANES];
@@ -286,7 +287,7 @@ static void hang(struct cpu_sample_node *node, int lane, int32_t child, const st
 
 // With 2^31 points, recursion stays below CPU_SAMPLE_DEPTH. If a cut is not poor, a part gets at most 3/4 of the points
 // from a cut into two, and at most 1/2 from any other cut. While parts have 64 points or more, a cut into two never
-// follows another directly, so two cuts in a row leave at most 3/8. Cuts by order leave no more.
+// follows another directly, so two cuts in a row leave at most 3/8. Cuts by order leave no larger parts.
 static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, int lane, struct box *box) {
   int32_t points = part.end - part.begin, sizes[LANES] = {points};
   int32_t number = sampler->num_nodes;

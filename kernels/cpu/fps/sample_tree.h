@@ -39,7 +39,7 @@ struct cpu_sample_leaf {
 // A key is a distance and an index in one number. The farther point has the larger key; at equal distance, the point
 // with the lower index. The key of a leaf or node is the largest key of its points. While samples are pending, the key
 // is an upper bound. The nodes above a leaf may still have an older, larger bound. Lanes without a child have a key
-// below that of any point.
+// below the key of any point.
 struct cpu_sample_node {
   _Alignas(64) float low[3][CPU_SAMPLE_LANES];
   float high[3][CPU_SAMPLE_LANES];

@@ -16,7 +16,7 @@ struct cpu_projected {
   float distance[CPU_PROJECTED];                     // undefined for points that are not finite
 };
 
-// Fills the columns, the rows by elevation, the pixels and the distances. Rows by ring are given.
+// Fills `column`, `pixel` and `distance`, and also `row` for rows by elevation. For rows by ring, `row` is an input.
 typedef void cpu_project(const struct vx_range_image *params, struct cpu_projected *points);
 
 struct cpu_project_way {

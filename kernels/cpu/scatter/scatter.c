@@ -15,7 +15,7 @@ struct scatter {
   struct cpu_cell_index taken;    // the cells that have a row
   int64_t *cells;                 // [rows]: cloud * cloud_cells + cell; -1 if the row is dropped
   struct cpu_placed *placed;      // [rows]: kept rows, cloud by cloud
-  int64_t starts[VX_MAX_CLOUDS];  // the first row of each cloud in `placed`
+  int64_t starts[VX_MAX_CLOUDS];  // where the next row of each cloud goes in `placed`
 };
 
 static void lay_out(struct scatter *scatter, struct cpu_arena *arena) {
@@ -80,7 +80,7 @@ static void judge(struct scatter *scatter) {
   }
 }
 
-// Lists the kept rows cloud by cloud, in any order.
+// Lists the kept rows cloud by cloud. The input may have the clouds in any order.
 static void place(struct scatter *scatter) {
   const int32_t *kept = scatter->job->row_counts;
   int64_t *starts = scatter->starts;

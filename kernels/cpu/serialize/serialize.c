@@ -24,8 +24,8 @@ struct serialize {
   struct vx_lane *lane;
   struct vx_job *job;
   const struct vx_serialize *params;
-  struct level levels[2];  // the current level and the one before it
-  struct level *level;     // the current one
+  struct level levels[2];  // the current level and the level before it
+  struct level *level;     // the current level
   struct cpu_keyed *items[VX_CURVES], *spare[VX_CURVES];
   int32_t *cluster, *indices, *indptr, *heads;  // of a stage
   int32_t most;                                 // rows of level 0
@@ -74,7 +74,7 @@ static enum vx_status take_scratch(struct serialize *own, struct error *error) {
 
 // ---- cells ----------------------------------------------------------------------------------------------------------
 
-// Finds the cells of a cloud's rows. Returns where the next cloud's cells go.
+// Finds the cells of a cloud's rows that are left: x of a dropped row is NaN. Returns where the next cloud's cells go.
 static int32_t *find_cells(const struct serialize *own, const struct vx_serial_lattice *lattice, int64_t begin,
                            int32_t count, int32_t *to) {
   const struct vx_input *points = &own->lane->points;
@@ -205,7 +205,8 @@ static void count_pools(const struct serialize *own) {
 
 // ---- pooling --------------------------------------------------------------------------------------------------------
 
-// Numbers the new rows along the first curve. Then lists, for each new row, the old rows in it, in ascending order.
+// Numbers the new rows along the first curve. Then lists, for each new row, the old rows in it, in ascending order. The
+// first of them is the head of the new row.
 static int32_t find_clusters(const struct serialize *own, int shift) {
   const struct level *level = own->level;
   int64_t before = -1;

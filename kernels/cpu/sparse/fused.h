@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-// Computes in binary64. The product is exact. The sum is rounded to odd: if the sum is not exact and its last bit is 0,
-// it moves one bit towards the exact sum. The conversion to binary32 then gives the same bits as a single rounding.
+// Computes in binary64. The product is exact. The sum is rounded to odd: if it is not exact and its last bit is 0, the
+// next double towards the exact sum replaces it. The conversion to binary32 then gives the same bits as one rounding.
 static inline float cpu_fuse_in_double(float a, float b, float c) {
   double product = (double)a * (double)b, sum = product + (double)c;
   double part = sum - product, rest = (product - (sum - part)) + ((double)c - part);

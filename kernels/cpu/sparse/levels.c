@@ -1,5 +1,5 @@
-// The occupied cells of the levels; see sparse.h. A line can have MOST_WORDS words. So a pass over the lines counts
-// words, not lines, for `stop`.
+// The occupied cells of the levels; see sparse.h. A line can have MOST_WORDS words, so passes over lines count words
+// too, for `stop`.
 #include <string.h>
 
 #include "kernels/cpu/base/base.h"
