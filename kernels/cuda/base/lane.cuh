@@ -49,8 +49,8 @@ enum cuda_moment {
   CUDA_MOMENTS
 };
 
-// What the device counts when it de-skews points. `unmoved`: points that are not finite. `clamped`: points whose time
-// was clamped.
+// What the device counts when it de-skews points. `unmoved`: points whose coordinates or time are not finite.
+// `clamped`: points whose time was clamped.
 struct cuda_deskew_counts {
   uint32_t unmoved, clamped;
 };
@@ -87,7 +87,7 @@ struct __align__(128) cuda_counters {
     uint32_t longest;  // points of the longest list above CUDA_WARP_LIST
     uint32_t over_max_objects;
   };
-  uint32_t unplaced;                     // points without a slot: 0, since the table is larger than the scan
+  uint32_t unplaced;                     // keys without a slot: 0, since a table has room for all keys
   uint32_t number_ticket, order_ticket;  // next tile of the scans
   uint32_t send_ticket;                  // blocks that are done
   uint32_t num_short, num_long;          // rows whose lists a warp sorts; rows whose lists a block sorts
@@ -104,7 +104,7 @@ static_assert(offsetof(struct cuda_counters, num_inside) % 16 == 0 &&
 // What the device counts over a chain's rows. The kernels that drop rows add to it.
 struct cuda_chain_counters {
   uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];         // of dropped rows, by step; step 0: no step dropped them
-  uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of all steps
+  uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of dropped rows, by section
   uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud, if they are numbered
   struct cuda_deskew_counts deskew;
   uint32_t told;   // sequence of the job, if a thread of a step has found it stopped

@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// The slots of a hash table: a power of two. Above 2^30 items the table stops growing, because a slot number has 32
+// The number of slots of a hash table: a power of two, at least `least`, but at most 2^31, because a slot number has 32
 // bits.
 static inline uint64_t cuda_slots(uint64_t least) {
   uint64_t slots = 2;
