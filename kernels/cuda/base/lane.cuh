@@ -88,7 +88,7 @@ struct __align__(128) cuda_counters {
     uint32_t over_max_objects;
   };
   uint32_t unplaced;                     // keys without a slot: 0, since a table has room for all keys
-  uint32_t number_ticket, order_ticket;  // next tile of the scans
+  uint32_t number_ticket, order_ticket;  // next tile of the scans; some jobs count blocks that are done in order_ticket
   uint32_t send_ticket;                  // blocks that are done
   uint32_t num_short, num_long;          // rows whose lists a warp sorts; rows whose lists a block sorts
   struct cuda_deskew_counts deskew;
@@ -196,11 +196,11 @@ struct vx_lane {
   struct cuda_chain *chain;                       // of the job that the lane runs; NULL: it has none
   struct cuda_memory deskew;                      // of one job: times of points, segments of their motion
   struct cuda_memory scratch;                     // arrays of one job
-  struct cuda_memory sorting;                     // arrays of one job, if cub sorts something
+  struct cuda_memory sorting;                     // of one job: arrays for cub; a copy of narrow points to sample
   struct cuda_memory sampling;                    // arrays of one job that samples
   struct cuda_memory image;                       // output block of one job
   struct cuda_memory features, maps;              // what the stages of one detection leave for each other
-  struct cuda_memory levels, sparse;              // of a sparse convolution: its cells; its tables and features
+  struct cuda_memory levels, sparse;              // of a sparse convolution: bitmaps; cells, tables and features
   struct cuda_sparse_kept *sparse_kept;           // of the last sparse convolution; NULL until the first
   struct cuda_memory backbone;                    // the weights of the last backbone
   uint64_t backbone_number;                       // vx_detector.backbone_number; 0 if there are none

@@ -21,7 +21,7 @@ struct cuda_finding {
   bool listed, invalid;
   bool waits;               // the candidate gets a rank only if its anchor does; until then it counts as over_pre_max
   uint32_t segment, first;  // first: where the segment's keys begin among all keys
-  uint32_t number;          // in the cloud or in the segment
+  uint32_t number;          // distinct in the segment: the lower half of the key
   float logit;
 };
 
