@@ -1,7 +1,7 @@
 // The CUDA backend: its table, its device and lanes, the host's memory.
 //
-// The device holds only its description, so all threads may share it. A lane belongs to one thread at a time. It has
-// one stream, reusable scratch that grows outside the hot path, and a little pinned memory that host and device share.
+// An open device does not change, so all threads may share it. A lane belongs to one thread at a time. It has one
+// stream, reusable scratch that grows outside the hot path, and a little pinned memory that host and device share.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

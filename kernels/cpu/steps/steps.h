@@ -41,8 +41,8 @@ struct cpu_chain {
   int32_t columns;   // C
   struct cpu_slice *slices;
   int32_t num_slices;
-  uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: of all steps
-  uint8_t number;                            // of the current step, from 1
+  uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: the dropped rows of each section, by fate
+  uint8_t number;                            // of the current step, from 1; 0: the operation
 };
 
 // The number of rows of the largest cloud.

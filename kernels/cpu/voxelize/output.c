@@ -6,9 +6,9 @@
 #include "kernels/parallel_for.h"
 
 enum {
-  PIECE_BYTES = 256 << 10,
-  TASK_ROWS = 256,       // least number of rows per task
-  TASKS_OF_A_WORKER = 4  // an estimate; several, because workers start late and rows differ
+  PIECE_BYTES = 256 << 10,  // most bytes of a task with several rows
+  TASK_ROWS = 256,          // least number of rows per task, if their bytes are at most PIECE_BYTES
+  TASKS_OF_A_WORKER = 4     // an estimate; several, because workers start late and rows differ
 };
 
 struct target {

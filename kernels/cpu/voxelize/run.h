@@ -1,8 +1,9 @@
 // The state of one voxelize job on the CPU.
 //
-// Each cloud goes through up to seven stages: index (points.c), choose (choose.c), gather (maps.c), list, order and
-// name (rows.c), filter (block_filter.c). Then the rows of all clouds are known, and the tensors are written from them
-// (writers.c). A struct cpu_run lives on the stack of one call. Its arrays are the lane's scratch.
+// Each cloud goes through these stages, as far as the job needs them: index (points.c), choose voxels (choose.c), make
+// rows (rows.c), gather (maps.c), list (rows.c), choose points (choose.c), filter (block_filter.c), count sections
+// (sections.c), order and name (rows.c). Then the rows of all clouds are known, and the tensors are written from them
+// (writers.c). A struct cpu_run lives on the stack of one call. Its arrays are in the lane's scratch.
 //
 // The clouds are tasks of the job (parallel_for.h), and so are stretches of rows of a large tensor. Each task has a
 // copy of the run with only its own part: its place in the arrays of the whole job, and the arrays of the current
@@ -89,8 +90,8 @@ struct cpu_bucket {
   int32_t num_points;  // the cloud's points in the new ones
 };
 
-// A lone cloud in segments. The lists of a segment begin at the place of its first point. In `bucketed`, the voxels of
-// a bucket are consecutive, so threads that merge different buckets rarely write to the same cache line.
+// A lone cloud in segments. The lists of a segment begin at the place of its first point. In `bucketed`, a segment's
+// voxels of one bucket are consecutive, so threads that merge different buckets rarely write to the same cache line.
 struct cpu_cut {
   int32_t count;                  // number of segments, and of buckets; 0 if the cloud is not cut
   struct cpu_segment *segments;   // [count]
@@ -123,7 +124,7 @@ struct cpu_run {
   int32_t columns;        // C
   int32_t cap;            // maximum points that a voxel keeps; INT32_MAX without a cap
   bool lists_wanted;      // something reads the kept points voxel by voxel
-  bool ids_wanted;        // something reads point_ids, as rows
+  bool ids_wanted;        // the tensor point_voxel_ids is requested
   bool sectioned;         // the cloud has sections
   int32_t num_points;     // of all clouds
   int32_t largest_cloud;  // points of the largest cloud
@@ -137,7 +138,7 @@ struct cpu_run {
   struct cpu_fps fps;           // if voxels are sampled
   int32_t *list;                // [num_points]: indices of points, voxel by voxel
   int32_t num_listed;
-  int32_t *point_ids;    // [num_points]: row of each point, -1 if dropped; if ids_wanted
+  int32_t *point_ids;    // [num_points]: row of each point's voxel, or -1; if ids_wanted
   struct cpu_row *rows;  // [row_capacity]
   int32_t num_rows;
 
@@ -151,7 +152,7 @@ struct cpu_run {
 
   // For the current pillar, if it is encoded.
   int32_t encoded_values;  // 0 if no pillar is encoded
-  float *pillar_rows[2];   // each [cap + 1, cpu_encode_room]
+  float *pillar_rows[2];   // each [min(cap, largest_cloud) + 1, cpu_encode_room]
   float *encoded;          // [encoded_values]
 
   // For the current cloud.

@@ -93,7 +93,7 @@ static enum vx_status list_points(struct cpu_run *run, const struct cpu_cloud *c
   return status;
 }
 
-// Finds the rows of one cloud and appends them to the rows of earlier clouds.
+// Finds the rows of one cloud, and writes them to run.rows from cloud->first_row on.
 static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   enum vx_status status = find_voxels(run, cloud, error);
   if (status == VX_OK) {

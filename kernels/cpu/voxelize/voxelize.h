@@ -134,8 +134,7 @@ void cpu_write_density(const struct cpu_run *run, void *out);
 // What one task of a writer writes: some rows, one cloud, or one whole tensor.
 enum cpu_unit { CPU_ROWS, CPU_CLOUDS, CPU_TENSORS };
 
-// A writer writes every byte of its part of a tensor: some consecutive rows, one cloud, or the whole tensor. The run
-// that it gets shows only that part.
+// A writer writes every byte of its task's part of a tensor. The run that it gets shows only that part.
 struct cpu_writer {
   void (*write)(const struct cpu_run *run, void *out);
   enum cpu_unit unit;

@@ -1,4 +1,5 @@
-// Device memory of other processes, by CUDA's handles for interprocess communication. See vx_backend. Any thread.
+// Device memory of other processes, by CUDA's handles for interprocess communication. See vx_backend. Any thread may
+// call these functions.
 #ifndef VOXELD_CUDA_BLOCK_CUH
 #define VOXELD_CUDA_BLOCK_CUH
 

@@ -13,7 +13,7 @@ struct cuda_chain_rows : cuda_points {
   struct cuda_clouds clouds;  // num_points: rows of all clouds; first_point: of each cloud, NULL for one cloud
   struct cuda_chain_counters *counters;
   struct cuda_stop stop;  // of the job, for steps that may take long
-  uint8_t number;         // of the current step, from 1
+  uint8_t number;         // of the current step, from 1; 0: the operation
 };
 
 struct cuda_chain {
@@ -32,8 +32,8 @@ struct cuda_chain {
 };
 
 // Whether a voxelization's first kernel does the work of the whole chain, so that the chain needs no rows of its own.
-// The chain is then a single transform, or has no step and ends in cylindrical coordinates. No tensor or section needs
-// its fates.
+// The chain is then a single transform with one matrix, or has no step and ends in cylindrical coordinates. No tensor
+// or section needs its fates.
 bool cuda_is_folded(const struct vx_job *job);
 // Copies the counts of such a first kernel into the job's report.
 void cuda_read_folded(struct vx_job *job, const struct cuda_counters *told);

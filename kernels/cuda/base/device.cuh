@@ -8,7 +8,8 @@
 
 #include "kernels/half.h"
 
-// Lets the blocks of the next kernel start. They take resources, so call it shortly before this kernel's end.
+// Lets the blocks of the next kernel start, once all blocks of this kernel have called it or ended. The next kernel's
+// blocks take resources, so a long kernel calls it shortly before its end.
 __device__ static inline void cuda_let_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");

@@ -49,8 +49,8 @@ enum cuda_moment {
   CUDA_MOMENTS
 };
 
-// What the device counts when it de-skews points. `unmoved`: points that are not finite. `clamped`: points whose time
-// was clamped.
+// What the device counts when it de-skews points. `unmoved`: points whose coordinates or time are not finite.
+// `clamped`: points whose time was clamped.
 struct cuda_deskew_counts {
   uint32_t unmoved, clamped;
 };
@@ -87,8 +87,8 @@ struct __align__(128) cuda_counters {
     uint32_t longest;  // points of the longest list above CUDA_WARP_LIST
     uint32_t over_max_objects;
   };
-  uint32_t unplaced;                     // points without a slot: 0, since the table is larger than the scan
-  uint32_t number_ticket, order_ticket;  // next tile of the scans
+  uint32_t unplaced;                     // keys without a slot: 0, since a table has room for all keys
+  uint32_t number_ticket, order_ticket;  // next tile of the scans; some jobs count blocks that are done in order_ticket
   uint32_t send_ticket;                  // blocks that are done
   uint32_t num_short, num_long;          // rows whose lists a warp sorts; rows whose lists a block sorts
   struct cuda_deskew_counts deskew;
@@ -104,7 +104,7 @@ static_assert(offsetof(struct cuda_counters, num_inside) % 16 == 0 &&
 // What the device counts over a chain's rows. The kernels that drop rows add to it.
 struct cuda_chain_counters {
   uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];         // of dropped rows, by step; step 0: no step dropped them
-  uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of all steps
+  uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of dropped rows, by section
   uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud, if they are numbered
   struct cuda_deskew_counts deskew;
   uint32_t told;   // sequence of the job, if a thread of a step has found it stopped
@@ -196,11 +196,11 @@ struct vx_lane {
   struct cuda_chain *chain;                       // of the job that the lane runs; NULL: it has none
   struct cuda_memory deskew;                      // of one job: times of points, segments of their motion
   struct cuda_memory scratch;                     // arrays of one job
-  struct cuda_memory sorting;                     // arrays of one job, if cub sorts something
+  struct cuda_memory sorting;                     // of one job: arrays for cub; a copy of narrow points to sample
   struct cuda_memory sampling;                    // arrays of one job that samples
   struct cuda_memory image;                       // output block of one job
   struct cuda_memory features, maps;              // what the stages of one detection leave for each other
-  struct cuda_memory levels, sparse;              // of a sparse convolution: its cells; its tables and features
+  struct cuda_memory levels, sparse;              // of a sparse convolution: bitmaps; cells, tables and features
   struct cuda_sparse_kept *sparse_kept;           // of the last sparse convolution; NULL until the first
   struct cuda_memory backbone;                    // the weights of the last backbone
   uint64_t backbone_number;                       // vx_detector.backbone_number; 0 if there are none

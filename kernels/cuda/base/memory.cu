@@ -14,8 +14,8 @@
 #include "kernels/cuda/base/chain.cuh"
 
 #define MEGABYTE ((size_t)1 << 20)
-#define KEPT_BYTES (512 * MEGABYTE)  // a lane with more memory after a job
-#define KEPT_BLOCK (64 * MEGABYTE)   // frees its blocks that are larger than this
+#define KEPT_BYTES (512 * MEGABYTE)  // if a lane has more memory than this after a job,
+#define KEPT_BLOCK (64 * MEGABYTE)   // it frees its blocks that are larger than this
 
 enum { USUAL_POINTS = 1 << 18, USUAL_CELLS = 1 << 20 };
 

@@ -28,10 +28,10 @@ VX_WARN_UNUSED enum vx_status cuda_reserve_exactly(struct vx_lane *lane, struct 
 // Take the arrays of the points, and of the first point of each cloud.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena);
 void cuda_take_clouds(struct cuda_run *run, struct cuda_arena *arena);
-// Prepares the control block and the table of a clean lane, with run->num_tiles tiles and run->table.slots slots, for a
-// job that makes no voxels.
+// Prepares the control block, with run->num_tiles tiles, and the table, with run->table.slots slots, for a job that
+// makes no voxels. Clears them first unless the lane is clean.
 VX_WARN_UNUSED enum vx_status cuda_prepare_control(struct cuda_run *run, struct error *error);
-// Takes memory for all arrays of a voxelization, in a clean lane.
+// Takes memory for all arrays of a voxelization, and prepares control block and table as above.
 VX_WARN_UNUSED enum vx_status cuda_prepare_memory(struct cuda_run *run, struct error *error);
 // Takes memory for jobs of a usual size, so that the first jobs allocate nothing.
 VX_WARN_UNUSED enum vx_status cuda_presize(struct vx_lane *lane, struct error *error);

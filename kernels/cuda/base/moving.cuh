@@ -1,5 +1,5 @@
 // What the step `transform` does with a row, for any kernel: a chain that begins with the step moves its rows as they
-// arrive. A voxelization whose chain has only this step needs no chain on the GPU: its first kernel moves the points.
+// arrive. If cuda_is_folded, there is no chain on the GPU: the first kernel of the voxelization moves the points.
 #ifndef VOXELD_CUDA_MOVING_CUH
 #define VOXELD_CUDA_MOVING_CUH
 

@@ -18,8 +18,8 @@
 //
 // If the device can, a kernel starts before the previous one has ended, and waits for that end (device.cuh). Some
 // kernels read earlier results before they wait: assign reads what insert wrote; the gather reads what number and
-// insert wrote. This is safe because number and assign use cuda_wait_in_turn: the kernel after any of them starts only
-// when the kernel before it has ended.
+// insert wrote. This is safe because number and assign use cuda_wait_in_turn: the kernel after number starts only when
+// insert has ended, and the kernel after assign only when the kernel before assign has ended.
 //
 // A job that samples continues in fps.cuh, or does only that. Other operations have their own stages
 // (steps/chain.cu, scatter.cu, nms.cu, boxes.cuh) between the copy of the inputs and the transfer of the image.
@@ -189,7 +189,7 @@ struct cuda_run : voxel_view {
   struct vx_grid grid;
   size_t image_capacity;  // bytes of the output block for row_capacity rows
   bool direct;            // each cell of the grid has its own slot
-  bool all_cells;         // the job uses all slots of the table: the keys of an image's pixels (image.cu)
+  bool all_cells;         // the job's end empties every slot of the table: they are the keys of pixels (image.cu)
   bool marked;            // rows are ordered by marks
   bool lists_wanted;      // something reads the kept points voxel by voxel
   bool whole_lists;       // lists are sorted before the gather, not during it
@@ -232,7 +232,7 @@ struct cuda_run : voxel_view {
   uint64_t num_rooms, room_floats;
 };
 
-// Whether the operation's first kernel moves the points. The first kernel of a chain has moved them already.
+// Whether the operation's first kernel de-skews the points. If there is a chain, its first kernel has done so.
 static inline bool cuda_deskews(const struct cuda_run *run) { return run->job->deskew && !run->lane->chain; }
 
 // Fills the job's counts of de-skewed points from those that the device has published.

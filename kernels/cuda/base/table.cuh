@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// The slots of a hash table: a power of two. Above 2^30 items the table stops growing, because a slot number has 32
+// The number of slots of a hash table: a power of two, at least `least`, but at most 2^31, because a slot number has 32
 // bits.
 static inline uint64_t cuda_slots(uint64_t least) {
   uint64_t slots = 2;
@@ -16,7 +16,8 @@ static inline uint64_t cuda_slots(uint64_t least) {
   return slots;
 }
 
-// The slots for this many cells. At least half stay empty; with few cells three quarters, so that probes are short.
+// The slots for this many cells. Up to 2^30 cells, at least half stay empty; with few cells three quarters, so that
+// probes are short.
 static inline uint64_t cuda_cell_slots(uint64_t cells) { return cuda_slots((cells < 1 << 19 ? 4 : 2) * cells); }
 
 // Where the search for a key begins.

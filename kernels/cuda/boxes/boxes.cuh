@@ -61,7 +61,7 @@ enum { CUDA_QUICK_KEYS = 16384 };
 struct cuda_ranking {
   struct cuda_segments segments;
   uint32_t *counts;  // [segments.count]: keys of each segment
-  uint64_t *keys;    // [segments.room]: vx_rank_key << 32 | number in the segment, all distinct; left in any order
+  uint64_t *keys;    // [segments.room]: vx_rank_key << 32 | number, distinct in a segment; cuda_rank may reorder them
   uint32_t most;     // how many of a segment's keys get a rank: the least ones
   uint64_t *ranked;  // [cuda_ranked_room]: out, ascending; min(counts[i], most) keys of segment i
 };

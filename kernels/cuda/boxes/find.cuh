@@ -21,7 +21,7 @@ struct cuda_finding {
   bool listed, invalid;
   bool waits;               // the candidate gets a rank only if its anchor does; until then it counts as over_pre_max
   uint32_t segment, first;  // first: where the segment's keys begin among all keys
-  uint32_t number;          // in the cloud or in the segment
+  uint32_t number;          // distinct in the segment: the lower half of the key
   float logit;
 };
 
@@ -118,7 +118,7 @@ static __device__ void find_at_edges(const head &found, const struct find_range 
   find_handle(found, reaches, at, counts);
 }
 
-// Called by a whole block. Notes where the keys of each segment begin.
+// Called by a whole block. Writes where the keys of each segment begin, and the radii.
 static __device__ inline void find_note_segments(const struct cuda_found &found) {
   for (uint32_t i = threadIdx.x; found.first && i < found.segments.count; i += FIND_BLOCK)
     found.first[i] = i / found.groups * found.group_first[found.groups] + found.group_first[i % found.groups];

@@ -116,8 +116,7 @@ static enum vx_status settle(const struct cuda_run *run, const struct cuda_found
   return cuda_launch("settle_found_kernel", settle_found_kernel, 1, BLOCK, 0, run, error, *run, *found);
 }
 
-// Items without another fate are below the threshold. Compared boxes that are neither kept nor suppressed are over
-// post_max.
+// Items without another fate are below the threshold.
 static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_await(run, &run->lane->status->sized, run->sequence, error));
   const struct cuda_device_status *status = (const struct cuda_device_status *)run->lane->status;

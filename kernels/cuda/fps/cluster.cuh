@@ -1,5 +1,5 @@
 // Clusters of thread blocks, which can write into each other's shared memory. They need compute capability 9.0 and CUDA
-// 12.1. Without them a cluster is one block, and nothing here is called.
+// 12.1. Without them a cluster is one block, cluster_sync does nothing, and no message is sent.
 //
 // A message is a few words. Its bytes are counted at a barrier (mbarrier) of the receiving block. A block that has
 // waited for the bytes of all blocks has their messages. A barrier serves one exchange at a time.

@@ -133,7 +133,8 @@ static enum vx_status find_candidates(struct cuda_run *run, struct error *error)
   return VX_OK;
 }
 
-// Makes a copy of points that the device cannot read in place. float32 points are copied to the place of the rows.
+// Finds room for a copy of points that the device cannot read in place. float32 points are copied to the place of the
+// rows.
 static enum vx_status take_source(struct cuda_run *run, struct error *error) {
   void *source;
   CUDA_TRY(cuda_see_part(run, run->input.data, cuda_input_bytes(run), &source, error));

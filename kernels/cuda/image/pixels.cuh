@@ -1,4 +1,4 @@
-// The pixel of a point on a GPU. It equals that of kernels/range_image.h, but for most points float32 is enough.
+// The pixel of a point on a GPU: always the pixel that kernels/range_image.h finds, for most points in float32.
 //
 // A column or a row is a value in double precision, rounded down. In float32 this value has an error. Unless a whole
 // number is within that error, rounding down gives the same result. In an image with 2,048 columns, one point of 1,000

@@ -154,7 +154,7 @@ template <typename value, int count> static __device__ void put(value *to, const
   }
 }
 
-// Called by a whole block. Finds the rows of a tile's cells; CUDA_NO_ROW for cells after the end.
+// Called by a whole block. Finds the rows of a tile's cells; CUDA_NO_ROW for cells without a row or after the end.
 static __device__ void look_up(const struct cuda_view &v, uint64_t cells, uint64_t cloud, uint64_t first,
                                uint32_t rows[TILE]) {
   __syncthreads();  // the last tile is written

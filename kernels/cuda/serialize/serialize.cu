@@ -2,7 +2,7 @@
 //
 //   cells    Finds the cell of each row that the steps left, and drops rows outside the lattice. Numbers the rows that
 //            are left, by a scan, and finds the least and the largest cell of each cloud.
-//   codes    Tells the host the number of rows and the largest value in grid_coord, which give the depth. Makes the
+//   codes    Tells the host the number of rows, and the largest value in grid_coord, which gives the depth. Makes the
 //            codes of all curves, and counts their digits. Reads the sizes on the device, so it does not wait for the
 //            host.
 //   sort     Sorts the codes of all curves at once (sort.cuh). The sort is stable, so rows with the same code ascend.

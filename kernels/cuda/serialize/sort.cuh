@@ -61,7 +61,7 @@ static __host__ __device__ inline int sort_passes(int bits) {
 }
 static __host__ __device__ inline uint32_t sort_tiles(uint32_t rows) { return (rows + SORT_TILE - 1) / SORT_TILE; }
 
-// Sizes the sort of `segments` segments.
+// Sets the sizes of a sort: rows of a segment, bits of a key.
 static __host__ __device__ inline void sort_set_sizes(struct sort *sort, uint32_t rows, int bits) {
   sort->rows = rows;
   sort->tiles = sort_tiles(rows);
@@ -99,8 +99,8 @@ static __device__ inline uint32_t sort_peers(uint32_t digit) {
 // The blocks that count a segment's digits, a key for each thread.
 static __host__ __device__ inline uint32_t sort_parts(uint32_t rows) { return (rows + SORT_BLOCK - 1) / SORT_BLOCK; }
 
-// Called by a whole block for one part of a segment, with the keys of its threads. Counts their digits of all passes,
-// and clears the states of the first. `digits`: [passes, digits], in shared memory.
+// Called by a whole block for one part of a segment, with a key for each thread. Counts the keys' digits for all
+// passes, and clears the states of the first pass. `digits`: [passes, digits], in shared memory.
 static __device__ inline void sort_count(const struct sort &s, uint32_t segment, uint32_t part, uint64_t key, bool here,
                                          uint32_t *digits) {
   int passes = sort_passes(s.bits);

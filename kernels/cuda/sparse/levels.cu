@@ -67,8 +67,8 @@ static __device__ uint32_t pack_even(uint64_t bits) {
 
 enum { MERGED_WORDS = 4 };
 
-// Merges (or) the words from `first` on of all input lines that the offsets along z and y reach. Issues all loads
-// before it uses any value.
+// Computes the bitwise or of MERGED_WORDS words, from word `first` on, of all input lines that the offsets along z and
+// y reach. Issues all loads before it uses any value.
 static __device__ void merge_words(const struct sparse_level &from, const struct sparse_window &window, int32_t cloud,
                                    int32_t z, int32_t y, int32_t first, uint32_t (&any)[MERGED_WORDS]) {
   enum { LINES = VX_MAX_SPARSE_KERNEL * VX_MAX_SPARSE_KERNEL };

@@ -3,7 +3,7 @@
 // The numbers of rows stay on the device. A lane has room for the most rows that its last runs have had, and an eighth
 // more. So the host enqueues everything at once, and only then waits for the numbers, which the device publishes before
 // the first layer. If a level has more rows than room, the device computes nothing, and the host makes room and begins
-// again. So does a lane's first run, since it has hardly any room.
+// again. This usually happens in a lane's first run, when the lane has hardly any room.
 #include "kernels/cuda/sparse/sparse.cuh"
 
 #include <stdlib.h>
@@ -244,7 +244,7 @@ static struct sparse_table table_of(const struct sparse *sparse, int32_t number)
           tables->inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE, (first[1] - first[0]) / SPARSE_TILE};
 }
 
-// The words of the map, of 16 bytes, that the layers before `layer` clear.
+// How many words of the map, of 16 bytes each, the layers before `layer` clear.
 static uint64_t map_words(const struct sparse *sparse, int32_t layer) {
   uint64_t values = sparse->map ? (uint64_t)vx_sparse_map_values(&sparse->plan, sparse->rows->num_clouds) : 0;
   return values / 4 * layer / sparse->backbone.num_layers;
@@ -371,7 +371,7 @@ static enum vx_status read_levels(const struct sparse *sparse, int64_t *level_ro
   return VX_OK;
 }
 
-// Enqueues everything. `complete`: whether all levels had room, so that the device computes.
+// Enqueues everything, and waits for the numbers of rows. `complete`: all levels have room, so the device computes.
 static enum vx_status attempt(struct sparse *sparse, struct vx_sparse_result *result, bool *complete,
                               struct error *error) {
   uint32_t *room = sparse->run.lane->sparse_kept->room;

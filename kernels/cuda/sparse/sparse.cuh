@@ -40,10 +40,10 @@ struct sparse_level {
   int4 *cells;               // [room]: cloud, z, y, x
 };
 
-// What the device found. The kernels have one in device memory, which sparse_clear clears. They copy it to one in the
-// host's memory, where the host has cleared `told`.
+// What the device found. The kernels fill a struct in device memory, which sparse_clear has cleared. Then they copy the
+// struct to the host's memory, where the host has cleared `told`. The copy has the true numbers of rows.
 struct sparse_found {
-  uint64_t rows[VX_MAX_SPARSE_LEVELS];  // for the kernels, all are 0 if not all have room
+  uint64_t rows[VX_MAX_SPARSE_LEVELS];  // in device memory all are 0 if a level has no room, or a row is refused
   uint32_t outside;                     // UINT32_MAX - row, for the first row outside of the grid; 0 if there is none
   uint32_t repeated;                    // rows whose cell another row has
   uint32_t told;                        // 1: the host has everything
@@ -153,7 +153,7 @@ static inline uint64_t sparse_word_blocks(const struct sparse_level &level) {
   return (level.all_words + SPARSE_WORDS - 1) / SPARSE_WORDS;
 }
 
-// The cells of a line along x are next to each other in the bitmap.
+// The number of a line, among all lines of the level.
 static __device__ inline uint64_t sparse_line(const struct sparse_level &level, int32_t cloud, int32_t z, int32_t y) {
   return ((uint64_t)cloud * level.shape[0] + z) * level.shape[1] + y;
 }
@@ -198,7 +198,7 @@ VX_WARN_UNUSED enum vx_status sparse_fill_tables(const struct cuda_run *run, con
                                                  const struct sparse_tables &tables, struct error *error);
 VX_WARN_UNUSED enum vx_status sparse_convolve(const struct cuda_run *run, const struct sparse_table &table,
                                               const struct sparse_layer &layer, struct error *error);
-// The same with float16. The weights have been packed.
+// For float16: sparse_pack packs the weights of all layers, sparse_convolve_half computes a layer.
 VX_WARN_UNUSED enum vx_status sparse_pack(const struct cuda_run *run, const struct sparse_packing &packing,
                                           struct error *error);
 VX_WARN_UNUSED enum vx_status sparse_convolve_half(const struct cuda_run *run, const struct sparse_table &table,

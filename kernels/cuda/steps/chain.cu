@@ -93,8 +93,8 @@ enum vx_status cuda_count_chain(const struct cuda_chain *chain, struct error *er
 
 // ---- the chain ------------------------------------------------------------------------------------------------------
 
-// Whether something needs the scan: the tensors of the chain, the counts by cloud of a job that only has a chain, or
-// the first sample.
+// Whether something needs row_of: tensors of the chain, the counts by cloud of a job that only has a chain, the first
+// sample, or a serialization, which fills row_of itself.
 static bool numbers_rows(const struct vx_job *job) {
   vx_tensor_set readers =
       VX_TENSOR_BIT(VX_LEFT_POINTS) | VX_TENSOR_BIT(VX_POINT_INDICES) | VX_TENSOR_BIT(VX_POINT_ROWS);

@@ -234,7 +234,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- by cells -------------------------------------------------------------------------------------------------------
 
-// The arrays of the step. `voxels` describes the cells as voxels, from which lists.cuh makes the means.
+// The arrays of the step. `voxels`: a voxelization with the same cells, for lists.cuh, which makes the means.
 struct arrays {
   struct downsample own;
   struct cuda_run voxels;
@@ -264,7 +264,7 @@ static void lay_out(struct arrays *arrays, struct cuda_arena *arena) {
   if (has_means(&own->params)) lay_out_means(arrays, arena);
 }
 
-// Describes the cells of the step as the voxels of one cloud, even if the job has several clouds.
+// Lets `voxels` and the step use the same arrays. The cells of all clouds count as the cells of one cloud.
 static void set_voxels(struct arrays *arrays) {
   struct cuda_run *voxels = &arrays->voxels;
   struct downsample *own = &arrays->own;

@@ -22,7 +22,7 @@ enum {
   SEARCH_BLOCK = 128,
   LEAF = 16,    // rows of a leaf
   FAN = 8,      // children of a node
-  LEVELS = 10,  // 16 * 8^9 is more than 2^31
+  LEVELS = 10,  // the topmost node has room for 16 * 8^9 = 2^31 rows
   // During a search, each thread checks after every LOOK_TURNS nodes whether the job is stopped. One block in ASKING
   // then asks the host. In the other blocks a thread asks the host only after every LATE_TURNS nodes.
   LOOK_TURNS = 128,

@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(BLOCK)
   }
 }
 
-// Expects the number of staying rows before each row in output_rows.
+// Expects in output_rows[row] the number of staying rows before the row.
 static __global__ void __launch_bounds__(BLOCK)
     renumber_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
   uint32_t row = blockIdx.x * BLOCK + threadIdx.x;

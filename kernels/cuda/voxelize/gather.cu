@@ -75,7 +75,8 @@ static __device__ void write_row(const struct voxel_view &v, float *sample_rows,
   }
 }
 
-// Called by all threads of a row. Writes the row's whole voxels. Without `by_chunks` only `voxels`, with few points.
+// Called by all threads of a row. Writes the row's whole voxels. Without `by_chunks`, only `voxels` may be requested,
+// and a voxel has few points.
 template <int width, bool by_chunks>
 static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned char *const *offsets,
                                          const struct gathered_row &row, float *chunk) {

@@ -154,6 +154,8 @@ static void bad_handles_are_refused(void **state) {
       HANDLE(DIGITS "wA") "}",
       HANDLE(DIGITS "wAA") "}",
       HANDLE(DIGITS "-") "}",
+      HANDLE(DIGITS "w=A") "}",
+      HANDLE(DIGITS "w==x") "}",
       HANDLE(DIGITS "w==") ",\"device_id\":-1}",
       HANDLE(DIGITS "w==") ",\"device_id\":\"0\"}",
       HANDLE(DIGITS "w==") ",\"offset\":-1}",
