@@ -7,8 +7,7 @@
 #include "kernels/cuda/boxes/boxes.cuh"
 
 enum { WARP = 32, CHUNK = 1024, WORDS = CHUNK / WARP, TILE = WARP, TILE_BLOCK = 256 };
-static_assert((int)CHUNK <= (int)CUDA_QUICK_KEYS,
-              "a segment that can be stopped while it is ranked has more than a chunk of boxes");
+static_assert((int)CHUNK <= (int)CUDA_QUICK_KEYS, "a segment of one chunk is never stopped while it is ranked");
 
 // ---- boxes ----------------------------------------------------------------------------------------------------------
 
