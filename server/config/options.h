@@ -91,8 +91,6 @@ struct device_list {
 // Reads "all", or GPU numbers below MAX_DEVICES, separated by commas, each once. False if the text is anything else.
 VX_WARN_UNUSED bool device_list_read(const char *text, struct device_list *list);
 
-// The table.
-
 enum option_type { TYPE_TEXT, TYPE_INT, TYPE_WORD };
 
 struct option {

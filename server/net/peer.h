@@ -6,7 +6,7 @@
 // lock and by compare-and-swap, so that one side wins:
 // - IDLE or UPLOAD to FAILED: the connection ends,
 // - UPLOAD to PREEMPTED: the upload loses its reservation (jobs/uploads.h), and then PREEMPTED to FAILED,
-// - HELD to PREEMPTED and back, if no part of the body has arrived,
+// - UPLOAD or HELD to PREEMPTED and back, if no part of the body has arrived,
 // - WHOLE or JOB to PROBED and back.
 // Only the end of all connections sets FAILED in any phase.
 #ifndef VOXELD_PEER_H
