@@ -56,14 +56,14 @@ struct client_jobs {
   struct job *head, *tail;
   struct client *next;   // in the queue's list of clients
   int64_t waiting;       // jobs in the list
-  atomic_llong running;  // running jobs, except those on the CPU beside GPUs
+  atomic_llong running;  // running jobs, except small jobs and jobs on the CPU beside GPUs
 };
 
 // The requests of one client, in progress or waiting at the gate. The gate owns them.
 struct client_requests {
   int64_t count;                   // in progress: let in, and not ended yet
   struct gate_entry *head, *tail;  // waiting requests
-  struct client *next;             // the next with waiting requests
+  struct client *next;             // the next client with waiting requests
 };
 
 enum { CLIENT_NAME_SIZE = 80 };

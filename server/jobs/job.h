@@ -127,7 +127,7 @@ struct sink {
 
 // The part of a job that uses regions of shared memory (shared.h).
 struct job_shared {
-  const struct device *gpu;    // its memory has parts of regions; NULL: none has
+  const struct device *gpu;    // in whose memory some regions are; NULL: no region is in GPU memory
   struct vx_lane *lane;        // of that GPU, if it runs the job
   struct region_part source;   // of the points, until they are copied
   int sinks, in_place;         // how many sinks there are; how many a GPU writes (every sink that gets bytes, or none)

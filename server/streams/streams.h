@@ -176,9 +176,9 @@ struct gathered {
 
 // Gathers the sweeps that the request of this turn joins: the request's own, newest first, and the streams' sweeps.
 // Leaves out a kept sweep of the request's stream if the request has a sweep of the same time. Adds the mount to the
-// poses of the request's sweeps, notes the sweep before each of them, and adds a user to each gathered sweep. False with
-// an error: the request's newest sweep is older than its stream's newest, a stream has sweeps of another shape, or the
-// first stream has no sweep.
+// poses of the request's sweeps, notes the sweep before each of them, and adds a user to each gathered sweep. False
+// with an error: the request's newest sweep is older than its stream's newest, a stream has sweeps of another shape, or
+// the first stream has no sweep.
 VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
                                   struct error *error);
