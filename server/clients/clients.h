@@ -56,14 +56,14 @@ struct client_jobs {
   struct job *head, *tail;
   struct client *next;   // in the queue's list of clients
   int64_t waiting;       // jobs in the list
-  atomic_llong running;  // running jobs, except those on the CPU beside GPUs
+  atomic_llong running;  // running jobs, except small jobs and jobs on the CPU beside GPUs
 };
 
 // The requests of one client, in progress or waiting at the gate. The gate owns them.
 struct client_requests {
   int64_t count;                   // in progress: let in, and not ended yet
   struct gate_entry *head, *tail;  // waiting requests
-  struct client *next;             // the next with waiting requests
+  struct client *next;             // the next client with waiting requests
 };
 
 enum { CLIENT_NAME_SIZE = 80 };
@@ -104,7 +104,7 @@ const char *client_user(const struct client *client);
 // same request holds of the share: a request is not refused for what it holds itself.
 VX_WARN_UNUSED enum grant share_acquire(struct clients *clients, struct client *client, enum share share,
                                         int64_t amount, int64_t mine);
-// Like share_acquire, for a trusted proxy, which stands for many clients: together proxies may take all but an eighth.
+// Like share_acquire, for a trusted proxy, which stands for many clients: an eighth of the share must stay free.
 VX_WARN_UNUSED enum grant share_acquire_for_many(struct clients *clients, struct client *client, enum share share,
                                                  int64_t amount);
 void share_release(struct clients *clients, struct client *client, enum share share, int64_t amount);
@@ -130,9 +130,9 @@ struct client_use {
   int64_t held[SHARES];
   double greed;  // the greatest fraction that it holds of any share
 };
-// Fills `out` with up to `room` clients, the greediest first. Returns how many it has written. Copies a few clients
-// under each lock, so that no other thread waits long. A client that comes or goes meanwhile may be missing, or appear
-// twice.
+// Fills `out` with up to `room` clients, the greediest first. Returns how many it has written. Takes the lock for a few
+// clients at a time, so that no other thread waits long. A client that comes or goes meanwhile may be missing, or
+// appear twice.
 size_t clients_greediest(struct clients *clients, struct client_use *out, size_t room);
 
 // The last two clients that asked, to tell whether a client is alone. The owner of the struct locks it.

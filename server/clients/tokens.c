@@ -124,7 +124,7 @@ size_t tokens_count(const struct tokens *tokens) { return tokens->count; }
 
 const char *tokens_find(const struct tokens *tokens, const char *token) {
   unsigned char sum[SUM];
-  size_t found = 0;  // 1 + its row
+  size_t found = 0;  // 1 + the number of the token's row; 0: there is none
   if (strnlen(token, LONGEST_TOKEN + 1) > LONGEST_TOKEN || !sum_of(token, sum)) return NULL;
   for (size_t i = 0; i < tokens->count; i++) {
     size_t same = gnutls_memcmp(tokens->rows[i].sum, sum, SUM) == 0;

@@ -65,7 +65,7 @@ static bool is_origin_of(const char *origin, const char *host) {
   return false;
 }
 
-// "none": the user asks, by the address bar or a bookmark. "same-site" may be a page at another port.
+// "none" is the user, by the address bar or a bookmark. "same-site" may be a page at another port, which is foreign.
 bool page_is_foreign(const char *origin, const char *site, const char *host) {
   if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0) return true;
   return origin && !is_origin_of(origin, host);

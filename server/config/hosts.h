@@ -3,8 +3,7 @@
 //
 // A web page may make its own host name lead to this machine (DNS rebinding). The browser then lets the page read the
 // answers, and only the Host header has the page's host name. A page of another origin may also send requests, without
-// reading the answers. The browser then sends Origin or Sec-Fetch-Site, which no page can set itself. Pure functions;
-// any thread.
+// reading the answers. The browser then sends Origin or Sec-Fetch-Site, which no page can set itself. Any thread.
 #ifndef VOXELD_HOSTS_H
 #define VOXELD_HOSTS_H
 
@@ -23,7 +22,7 @@ bool host_is_own(const char *host);
 // with the Host's name and port is not foreign, with either scheme, since a proxy may end TLS.
 bool page_is_foreign(const char *origin, const char *site, const char *host);
 
-// Whether the name in a Host header is in the option's list, in any case.
+// Whether the name in a Host header is in the option's list. Upper and lower case are equal.
 bool hosts_have(const char *list, const char *host);
 
 #endif

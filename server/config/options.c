@@ -154,13 +154,14 @@ const struct option options_table[] = {
 enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
 const size_t options_count = OPTION_COUNT;
 
-// Writes the option that may have been meant. Names in a file have _ where names on the command line have -.
+// Writes a hint with the option that may have been meant, by its name in a file; "" if no name is near.
 static const char *option_suggested(const char *name, size_t length, char *out, size_t size) {
   struct suggestion near = suggest(name, length);
   for (size_t i = 0; i < OPTION_COUNT; i++) suggest_try(&near, options_table[i].name);
   return suggest_text(&near, out, size);
 }
 
+// `name` may have - for _, as on the command line.
 static const struct option *find_option(const char *name, size_t length) {
   for (size_t i = 0; i < OPTION_COUNT; i++) {
     const char *own = options_table[i].name;
@@ -320,7 +321,7 @@ static const struct action *action_of(const char *argument) {
   return NULL;
 }
 
-// The value of the option at argv[*i], or NULL without one. Moves *i past a value that is an argument of its own.
+// The value of the option at argv[*i]; NULL: there is none. If the next argument is the value, moves *i to it.
 static const char *value_of(const struct option *option, int argc, char **argv, int *i) {
   const char *equals = strchr(argv[*i], '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
   int32_t flag;

@@ -77,7 +77,7 @@ void options_fit(struct options *options, int64_t processors);
 
 // The first variable in `environment` that begins with VOXELD_ but is not an option; NULL if there is none.
 char **options_stray_variable(char **environment);
-// Writes the name of the option's variable that is most like the stray variable `entry`; "" if none is near.
+// Writes the name of the option variable that is most like the stray variable `entry`; "" if none is near.
 void options_suggest_variable(const char *entry, char out[64]);
 
 enum { MAX_DEVICES = 64 };
@@ -90,8 +90,6 @@ struct device_list {
 
 // Reads "all", or GPU numbers below MAX_DEVICES, separated by commas, each once. False if the text is anything else.
 VX_WARN_UNUSED bool device_list_read(const char *text, struct device_list *list);
-
-// The table.
 
 enum option_type { TYPE_TEXT, TYPE_INT, TYPE_WORD };
 

@@ -10,7 +10,7 @@
 #include "server/base/base.h"
 
 static const struct timespec moment = {.tv_nsec = 2 * NS_PER_MS};
-static const int64_t patience_ns = NS_PER_S;  // for a thread that may hang, after SIGTERM or SIGINT
+static const int64_t patience_ns = NS_PER_S;  // for a thread that may hang; see signals_join
 static sigset_t signals;
 static int stops_asked;  // SIGTERM and SIGINT so far
 

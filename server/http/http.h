@@ -57,10 +57,10 @@ enum MHD_Result body_discard(struct request *request, const char *data, size_t *
 // Checks a whole body of `bytes` bytes: it must consist of whole rows, which the parameters split among the clouds.
 // Sets the shape of the job's input. Leaves a body of another format than raw to the worker.
 VX_WARN_UNUSED bool body_check(struct request *request, int64_t bytes);
-// A chunked body of rows ends here: checks it, unless the worker will decode it first.
+// Call it at the end of a chunked body: checks the rows, unless the worker will decode the body first.
 VX_WARN_UNUSED bool body_end(struct request *request);
-// The body of a refused request will not be read: if the body looks like a file and not like raw rows, adds a hint to
-// the problem.
+// The body of a refused request will not be read. If its length is not a multiple of a row, adds to the problem that
+// the body may be a file of another format.
 void body_guess(struct request *request);
 // Sends the request to the gate. If the gate holds the request (PEER_HELD), the rest of the body is read afterwards.
 void body_pass_gate(struct request *request);
@@ -71,7 +71,7 @@ enum MHD_Result request_reply(struct request *request);
 // The function `make` of a job that makes a page on a worker's thread.
 VX_WARN_UNUSED bool request_make_page(struct job *job);
 // The response of a page that lasts: events of streams, sent as they happen. While there is no event the connection is
-// suspended; the thread that causes one resumes it. NULL with the request's problem.
+// suspended; the thread that causes an event resumes it. NULL with the request's problem.
 struct MHD_Response *subscription_response(struct request *request, const struct page_asked *asked);
 
 // Counts a finished request and writes its log line. `aborted`: the client left before its answer was sent.

@@ -1,8 +1,8 @@
 // The behaviour of libmicrohttpd beyond its interface.
 //
 // Versions differ in what the interface leaves open. A table has a row for each tested version; the row of the loaded
-// library applies. docs/contribute/libmicrohttpd.md lists what voxeld relies on. Main fills the struct before the IO
-// threads start, which only read it.
+// library applies. docs/contribute/libmicrohttpd.md lists what voxeld relies on. Main fills the struct before it starts
+// the I/O threads, which only read the struct.
 #ifndef VOXELD_LIBRARY_H
 #define VOXELD_LIBRARY_H
 

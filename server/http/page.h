@@ -1,5 +1,5 @@
-// A page: the answer of an endpoint that computes nothing, to GET or to a POST with a small body. The pages are in
-// pages/; the daemon hands their table to http/.
+// A page: the answer of an endpoint that computes nothing, to GET, HEAD or DELETE, or to a POST with a small body. The
+// pages are in pages/; the daemon hands their table to http/.
 #ifndef VOXELD_PAGE_H
 #define VOXELD_PAGE_H
 
@@ -27,7 +27,7 @@ struct page_asked {
   const char *version;    // of a model, if the path names one, or ""
   const char *user;       // by token or certificate; "": known by address only
   const char *address;    // of the client
-  struct client *client;  // for an endpoint that has a client's state (route_has_state)
+  struct client *client;  // NULL unless the endpoint has a client's state (route_has_state)
   bool local;             // the client is on this machine, and not behind a proxy
   const char *body;       // [body_size], then a NUL
   size_t body_size;
@@ -46,7 +46,7 @@ struct page {
   const char *(*tag_of)(const char *name);  // the page's ETag; no ETag if this or its result is NULL
   const struct page_header *headers;  // more headers of an answer without a problem, up to a NULL name; NULL: none
   // Writes the page to `out`. False with an error. The page is first measured, then written, so this is called twice or
-  // more for one answer. NULL: the endpoint has no page.
+  // more for one answer. NULL: `fill` or `follow` answers, or the endpoint has no page.
   bool (*write)(const struct page_asked *asked, struct text *out, struct error *error);
   // Makes a file, as the output of a job. A worker calls it, since it may take long. False with the job's problem.
   // NULL: `write` makes the page.

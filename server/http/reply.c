@@ -92,8 +92,8 @@ static ssize_t read_nothing(void *cls, uint64_t position, char *block, size_t mo
   return MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-// An answer to HEAD: the library reads no body. If the length is unknown (-1), the connection ends. Otherwise 0.9.75
-// would send the end of a chunked body after the head.
+// An answer to HEAD: the library reads no body. If the length is unknown (-1), the answer is not chunked and ends the
+// connection. If it were chunked, 0.9.75 would send the end of a chunked body after the head.
 static struct MHD_Response *head_of_length(int64_t length) {
   uint64_t size = length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length;
   struct MHD_Response *response = MHD_create_response_from_callback(size, 1, read_nothing, NULL, NULL);
@@ -150,7 +150,6 @@ static struct MHD_Response *response_of_problem(struct request *request) {
   return text_complete(&text) ? MHD_create_response_from_buffer(text.length, memory, MHD_RESPMEM_MUST_COPY) : NULL;
 }
 
-// Adds nothing if the value is NULL.
 static bool add_header(struct MHD_Response *response, const char *name, const char *value) {
   return !value || MHD_add_response_header(response, name, value) == MHD_YES;
 }

@@ -1,4 +1,4 @@
-// A request's memory, from its begin to its end; see request.h.
+// A request's memory, from its beginning to its end; see request.h.
 #include "server/http/request.h"
 
 #include <stddef.h>

@@ -118,7 +118,7 @@ struct request {
 
   // The outcome.
   _Atomic(enum {JOB_RUNS, JOB_ENDED, JOB_SUSPENDED}) job_state;  // JOB_SUSPENDED: job runs, connection is suspended
-  int64_t sent_bytes;                                            // of the body
+  int64_t sent_bytes;                                            // of the answer's body
   bool answer_early;    // it is refused before its body is read, and the connection ends
   bool unchanged;       // its answer is 304: the client has the page
   bool lasting;         // its answer lasts until the client leaves or the server ends it

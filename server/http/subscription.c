@@ -60,7 +60,7 @@ static ssize_t read_events(void *cls, uint64_t position, char *block, size_t mos
 }
 
 // Limits what the kernel keeps for a client that does not read. Otherwise the client would first get megabytes of old
-// events, and learn minutes later what it has lost. The connection ends with this answer.
+// events, and learn minutes later what it has lost. The connection ends with this answer, so no later answer is slower.
 static void keep_little(const struct peer *peer) {
   const int bytes = SEND_BUFFER;
   (void)setsockopt(peer->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);  // failing only delays events

@@ -83,7 +83,7 @@ int devices_in(const struct devices *devices, enum device_state state) {
   return count;
 }
 
-// A paused GPU counts one job less in its load, so the queue gives its waiting worker the next job.
+// Counts one job less for a paused GPU: after the pause its worker then gets the next job, which tries the GPU.
 static void set_state(struct devices *devices, struct device *device, enum device_state state) HOLDS(devices->lock) {
   enum device_state before = (enum device_state)atomic_exchange(&device->state, (int)state);
   atomic_fetch_add(&device->load, (before == DEVICE_PAUSED) - (state == DEVICE_PAUSED));

@@ -1,5 +1,5 @@
-// The devices that compute: the GPUs that the options name, and the CPU. The CPU runs jobs if there is no GPU, and jobs
-// on which a GPU has failed.
+// The devices that compute: the GPUs that the options name, and the CPU. If no GPU works, the CPU runs all jobs. Beside
+// GPUs, the CPU runs small jobs, some samplings, and jobs that a GPU cannot run or has failed.
 //
 // A GPU that fails three jobs in a row is paused. After 1 s a single job tries the GPU. If that job fails too, the next
 // pause is twice as long, up to a minute. A lost GPU is never used again.

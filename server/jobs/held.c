@@ -5,8 +5,8 @@
 
 #include "server/jobs/uploads.h"
 
-// Bytes that the job holds when it acquires more memory: its input, its rows, its decoder, its own sweeps, and the
-// sweeps of its stream that it reads.
+// Bytes that the job holds when it acquires more memory: its input, its rows, the times of its points, its decoder, the
+// sweeps of its body, and the sweeps of its stream that it reads.
 static size_t bytes_held(const struct job *job) {
   const struct job_held *held = &job->held;
   size_t bytes = held->decoder_bytes + (held->input ? held->input->capacity : 0);

@@ -216,6 +216,6 @@ void helpers_help(struct helpers *helpers, struct vx_lane *lane, struct queue *q
     if (!helped) return;
     atomic_fetch_add(&helpers->awake, 1);
     spin_until(clock_ns() + AWAKE_NS, has_come, &await);
-    atomic_fetch_sub(&helpers->awake, 1);  // then looks again: a worker that counted on this helper has opened its slot
+    atomic_fetch_sub(&helpers->awake, 1);  // then looks again: a worker that counts on this helper opens its slot first
   }
 }

@@ -57,7 +57,7 @@ struct job_services {
 };
 
 // Facts about a job that its maker sets in addition to the request. They do not change. `local` and `cross_origin` are
-// set if the job may use streams or regions.
+// set only for pages and for requests that may name streams or regions.
 struct job_spec {
   const char *id, *trace_id;              // of the request; trace_id: NULL if the client sent none
   const struct answer_kind *kind;         // of the answer
@@ -113,9 +113,9 @@ struct job_stream {
   int32_t lost_sweeps;    // sweeps of its body without room to be kept
   size_t gathered_bytes;  // of the stream's sweeps, while the job reads them
   struct join_report joined;
-  struct pose frame;                  // of the joined points
-  int32_t points[JOINED_SWEEPS_MAX];  // the sections of the joined cloud
-  struct vx_counts counts[JOINED_SWEEPS_MAX];
+  struct pose frame;                           // of the joined points
+  int32_t points[JOINED_SWEEPS_MAX];           // in each section of the joined cloud
+  struct vx_counts counts[JOINED_SWEEPS_MAX];  // of each section
 };
 
 // A part of a region that a tensor, or the whole answer, goes to.
@@ -127,7 +127,7 @@ struct sink {
 
 // The part of a job that uses regions of shared memory (shared.h).
 struct job_shared {
-  const struct device *gpu;    // its memory has parts of regions; NULL: none has
+  const struct device *gpu;    // in whose memory some regions are; NULL: no region is in GPU memory
   struct vx_lane *lane;        // of that GPU, if it runs the job
   struct region_part source;   // of the points, until they are copied
   int sinks, in_place;         // how many sinks there are; how many a GPU writes (every sink that gets bytes, or none)

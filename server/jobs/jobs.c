@@ -68,7 +68,7 @@ static bool supersede(struct jobs *jobs, const struct job *job) {
   return supersede_older(jobs, &choice);
 }
 
-// The job may end as soon as it is in the queue.
+// Makes the choice first, because the job may end as soon as it is in the queue.
 static void requeue(struct jobs *jobs, struct job *job) {
   struct job_choice choice = choice_of(job, job->queued_ns);
   job->next = NULL;
@@ -139,7 +139,7 @@ static bool submit(struct jobs *jobs, struct job *job) {
   return error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
 }
 
-// The job may end as soon as it is submitted.
+// Makes the choice first, because the job may end as soon as it is submitted.
 bool jobs_submit(struct jobs *jobs, struct job *job) {
   if (!job->asked.latest[0]) return submit(jobs, job);
   struct job_choice choice = choice_of(job, job->queued_ns);

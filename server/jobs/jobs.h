@@ -46,7 +46,7 @@ void jobs_tick(struct jobs *jobs, int64_t now_ns);
 
 // How many workers take jobs of this use now. Beside GPUs, a worker of the CPU counts only while it runs such a job.
 int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use);
-// Bytes that slow readers of answers should give up; 0 while there is memory.
+// Bytes of memory that should be freed by ending slow answers; 0 unless memory runs short.
 int64_t jobs_memory_wanted(struct jobs *jobs);
 
 // ---- the end: in this order -----------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@
 // The owner of such an object may shorten it, write to it, unlink it or hold a lease on it at any time. I/O threads
 // open objects; an owner cannot make them wait.
 //
-// Clients name blocks of GPU memory by CUDA's handles. Only the owner can make a handle, so a client that has it may
-// open the block. A block stays whole until it is closed, whatever its owner does. Opening one waits for the driver.
+// Clients name blocks of GPU memory by CUDA's handles. Only the owner can make a handle, so a handle is enough to open
+// the block. A block stays whole until it is closed, whatever its owner does. Opening a block waits for the driver.
 #ifndef VOXELD_OBJECTS_H
 #define VOXELD_OBJECTS_H
 

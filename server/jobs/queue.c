@@ -100,8 +100,8 @@ static struct job *find_job(const struct queue *queue, const struct client *clie
   return before;
 }
 
-// Removes the first client that may run a job from the list. NULL: there is none. If `*waiter` is NULL, sets
-// it to the waiter that should get the job.
+// Removes from the list the first client that may run a job, and returns it. NULL: there is none. If `*waiter` is NULL,
+// sets it to the waiter that should get the job.
 static struct client *take_client(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter,
                                   struct job **job_before, struct job **job) HOLDS(queue->lock) {
   struct client *before = NULL, *client = queue->first;
@@ -204,8 +204,8 @@ static void hand_over(struct queue *queue, int64_t now_ns) HOLDS(queue->lock) {
 
 // ---- in and out -----------------------------------------------------------------------------------------------------
 
-// Whether a waiter may take the job that has just arrived. If not, a queue with a placement skips the jobs that wait:
-// they are offered again when a worker begins to wait, and at each tick.
+// Whether to look for waiters now that the job has arrived. A queue with a placement does so only if a waiter may take
+// this very job: the other jobs are offered again when a worker begins to wait, and at each tick.
 static bool is_wanted(const struct queue *queue, const struct job *job, int64_t now_ns) HOLDS(queue->lock) {
   const struct client *client = job->client;
   return !queue->placement ||

@@ -86,7 +86,7 @@ bool regions_unregister(struct regions *regions, const struct client *client, en
 }
 
 // Removes regions of the client, or of all clients (NULL), that have no open part and were not used after `since_ns`.
-// Removes only unlinked shared memory, and any GPU memory unless `since_ns` is INT64_MAX.
+// But keeps shared memory that is not unlinked and, if `since_ns` is INT64_MAX, all GPU memory.
 static void remove_left(struct regions *regions, const struct client *client, int64_t since_ns) HOLDS(regions->lock) {
   for (struct region *region = regions->first, *next; region; region = next) {
     next = region->next;

@@ -318,7 +318,8 @@ static bool write_file(struct job *job) {
   return written && (text_complete(&text) || refuse_cut(job));
 }
 
-// Writes the JSON about an answer in a region: over the header in the output, if the GPU has copied the header.
+// Writes the JSON about an answer in a region: over the header in the output, if the GPU has copied the header and the
+// JSON fits; else into new memory.
 static bool write_told(struct job *job) {
   const struct buffer *output = job->held.output;
   struct text text = text_over(output->data, job->work.head ? output->capacity : 0);

@@ -20,7 +20,7 @@ enum job_step {
 };
 
 VX_WARN_UNUSED enum job_step job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use);
-// Releases what the job holds, except its answer: queue slot, memory, detector, regions and, last, turn in its stream.
+// Releases what the job holds, except its answer: queue slot, memory, detector, regions and the turn in its stream.
 void job_release(struct job *job);
 
 #endif

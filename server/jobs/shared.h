@@ -4,8 +4,9 @@
 // The GPU that runs the job reads the source and writes the sinks in place, if it can. Otherwise the bytes are copied
 // from the source to the input, and from the output to the sinks.
 //
-// Runs on the worker's thread, which owns the job meanwhile. A failure sets the error of the job's result. The first
-// source or sink gives the job its `shared` part. All functions but the opening ones need this part.
+// Runs on the thread that runs the job and owns it meanwhile. A failure sets the error of the job's result. The first
+// source or sink gives the job its `shared` part. Only shared_read, source_open, sinks_open, source_rows and
+// sinks_take_answer work without this part.
 #ifndef VOXELD_SHARED_H
 #define VOXELD_SHARED_H
 

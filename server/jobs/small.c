@@ -47,7 +47,7 @@ static bool is_plain(const struct job_request *asked) {
          !job_request_widens(asked) && asked->dtype == VX_FLOAT32 && params->feature_dtype == VX_FLOAT32;
 }
 
-// Whether the body is raw rows and the answer is not compressed.
+// Whether the job is plain, its body is raw rows, and neither its body nor its answer is compressed.
 static bool is_direct(const struct job *job) {
   const struct job_request *asked = &job->asked;
   return !job->spec.make && job->spec.coding == CODING_NONE && asked->format == FORMAT_RAW && !job->infer &&

@@ -272,7 +272,7 @@ static struct vx_tracks *tracks_before(const struct job *job) {
   return tracks ? tracks->tracks : NULL;
 }
 
-// Makes new tracks of the job's model, without values, in the job's turn. NULL with an error.
+// Acquires memory for `count` new tracks of the job's model, and gives it to the job's turn. NULL with an error.
 static struct vx_tracks *acquire_tracks(struct job *job, int64_t count) {
   struct shortage shortage;
   if (!job_acquire_rows(job, sizeof(struct stream_tracks) + vx_tracks_bytes(count))) return NULL;

@@ -1,5 +1,5 @@
 // A job and its stream (server/streams): the job waits for its turn, joins its own sweeps with the stream's sweeps, and
-// leaves its own sweeps to the stream if it succeeds.
+// leaves its own sweeps to the stream if it is answered or spared.
 //
 // The buffer of the body becomes the buffer of its sweep. Several sweeps of one body get copies. The joined rows become
 // the job's input, so both backends read the same rows. Errors are in the job's result.

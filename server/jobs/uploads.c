@@ -94,7 +94,6 @@ static void clear(struct upload *upload) {
   atomic_store(&upload->slot_reserved, false);
 }
 
-// Releases slot and input.
 static void release(struct upload *upload, const struct job_services *services) {
   struct buffer *input = upload->input;
   bool slot_reserved = atomic_load(&upload->slot_reserved);

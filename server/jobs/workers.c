@@ -179,7 +179,7 @@ struct worker_count {
   int64_t streams, on_cpu;
 };
 
-// Only models need workers that detect.
+// Without models there are no workers for detections.
 static struct worker_count count_of(const struct options *options, enum vx_lane_use use) {
   int64_t detect = options->models_dir[0] ? 1 : 0;
   const struct worker_count counts[VX_LANE_USES] = {

@@ -6,7 +6,8 @@
 // the GPUs. They take the jobs that the placement gives to the CPU (placement.h).
 //
 // While another GPU works, the workers of a lost or paused GPU stand by. If no GPU works, as many workers take jobs as
-// on a machine without a GPU. After a GPU's pause, its workers wait for the job that tries the GPU.
+// on a machine without a GPU. After a GPU's pause, one job tries the GPU while the GPU's
+// other workers still stand by.
 #ifndef VOXELD_WORKERS_H
 #define VOXELD_WORKERS_H
 
@@ -42,7 +43,7 @@ struct workers {
   struct queue *queues;  // [VX_LANE_USES]
   struct helpers *helpers;
   atomic_llong running[VX_LANE_USES];  // jobs that run now, by the use of their lanes
-  struct lock lock;                    // protects `needed` and `stopping`
+  struct lock lock;                    // protects `needed`, `stopping`, `used_ns`, `since_ns`
   pthread_cond_t needed;
   bool stopping;
   struct placement *placement;  // NULL: there is no GPU

@@ -32,8 +32,8 @@ void connection_linger(struct watcher *watcher, struct peer *peer);
 // Connections refused so far with that problem, before any request. Each counts once it has ended.
 unsigned long long connections_refused(const struct watcher *watcher, enum error_kind kind);
 
-// Ends the connection in `group` whose body or answer moves most slowly, of `client` or (NULL) of any client. NULL if
-// none is slow. With the lock held.
+// Ends the connection of `client` (NULL: of any client) in `group` whose body or answer moves most slowly, and returns
+// its peer. NULL if none is slow. With the lock held.
 VX_WARN_UNUSED struct peer *connections_end_slowest(struct watcher *watcher, const struct listener_group *group,
                                                     const struct client *client, int64_t now_ns);
 // Ends the slowest answers until `bytes` of memory are about to be freed, or no answer is slow any more.

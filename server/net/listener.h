@@ -75,7 +75,7 @@ VX_WARN_UNUSED int listener_connect(const char *list, int timeout_s, bool *tcp, 
 void listener_peer(int fd, char address[ADDRESS_SIZE]);
 // Whether clients on other machines can reach the listener.
 bool listener_is_exposed(const struct listener *listener);
-// Whether such an address is on this machine: on loopback or a Unix socket.
+// Whether an address, as listener_peer writes it, is on this machine: on loopback or a Unix socket.
 bool address_is_local(const char *address);
 
 #endif

@@ -6,7 +6,7 @@
 // lock and by compare-and-swap, so that one side wins:
 // - IDLE or UPLOAD to FAILED: the connection ends,
 // - UPLOAD to PREEMPTED: the upload loses its reservation (jobs/uploads.h), and then PREEMPTED to FAILED,
-// - HELD to PREEMPTED and back, if no part of the body has arrived,
+// - UPLOAD or HELD to PREEMPTED and back, if no part of the body has arrived,
 // - WHOLE or JOB to PROBED and back.
 // Only the end of all connections sets FAILED in any phase.
 #ifndef VOXELD_PEER_H
@@ -41,7 +41,7 @@ enum peer_phase {
 enum peer_end {
   PEER_END_USUAL,         // after its last answer, by either side
   PEER_END_IDLE_TIMEOUT,  // nothing came, or a request's head only byte by byte
-  PEER_END_UPLOAD,        // a body was too slow, too long, or not complete when the time to drain was over
+  PEER_END_UPLOAD,        // a body was too slow, too long or malformed, or incomplete when the time to drain was over
   PEER_END_SEND_TIMEOUT,  // the client did not take an answer in time
   PEER_END_HEAD,          // in a request's head: the client left, or the library gave up the head
   PEER_END_NO_REQUEST,    // before any request: no HTTP, a failed TLS handshake, a port scan
@@ -57,7 +57,7 @@ const char *peer_end_name(enum peer_end end);  // as in the metrics
 // How fast bytes move: at the rate of the last window, or of the present window if that is higher. So a pause of half a
 // second does not count as slow. The owner of a pace locks it.
 #define PACE_WINDOW_NS (500 * NS_PER_MS)
-#define PACE_LEAST_NS (50 * NS_PER_MS)  // a shorter time has no rate
+#define PACE_LEAST_NS (50 * NS_PER_MS)  // a shorter time counts as this long
 #define PACE_SLOW (128 * 1024)          // bytes a second; slower bodies and answers make room for others
 
 struct pace {

@@ -2,7 +2,7 @@
 //
 // The watcher has an epoll set of its own over all connections. It
 //   - shuts the reading side of a half-closed connection while the library waits for more: the library then wakes,
-//   - fails uploads that are late or too slow, with a 408 that the client can read,
+//   - fails uploads that are late or too slow (408) or preempted (503), with an answer that the client can read,
 //   - ends heads that come byte by byte,
 //   - ends answers that their client takes too slowly,
 //   - reads on for a moment after an early answer (a lingering close),

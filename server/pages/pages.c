@@ -230,7 +230,6 @@ static bool write_describe(const struct page_asked *asked, struct text *out, str
   return true;
 }
 
-// A page that never changes.
 static bool write_text(const struct page_asked *asked, struct text *out, struct error *error) {
   (void)error;
   text_put(out, asked->page->text);

@@ -19,9 +19,9 @@ static const struct lane_names {
     [VX_LANE_DETECT] = {"detect", "detection_workers", "detection_queue"},
 };
 
-// How many networks run on the GPU.
+// How many sessions the GPU has: one for each network and each detection stream.
 long long service_sessions(struct service *service, const struct device *gpu);
-// Whether the service takes requests. False with an error.
+// Whether the service is ready, as /readyz says. False with an error.
 VX_WARN_UNUSED bool service_is_ready(struct service *service, struct error *error);
 
 // ---- /v1/status, /metrics and --describe ----------------------------------------------------------------------------

@@ -53,7 +53,7 @@ static bool is_for(const struct subscriber *subscriber, const struct client *cli
   return subscriber->client == client && (!subscriber->stream[0] || strcmp(subscriber->stream, stream) == 0);
 }
 
-// Lost events come before the kept ones.
+// An EVENT_LOST comes before the kept events, because the lost events were older.
 static bool take(struct events *events, struct subscriber *subscriber, struct event *event, int64_t now_ns)
     HOLDS(events->lock) {
   if (subscriber->lost) {

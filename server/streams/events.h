@@ -78,7 +78,7 @@ struct events {
   atomic_llong count;  // subscribers; changes with the lock held
   struct subscriber *first;
   bool closed;
-  const char *ending;  // why each subscription ends whose request began at `ended_ns` or before
+  const char *ending;  // why a subscription ends if its request began at `ended_ns` or before
   int64_t ended_ns;
   struct events_use use;  // without the count of subscribers
 };

@@ -1,8 +1,8 @@
 // Streams: each keeps the last sweeps of one sensor, the newest first.
 //
 // A stream belongs to its client. Other clients neither use nor see it. One request of a stream runs at a time. The
-// stream keeps a sweep only after its request has succeeded. A reader counts as a user of the sweep, so it copies the
-// sweep without the lock.
+// stream keeps a request's sweeps once the request was answered or spared. A reader counts as a user of the sweep, so
+// it copies the sweep without the lock.
 //
 // Each sweep owns its memory. When no stream has the sweep and no reader uses it, streams_lock_release releases the
 // memory with the function that was passed to streams_init.
@@ -38,7 +38,7 @@ struct sweep {
   int users;           // the stream that has it, its request, and its readers
   double time;
   struct pose place;  // of its sensor in the fixed frame
-  bool follows;       // when it came, the stream had an earlier sweep, with the two values below
+  bool follows;       // when it came, there was an earlier sweep, with the two values below
   double before_time;
   struct pose before;  // the place of the earlier sweep
   int64_t points;
@@ -77,7 +77,7 @@ struct stream {
   struct sweep_shape shape;   // of all sweeps
   bool mounted;               // `mount` was given
   struct pose mount;          // of the sensor on its vehicle
-  struct stream_terms terms;  // of the last request that succeeded
+  struct stream_terms terms;  // of the last request whose sweeps were kept
   int64_t evicted, expired;   // sweeps, since an answer last reported them
   bool dropped;               // its client has deleted the stream since the last gather_sweeps
   struct stream_tracks *tracks;
@@ -110,8 +110,8 @@ void streams_end(struct streams *streams);  // all turns and requests must have 
 VX_WARN_UNUSED bool streams_allow(const struct streams *streams, struct error *error);
 // Call it regularly while there are streams: drops sweeps that are older than stream_ttl_s.
 void streams_tick(struct streams *streams, int64_t now_ns);
-// Drops the oldest sweep of the client, or of all clients (NULL), to make room. Skips sweeps that have a reader. False:
-// there is no sweep to drop.
+// Drops the oldest sweep of the client, or of all clients (NULL), to make room. Skips a stream whose oldest sweep has a
+// reader. False: there is no sweep to drop.
 VX_WARN_UNUSED bool streams_evict(struct streams *streams, const struct client *client);
 struct streams_use streams_use(struct streams *streams);
 
@@ -175,9 +175,10 @@ struct gathered {
 };
 
 // Gathers the sweeps that the request of this turn joins: the request's own, newest first, and the streams' sweeps.
-// Leaves out a stream's sweep that has the time of a sweep of the request. Adds the mount to the poses of the request's
-// sweeps, notes the sweep before each of them, and adds a user to each gathered sweep. False with an error: the
-// request's newest sweep is older than the stream's newest, or a stream has sweeps of another shape.
+// Leaves out a kept sweep of the request's stream if the request has a sweep of the same time. Adds the mount to the
+// poses of the request's sweeps, notes the sweep before each of them, and adds a user to each gathered sweep. False
+// with an error: the request's newest sweep is older than its stream's newest, a stream has sweeps of another shape, or
+// the first stream has no sweep.
 VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
                                   struct error *error);
@@ -188,9 +189,9 @@ VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *cl
                                 struct error *error);
 void gathered_release(struct streams *streams, struct gathered *gathered);
 
-// After the request of this turn has succeeded: the stream adds the request's own sweeps to its sweeps, keeps at most
-// as many as `terms` ask for, and keeps the turn's tracks. `lost`: the request's sweeps without room, which count as
-// evicted. A stream that its client has dropped since gather_sweeps keeps nothing.
+// Once the request of this turn was answered or spared: the stream adds the request's own sweeps to its sweeps, keeps
+// at most as many as `terms` ask for, and keeps the turn's tracks. `lost`: the request's sweeps without room, which
+// count as evicted. A stream that its client has dropped since gather_sweeps keeps nothing.
 void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost);
 

@@ -14,7 +14,7 @@ struct vx_session {
   int runs;
 };
 
-// Value i of an output depends on value i of the input, modulo its length, and on the output's name.
+// Value i of an output depends on the output's name and on value 7 i of the input, modulo the input's length.
 static inline void compute(const struct vx_network_value *in, const unsigned char *from,
                            const struct vx_network_value *out, unsigned char *to) {
   const uint16_t *halves = (const void *)from;

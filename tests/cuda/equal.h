@@ -85,7 +85,8 @@ void places_give(struct side *side, const struct vx_layout *layout);
 // outside of its places.
 bool places_gather(struct side *side);
 
-// Runs a job on sides[0], and twice on sides[1], the second time with places. Prints a line per difference and counts.
+// Runs a job on sides[0], and twice on sides[1], the second time with places. Prints a line for each run that differs,
+// and adds to the counts at the end of this file. Ends the program if the device is lost.
 void compare(struct side sides[2], const struct vx_job *asked, const struct scan *scan, const char *name);
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
@@ -93,9 +94,11 @@ void compare(struct side sides[2], const struct vx_job *asked, const struct scan
 // A job of any kind that makes voxels, with up to `largest` points. The caller frees the scan's points.
 void random_job(struct random *random, int64_t largest, struct vx_job *asked, struct scan *scan);
 
-// A random number of points, up to `largest`, with a kind per cloud, in a batch. A lone cloud may have sections.
+// A random number of points, below `largest` or 20,000, whichever is more.
 int64_t random_size(struct random *random, int64_t largest);
+// Divides the scan's points among clouds, and calls random_sections.
 void random_clouds(struct random *random, struct scan *scan);
+// Gives most lone clouds sections.
 void random_sections(struct random *random, struct scan *scan);
 // Lets the points of some jobs move: random segments, and times for the points of the scan. The job points to memory
 // that later jobs use again.

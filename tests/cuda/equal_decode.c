@@ -296,7 +296,7 @@ void test_decode(struct side sides[2], uint64_t seed, int jobs, int64_t largest)
     struct shape shape = random_shape(&random, largest);
     run_both(sides, &random, &shape, "random maps");
   }
-  // The sizes of a KITTI head's maps and of a nuScenes head's: with few candidates, and with nothing but candidates.
+  // Maps about as large as those of KITTI and nuScenes heads: first with few logits above 0, then with half of them.
   static const struct shape large[] = {{1, 248, 216, 3, SOME_REACH, SMALL},
                                        {1, 180, 180, 10, SOME_REACH, SMALL},
                                        {1, 248, 216, 3, EVEN, SMALL},

@@ -35,7 +35,7 @@ static void make_encoder(struct random *random, int32_t columns, int32_t layers,
   }
 }
 
-// Usually an encoder like a model's: one layer of up to 64 channels over points of 3 to 5 columns.
+// Half of the encoders have one layer, and half get points of 3 to 5 columns, as models do.
 static void random_encoder(struct random *random, struct vx_job *asked) {
   static const int32_t some[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 200};
   int32_t widths[VX_MAX_ENCODER_LAYERS], layers = random_one_in(random, 3) ? 1 : 1 + random_below(random, 4);
@@ -83,7 +83,7 @@ static void make_points(struct random *random, const struct vx_job *asked, struc
   random_points(random, asked, &within, scan);
 }
 
-// Uses the parameters, clouds and unusual points of any random voxelization. The cap is usually a pillar's.
+// Uses the parameters and clouds of any random voxelization. Half of the jobs get a cap of 1 to 100, like pillars.
 static void test_random_encoder(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   struct vx_job asked;

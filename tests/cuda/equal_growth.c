@@ -49,8 +49,8 @@ static void *sample(void *ctx) {
   return NULL;
 }
 
-// Samples all of its points, which takes far longer than the jobs on the other lane. Once the backend calls `stopped`,
-// all kernels are enqueued and the last has not ended.
+// Starts a thread that samples all points, which takes far longer than the jobs on the other lane. Returns once the
+// backend has called `stopped`: all kernels are enqueued then, and the last has not ended.
 static void begin_sampling(struct sampler *sampler, struct random *random) {
   const struct timespec pause = {0, 1000000};
   side_open(&sampler->side, vx_backend_find("cuda"));
