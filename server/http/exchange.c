@@ -74,7 +74,7 @@ static enum MHD_Result complete(struct request *request) {
 }
 
 // Answers a refusal or a page without a job at once, and runs a small job. `only`: no other request is active, and this
-// thread's last job came on the same connection. Other connections may have requests that were not read yet.
+// thread's last job came on the same connection: unread requests of other connections do not count as active yet.
 static enum MHD_Result start(struct request *request) {
   static _Thread_local const struct peer *last;  // never dereferenced
   struct jobs *jobs = &request->service->jobs;

@@ -112,7 +112,7 @@ static void *gnutls_session_of(struct MHD_Connection *connection) {
   return info ? info->tls_session : NULL;
 }
 
-// NULL if the connection cannot be watched or has no credentials. No request on such a connection is answered.
+// NULL if the connection cannot be watched or its TLS session cannot be opened. No request on it is answered then.
 static struct peer *open_peer(struct service *service, struct listener_group *group,
                               struct MHD_Connection *connection) {
   int fd = descriptor_of(connection);
@@ -154,8 +154,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **p
   }
 }
 
-// Takes the library's log messages. The library answers what it cannot parse by itself and reports it only here, so
-// these answers are counted here.
+// Takes the library's log messages. The library itself answers what it cannot parse, and only its log messages tell of
+// these answers. So they are counted here.
 static void on_library_message(void *cls, const char *format, va_list arguments) {
   struct service *service = cls;
   char text[512];

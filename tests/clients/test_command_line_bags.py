@@ -86,7 +86,7 @@ def timed(number):
 
 
 def drive(robot, sweeps=SWEEPS):
-    """The messages of a drive: points of all types, odometry, and transforms from the map to the lidar."""
+    """The messages of a drive: points in each type of message, odometry, and transforms from odom to the lidar."""
     yield "/tf_static", BEGIN, robot.tf((BEGIN, MOUNT, "base_link", "lidar"))
     last = stamp(sweeps - 1) + 3 * PERIOD
     for time in range(BEGIN, last, STEP):
@@ -104,7 +104,7 @@ def drive(robot, sweeps=SWEEPS):
 
 
 class Transforms(unittest.TestCase):
-    """Poses between others, and the way from a frame to another."""
+    """Poses between others, and the way from one frame to another."""
 
     def track(self, *poses):
         track = transforms.Track()
@@ -169,7 +169,8 @@ class Transforms(unittest.TestCase):
         with self.assertRaises(transforms.Unknown):
             tree.chain("c", "earth", False)
 
-        for message in (robot.odometry(5, there["a"], "odom", ""), robot.posed(5, there["a"], "odom")):  # of the sensor
+        # Neither message names a child frame, so each gives the pose of the sensor itself.
+        for message in (robot.odometry(5, there["a"], "odom", ""), robot.posed(5, there["a"], "odom")):
             tree = transforms.Tree()
             add(message)
             self.assertEqual(
@@ -485,7 +486,7 @@ class Bags(unittest.TestCase):
         robot.write(self.output / "b", sorted(messages, key=lambda message: message[1]))
         asked = ("--stream", "s", "--sweeps", 2, "--pose", "/odom", "-o", self.output / "out")
         ended = self.voxelize(self.output / "b", *asked)
-        self.check_done(ended, 2, failed=1)  # the first two are within 0.4 s
+        self.check_done(ended, 2, failed=1)  # scan 0 has a pose; scan 1 lies between poses 0.4 s apart
         self.assertIn("1700000003.035000000: poses are known from 1700000000.035 to 1700000002.935", ended.errors)
         messages.append(("/points", stamp(15), robot.cloud(timed(0), stamp(15), "base_link")))
         robot.write(self.output / "c", sorted(messages, key=lambda message: message[1]))

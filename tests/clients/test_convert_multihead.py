@@ -374,7 +374,7 @@ class MultiHead(unittest.TestCase):
             "SEPARATE_MULTIHEAD is True, which needs NMS_CONFIG.MULTI_CLASSES_NMS": lambda c: c["MODEL"][
                 "POST_PROCESSING"
             ]["NMS_CONFIG"].update(MULTI_CLASSES_NMS=False),
-            "RPN_HEAD_CFGS does not have each of CLASS_NAMES once": lambda c: head(c)["RPN_HEAD_CFGS"].pop(),
+            "RPN_HEAD_CFGS must name each of CLASS_NAMES once": lambda c: head(c)["RPN_HEAD_CFGS"].pop(),
             "REG_LIST does not add up to 10 values": lambda c: head(c)["SEPARATE_REG_CONFIG"].update(
                 REG_LIST=["reg:2"]
             ),

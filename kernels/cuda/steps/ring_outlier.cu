@@ -2,7 +2,7 @@
 // rings at once.
 //
 //   line up  Lines up the rows that are left, ring by ring; a row now has a place. The rows of KITTI's rings already
-//            have this order, so a scan is enough. The scan also counts the turns.
+//            have this order, so a prefix sum is enough. It also counts the turns, which begin rings (rings.h).
 //   sort     Otherwise each row gets a key, its cloud and its ring, and cub sorts the rows by key. The sort is stable.
 //            Rows that were dropped come last. Then each place gets a copy of its row's point.
 //   drop     Drops the walks that fall. A block decides the walks that end in its tile of places, and drops all their
@@ -253,8 +253,9 @@ static __device__ void drop_stretch(const struct cuda_chain_rows &r, const struc
     cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
 }
 
-// Called by a whole block. Drops the places before the tile of the walk that crosses into it and, if the ring that
-// crosses into it ends there, of that ring's first walk.
+// Called by a whole block. Drops places before the tile: those of the walk that crosses into the tile, if this walk
+// ends in the tile and falls; and those of the first walk of the ring that crosses into the tile, if the ring ends in
+// the tile and that walk falls.
 static __device__ void drop_before(const struct cuda_chain_rows &r, const struct ring_outlier &own,
                                    const struct tile &t, uint32_t used) {
   struct stretch walk = {t.before.walk, end_of(t, used, t.begin)}, first = {t.ring.first, t.before.end};
