@@ -318,7 +318,7 @@ class Bags(unittest.TestCase):
         self.assertEqual([path.name for path in self.output.iterdir()], ["voxels.mcap"])
 
     def test_definitions(self):
-        """The definitions of messages in a file are those of ROS."""
+        """A file has the same definitions of messages as ROS."""
         for kind in (POINT_CLOUD, DETECTIONS):
             found = get_types_from_msg(recording.definition(kind), kind)
             self.assertIn(kind, found)
@@ -377,13 +377,13 @@ class Bags(unittest.TestCase):
         self.assertLess(done, count)
         self.assertFalse(file.exists())
         again = run(*asked)
-        kept = max(0, done - 1)  # the last one is made again
+        kept = max(0, done - 1)  # the last answer is made again
         self.check_done(again, count - kept, skipped=kept)
         self.assertEqual([m.sequence for _, _, m, _ in self.recorded(file)], [*range(1, count + 1)])
 
     def test_what_failed_is_tried_again(self):
         broken = self.robot.cloud(timed(1), stamp(1))
-        broken.point_step = 5  # the fields end later
+        broken.point_step = 5  # fewer bytes than the fields need
         clouds = [self.robot.cloud(timed(0), stamp(0)), broken, self.robot.cloud(timed(2), stamp(2))]
         self.robot.write(self.output / "b", [("/points", stamp(n), cloud) for n, cloud in enumerate(clouds)], "mcap")
         file = self.output / "out.mcap"

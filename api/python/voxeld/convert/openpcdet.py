@@ -321,7 +321,7 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     tasks = [[name for name in task if name in classes] for task in head.lists("CLASS_NAMES_EACH_HEAD")]
     order = [name for task in tasks for name in task]
     if sorted(order) != sorted(classes) or not all(tasks):
-        raise ConvertError(f"{head.path}.CLASS_NAMES_EACH_HEAD does not have each of CLASS_NAMES once")
+        raise ConvertError(f"{head.path}.CLASS_NAMES_EACH_HEAD must name each of CLASS_NAMES once, some in each list")
     maps = {"heatmap": "hm", "center": "center", "height": "center_z", "dim": "dim", "rot": "rot"}
     if "vel" in head.at("SEPARATE_HEAD_CFG").names("HEAD_ORDER"):
         maps["vel"] = "vel"
@@ -361,7 +361,7 @@ def _center_nms(nms: Config, classes: int, objects: int) -> Dict[str, Any]:
             raise ConvertError(f"{nms.path}.{key} has a number below MAX_OBJ_PER_SAMPLE, which is {objects}")
     thresholds = nms.numbers("NMS_THRESH", classes)
     if len(set(thresholds)) != 1:
-        raise ConvertError(f"{nms.path}.NMS_THRESH is {thresholds}; only the same threshold for all can be converted")
+        raise ConvertError(f"{nms.path}.NMS_THRESH is {thresholds}; expected the same for all classes")
     limits = {"nms_pre_max": objects, "nms_post_max": objects}
     return {"nms_threshold": thresholds[0], **limits, "class_agnostic": "no"}
 
