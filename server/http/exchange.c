@@ -17,8 +17,8 @@ void exchange_hold(struct gate_entry *entry) { MHD_suspend_connection(request_of
 
 void exchange_resume(struct gate_entry *entry) { MHD_resume_connection(request_of_entry(entry)->connection); }
 
-// Only the library knows this: when the gate has let the request go, the connection stays suspended until its I/O
-// thread resumes it.
+// Asks the library, since only the library knows: once the gate has let the request go, the connection stays suspended
+// until its I/O thread resumes it.
 static bool is_suspended(const struct request *request) {
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);

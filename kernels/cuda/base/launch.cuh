@@ -25,7 +25,7 @@ template <typename... types, typename... values>
 static inline enum vx_status cuda_launch(const char *name, void (*kernel)(types...), uint64_t blocks, unsigned threads,
                                          size_t shared_bytes, const struct cuda_run *run, struct error *error,
                                          const values &...arguments) {
-  static_assert((sizeof(types) + ...) <= CUDA_ARGUMENT_BYTES, "some driver refuses to launch the kernel");
+  static_assert((sizeof(types) + ...) <= CUDA_ARGUMENT_BYTES, "every driver takes the arguments of a kernel");
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

@@ -202,8 +202,8 @@ static __device__ uint64_t state_of(const struct open &open) {
   return TILE_PREFIX | (uint64_t)open.end << 32 | open.walk;
 }
 
-// Called by the first warp. Finds what is open before the tile, and publishes what is open after it. The latter depends
-// on the former only if no ring ends in the tile.
+// Called by the first warp. Finds what is open before the tile, and publishes what is open after the tile. If a ring
+// ends in the tile, publishes first, because what is open before the tile then does not matter.
 static __device__ void exchange(uint64_t *tiles, uint32_t number, struct tile *t) {
   volatile unsigned long long *states = (volatile unsigned long long *)tiles;
   uint32_t used = words_used(t->ends), rings = upto_last(t->ring_ends, words_used(t->ring_ends), CUDA_TILE);
