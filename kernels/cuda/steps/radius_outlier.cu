@@ -5,7 +5,7 @@
 //           A warp searches for one row at a time, with a cell for each thread. It reads copies of the rows.
 //
 // The copies of a warp's rows lie side by side, cell by cell. So the list of a cell goes through the copies of a warp
-// before it goes on to those of another. Otherwise lists are in no particular order, since they are only counted.
+// before it goes on to another warp's copies. Otherwise lists have no order, since their rows are only counted.
 #include "kernels/cuda/steps/arrival.cuh"
 #include "kernels/cuda/steps/cells.cuh"
 #include "kernels/near.h"
