@@ -7,7 +7,7 @@
 
 #include "api/ops/ops.h"
 
-// How errors name things in a body of this kind.
+// How errors name things in one kind of body: a safetensors body or an inference request.
 struct tensor_words {
   const char *tensor, *type;  // what a tensor and a type are called
   const char *(*spell)(enum vx_dtype dtype);

@@ -37,8 +37,8 @@ bool times_are_read(const struct job_request *request);
 // Reads the times from a column of the rows of the body.
 void times_from_rows(const struct job_request *request, int column, const char *rows, struct vx_stop *stop,
                      struct times *times);
-// Converts the times of the split request to seconds in float32. Writes the seconds from the origin to the column of
-// the rows, which are float32, and the seconds from deskew_reference to the beginning of times->values.
+// Converts the times of the split request to seconds in float32. Writes the seconds since the origin into the column of
+// the rows, which are float32, and the seconds since deskew_reference into times->values, from its beginning on.
 void times_convert(const struct job_request *request, struct times *times, char *rows, struct vx_stop *stop,
                    struct deskew_report *report);
 

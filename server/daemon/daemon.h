@@ -16,7 +16,7 @@ VX_WARN_UNUSED bool service_check(struct service *service, struct error *error);
 // After service_prepare: starts all rooms. Calls `gpu_lost` on a worker's thread for each GPU that is lost. False with
 // a reason; the process must end then, since some rooms may have started.
 VX_WARN_UNUSED bool service_start(struct service *service, void (*gpu_lost)(void *service), struct error *error);
-// Logs which models do not serve, or serve in place of newer files, and why. Any thread.
+// Logs each model that does not serve, or whose newer version was refused, with the reason. Any thread.
 void service_log_broken(const struct detectors *models);
 // Vacates the sessions that the served models have on lost GPUs. Any thread, after each loss and each reload.
 void service_vacate_lost(struct service *service);

@@ -424,8 +424,8 @@ void request_admit(struct request *request, const char *method, const char *path
   request->style = route_style(path);
   if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
   if (decide(request, &heads, method, path)) return;
-  // The body of a refused request is discarded and the connection kept. Three kinds are answered early instead: a body
-  // over the limit, a body that the client holds back until it gets 100 Continue, and any body at a listener for pages.
+  // The body of a refused request is discarded and the connection kept, except if `decide` has set answer_early, if the
+  // client holds the body back until it gets 100 Continue, if the body is over the limit, or at a listener for pages.
   const char *expect = heads.value[HEAD_EXPECT];
   bool held_back = expect && strcasecmp(expect, "100-continue") == 0;
   if (held_back) body_guess(request);

@@ -17,8 +17,8 @@ void exchange_hold(struct gate_entry *entry) { MHD_suspend_connection(request_of
 
 void exchange_resume(struct gate_entry *entry) { MHD_resume_connection(request_of_entry(entry)->connection); }
 
-// Only the library knows this: when the gate has let the request go, the connection stays suspended until its I/O
-// thread resumes it.
+// Asks the library, since only the library knows: once the gate has let the request go, the connection stays suspended
+// until its I/O thread resumes it.
 static bool is_suspended(const struct request *request) {
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
@@ -74,7 +74,7 @@ static enum MHD_Result complete(struct request *request) {
 }
 
 // Answers a refusal or a page without a job at once, and runs a small job. `only`: no other request is active, and this
-// thread's last job came on the same connection. Other connections may have requests that were not read yet.
+// thread's last job came on the same connection: unread requests of other connections do not count as active yet.
 static enum MHD_Result start(struct request *request) {
   static _Thread_local const struct peer *last;  // never dereferenced
   struct jobs *jobs = &request->service->jobs;

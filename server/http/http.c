@@ -112,7 +112,7 @@ static void *gnutls_session_of(struct MHD_Connection *connection) {
   return info ? info->tls_session : NULL;
 }
 
-// NULL if the connection cannot be watched or has no credentials. No request on such a connection is answered.
+// NULL if the connection cannot be watched or its TLS session cannot be opened. No request on it is answered then.
 static struct peer *open_peer(struct service *service, struct listener_group *group,
                               struct MHD_Connection *connection) {
   int fd = descriptor_of(connection);
@@ -154,8 +154,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **p
   }
 }
 
-// Takes the library's log messages. The library answers what it cannot parse by itself and reports it only here, so
-// these answers are counted here.
+// Takes the library's log messages. The library itself answers what it cannot parse, and only its log messages tell of
+// these answers. So they are counted here.
 static void on_library_message(void *cls, const char *format, va_list arguments) {
   struct service *service = cls;
   char text[512];
@@ -174,8 +174,8 @@ static void on_library_message(void *cls, const char *format, va_list arguments)
   log_event(library_tells_of_one_end(text) ? LOG_DEBUG : LOG_WARNING, "libmicrohttpd", "text", text);
 }
 
-// Ends the handshake of a connection without a certificate. Each connection gets its certificate when it begins
-// (tls.h); this is called only if there was no memory for that.
+// Ends the handshake of a connection that has none of the server's certificates. A connection gets them when it begins
+// (tls.h), so this is called only if there was no memory for them.
 static int no_certificate(gnutls_session_t session, const gnutls_datum_t *issuers, int issuer_count,
                           const gnutls_pk_algorithm_t *algorithms, int algorithm_count, gnutls_pcert_st **certificates,
                           unsigned *certificate_count, gnutls_privkey_t *key) {
@@ -212,7 +212,7 @@ static bool start_one(struct service *service, int index) {
   return own->daemon;
 }
 
-// The library owns the descriptor from now on, and closes it if it cannot serve it.
+// The library owns the descriptor from now on, and closes it if it cannot serve the connection.
 static bool take_connection(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
   const struct service *service = cls;
   return MHD_add_connection(service->daemons[index].daemon, fd, address, length) == MHD_YES;

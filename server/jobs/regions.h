@@ -5,9 +5,9 @@
 // and pwrite, which fail if the memory was shortened. A GPU accesses the memory in place (pins.h). GPU memory is
 // accessed in place by its own GPU; for the CPU, the driver copies it.
 //
-// Any thread. No call waits for a job or an owner. Only registering GPU memory waits for its driver. Only closing a
-// region may wait: a GPU unpins memory after its kernels have ended, and the last to close an object frees its pages.
-// One thread, the closer, closes all regions.
+// Any thread. No call waits for a job or an owner; registering GPU memory waits for the driver. One thread, the closer,
+// closes all regions, since this may take long: a GPU unpins memory only after its kernels have ended, and the last to
+// close an object frees its pages.
 #ifndef VOXELD_REGIONS_H
 #define VOXELD_REGIONS_H
 

@@ -84,7 +84,7 @@ class PageCase(browser.BrowserCase):
         self.browser.set(f"#parameter-{name}", value)
 
     def change(self, action):
-        """Does something that changes the picture, and returns the new one."""
+        """Does something that changes the picture. Returns the new picture."""
         before = self.browser.look()
         action()
         return wait_until(lambda: (now := self.browser.look()) != before and now, "another picture")
@@ -279,7 +279,7 @@ class Page(PageCase):
             self.browser.await_text("#state", "b.bin: ")
             self.assertIsNone(self.count("boxes of label 0"))
             give("b.bin")
-            give("a.boxes.safetensors")  # the only scan takes it
+            give("a.boxes.safetensors")  # boxes of another name go to the only scan
             wait_until(lambda: self.count("boxes of label 2") == 2, "the boxes of another name")
             give("flat.safetensors")
             self.browser.await_text("#error", "flat.safetensors has no tensor boxes [N, 7]")

@@ -64,7 +64,7 @@ createImageBitmap(new Blob([bytes], {type: "image/png"})).then((image) => {
 
 
 def scan(columns=4, points=4000):
-    """Rows in the order of a spinning sensor, so that a column's neighbours are alike."""
+    """Rows in the order of a spinning sensor, so that the values of a column change little from row to row."""
     angle = np.linspace(0, 40 * np.pi, points)
     rows = np.zeros((points, columns), "<f4")
     rows[:, 0], rows[:, 1], rows[:, 2] = 30 + 20 * np.cos(angle), 20 * np.sin(angle), np.linspace(-2, 0.5, points)

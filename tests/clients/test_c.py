@@ -889,9 +889,9 @@ class Sensor(CCase):
             return not talk.socket.recv(1)
 
         with RudeServer(never) as server:
-            waiting = self.start(url_of(server))  # for a frame
+            waiting = self.start(url_of(server))  # waits for a frame
             sleeping = self.start(url_of(server), "-r", "0.0001", "/dev/null", "/dev/null")
-            self.assertTrue(asked.wait(PATIENCE))  # the second one is in its first call
+            self.assertTrue(asked.wait(PATIENCE))  # `sleeping` is in its first call
             wait_until(lambda: has_handler(waiting.pid), "a handler of SIGTERM")
             for sensor in (waiting, sleeping):
                 sensor.send_signal(signal.SIGTERM)
@@ -987,7 +987,7 @@ class Packing(CCase):
         """A turning sensor in the middle, where the clients take their sample; before and after it odd rows."""
         rng = np.random.default_rng(6)
         odd = [rng.choice(np.float32(values), (600, 4)) for values in ([0, 1, 2, 3], [0, 1e-3, 2e6, -2e6], [2e6, 1, 0])]
-        near = np.float32(rng.integers(-9, 9, (1000, 4)) / 1000 + 0.0)  # many guesses between two integers
+        near = np.float32(rng.integers(-9, 9, (1000, 4)) / 1000 + 0.0)  # many guesses lie between two integers
         return np.concatenate([odd[0], odd[1], near, uplink_rows.turns(rng, 4, 500), near, odd[2], odd[1]])
 
     def test_directions_are_guessed_as_by_the_python_client(self):
@@ -1050,7 +1050,7 @@ class Packing(CCase):
                 self.assertEqual(check.same_tensors(plain, self.tensors), [])
 
     def test_times_stay_floats(self):
-        """The service reads times of integers as double: 0.1 would be another time than that of float32."""
+        """The service reads times of integers as double: the double 0.1 differs from the float32 0.1."""
         points = (np.random.default_rng(5).integers(-90, 90, (500, 4)) / 10).astype(np.float32)
         for terms, times in (
             ("fields=x,y,z,t&time_field=t", 3),

@@ -260,7 +260,7 @@ class Commands(OneDaemonCase):
         self.assertEqual(files_below(self.output), ["a.safetensors", "voxeld.json"])
 
     def interrupt(self, number):
-        """A run with one job that gets a signal while it reads the second of three scans, a pipe."""
+        """A run with one job. It gets a signal while it reads the second of three scans, which is a pipe."""
         self.add("a.bin", "c.bin")
         pipe = self.scans / "b.bin"
         os.mkfifo(pipe)
@@ -381,7 +381,7 @@ class Commands(OneDaemonCase):
     def test_answers_that_cannot_be_written_end_the_run(self):
         self.add("a.bin", "b.bin")
         command = [*PROGRAM, "voxelize", self.scans, *PRESET, "-o", self.output, *self.service]
-        limited = ["sh", "-c", 'ulimit -f 16; exec "$@"', "sh", *command]  # blocks: part of an answer fits
+        limited = ["sh", "-c", 'ulimit -f 16; exec "$@"', "sh", *command]  # blocks: less than an answer
         done = subprocess.run(limited, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(done.stderr, "stopped: cannot write .*: File too large; the same command goes on from here")

@@ -86,7 +86,7 @@ def timed(number):
 
 
 def drive(robot, sweeps=SWEEPS):
-    """The messages of a drive: points of all types, odometry, and transforms from the map to the lidar."""
+    """The messages of a drive: points in each type of message, odometry, and transforms from odom to the lidar."""
     yield "/tf_static", BEGIN, robot.tf((BEGIN, MOUNT, "base_link", "lidar"))
     last = stamp(sweeps - 1) + 3 * PERIOD
     for time in range(BEGIN, last, STEP):
@@ -104,7 +104,7 @@ def drive(robot, sweeps=SWEEPS):
 
 
 class Transforms(unittest.TestCase):
-    """Poses between others, and the way from a frame to another."""
+    """Poses between others, and the way from one frame to another."""
 
     def track(self, *poses):
         track = transforms.Track()
@@ -169,7 +169,8 @@ class Transforms(unittest.TestCase):
         with self.assertRaises(transforms.Unknown):
             tree.chain("c", "earth", False)
 
-        for message in (robot.odometry(5, there["a"], "odom", ""), robot.posed(5, there["a"], "odom")):  # of the sensor
+        # Neither message names a child frame, so each gives the pose of the sensor itself.
+        for message in (robot.odometry(5, there["a"], "odom", ""), robot.posed(5, there["a"], "odom")):
             tree = transforms.Tree()
             add(message)
             self.assertEqual(
@@ -317,7 +318,7 @@ class Bags(unittest.TestCase):
         self.assertEqual([path.name for path in self.output.iterdir()], ["voxels.mcap"])
 
     def test_definitions(self):
-        """The definitions of messages in a file are those of ROS."""
+        """A file has the same definitions of messages as ROS."""
         for kind in (POINT_CLOUD, DETECTIONS):
             found = get_types_from_msg(recording.definition(kind), kind)
             self.assertIn(kind, found)
@@ -376,13 +377,13 @@ class Bags(unittest.TestCase):
         self.assertLess(done, count)
         self.assertFalse(file.exists())
         again = run(*asked)
-        kept = max(0, done - 1)  # the last one is made again
+        kept = max(0, done - 1)  # the last answer is made again
         self.check_done(again, count - kept, skipped=kept)
         self.assertEqual([m.sequence for _, _, m, _ in self.recorded(file)], [*range(1, count + 1)])
 
     def test_what_failed_is_tried_again(self):
         broken = self.robot.cloud(timed(1), stamp(1))
-        broken.point_step = 5  # the fields end later
+        broken.point_step = 5  # fewer bytes than the fields need
         clouds = [self.robot.cloud(timed(0), stamp(0)), broken, self.robot.cloud(timed(2), stamp(2))]
         self.robot.write(self.output / "b", [("/points", stamp(n), cloud) for n, cloud in enumerate(clouds)], "mcap")
         file = self.output / "out.mcap"
@@ -485,7 +486,7 @@ class Bags(unittest.TestCase):
         robot.write(self.output / "b", sorted(messages, key=lambda message: message[1]))
         asked = ("--stream", "s", "--sweeps", 2, "--pose", "/odom", "-o", self.output / "out")
         ended = self.voxelize(self.output / "b", *asked)
-        self.check_done(ended, 2, failed=1)  # the first two are within 0.4 s
+        self.check_done(ended, 2, failed=1)  # scan 0 has a pose; scan 1 lies between poses 0.4 s apart
         self.assertIn("1700000003.035000000: poses are known from 1700000000.035 to 1700000002.935", ended.errors)
         messages.append(("/points", stamp(15), robot.cloud(timed(0), stamp(15), "base_link")))
         robot.write(self.output / "c", sorted(messages, key=lambda message: message[1]))

@@ -780,7 +780,7 @@ class Convert(unittest.TestCase):
         each = {"NMS_TYPE": "class_specific_nms", "NMS_THRESH": [0.7] * 3}
         each.update(NMS_PRE_MAXSIZE=[4096, 4096, 1000], NMS_POST_MAXSIZE=[500, 500, 600])
         for reason, changed in {
-            "NMS_THRESH is [0.75, 0.6, 0.55]; only the same threshold": {"NMS_THRESH": [0.75, 0.6, 0.55]},
+            "NMS_THRESH is [0.75, 0.6, 0.55]; expected the same": {"NMS_THRESH": [0.75, 0.6, 0.55]},
             "NMS_THRESH is [0.7, 0.7]; expected 3 numbers": {"NMS_THRESH": [0.7, 0.7]},
             "NMS_THRESH is 0.7; expected 3 numbers": {"NMS_THRESH": 0.7},
             "NMS_PRE_MAXSIZE has a number below MAX_OBJ_PER_SAMPLE, which is 500": {

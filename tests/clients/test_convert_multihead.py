@@ -35,7 +35,7 @@ RANGE, SIZE, CELLS, STRIDE = [0, -6.4, -3, 12.8, 6.4, 1], [0.8, 0.8, 4], 16, 2
 SPEC = {"layers": [1, 1], "strides": [2, 2], "channels": [8, 12], "up": [1, 2], "up_channels": [8, 8], "input": 8}
 SPEC["transposed"] = lambda stride: stride >= 1
 TASKS = [["car"], ["truck", "bus"], ["pedestrian", "cone"]]
-CLASSES = ["car", "pedestrian", "cone", "truck", "bus"]  # in another order than those of the tasks
+CLASSES = ["car", "pedestrian", "cone", "truck", "bus"]  # not in the order of the tasks
 SIZES = {  # anchors of each class: dx, dy, dz; their bottom
     "car": ([[4.6, 2.0, 1.7]], -0.95),
     "truck": ([[6.9, 2.5, 2.8], [5.5, 2.4, 2.6]], -0.6),
@@ -374,7 +374,7 @@ class MultiHead(unittest.TestCase):
             "SEPARATE_MULTIHEAD is True, which needs NMS_CONFIG.MULTI_CLASSES_NMS": lambda c: c["MODEL"][
                 "POST_PROCESSING"
             ]["NMS_CONFIG"].update(MULTI_CLASSES_NMS=False),
-            "RPN_HEAD_CFGS does not have each of CLASS_NAMES once": lambda c: head(c)["RPN_HEAD_CFGS"].pop(),
+            "RPN_HEAD_CFGS must name each of CLASS_NAMES once": lambda c: head(c)["RPN_HEAD_CFGS"].pop(),
             "REG_LIST does not add up to 10 values": lambda c: head(c)["SEPARATE_REG_CONFIG"].update(
                 REG_LIST=["reg:2"]
             ),

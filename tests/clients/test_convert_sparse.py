@@ -327,13 +327,13 @@ class Sparse(unittest.TestCase):
         self.assertEqual(document["voxelize"]["max_voxels"], 160000)
 
     def test_means_of_all_points_and_one_sequence_of_layers(self):
-        """As the git branch new_release of CenterPoint has them."""
+        """The git branch new_release of CenterPoint has both."""
         layers = backbones.det3d_flat(5)
         state = center_state(layers, DET3D_BLOCKS, det3d_names(), [*CENTER_MAPS, "iou"])
         text = DET3D_FILE.replace("SpMiddleResNetFHD", "SpMiddleFHD").replace(
             'type="VoxelFeatureExtractorV3", num_input_features=5', DYNAMIC
         )
-        text = text.replace("voxel_generator", "unused")  # not of this reader
+        text = text.replace("voxel_generator", "unused")  # this reader has no voxel_generator
         virtual = text.replace(DYNAMIC, f"{DYNAMIC}, virtual=True")
         self.refuse("model.reader.virtual is True", "det3d", state, virtual)
         document = self.convert("det3d", state, text)

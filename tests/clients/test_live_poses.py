@@ -46,7 +46,7 @@ class Poses(LiveCase):
         self.addCleanup(self.daemon.request, "DELETE", "/v1/streams/hand")
 
     def robot(self, **keys):
-        """A robot with odometry, that has told its static transforms before anybody listens."""
+        """A robot with odometry. It has sent its static transforms before anybody listens."""
         robot = self.enterContext(ZenohRobot(**keys))
         robot.other("tf_static", bags.TF, late=True)(ROS.tf((0, MOUNT, "base_link", "lidar")))
         return robot, robot.other("odom", bags.ODOMETRY)
@@ -70,7 +70,7 @@ class Poses(LiveCase):
         wait_until(are_heard, "the subscriptions")
 
     def check_joined(self, *stamps):
-        """The stream has what a client would get that sends the poses of the lidar itself."""
+        """The stream has the same points as a stream of a client that sends the poses of the lidar itself."""
         with voxeld.Client(url_of(self.daemon)) as client:
             stream = client.stream("hand", sweeps=3, preset="kitti_second")
             for stamp in stamps:
@@ -143,7 +143,7 @@ class Poses(LiveCase):
         running = self.started(robot, odometer, *VOXELIZE, "--metrics", port)
         robot.publish(message(1))
         self.drop(port, "no_pose")
-        odometer(odometry(1.4))  # between poses more than 1 s apart none is interpolated
+        odometer(odometry(1.4))  # no pose is interpolated between poses more than 1 s apart
         odometer(odometry(2.5))
         robot.publish(message(2))
         self.drop(port, "no_pose", 2)
@@ -228,7 +228,7 @@ class Poses(LiveCase):
 
 
 class Kept(unittest.TestCase):
-    """What a run of any length keeps."""
+    """The poses that a run keeps: not more in a longer run."""
 
     def pose(self, x):
         return (float(x), 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)

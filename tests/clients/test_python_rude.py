@@ -286,7 +286,7 @@ class KeptConnections(RudeCase):
             self.assertEqual(server.connections, 2, act)
 
     def test_the_answer_comes_after_all_interim_answers(self):
-        """A client that returned an interim answer would return this request's answer for its next request."""
+        """If a client took the interim answer for the final one, its next request would get the final one."""
 
         def hint(talk):
             for piece in (INTERIM, status_document('{"state":"first"}')):

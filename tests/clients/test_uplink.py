@@ -231,7 +231,7 @@ class Exact(unittest.TestCase):
             self.assert_same(points, packed)
 
     def test_times_stay_floats(self):
-        """The service reads times of integers as double: 0.1 would be another time than that of float32."""
+        """The service reads times of integers as double: the double 0.1 differs from the float32 0.1."""
         rng = np.random.default_rng(9)
         points = table(*(decimals(rng, 900, 1) for _ in range(4)))
         for fields in ("x,y,z,t", "x, y,  z, t", ["x", "y", "z", "t"], ["x", " y", " z", " t"]):
@@ -604,7 +604,7 @@ class Served(unittest.TestCase):
             self.assertEqual((caught.exception.status, caught.exception.parameter), (400, "preset"))
 
     def test_a_preset_has_rows_for_each_operation(self):
-        points = self.clouds()["decimal"][:2000, :3].tobytes()  # also whole rows of 4 and of 5
+        points = self.clouds()["decimal"][:2000, :3].tobytes()  # 6000 numbers are also whole rows of 4 and of 5
         self.assert_same(self.plain.fps(points, preset="both"), self.exact.fps(points, preset="both"))
         self.assert_same(self.plain.voxelize(points, "both"), self.exact.voxelize(points, "both"))
         self.assertEqual(len(self.exact.fps(points, preset="both").uplink.dtype), 3)

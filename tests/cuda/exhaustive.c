@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
   }
   if (!cpu_alone && !exhaustive_has_gpu()) return 77;
   for (int which = 0; which < EXHAUSTIVES; which++) equal += compare((enum exhaustive)which, cpu_alone);
-  printf("exhaustive: %d of %d functions have the hash of all their inputs%s\n", equal, EXHAUSTIVES,
+  printf("exhaustive: %d of %d functions give the expected hash for all inputs%s\n", equal, EXHAUSTIVES,
          cpu_alone ? " on the CPU" : " on the CPU and on the GPU");
   return equal != EXHAUSTIVES;
 }

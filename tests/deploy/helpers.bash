@@ -68,8 +68,8 @@ ask() {
 # post FILE QUERY [CURL-ARGUMENT...]: a voxelize request.
 post() { ask --data-binary "@$1" "${@:3}" "/v1/voxelize?$2"; }
 
-# tensor EXPRESSION: prints the value of a Python expression. Its variables are data, the body as a safetensors file;
-# size, the bytes of the header; d, the header; meta, the metadata in the header.
+# tensor EXPRESSION: prints the value of a Python expression. Its variables: data (the body, a safetensors file), size
+# (the bytes of the header), d (the header) and meta (the metadata in the header).
 tensor() {
   /usr/bin/python3 -I -S - "$body" "$1" <<'PYTHON'
 import json, struct, sys

@@ -139,7 +139,7 @@ class Container(Daemon):
     """A daemon that runs from an image, by the image's own configuration.
 
     `env` is laid over the image's environment, and `mounts` ("SOURCE:TARGET") over its files. Without `env` the daemon
-    listens on a free port and lets anybody in. All containers share this machine's ports, so pages have a free one too.
+    listens on a free port and lets anybody in. All containers share the host's ports, so pages have a free port too.
     """
 
     def __init__(self, image, *args, env=None, user=None, mounts=(), headers=None):

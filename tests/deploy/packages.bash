@@ -3,7 +3,7 @@
 # What install.bats, debian.bats and tests/releases share: making a package, or taking RELEASE_PACKAGE, which was made
 # elsewhere; and running its daemon beside the built daemon.
 #
-# If a machine cannot make or try packages, setup_file notes why, and setup skips each test.
+# If the host cannot make or try packages, setup_file notes why, and setup skips each test.
 
 load ../deploy/helpers
 
@@ -48,7 +48,7 @@ tensors() {
 # serve COMMAND...: like start_daemon, for any command that runs a daemon. The daemon chooses a free port.
 serve() {
   daemon_log=$BATS_TEST_TMPDIR/log
-  : >"$daemon_log" # empties the log of the daemon before, else `await started` would find its line
+  : >"$daemon_log" # empties the previous daemon's log, where `await started` would find that daemon's line
   VOXELD_LISTEN=127.0.0.1:0 "$@" >/dev/null 2>"$daemon_log" 3>&- &
   daemon=$!
   await started
@@ -57,7 +57,7 @@ serve() {
   [[ -n $address ]] || { cat "$daemon_log"; return 1; }
 }
 
-# answers_like_the_build COMMAND...: the command's daemon answers as the built one does, and SIGTERM ends it with 0.
+# answers_like_the_build COMMAND...: the command's daemon answers like the built daemon, and SIGTERM ends it with 0.
 answers_like_the_build() {
   local expected
   start_daemon

@@ -40,7 +40,7 @@ copy_base() {
 }
 
 # emulate ARCHITECTURE: makes the Debian run programs for it. The package of qemu is only unpacked: installed, it
-# would register itself with this machine's kernel.
+# would register itself with the host's kernel.
 emulate() {
   local qemu=$root/build/platform/qemu
   [[ $1 == arm64 ]] || { lack "nothing here runs programs for $1"; return; }
@@ -53,7 +53,7 @@ emulate() {
   echo $! >"$keeper"
   await in_own_namespace $!
   echo 0 0 4294967295 | tee "/proc/$!/uid_map" >"/proc/$!/gid_map"
-  # The machine that an ELF file is for stands at its offset 18; that of arm64 is 183.
+  # An ELF file has the number of its machine at offset 18; arm64 is 183.
   nsenter --user --mount --target $! sh -ec 'mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
     printf %s ":arm64:M:18:\xb7\x00::$0:F" >/proc/sys/fs/binfmt_misc/register' "$qemu/usr/bin/qemu-aarch64-static"
   enter_debian

@@ -62,7 +62,7 @@ class StreamsCase(BalancerCase):
         return None
 
     def send_all(self, sensors):
-        """Each sensor sends a sweep. Returns the sensors whose stream began with it."""
+        """Each sensor sends a sweep. Returns the sensors whose stream began with this sweep."""
         told = {sensor: sensor.send() for sensor in sensors}
         self.assertEqual([failure for sensor in sensors for failure in sensor.failures], [])
         return {sensor for sensor, stream in told.items() if stream["begun"]}
@@ -182,16 +182,16 @@ class Losses(StreamsCase):
         lost = {sensor for sensor in sensors if home[sensor] == 0}
         self.assertTrue(lost and lost != set(sensors))
         self.kill(0)
-        self.assertEqual(self.send_all(sensors), lost, "others than its streams began anew")
+        self.assertEqual(self.send_all(sensors), lost, "streams of other servers began anew")
         wait_until(lambda: self.balancer.up(WAY) == {2, 3}, "the dead server out")
-        # A request of the round before may have been retried on another server than the one that now has its stream.
+        # A request of the last round may have been retried on a server that does not have its stream now.
         self.assertLessEqual(self.send_all(sensors), lost)
         for _ in range(SWEEPS):
             self.assertEqual(self.send_all(sensors), set())
         self.assertTrue(all(sensor.is_whole(sensor.send()) for sensor in sensors))
         self.restart(0)
         self.until_ready(self.COUNT)
-        self.assertEqual(self.send_all(sensors), lost, "others than its streams moved back")
+        self.assertEqual(self.send_all(sensors), lost, "streams of other servers moved")
         self.assertEqual({sensor: self.newest_of(sensor) for sensor in sensors}, home)
         self.assertEqual(self.send_all(sensors), set())
 

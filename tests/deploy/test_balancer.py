@@ -248,7 +248,7 @@ class Floods(BalancerCase):
         return super().balance(ports, "-n", str(self.MAXCONN), **more)
 
     def flood(self, number, data):
-        """Connections that have sent this, without those that were closed before."""
+        """Opens connections that send the data. Returns those that could send all of it."""
         found = []
         for _ in range(number):
             try:
@@ -281,7 +281,7 @@ class Floods(BalancerCase):
                 pass
         self.assertEqual([connection.send(rest).read().status for connection in slow], [200] * self.SHARE)
         self.assertTrue(answered)
-        for connection, reply in answered:  # HAProxy 3.0 waits for the rest of a refused body, to its `timeout client`
+        for connection, reply in answered:  # HAProxy 3.0 waits up to `timeout client` for the rest of a refused body
             self.assert_refused(connection, reply)
 
     def test_idle_connections(self):

@@ -155,7 +155,7 @@ class Layers(unittest.TestCase):
 
 
 class Modules(unittest.TestCase):
-    """A module is a source file and its header, or the header of its room."""
+    """A module is a source file and its header. The room's header may declare its functions too."""
 
     def setUp(self):
         self.texts = dict(sources())

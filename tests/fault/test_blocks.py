@@ -167,7 +167,8 @@ class Blocks(Changing, BlockCase):
         three = [self.enterContext(contextlib.closing(daemon.connection())) for _ in range(3)]
         for asked in ((region, b""), (VOXELIZE, POINTS)):
             self.assertGreaterEqual(small(*[(three[0], *asked)] * 20), 19)  # all but the connection's first request
-            # Three connections share two I/O threads. A thread with two connections may have requests of both.
+            # Three connections share two I/O threads. A thread with two connections serves them in turn, so it runs
+            # none of their jobs.
             self.assertLess(small(*[(one, *asked) for one in three] * 10), 15)
         self.assertEqual(small(*[(three[0], f"{VOXELIZE}&latest=a", POINTS)] * 3), 0)
 

@@ -214,7 +214,7 @@ class Requests(Case):
     def assert_essence(self, reply, expected, where):
         self.assertIsNotNone(reply, where)
         own = essence(reply)
-        known = min(len(own), len(expected))  # only the status, if this machine cannot decode one of both
+        known = min(len(own), len(expected))  # only the status, if this machine cannot decode an answer
         self.assertEqual(own[:known], expected[:known], where)
 
     def is_quiet(self, daemon):
@@ -266,7 +266,7 @@ class Requests(Case):
     def first(self, name, number, expected, request, stopping):
         """Like fail_one, but in the first request to a new daemon. Then stops the daemon, which drains for a while, and
         appends it to `stopping`."""
-        self.control = Control()  # each daemon that still stops has its own
+        self.control = Control()  # each daemon that is still stopping keeps its own
         daemon = self.start()
         came = self.fail_one(daemon, name, MEMORY, number, expected, request)
         daemon.terminate()

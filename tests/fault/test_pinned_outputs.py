@@ -137,7 +137,7 @@ class Outputs(PinnedCase):
         self.assertEqual(self.ways(daemon), (1, 1))
 
     def test_all_or_none(self):
-        """To write all tensors in place, the request would pin one part more than the client may. So none is pinned."""
+        """Writing all tensors in place would pin more chunks than the client's share has. So all are copied."""
         daemon = self.start("--shared-memory-pinned-bytes", str(4 * CHUNK))
         self.works(daemon, self.EACH)
         self.assertEqual(self.ways(daemon), (1, 5))

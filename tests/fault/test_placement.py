@@ -106,8 +106,8 @@ class Placement(FaultCase):
         daemon.stop()
 
     def test_the_cpu_takes_what_a_busy_gpu_would_do_later(self):
-        # The daemon measures GPU and CPU only when it starts. On a busy machine one of both may seem much too slow, so
-        # the test may start several daemons.
+        # The daemon measures GPU and CPU only when it starts. On a busy machine one of the two may seem much too slow,
+        # so the test may start several daemons.
         def both_at_once():
             daemon = self.start(20, 25)
             with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -44,7 +44,7 @@ class Regions(FaultCase):
         self.memory = self.entered(Memory(SIZE + ROOM))
         self.memory.write(POINTS)
         self.addCleanup(self.daemon.post, f"{REGIONS}/unregister")
-        # The regions of the previous test take room until the daemon has closed them.
+        # The regions of the previous test count towards the limit until the daemon has closed them.
         wait_until(lambda: self.memory.register(self.daemon, "a").status == 200, "room for a region")
 
     def entered(self, memory):
@@ -223,7 +223,7 @@ class Regions(FaultCase):
             path = f"{job}&points_region=large,0,{large.size}&output_region=a,0,{SIZE + ROOM}"
             thread = threading.Thread(target=lambda path=path: replies.append(self.daemon.post(path)))
             thread.start()
-            points = 1 << (large.size - 1).bit_length()  # the points' buffer; after reading, a job takes more
+            points = 1 << (large.size - 1).bit_length()  # the points' buffer; a job that has read them holds more
             copied = lambda status: status["buffers"]["in_use_bytes"] > points
             runs = lambda status: status["long_workers"]["running"] == 1
             samples = runs if IN_PLACE else copied

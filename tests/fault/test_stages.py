@@ -99,7 +99,7 @@ class Stages(FaultCase):
             for cut in stages(request)[1:-1]:
                 with Raw(self.daemon) as connection:
                     connection.send(request[:cut])
-                    self.daemon.get("/healthz")  # by its answer, the first piece has arrived
+                    self.daemon.get("/healthz")  # once this is answered, the first piece has arrived
                     self.assertEqual(connection.send(request[cut:]).read().status, status)
 
 

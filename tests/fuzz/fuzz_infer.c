@@ -75,7 +75,7 @@ static void check_values(const struct job_request *request) {
   }
 }
 
-// Stands in for shared memory, which has equal bytes, or is missing at odd offsets.
+// Stands in for shared memory, whose bytes are all 1. At odd offsets there is no memory.
 static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct error *error) {
   (void)cls;
   if (ref->offset % 2) return error_refuse(error, ERROR_BAD_BODY, NULL, "there is no such region");

@@ -1,5 +1,5 @@
-"""schemathesis sends a daemon requests that api/openapi.yaml allows, and others: no answer is a 500, or has a
-status, a media type, a header or members that the description does not have. Forbidden requests are refused.
+"""schemathesis sends a daemon requests that api/openapi.yaml allows, and others: no answer is a 500, and each has
+only a status, a media type, headers and members of the description. Forbidden requests are refused.
 
 VOXELD_TEST_CASES is the number of requests to try for each operation and phase, VOXELD_TEST_SEED where they begin.
 schemathesis.toml says which checks hold where.

@@ -57,7 +57,7 @@ class Tracking(Detections):
         return metadata, tensors
 
     def test_random_sweeps(self):
-        """Two models get each sweep, and their tracks do not meet. Some sweeps are sent twice, some have no boxes."""
+        """Two models get each sweep. Each has its own tracks. Some sweeps are sent twice, some have no boxes."""
         seen = {}
         for seed in range(6):
             rng, time = np.random.default_rng(seed), 100.0
@@ -97,7 +97,7 @@ class Tracking(Detections):
         rng, tracks, mount, fronts = np.random.default_rng(4), Tracks(), [1.5, 0, 0.5, 1, 0, 0, 0], []
         for step in range(5):
             pose = random_pose(rng)
-            if step != 3:  # at step 3 the frame is that of step 2, and no time has passed
+            if step != 3:  # step 3 has the frame and the time of step 2
                 front = (composed(pose_of(pose), pose_of(mount)), 10 + step / 10)
                 reply = self.track(scan(700, seed=step), front[1], pose, stream="front", mount=mount)
                 self.assertEqual(reply.status, 200, reply)

@@ -23,7 +23,7 @@ template <int BLOCK_COLUMNS, int THREAD_ROWS, int STAGE_CHANNELS, int STAGES> st
     APART = 32 / LANES,                          // rows between the rows of a thread
   };
   static_assert(VALUES * GROUP * THREADS == ROWS * STAGE && FACTORS * GROUP * THREADS == STAGE * COLUMNS,
-                "threads bring unequal parts");
+                "threads bring equal parts");
 };
 
 template <typename type> struct block {

@@ -217,7 +217,7 @@ static enum vx_status prepare(struct sparse *sparse, struct error *error) {
 // ---- work -----------------------------------------------------------------------------------------------------------
 
 static volatile struct sparse_found *published(const struct sparse *sparse) {
-  static_assert(sizeof(struct sparse_found) <= sizeof sparse->run.lane->status->sparse, "the host has no room");
+  static_assert(sizeof(struct sparse_found) <= sizeof sparse->run.lane->status->sparse, "the host has room");
   return (volatile struct sparse_found *)sparse->run.lane->status->sparse;
 }
 

@@ -2,7 +2,7 @@
 // rings at once.
 //
 //   line up  Lines up the rows that are left, ring by ring; a row now has a place. The rows of KITTI's rings already
-//            have this order, so a scan is enough. The scan also counts the turns.
+//            have this order, so a prefix sum is enough. It also counts the turns, which begin rings (rings.h).
 //   sort     Otherwise each row gets a key, its cloud and its ring, and cub sorts the rows by key. The sort is stable.
 //            Rows that were dropped come last. Then each place gets a copy of its row's point.
 //   drop     Drops the walks that fall. A block decides the walks that end in its tile of places, and drops all their
@@ -203,7 +203,7 @@ static __device__ uint64_t state_of(const struct open &open) {
 }
 
 // Called by the first warp. Finds what is open before the tile, and publishes what is open after the tile. If a ring
-// ends in the tile, what is open after the tile does not depend on what is open before it.
+// ends in the tile, publishes first, because what is open before the tile then does not matter.
 static __device__ void exchange(uint64_t *tiles, uint32_t number, struct tile *t) {
   volatile unsigned long long *states = (volatile unsigned long long *)tiles;
   uint32_t used = words_used(t->ends), rings = upto_last(t->ring_ends, words_used(t->ring_ends), CUDA_TILE);
@@ -253,8 +253,9 @@ static __device__ void drop_stretch(const struct cuda_chain_rows &r, const struc
     cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
 }
 
-// Called by a whole block. Of two walks, drops the places before the tile if the walk falls: the walk that crosses into
-// the tile; and, if the ring that crosses into the tile ends in it, the first walk of that ring.
+// Called by a whole block. Drops places before the tile: those of the walk that crosses into the tile, if this walk
+// ends in the tile and falls; and those of the first walk of the ring that crosses into the tile, if the ring ends in
+// the tile and that walk falls.
 static __device__ void drop_before(const struct cuda_chain_rows &r, const struct ring_outlier &own,
                                    const struct tile &t, uint32_t used) {
   struct stretch walk = {t.before.walk, end_of(t, used, t.begin)}, first = {t.ring.first, t.before.end};

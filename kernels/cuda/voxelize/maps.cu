@@ -18,7 +18,7 @@
 
 enum { BLOCK = 256 };
 static_assert((VX_CELL_MAPS | VX_PILLAR_MAPS) == VX_TENSOR_BIT(VX_BEV_DENSITY + 1) - VX_TENSOR_BIT(VX_BEV_FEATURES + 1),
-              "only tensors of other operations, and of a chain, come after these maps");
+              "the maps are consecutive tensors, so they are one stretch of the image");
 // Maps that need each point.
 #define MAPS_OF_POINTS (VX_PILLAR_MAPS & ~VX_TENSOR_BIT(VX_BEV_DENSITY))
 

@@ -33,7 +33,8 @@ class Unknown(ValueError):
 
 
 class Track:
-    """The poses of a frame in its parent. `keep`: poses of at least so many nanoseconds are kept; None: all."""
+    """The poses of a frame in its parent. `keep`: poses of at least the last `keep` nanoseconds are kept, and
+    older poses may be dropped. None: all poses are kept."""
 
     def __init__(self, keep: Optional[int] = None) -> None:
         self.parent, self.static, self._keep = "", False, keep

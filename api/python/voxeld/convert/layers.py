@@ -59,12 +59,12 @@ class Backbone:
         ups = (self.up_strides, self.up_channels) if self.up_strides or self.up_channels else ()
         lengths = {len(part) for part in (self.layers, self.strides, self.channels, *ups)}
         if len(lengths) != 1 or 0 in lengths:
-            raise ConvertError("the backbone's lists of layers, strides and channels are not of one length")
+            raise ConvertError("the backbone's lists of layers, strides and channels are empty or differ in length")
         if 0 in self.strides:
             raise ConvertError("the backbone has a stride of 0")
         for stride in self.up_strides:
             if stride <= 0 or (stride > 1 and stride % 1):
-                raise ConvertError(f"the stride {stride} of a map that is scaled up is neither below 1 nor whole")
+                raise ConvertError(f"the stride {stride} of a map that is scaled up must be whole, or between 0 and 1")
 
     def build(self, state: State, network: Network, x: Map) -> Map:
         self.check()

@@ -84,7 +84,7 @@ def _sparse(config: Config, voxels: Voxels, head: Head) -> Tuple[None, StemOf]:
 def _step(data: Config, name: str) -> Config:
     steps = [step for step in data.items("DATA_PROCESSOR") if step.text("NAME") == name]
     if len(steps) != 1:
-        raise ConvertError(f"{data.path}.DATA_PROCESSOR has not one step {name}")
+        raise ConvertError(f"{data.path}.DATA_PROCESSOR has {len(steps)} steps {name}; expected exactly one")
     return steps[0]
 
 
@@ -221,8 +221,8 @@ def _multi_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     order = [name for task in tasks for name in task]
     if sorted(order) != sorted(classes) or len(boxes.sizes) != len(order):
         raise ConvertError(
-            f"{head.path}.RPN_HEAD_CFGS does not have each of CLASS_NAMES once, "
-            "with an entry of ANCHOR_GENERATOR_CONFIG"
+            f"{head.path}: RPN_HEAD_CFGS must name each of CLASS_NAMES once, "
+            "and ANCHOR_GENERATOR_CONFIG must have as many entries as there are classes"
         )
     head.expect("USE_MULTIHEAD", True)
     separate = bool(head.get("SEPARATE_MULTIHEAD", False))
@@ -321,7 +321,7 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     tasks = [[name for name in task if name in classes] for task in head.lists("CLASS_NAMES_EACH_HEAD")]
     order = [name for task in tasks for name in task]
     if sorted(order) != sorted(classes) or not all(tasks):
-        raise ConvertError(f"{head.path}.CLASS_NAMES_EACH_HEAD does not have each of CLASS_NAMES once")
+        raise ConvertError(f"{head.path}.CLASS_NAMES_EACH_HEAD must name each of CLASS_NAMES once, some in each list")
     maps = {"heatmap": "hm", "center": "center", "height": "center_z", "dim": "dim", "rot": "rot"}
     if "vel" in head.at("SEPARATE_HEAD_CFG").names("HEAD_ORDER"):
         maps["vel"] = "vel"
@@ -351,8 +351,9 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
 
 
 def _center_nms(nms: Config, classes: int, objects: int) -> Dict[str, Any]:
-    """With class_specific_nms, each class has a threshold and limits of its own. The service has the same threshold for
-    all classes, and limits for a task: a class never has more boxes than its task has objects."""
+    """With class_specific_nms, each class has a threshold and limits of its own. The service has one threshold for all
+    classes, and limits for a task. A task has at most MAX_OBJ_PER_SAMPLE boxes, so a limit of at least that many for a
+    class never takes effect; a lower limit is refused."""
     if nms.get("NMS_TYPE", "") != "class_specific_nms":
         return _nms(nms)
     for key in ("NMS_PRE_MAXSIZE", "NMS_POST_MAXSIZE"):
@@ -360,7 +361,7 @@ def _center_nms(nms: Config, classes: int, objects: int) -> Dict[str, Any]:
             raise ConvertError(f"{nms.path}.{key} has a number below MAX_OBJ_PER_SAMPLE, which is {objects}")
     thresholds = nms.numbers("NMS_THRESH", classes)
     if len(set(thresholds)) != 1:
-        raise ConvertError(f"{nms.path}.NMS_THRESH is {thresholds}; only the same threshold for all can be converted")
+        raise ConvertError(f"{nms.path}.NMS_THRESH is {thresholds}; expected the same for all classes")
     limits = {"nms_pre_max": objects, "nms_post_max": objects}
     return {"nms_threshold": thresholds[0], **limits, "class_agnostic": "no"}
 
