@@ -26,6 +26,13 @@ void signals_block(void) {
 
 void signals_unblock(void) { pthread_sigmask(SIG_UNBLOCK, &signals, NULL); }
 
+static void unblock(int number) {
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, number);
+  pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+}
+
 static void *stdin_main(void *unused) {
   (void)unused;
   char bytes[256];
@@ -53,7 +60,7 @@ int signals_wait(void) {
 
 static _Noreturn void end_by(int number) {
   raise(number);
-  signals_unblock();    // now the raised signal ends the process, unless it is process 1 of a container
+  unblock(number);      // now the raised signal ends the process, unless it is process 1 of a container
   _exit(128 + number);  // the status that a shell reports for a signal
 }
 
@@ -87,7 +94,9 @@ void signals_drain(int number) {
 }
 
 void signals_let_end(void) {
-  if (stops_asked) signals_unblock();
+  if (!stops_asked) return;
+  unblock(SIGTERM);
+  unblock(SIGINT);
 }
 
 void signals_rest(void) {

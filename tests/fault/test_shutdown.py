@@ -51,6 +51,15 @@ class StandardInput(unittest.TestCase):
         self.daemon.stdin.close()
         self.assertEqual(self.daemon.wait(PATIENCE), 0)
 
+    def test_its_own_signals_never_end_it(self):
+        """SIGUSR1 and SIGUSR2, which the daemon sends to itself, come at every moment of its stop."""
+        self.daemon.terminate()
+        self.await_logged("msg=draining")
+        while self.daemon.poll() is None:
+            for own in (signal.SIGUSR1, signal.SIGUSR2):
+                self.daemon.send_signal(own)
+        self.assertEqual(self.daemon.returncode, 0)
+
     def test_a_signal_after_the_end_of_standard_input_is_the_first(self):
         self.daemon.stdin.close()
         self.await_logged("msg=draining")
