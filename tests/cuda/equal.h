@@ -94,7 +94,7 @@ void compare(struct side sides[2], const struct vx_job *asked, const struct scan
 // A job of any kind that makes voxels, with up to `largest` points. The caller frees the scan's points.
 void random_job(struct random *random, int64_t largest, struct vx_job *asked, struct scan *scan);
 
-// A random number of points, below `largest` or 20,000, whichever is more.
+// A random number of points, at most `largest`, which is 1025 or more.
 int64_t random_size(struct random *random, int64_t largest);
 // Divides the scan's points among clouds, and calls random_sections.
 void random_clouds(struct random *random, struct scan *scan);

@@ -26,7 +26,7 @@ int64_t random_size(struct random *random, int64_t largest) {
     case 3: return largest / 2 + random_below(random, (int32_t)(largest / 2));
     case 4:
     case 5: return random_below(random, (int32_t)(largest / 8 + 1));
-    default: return random_below(random, 20000);
+    default: return random_below(random, largest < 20000 ? (int32_t)largest : 20000);
   }
 }
 
