@@ -133,7 +133,7 @@ class Crowd:
 
 
 class Bystander:
-    """A well-behaved client at another address that posts all the time during a test. Each answer must be right.
+    """A well-behaved client at another address that posts again and again during a test. Each answer must be right.
 
     with Bystander(daemon) as bystander: ...
     """
@@ -155,7 +155,7 @@ class Bystander:
         return reply.tensors()
 
     def _go_on(self):
-        while not self._stop.is_set() or not self.served:
+        while not self._stop.wait(0.02) or not self.served:  # the pace of the client
             try:
                 if self._post() != self.expected:
                     raise AssertionError("a bystander got other bytes than before")

@@ -13,7 +13,7 @@
 
 #include "api/detector_backbone.h"
 
-enum { COLUMNS = 4, MUTATIONS = 20000 };
+enum { COLUMNS = 4, MUTATIONS = 5000 };
 static const int32_t cells[3] = {6, 5, 8};
 
 static const char good[] =

@@ -7,7 +7,7 @@
 #include "tests/support/sparse_cases.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
-enum { CASES = 60 / PART, MOST_TASKS = 4096 };
+enum { CASES = 30 / PART, MOST_TASKS = 4096 };
 
 static struct vx_lane *helper;
 
