@@ -14,7 +14,7 @@
 #include "api/wire/decode.h"
 #include "api/wire/encode.h"
 
-enum { PLAIN = 1000, CODED = 1 << 14, MB = 1 << 20 };
+enum { PLAIN = 3000, CODED = 1 << 14, MB = 1 << 20 };
 
 static char plain[PLAIN];
 static char decoded[4 * PLAIN];

@@ -32,7 +32,7 @@ static char *many(const char *open, const char *unit, const char *close, int cou
 }
 
 // jansson doubles its tables when they are full, so the worst count is one more than a power of two.
-static const int counts[] = {0, 1, 2, 8, 9, 10, 100, 1024, 1025, 4096, 4097};
+static const int counts[] = {0, 1, 2, 8, 9, 10, 100, 1024, 1025, 4096, 4097, 65537};
 
 static void the_cost_is_enough(void **state) {
   (void)state;

@@ -307,7 +307,7 @@ static void extremes(void **state) {
 static void ties(void **state) {
   (void)state;
   struct random random = {10};
-  for (int round = 0; round < 150; round++) {
+  for (int round = 0; round < 300; round++) {
     int32_t count = 1 + random_below(&random, round % 10 ? 250 : 1500), steps = 1 + random_below(&random, 12);
     int32_t thickness = random_below(&random, 3) ? steps : 1;
     float scale = random_below(&random, 4) ? 1 : 1e-22f;
@@ -325,8 +325,8 @@ static void ties(void **state) {
 static void many_points(void **state) {
   (void)state;
   struct random random = {11};
-  check(make_random(&random, 3, 100000, 100), 24);
-  check(make_scan(&random, 100000), 5);
+  check(make_random(&random, 3, 300000, 100), 24);
+  check(make_scan(&random, 250000), 5);
 }
 
 // ---- stopping -------------------------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ static void stopped(void **state) {
   static int32_t indices[SAMPLES];
   static float distances[SAMPLES];
   struct random random = {12};
-  struct cloud cloud = make_random(&random, 3, 50000, 1);
+  struct cloud cloud = make_random(&random, 3, 150000, 1);
   struct questions questions = {.until = INT32_MAX};
   struct vx_stop stop = {ask, &questions, 0, false};
   struct cpu_sample_task task = {.points = cloud.points,
