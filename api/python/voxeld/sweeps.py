@@ -30,7 +30,7 @@ class Joined:
     time      the time of that frame
     asked     sweeps that were asked for, of all streams
     begun     the service had no sweep of the stream before this one
-    repeated  this sweep replaced one with the same time
+    repeated  this sweep replaced an earlier sweep with the same time
     evicted   sweeps that made room for others since the last answer
     expired   sweeps that were too old since the last answer
     sweeps    the joined sweeps, the newest first
