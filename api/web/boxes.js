@@ -6,7 +6,7 @@ import { edges } from "./scene.js";
 
 const ENDING = ".safetensors";
 const COLOURS = [[0.9, 0.1, 0.1], [0.1, 0.45, 0.95], [0.95, 0.6, 0], [0.55, 0.2, 0.85], [0, 0.6, 0.5]];
-const GOLDEN = (Math.sqrt(5) - 1) / 2; // turns of hue from one id to the next; ids near each other get very different hues
+const GOLDEN = (Math.sqrt(5) - 1) / 2; // turns of hue from one id to the next: near ids get very different hues
 const FRONT = 0.5; // the line of a heading ends this part of the box's length in front of the box
 const WITH_VELOCITY = 9; // numbers of a box
 

@@ -176,7 +176,7 @@ export class Form {
     this.placeholders();
   }
 
-  // Adds a value that a select does not offer, such as a preset of another service: the service's refusal then names it.
+  // Adds a value that a select does not offer, such as another service's preset: the service's refusal then names it.
   fill(input, value) {
     input.value = value;
     if (input.options && input.value !== value) input.append(new Option(value, value, false, true));

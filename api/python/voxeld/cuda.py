@@ -1,10 +1,10 @@
 """Memory of GPUs, handed over to the service by CUDA's IPC handles: points and tensors stay on the GPU. The service
 must be on this machine and allow it (--allow-cuda-shared-memory).
 
-A block is one allocation of the client. It holds the answer of one request at a time, or a copy of points. A request
-that names a block for the first time registers it as a region. A result holds its block until nothing uses its tensors.
-A lone cloud is read where it is: its allocation is registered too. If this is not possible, or if there are several
-clouds, the client copies the points into a block.
+A block is one allocation of the client. It holds the answer of one request at a time, or a copy of points. The
+client registers a block as a region of the service when a request first names the block. A result holds its block until
+nothing uses its tensors. A lone cloud is read where it is: its allocation is registered too. If this is not possible,
+or if there are several clouds, the client copies the points into a block.
 """
 
 from __future__ import annotations
@@ -289,8 +289,8 @@ class Memory:
         with_answer: bool,
         ask: Callable[[Request], Answer],
     ) -> Tuple[Dict[str, CudaTensor], Union[str, Dict[str, Any]]]:
-        """The tensors, and the metadata: with_answer, as JSON that is not parsed yet. `ask` sends the request. Raises Unavailable if
-        memory cannot be handed over."""
+        """The tensors, and the metadata: if `with_answer`, as JSON that is not parsed yet. `ask` sends the request.
+        Raises Unavailable if memory cannot be handed over."""
         for attempt in range(MOST_ATTEMPTS):
             answered = self.lease(device, self._room) if with_answer else None
             named: Dict[str, str] = {}  # parts of regions, by the parameters that name them

@@ -18,7 +18,7 @@ class Sweep(NamedTuple):
     removed_close: int
     joined: int
     not_finite: int  # joined points that are not finite
-    origin: str = ""  # sent with the request, or kept by the service; "" if the service does not say
+    origin: str = ""  # "sent" with the request, or "kept" by the service; "" if the service does not say
 
 
 @dataclass(frozen=True)

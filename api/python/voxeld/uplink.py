@@ -457,8 +457,8 @@ def _delta(columns: Sequence[Integers], number: int, start: int, end: int) -> In
 
 def _direction(columns: Sequence[Integers], number: int, start: int, end: int) -> Integers:
     """Each run of rows has a leading column, x or y, which is sent as differences to the rows above. The other of
-    the two and z are sent as differences to guesses: the direction from the origin to the row is assumed to turn evenly. The
-    service computes the same guesses, bit for bit."""
+    the two and z are sent as differences to guesses: the direction from the origin to the row is assumed to turn
+    evenly. The service computes the same guesses, bit for bit."""
     if number >= XYZ:
         return _delta(columns, number, start, end)
     x, y = columns[:2]

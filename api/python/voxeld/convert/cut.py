@@ -172,8 +172,8 @@ def _affine(graph: Graph, node: Any, width: int) -> Tuple[Array, Array]:
 
 
 class Cut(NamedTuple):
-    """Where a network begins. `encoder` computes the value `features`, the pillars' features. `whole` has the nodes that
-    read the value `map`, to which the scatter writes these features."""
+    """Where a network begins. `encoder` computes the value `features`, the pillars' features. `whole` has the nodes
+    that read the value `map`, to which the scatter writes these features."""
 
     encoder: Graph
     features: str

@@ -1,5 +1,5 @@
 """Compares a converted ONNX file with the original, over random pillars. The encoder's layers in numpy must give what
-the original's encoder gives in ONNX Runtime. If ONNX Runtime can run the whole original, the maps must be equal too."""
+the original's encoder gives in ONNX Runtime. If ONNX Runtime can run the whole original, the maps are compared too."""
 
 from __future__ import annotations
 
