@@ -236,7 +236,7 @@ def _of_dlpack(array: Any) -> CudaArray:
 
 
 def _strides(shape: Tuple[int, ...], step: int) -> Tuple[int, ...]:
-    """The distances between the elements of each axis of a contiguous array."""
+    """The distance from one element to the next along each axis of a contiguous array; along the last axis, `step`."""
     steps = []
     for size in reversed(shape):
         steps.append(step)

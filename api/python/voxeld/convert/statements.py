@@ -215,8 +215,8 @@ class _File:
         return re.sub(r"\{\{\s*(_base_\.[\w.]+)\s*\}\}", r"\1", text)
 
     def _bases(self, tree: ast.Module) -> Optional[Merging]:
-        """The names that the files in _base_ assign; None without _base_. Removes the first assignment to _base_ from the
-        tree."""
+        """The names that the files in _base_ assign; None without _base_. Removes the first assignment to _base_ from
+        the tree."""
         for statement in tree.body:
             targets = statement.targets if isinstance(statement, ast.Assign) else []
             if any(isinstance(target, ast.Name) and target.id == BASE for target in targets):
