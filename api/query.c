@@ -57,7 +57,7 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
   return job_request_copy(request, from) || pool_refuse(error);
 }
 
-// job_request_finish refuses an operation that needs a model and has none.
+// Does nothing if the query names no model: job_request_finish refuses an operation that then lacks its model.
 static bool choose_model(struct job_request *request, const struct query *query, const struct named *named,
                          struct error *error) {
   const struct query_item *item = vx_operations[request->job.op].needs_detector ? query_find(query, "model") : NULL;

@@ -17,8 +17,8 @@
 #include "kernels/ops.h"
 
 enum {
-  STEP_TAG_SIZE = 24,     // bytes of a tag
-  STEP_COLUMN_SIZE = 32,  // bytes of the name of a column
+  STEP_TAG_SIZE = 24,     // bytes of a tag, with its NUL
+  STEP_COLUMN_SIZE = 32,  // bytes of the name of a column, with its NUL
   STEP_PARAMS_MAX = 15,   // maximum rows of a type
   STEP_MATRICES = 64,
   STEP_LISTS = 2,  // lists of numbers of a step
@@ -50,7 +50,7 @@ struct request_chain {
 
 // The numbers of a list of the step.
 static inline const float *step_numbers(const struct request_step *step, int list) { return step->lists[list].numbers; }
-// Sets the numbers of the list. False if the pool has no memory.
+// Copies the numbers into the list. False if the pool has no memory.
 VX_WARN_UNUSED bool step_set_numbers(struct request_step *step, int list, const float *numbers, int32_t count);
 
 // What a chain must know of the points of its request, once they are read.
@@ -94,7 +94,7 @@ VX_WARN_UNUSED bool chain_add(struct request_chain *chain, const char *tag, size
 bool chain_refuse_repeated(const struct request_chain *chain, const char *value, size_t length, struct error *error);
 // Whether the chain may take as long as a sampling.
 bool chain_is_long(const struct request_chain *chain);
-// Whether a parameter of a step has this name: TAG.name or, in a plain chain, the name without a tag.
+// Whether the name is for chain_set: any name with a dot, such as TAG.name, or the name of a plain chain's parameter.
 bool chain_owns(const struct request_chain *chain, const char *name, size_t length);
 // Writes TAG.name if a step has the parameter `name`, which the client gave without a tag. False if no step has it.
 bool chain_suggest(const struct request_chain *chain, const char *name, size_t length, struct text *out);

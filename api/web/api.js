@@ -57,8 +57,8 @@ export async function* follow(path, signal, heard) {
 
 const arrays = { F32: Float32Array, F64: Float64Array, I32: Int32Array, I64: BigInt64Array, U8: Uint8Array };
 
-// A safetensors file: { tensors: { name: { shape, data } }, metadata }. The data are views of the buffer where they lie
-// on a multiple of their size, as in each of the service's files.
+// A safetensors file: { tensors: { name: { shape, data } }, metadata }. The data of a tensor are a view of
+// the buffer if they begin at a multiple of the element's size, as in all of the service's files; otherwise a copy.
 export function parseSafetensors(buffer) {
   const length = Number(new DataView(buffer).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));

@@ -6,7 +6,7 @@ import { edges } from "./scene.js";
 
 const ENDING = ".safetensors";
 const COLOURS = [[0.9, 0.1, 0.1], [0.1, 0.45, 0.95], [0.95, 0.6, 0], [0.55, 0.2, 0.85], [0, 0.6, 0.5]];
-const GOLDEN = (Math.sqrt(5) - 1) / 2; // turns of hue from one id to the next; thus ids near each other differ well
+const GOLDEN = (Math.sqrt(5) - 1) / 2; // turns of hue from one id to the next: near ids get very different hues
 const FRONT = 0.5; // the line of a heading ends this part of the box's length in front of the box
 const WITH_VELOCITY = 9; // numbers of a box
 
@@ -15,7 +15,7 @@ export const isBoxes = ({ name }) => name.toLowerCase().endsWith(ENDING);
 // A file of boxes belongs to a scan if its name begins with the scan's name without the ending.
 export const areFor = (boxes, scan) => boxes.name.startsWith(scan.name.replace(/\.[^.]*$/, "."));
 
-// The lines of one box: a list of six numbers, x, y, z of both ends. The line of its velocity goes from its middle to
+// The lines of one box, each as six numbers: x, y, z of both ends. The line of its velocity goes from its middle to
 // where its middle will be in a second.
 function linesOf([x, y, z, dx, dy, dz, heading, vx, vy]) {
   const cos = Math.cos(heading), sin = Math.sin(heading);

@@ -27,7 +27,7 @@ function field(row, presets) {
 
 export class Form {
   // `parameters` and `types` are the rows of voxelize and of steps in GET /v1/describe; changed(name) is called after
-  // each change of the user's. When the user chooses a preset, the fields of the grid are emptied, because the preset
+  // each change by the user. When the user chooses a preset, the fields of the grid are emptied, because the preset
   // has a grid.
   constructor(form, parameters, types, presets, changed) {
     this.form = form;
@@ -69,8 +69,8 @@ export class Form {
     return (this.preset().steps ?? []).map(({ op, tag = op, ...given }) => ({ tag, op, given }));
   }
 
-  // Replaces the list of steps by arrange(list). Without a list, `list` is that of the preset. The values that the
-  // preset gives to its steps stay.
+  // Replaces the list of steps by arrange(list). If the form has no list, `list` has the preset's steps. The values
+  // that the preset gives to its steps stay.
   arrange(arrange) {
     const steps = this.steps(), values = this.values();
     for (const { tag, given = {} } of steps)
@@ -176,7 +176,7 @@ export class Form {
     this.placeholders();
   }
 
-  // A select gets a value that it does not offer, such as a preset of another service, so that the service names it.
+  // Adds a value that a select does not offer, such as another service's preset: the service's refusal then names it.
   fill(input, value) {
     input.value = value;
     if (input.options && input.value !== value) input.append(new Option(value, value, false, true));

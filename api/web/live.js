@@ -38,8 +38,8 @@ export class Tracks {
     window.addEventListener("pagehide", () => this.end());
   }
 
-  // The parameters of the request for the boxes of a scene with their tracks. The tracks begin anew with a stream that
-  // began anew.
+  // The parameters of the request for the boxes of a scene with their tracks. If the user's stream began anew, so
+  // that its times go back or its rows have other columns, the tracks begin anew too.
   parameters({ stream: { time }, pose, columns }) {
     if (time < this.time || columns !== this.columns) this.end();
     this.name ??= OWN + Math.random().toString(36).slice(2);

@@ -30,7 +30,7 @@ const REST = 250; // milliseconds without a move until the whole picture is draw
 const canvas = byId("canvas");
 const camera = new Camera();
 const labels = new Labels(byId("labels"));
-let scene, form, shown; // shown: the scene of a stream, or of a scan with `found`, its detections
+let scene, form, shown; // shown: the scene of a stream or of a scan; shown.found: its detections
 let frames = []; // { name, read() }; read returns the bytes
 let boxFiles = []; // files of boxes that the user opened
 let frame = 0, playing = false, picture = 0, slow, resting = 0;

@@ -22,7 +22,7 @@ function random(seed) {
   };
 }
 
-// Where a ray from the sensor meets a box, or Infinity.
+// The distance at which a ray from the sensor meets a box, or Infinity.
 function meet(direction, [x, y, length, width, height]) {
   const centre = [x, y, height / 2 - HEIGHT], half = [length / 2, width / 2, height / 2];
   let near = 0, far = Infinity;

@@ -53,8 +53,9 @@ const BOXES = (corners, number) => `#version 300 es
     inside = corner.xyz;
   }`;
 
-// Mixes the background into the edges of a face, so that neighbouring voxels of one colour can be told apart. On a face
-// the distance to the edges is 0 along one axis, so the middle one of the three distances is that to the nearest edge.
+// Mixes the background into the edges of a face, so that neighbouring voxels of one colour can be told apart. Along
+// one axis, a place on a face is at distance 0 from a side. So the middle one of its distances along the three axes is
+// the distance to the nearest edge.
 // Faces of a few pixels have no edges.
 const FACES = `#version 300 es
   precision highp float;
@@ -101,7 +102,7 @@ const LINES = `#version 300 es
     colour = plain.a > 0.0 ? plain.rgb : own;
   }`;
 
-const FEW = 10; // a coarse picture has one of ten points and voxels; strides have at most 255 bytes
+const FEW = 10; // a coarse picture has every tenth point and voxel; WebGL takes strides of up to 255 bytes
 const SAMPLE = [0.95, 0.15, 0.55, 1], RANGE = [0.85, 0.35, 0.2, 1], OWN = [0, 0, 0, 0];
 const BOX_WIDTH = 2, RIM = 2; // CSS pixels; boxes have a rim in the colour of the background
 
@@ -120,7 +121,7 @@ const vectors = (corners) => corners.map((one) => `vec4(${one})`).join(", ");
 
 const boxLines = (low, high) => edges.flatMap((at) => at.map((one, axis) => (one ? high : low)[axis]));
 
-// Squares of ten metres on the floor of a box, and the axes x and y through the sensor.
+// Squares on the floor of a box, of ten metres or, in a box of more than a kilometre, of a larger power of ten.
 function gridLines([x0, y0, z], [x1, y1]) {
   const lines = [];
   const step = Math.max(10, 10 ** Math.ceil(Math.log10((x1 - x0) / 100)));
@@ -315,7 +316,7 @@ export class Scene {
     gl.drawArrays(name === "faces" ? gl.TRIANGLES : gl.LINES, 0, number * boxes[name].length);
   }
 
-  // Milliseconds that a picture takes. Reading a pixel waits for it.
+  // Milliseconds that a picture takes. Reading a pixel waits for the picture.
   measure(camera) {
     const gl = this.gl;
     const begin = performance.now();

@@ -1,6 +1,6 @@
 // How values are spread.
 
-const SOME = 5000; // the quantiles are those of about so many values
+const SOME = 5000; // of a larger number of values, at least this many and less than twice as many are looked at
 
 // Quantiles of the finite values among of(0) to of(number - 1). `parts` lists the quantiles, from 0 to 1. Each is 0 if
 // no value is finite.

@@ -28,7 +28,7 @@ function moved([x, y, z], matrix) {
 export function takeSteps(scene, tensors, steps) {
   const { columns, ids } = scene, left = tensors.points.data;
   const dropped = tensors.point_steps.data, rows = tensors.point_rows.data;
-  scene.points = scene.points.slice(); // the bytes of the scan stay
+  scene.points = scene.points.slice(); // a copy, since the points may be a view of the scan's bytes
   for (let i = 0, at = 0; i < dropped.length; i++, at += columns) {
     const row = rows[i] * columns;
     if (!dropped[i]) {

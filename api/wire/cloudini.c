@@ -120,7 +120,7 @@ static bool take_line(struct head *head, struct span line) {
                         SPAN_ARGS(line));
   struct span key = {line.at, (size_t)(colon - line.at)};
   struct span value = trimmed((struct span){colon + 1, line.length - key.length - 1});
-  if (begins && span_is(&key, "name")) return add_field(head, value, NUMBER_TYPES);  // until its type comes
+  if (begins && span_is(&key, "name")) return add_field(head, value, NUMBER_TYPES);  // the type follows
   return inside && head->file->num_fields ? take_field_entry(head, key, value) : take_entry(head, key, value);
 }
 

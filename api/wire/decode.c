@@ -63,7 +63,7 @@ static bool zlib_failed(const struct decoder *decoder, int code, struct error *e
   const z_stream *zlib = &decoder->zlib;
   if (code == Z_MEM_ERROR) return no_memory(error);
   if (code == Z_NEED_DICT) return malformed(decoder, "it needs a dictionary", error);
-  // No data of this member has arrived: the bytes after the last member are not a member.
+  // Nothing of this member was decoded: the bytes after the last member are not a member.
   if (decoder->ended_one && zlib->total_out == 0) return trailing(decoder, error);
   return malformed(decoder, zlib->msg ? zlib->msg : "wrong data", error);
 }
@@ -92,8 +92,8 @@ static bool run_zlib(struct decoder *decoder, struct coding_step *step, struct e
 
 // ---- zstd -----------------------------------------------------------------------------------------------------------
 
-// The magic number is read here for two reasons. libzstd may accept formats older than RFC 8878. libzstd also decodes a
-// frame that it gets in one piece without checking the window.
+// The magic number is read here for two reasons. libzstd may accept formats older than RFC 8878. And libzstd does not
+// check the window of a frame that it gets in one piece.
 static uint32_t number_of(const uint8_t magic[MAGIC]) {
   return (uint32_t)magic[0] | (uint32_t)magic[1] << 8 | (uint32_t)magic[2] << 16 | (uint32_t)magic[3] << 24;
 }
@@ -135,7 +135,8 @@ static size_t zstd_step(struct decoder *decoder, struct coding_step *step) {
   return code;
 }
 
-// Takes the magic number of a frame. False if the bytes are not a magic number.
+// Takes the bytes of a frame's magic number that have arrived. When all four have, begins the frame. False with an
+// error.
 static bool begin_frame(struct decoder *decoder, struct coding_step *step, struct error *error) {
   for (; decoder->magic_size < MAGIC && step->in_size > 0; step->in_size--)
     decoder->magic[decoder->magic_size++] = (uint8_t)*step->in++;

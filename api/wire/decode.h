@@ -31,8 +31,8 @@ void decoder_begin(struct decoder *decoder);
 // Decodes until all of `in` is taken and nothing is left to write, or until `out` is full. False with an error.
 VX_WARN_UNUSED bool decoder_run(struct decoder *decoder, struct coding_step *step, struct error *error);
 // Decodes a whole stream, of one zstd frame or of gzip members, into `out`. Sets `*length` to the number of decoded
-// bytes. False with an error, also if the stream has more than `room` bytes. Unless it is of zstd, the
-// decoder must be new.
+// bytes. False with an error, also if the stream has more than `room` bytes. Unless the stream is of
+// zstd, the decoder must be new.
 VX_WARN_UNUSED bool decoder_whole(struct decoder *decoder, const char *in, size_t size, char *out, size_t room,
                                   size_t *length, struct vx_stop *stop, struct error *error);
 // Whether the body may end here. False with an error.

@@ -106,9 +106,9 @@ static int32_t take_column(const struct sample *sample, int column, float values
 
 // ---- intensity ------------------------------------------------------------------------------------------------------
 
-// Whether one value in 20 lies below the range by more than a hundredth of the range's width, or above it by more than
-// half the width; or whether no value is above the first hundredth of the range. Values that all equal the least of the
-// range are good: such a sensor has no intensity.
+// Whether at least one value in 20 lies below the range by more than a hundredth of the range's width, or above it by
+// more than half the width; or whether no value is above the first hundredth of the range. Values that all equal the
+// least of the range are good: such a sensor has no intensity.
 static bool is_out_of_range(const float *values, int32_t count, float most, const float range[2]) {
   float width = range[1] - range[0], low = range[0] - width / 100, high = range[1] + width / 2;
   int32_t outside = 0;
@@ -131,8 +131,8 @@ static bool are_runs(const float *values, int32_t count) {
   return runs >= LEAST;
 }
 
-// Whether the values rise ten times as often as they fall, or the other way round, as the times of single points do. In
-// scans of KITTI and nuScenes, the ratio of intensities is 4 at most.
+// Whether the values rise at least ten times as often as they fall, or the other way round, as the times of single
+// points do. In scans of KITTI and nuScenes, the ratio of intensities is 4 at most.
 static bool run_one_way(const float *values, int32_t count) {
   enum { LEAST = 8, RATIO = 10 };
   int32_t rises = 0, falls = 0;

@@ -36,7 +36,7 @@ VX_WARN_UNUSED bool cloud_gather(const struct cloud_file *file, const struct clo
 
 // The column that `fields` names intensity; -1 if there is none.
 int cloud_intensity(const struct job_request *request);
-// Multiplies this column of all rows of the request by its intensity_scale.
+// Multiplies this column of all rows by the request's intensity_scale.
 void cloud_scale(const struct job_request *request, int column, struct vx_stop *stop, char *rows);
 
 #endif

@@ -42,8 +42,8 @@ VX_WARN_UNUSED bool infer_inputs_read(struct infer_inputs *inputs, const json_t 
 VX_WARN_UNUSED bool infer_input_copy(const struct infer_input *input, const char *name,
                                      const struct infer_memory *memory, char *out, struct error *error);
 
-// Points the request's inputs to their values in the body. False if some values are not in the body, or not aligned as
-// kernels.h requires.
+// Points the request's inputs to their values in the body. False if some values are in JSON or in shared memory, or not
+// aligned as kernels.h requires.
 VX_WARN_UNUSED bool infer_inputs_bind(const struct infer_inputs *inputs, struct job_request *request);
 // The part of shared memory with the first input, if it is the only input. Else NULL.
 const struct region_ref *infer_inputs_shared(const struct infer_inputs *inputs);

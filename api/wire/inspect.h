@@ -20,7 +20,7 @@ struct join_report;
 enum { INSPECTED_HEAD = 4096 };
 
 struct inspection {
-  bool stripped;                     // the body is a form without any byte that `curl -d` strips
+  bool stripped;                     // the body is a form, and its beginning has no byte that `curl -d` strips
   int32_t columns;                   // how many columns the rows seem to have; 0: as many as the input says, or unknown
   const char *hint;                  // what to do if the body looks like another format or float64; else NULL
   struct points_seen seen;           // compared with what the model expects

@@ -26,9 +26,9 @@ struct lines {
 // The lines of `bytes`, which follow the line `number`. All lines end as the first one does: either in LF, after any
 // number of CR, or in CR alone.
 struct lines lines_over(const char *bytes, size_t size, int64_t number, struct vx_stop *stop);
-// Reads the next line, without its end. False if there is none.
+// Reads the next line, without its end; of several CR before an LF, only the last is left out. False if there is none.
 bool lines_next(struct lines *lines, struct span *line);
-// Takes the first word from the rest of a line. Blanks and tabs separate words. False if no word is left.
+// Takes the first word from the rest of a line. Blanks, tabs, CR and LF separate words. False if no word is left.
 bool span_word(struct span *rest, struct span *word);
 bool span_is(const struct span *span, const char *text);
 bool span_is_in_any_case(const struct span *span, const char *text);

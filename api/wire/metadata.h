@@ -1,6 +1,7 @@
 // The metadata of an answer as JSON, and its times as the Server-Timing header.
 //
-// The job's operation decides which members there are. Any thread; only answer_keep_facts takes memory.
+// The job's operation decides which members there are. Any thread; only answer_begin_facts and
+// answer_keep_facts take memory.
 #ifndef VOXELD_METADATA_H
 #define VOXELD_METADATA_H
 

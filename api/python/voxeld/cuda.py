@@ -1,10 +1,10 @@
 """Memory of GPUs, handed over to the service by CUDA's IPC handles: points and tensors stay on the GPU. The service
 must be on this machine and allow it (--allow-cuda-shared-memory).
 
-A block is one allocation of the client, for the answer of one request at a time. The service has each block as a
-region. A result holds its block until nothing uses its tensors. Points are read where they are: the service also gets
-the allocation that holds them as a region. If CUDA gives no handle of that allocation, the client copies the points
-into a block.
+A block is one allocation of the client. It holds the answer of one request at a time, or a copy of points. The
+client registers a block as a region of the service when a request first names the block. A result holds its block until
+nothing uses its tensors. A lone cloud is read where it is: its allocation is registered too. If this is not possible,
+or if there are several clouds, the client copies the points into a block.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .transport import Transport
 SMALLEST_BLOCK = 1 << 23  # bytes
 PAGE = 1 << 21  # blocks are whole pages of the GPU
 ALIGNMENT = 256  # of tensors that the client uploads
-MOST_GUESTS = 32  # allocations of others that the service has as regions
+MOST_GUESTS = 32  # others' allocations that a client remembers
 MOST_ATTEMPTS = 5  # of a request: the service may have lost both regions, and the answer may need more room
 POINTS, ANSWER = "points_region", "output_region"
 BEGINNING, MIDDLE = '{"output_region":', ',"metadata":'  # of an answer's JSON
@@ -84,7 +84,7 @@ class Memory:
         self._driver: Optional[driver.Driver] = None
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._idle: Deque[Block] = collections.deque()  # no lock: _release() may run while this thread holds it
+        self._idle: Deque[Block] = collections.deque()  # no lock: _release() may run while its thread holds the lock
         self._mine: Dict[int, Block] = {}  # by number of the allocation
         # Others' allocations, by number: first address and region. No region: the points are copied.
         self._guests: Dict[int, Tuple[int, Optional[str]]] = {}
@@ -256,7 +256,7 @@ class Memory:
 
     def _remember(self, number: int, guest: Tuple[int, Optional[str]]) -> Tuple[int, Optional[str]]:
         """Returns the guest or, if another thread has registered the allocation meanwhile, that thread's guest. Drops
-        the guests at the same address, whose allocations are gone; if there are none, the oldest of MOST_GUESTS."""
+        the guests at the same address, whose allocations are gone; else, if there are MOST_GUESTS, the oldest."""
         with self._lock:
             first = self._guests.get(number)
             gone = [] if first else [other for other, known in self._guests.items() if known[0] == guest[0]]
@@ -289,8 +289,8 @@ class Memory:
         with_answer: bool,
         ask: Callable[[Request], Answer],
     ) -> Tuple[Dict[str, CudaTensor], Union[str, Dict[str, Any]]]:
-        """The tensors, and the metadata, whose JSON is not read yet. `ask` sends the request. Raises Unavailable if
-        memory cannot be handed over."""
+        """The tensors, and the metadata: if `with_answer`, as JSON that is not parsed yet. `ask` sends the request.
+        Raises Unavailable if memory cannot be handed over."""
         for attempt in range(MOST_ATTEMPTS):
             answered = self.lease(device, self._room) if with_answer else None
             named: Dict[str, str] = {}  # parts of regions, by the parameters that name them

@@ -132,7 +132,7 @@ class CudaArray:
     shape: Tuple[int, ...]
     dtype: np.dtype[Any]
     device: int
-    stream: Optional[int]  # when its work is done, the array is complete; None: it is complete
+    stream: Optional[int]  # when its work is done, the array is complete; None: it is complete already
     owner: Any  # the object that keeps the memory allocated
 
     @property
@@ -164,8 +164,8 @@ def array_of(array: Any) -> CudaArray:
 
 
 def points_on_gpu(points: Any, wanted: Optional[int]) -> Tuple[Optional[List[CudaArray]], bool]:
-    """The clouds if they are on a GPU, else None; and whether they are a batch. ValueError if they are not all on the
-    GPU `wanted`."""
+    """The clouds if they are on a GPU, else None; and whether they are a batch. ValueError if they are not all on one
+    GPU, or not on the GPU `wanted`."""
     batch = isinstance(points, (list, tuple))
     clouds = points if batch else [points]
     on_gpu = [is_on_gpu(cloud) for cloud in clouds]
@@ -179,7 +179,7 @@ def points_on_gpu(points: Any, wanted: Optional[int]) -> Tuple[Optional[List[Cud
 
 
 def arrays_on_gpu(given: Dict[str, Any], wanted: Optional[int]) -> Dict[str, CudaArray]:
-    """The arrays that are on a GPU, by their names. ValueError if they are not all on the GPU `wanted`."""
+    """The arrays that are on a GPU, by their names. ValueError if they are not all on one GPU, or not on `wanted`."""
     arrays = {name: array_of(array) for name, array in given.items() if is_on_gpu(array)}
     _require_one(list(arrays.values()), wanted, "arrays")
     return arrays
@@ -236,7 +236,7 @@ def _of_dlpack(array: Any) -> CudaArray:
 
 
 def _strides(shape: Tuple[int, ...], step: int) -> Tuple[int, ...]:
-    """The distances between the elements of each axis of a contiguous array."""
+    """The distance from one element to the next along each axis of a contiguous array; along the last axis, `step`."""
     steps = []
     for size in reversed(shape):
         steps.append(step)

@@ -32,7 +32,7 @@ def encoder_of(name: Optional[str]) -> Optional[Callable[[List[memoryview]], Lis
         return _gzip
     if name == ZSTD:
         module = _zstd()
-        # All at once, so that the frame says how many bytes it has, which is faster to decode.
+        # All at once, so that the frame tells the size of its content: such a frame is faster to decode.
         return lambda body: [memoryview(module.compress(body[0] if len(body) == 1 else b"".join(body), 1))]
     raise ValueError(f"the encoding is {name!r}; allowed: gzip, zstd, or None")
 

@@ -5,6 +5,7 @@ Superseded      a Problem: a newer request with the same `latest` came while thi
 TooOld          a Problem: the points were older than `max_age_ms` when their computation would have begun
 TransportError  no complete answer came: the connection was refused, broke or was too slow
 BadAnswer       an answer came, but it is not what the service promises
+CudaError       the CUDA driver refused something, or there is none
 ServerError     a daemon of this process's own did not start
 """
 
@@ -33,7 +34,7 @@ class BadAnswer(Error):
 
 
 class CudaError(Error):
-    """The CUDA driver refuses something, or there is none."""
+    """The CUDA driver refused something, or there is none."""
 
 
 class ServerError(Error):

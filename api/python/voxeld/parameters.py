@@ -42,7 +42,8 @@ def text_of(value: Any) -> str:
 
 
 def text_of_boxes(value: Any) -> str:
-    """The text of a list of boxes, or of one box, in a query. Boxes are separated by semicolons."""
+    """The text of a list of boxes, or of one box, in a query. Boxes are separated by semicolons. An empty list is
+    "off"."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)) and all(hasattr(box, "__len__") for box in value):

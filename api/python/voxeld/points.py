@@ -1,5 +1,5 @@
-"""Makes the body of a request, and the parameters that describe the body, from the caller's points. Points that are
-contiguous little-endian float32 or float16 already are not copied."""
+"""Makes the body of a request, and the parameters that describe the body, from the caller's points. Contiguous
+little-endian float32 or float16 points are not copied."""
 
 from __future__ import annotations
 

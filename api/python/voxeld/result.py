@@ -74,7 +74,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
     @property
     def fate_names(self) -> List[str]:
-        """The names of the fates, by their numbers in the tensor point_fates. Only an answer with it has them."""
+        """The names of the fates, by their numbers in point_fates. Only an answer with this tensor has the names."""
         return self._told("fate_names", list)
 
     @property

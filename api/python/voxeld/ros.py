@@ -130,8 +130,8 @@ def _head(writer: Writer, header: Header) -> Writer:
 
 def detections(result: Result, header: Header) -> bytes:
     """The boxes of an answer of detect as a vision_msgs/msg/Detection3DArray, in the answer's order. The class's name,
-    or else its number, is the class_id. The id is that of the track, if the answer has tracks. The message has no place
-    for velocities. BadAnswer if there are no boxes."""
+    or else its number, is the class_id. If the answer has tracks, the id of the box's track is the id. The message has
+    no place for velocities. BadAnswer if there are no boxes."""
     try:
         boxes, scores, labels = result["boxes"], result["scores"], result["labels"]
     except KeyError:

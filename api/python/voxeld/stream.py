@@ -108,7 +108,7 @@ class Stream(Generic[R]):
         lost = tuple(known for known in before if known not in told.times())
         gap = False
         kept = any(sweep.time in lost for sweep in older)
-        if kept and not told.evicted and not told.expired:  # otherwise the service has no room for them
+        if kept and not told.evicted and not told.expired:  # otherwise there is no room, or they are too old
             try:
                 if _has_begun_tracks(result):  # otherwise the ids would seem to continue the earlier ones
                     self._drop()

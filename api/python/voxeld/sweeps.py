@@ -18,7 +18,7 @@ class Sweep(NamedTuple):
     removed_close: int
     joined: int
     not_finite: int  # joined points that are not finite
-    origin: str = ""  # sent with the request, or kept by the service; "" if the service does not say
+    origin: str = ""  # "sent" with the request, or "kept" by the service; "" if the service does not say
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Joined:
     time      the time of that frame
     asked     sweeps that were asked for, of all streams
     begun     the service had no sweep of the stream before this one
-    repeated  this sweep replaced one with the same time
+    repeated  this sweep replaced an earlier sweep with the same time
     evicted   sweeps that made room for others since the last answer
     expired   sweeps that were too old since the last answer
     sweeps    the joined sweeps, the newest first

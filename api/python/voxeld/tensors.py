@@ -99,7 +99,7 @@ def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, 
 
 
 def _rows(planes: NDArray[np.uint8], shape: List[int]) -> NDArray[np.uint8]:
-    """The bytes of a tensor, from planes: byte k of all rows stands together."""
+    """The bytes of a tensor, from its planes: plane k has byte k of every row."""
     rows = buffer(len(planes))
     if shape and len(planes):
         rows.reshape(shape[0], -1)[:] = planes.reshape(-1, shape[0]).T

@@ -19,7 +19,7 @@ from .connection import Answer, Connection, Endpoint, Request
 from .errors import BadAnswer, Error, Problem, TransportError
 
 LONGEST_BACKOFF = 10.0  # seconds
-LONGEST_WAIT = 1_000_000  # seconds: the longest timeout that poll() takes
+LONGEST_WAIT = 1_000_000  # seconds: poll() takes a timeout in milliseconds, of 31 bits
 T = TypeVar("T")
 
 

@@ -1,5 +1,5 @@
-"""Makes the points of a request small, for slow links. A column of numbers that are whole multiples of a scale goes as
-these multiples, another column as float32. The bytes are shuffled, and compressed with zstd or gzip.
+"""Makes the points of a request small, for slow links. A column whose numbers are whole multiples of a scale is sent
+as these multiples, any other column as floats. The bytes are shuffled, and compressed with zstd or gzip.
 
 The multiples are integers. If the column has a number that no integer can stand for, such as NaN, all its multiples are
 float32.
@@ -35,7 +35,7 @@ RAW = "raw"
 DESCRIBED = ("format", "scale", "filter")  # parameters of a body that the caller has packed
 ROWS = ("num_features", "dtype", "fields", "time_field", *DESCRIBED)  # parameters that say what a row is
 SAMPLE = 4096  # rows that show whether multiples make the body larger
-KEPT = 1 << 25  # bytes of memory of each kind that a thread keeps
+KEPT = 1 << 25  # bytes of the largest array whose memory a thread keeps
 RUN = 64  # rows with the same leading column in the filter direction
 FIRST = 1 << 8  # rows that are rounded first, because they usually show that a scale is too coarse
 BLOCK = 1 << 14  # rows that are rounded at a time, so that they stay in a processor's cache
@@ -70,7 +70,7 @@ class Sent:
 
     @property
     def ratio(self) -> float:
-        """sent_bytes as a part of plain_bytes; 1 if there are no points."""
+        """sent_bytes / plain_bytes; 1 if there are no points."""
         return self.sent_bytes / self.plain_bytes if self.plain_bytes else 1.0
 
     def __add__(self, other: Sent) -> Sent:
@@ -83,8 +83,8 @@ class Packed:
     """A request for points.
 
     body     pieces: a list from pack(); an iterable from a Packer. The Packer may make a piece only when the piece is
-             needed, and keeps it for when the request is sent again. Until the body is complete, the thread packs no
-             other points.
+             needed, and keeps it for when the request is sent again. Until the body is complete, the thread must
+             not pack other points, which would take the same memory.
     query    parameters that replace those of the same names
     headers  of the body
     report   None if the points are sent as they are; complete as soon as the body is
@@ -179,7 +179,7 @@ class Packer:
         else:
             times = names.index(given["time_field"]) if given.get("time_field") in names else None
             packed = self._numbers(values.astype("<f4", copy=False), plain, times)
-        if not names:  # so that a preset that has changed is noticed
+        if not names:  # so that the service notices a num_features that its preset has since changed
             packed.query["num_features"] = columns
         return packed
 
@@ -391,7 +391,7 @@ def _sample(floats: Floats, rows: int) -> slice:
 
 
 def _turns(floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
-    """Whether a sample has smaller numbers after the direction filter."""
+    """Whether the direction filter makes the numbers of a sample smaller than the delta filter does."""
     if len(columns) < XYZ:
         return False
     part, bits = _sample(floats, SAMPLE // 4), []
@@ -456,9 +456,9 @@ def _delta(columns: Sequence[Integers], number: int, start: int, end: int) -> In
 
 
 def _direction(columns: Sequence[Integers], number: int, start: int, end: int) -> Integers:
-    """Each run of rows has a leading column, x or y, which is sent as differences to the rows above. The other one and
-    z are sent as differences to guesses: the direction from the origin to the row is assumed to turn evenly. The
-    service computes the same guesses, bit for bit."""
+    """Each run of rows has a leading column, x or y, which is sent as differences to the rows above. The other of
+    the two and z are sent as differences to guesses: the direction from the origin to the row is assumed to turn
+    evenly. The service computes the same guesses, bit for bit."""
     if number >= XYZ:
         return _delta(columns, number, start, end)
     x, y = columns[:2]

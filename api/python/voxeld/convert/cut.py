@@ -40,7 +40,7 @@ OPTIONAL = ("dir_cls_preds", "vel")
 
 
 class Graph:
-    """The nodes of a file, which ONNX has in the order of their computation."""
+    """The nodes of an ONNX file, in the order of their computation."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
@@ -108,7 +108,8 @@ def dims_of(value: Any) -> List[Optional[int]]:
 
 
 def encoder_layers(graph: Graph, features: str) -> List[Layer]:
-    """The linear layers that compute a value, with the sums and products after them: weight [width, inputs]."""
+    """The linear layers that compute the value `features`: weight [width, inputs] and bias, with the sums and products
+    before each ReLU folded in."""
     layers = []
     for node in graph.computing([features]):
         weights = [graph.constants[name] for name in node.input[1:2] if name in graph.constants]
@@ -137,7 +138,7 @@ def _linear(graph: Graph, node: Any, weight: Array) -> Layer:
 
 
 def _behind(graph: Graph, node: Any, width: int) -> Tuple[Array, Array]:
-    """Gain and shift between a linear layer and its ReLU."""
+    """Gain and shift of the nodes between a linear layer and its ReLU."""
     gain, shift = np.ones(width), np.zeros(width)
     while True:
         readers = graph.readers(node.output[0])
@@ -171,7 +172,8 @@ def _affine(graph: Graph, node: Any, width: int) -> Tuple[Array, Array]:
 
 
 class Cut(NamedTuple):
-    """Where a network begins: the pillars' features, the map that has them, and the nodes after the map."""
+    """Where a network begins. `encoder` computes the value `features`, the pillars' features. `whole` has the nodes
+    that read the value `map`, to which the scatter writes these features."""
 
     encoder: Graph
     features: str
@@ -180,7 +182,7 @@ class Cut(NamedTuple):
 
     @property
     def runs_whole(self) -> bool:
-        """Whether ONNX Runtime can run both parts at once."""
+        """Whether both parts are in one file that ONNX Runtime can run."""
         return (
             self.encoder is self.whole
             and all(node.domain in ("", "ai.onnx") for node in self.whole.nodes)
@@ -235,7 +237,7 @@ class CutNetwork:
         self.half = value is not None and value.type.tensor_type.elem_type == TensorProto.FLOAT16
         many = value is not None and place.map in graph.inputs and dims_of(value)[0] is None
         self._batch = BATCH if many else 1
-        self.size = (width, ny, nx)  # of the map of a cloud
+        self.size = (width, ny, nx)  # of one cloud's map
         self.layout = ""
         self.sizes: Dict[str, List[int]] = {}
 

@@ -14,7 +14,7 @@ from .state import ConvertError
 
 class Rule(NamedTuple):
     what: str
-    values: Tuple[Any, ...] = ()  # of ONLY: the values that can be converted
+    values: Tuple[Any, ...] = ()  # of only(): the values that can be converted
     reason: str = ""
     below: bool = True  # whether the rule holds for the keys of a dict too
 
@@ -509,7 +509,7 @@ def rule_of(table: Table, path: str) -> Rule:
 
 
 def check(table: Table, config: Config) -> List[str]:
-    """Refuses a key that would change the boxes. Returns notes on keys that are up to the client."""
+    """Refuses unknown keys, and values that cannot be converted. Returns notes on keys that are up to the client."""
     notes: Dict[str, str] = {}
     for path, value in walk(config.values):
         rule = rule_of(table, path)

@@ -192,8 +192,8 @@ def anchor_task(channels: Dict[str, int], names: Dict[str, str]) -> Task:
 def center_tasks(
     tasks: List[List[str]], maps: Dict[str, str], depth: Dict[str, int], width: int, place: str, naming: Naming
 ) -> List[Task]:
-    """The tasks of a centre head. `maps` has the maps' names in the state and `depth` their numbers of convolutions.
-    `place` is where the state has a map of a task."""
+    """The tasks of a centre head. By the maps' names in /v1/decode, `maps` has their names in the state, and
+    `depth` their numbers of convolutions. `place` formats a task's number and such a name to a prefix of the state."""
 
     def branch(task: int, output: str) -> Branch:
         names = naming(place.format(task, maps[output]), depth[output])

@@ -322,7 +322,7 @@ def _center_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
 
 
 def _score_threshold(coder: Config, test: Config) -> float:
-    """The box coder has a threshold of scores, and so has the suppression of rotated boxes."""
+    """The box coder's threshold of scores. The suppression of rotated boxes has one too, which must not be higher."""
     threshold = coder.number("score_threshold") if coder.get("score_threshold", None) is not None else 0
     if test.get("nms_type", "") == "rotate" and test.number("score_threshold", 0) > threshold:
         raise ConvertError(

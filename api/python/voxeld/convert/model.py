@@ -44,7 +44,7 @@ class Voxels:
         return [round((self.bounds[3 + axis] - self.bounds[axis]) / self.size[axis]) for axis in range(3)]
 
     def check_strides(self, strides: Dict[str, int], height: int, width: int) -> None:
-        """Checks that the head's maps have the cells that the strides give. The keys are keys of the configuration."""
+        """Checks that the head's maps have the cells that the strides give. Errors name a stride by its key."""
         nx, ny, _ = self.grid()
         for name, stride in strides.items():
             if (nx // stride, ny // stride) != (width, height):

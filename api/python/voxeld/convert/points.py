@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 XYZ = ["x", "y", "z"]
 TIMES = {"timestamp": "time"}  # a project's name of a column -> the name in a model
-TANH: List[float] = [0, 1]  # of intensities
+TANH: List[float] = [0, 1]  # the range of intensities after tanh
 
 
 class DataSet(NamedTuple):

@@ -50,7 +50,7 @@ class State:
         self._taken |= {name for name in self._tensors if name.startswith(tuple(prefixes))}
 
     def check_all_taken(self) -> None:
-        """A tensor that nothing takes belongs to a layer that would be missing."""
+        """Refuses a state with a tensor that nothing took: the model would lack the tensor's layer."""
         left = sorted(name for name in self._tensors.keys() - self._taken if not name.endswith(COUNTERS))
         if left:
             few = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")

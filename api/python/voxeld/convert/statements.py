@@ -1,9 +1,10 @@
 """Configurations in Python, as mmengine executes them, without executing them.
 
 The statements and expressions that configurations consist of are followed one by one: assignments, updates of dicts and
-lists, arithmetic, `if`, `for`, members of bases. No function of the file, of a module or of an object is ever called. A
-statement that is not followed is refused by file and line. An expression that is not followed gives an unknown
-value. To use this value is an error with file and line.
+lists, arithmetic, `if`, `for`, members of bases. The only functions that are ever called are those in
+FUNCTIONS, IMPORTED and METHODS. A statement that is not followed is refused with file and line, and so is an expression
+with a call that is not followed. Any other expression that is not followed gives an unknown value. To use this value is
+an error with file and line.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ FUNCTIONS: Dict[str, Callable[..., Any]] = {
 
 
 def _downsample_factor(model: Dict[str, Any]) -> int:
-    """The result of det3d's function of configurations: the stride of the head's maps."""
+    """The result of det3d's get_downsample_factor: the stride of the head's maps."""
     model = model.get("first_stage_cfg", model)
     neck = model["neck"]
     up = [*neck.get("us_layer_strides", []), 1][-1 - bool(neck.get("us_layer_strides"))]
@@ -77,7 +78,7 @@ METHODS: Dict[type, Tuple[str, ...]] = {
 
 
 class Unread:
-    """A value that is not known, and where the expression is."""
+    """The unknown value of an expression, and where the expression is."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -87,10 +88,10 @@ class Unread:
 
 
 class Imported:
-    """A module, or a name in a module. Nothing of it is ever called."""
+    """A module, or a name in a module or in Python itself. The converter never imports it."""
 
     def __init__(self, name: str, python: bool = False) -> None:
-        self.name, self.python = name, python  # whether Python itself has the name, without an import
+        self.name, self.python = name, python  # python: the file uses the name without an import
 
     @property
     def last(self) -> str:
@@ -139,7 +140,7 @@ def merged(base: Any, over: Any) -> Any:
 
 
 def read(path: pathlib.Path) -> Dict[str, Any]:
-    """The names of a file and of its bases."""
+    """The names that a file and its bases assign, with their values."""
     try:
         names = _File(path, ()).names
         return dict(plain({name: value for name, value in names.items() if not isinstance(value, Imported)}))
@@ -178,7 +179,7 @@ class _File:
     def __init__(self, path: pathlib.Path, above: Tuple[pathlib.Path, ...]) -> None:
         self.path, self._above = path, (*above, path.resolve())
         self.names: Dict[str, Any] = {}
-        self._scope: Dict[str, Any] = self.names  # of names that are assigned to
+        self._scope: Dict[str, Any] = self.names  # where assignments put their names
         self._turns = 0
         if path.resolve() in above:
             raise ConvertError(f"{path} is a base of itself")
@@ -214,7 +215,8 @@ class _File:
         return re.sub(r"\{\{\s*(_base_\.[\w.]+)\s*\}\}", r"\1", text)
 
     def _bases(self, tree: ast.Module) -> Optional[Merging]:
-        """The first assignment to _base_, which is left out of the tree."""
+        """The names that the files in _base_ assign; None without _base_. Removes the first assignment to _base_ from
+        the tree."""
         for statement in tree.body:
             targets = statement.targets if isinstance(statement, ast.Assign) else []
             if any(isinstance(target, ast.Name) and target.id == BASE for target in targets):

@@ -1,4 +1,5 @@
-"""Compares a converted ONNX file with the original. In ONNX Runtime, both compute the same random pillars."""
+"""Compares a converted ONNX file with the original, over random pillars. The encoder's layers in numpy must give what
+the original's encoder gives in ONNX Runtime. If ONNX Runtime can run the whole original, the maps are compared too."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from .fold import Layer
 from .model import Reordered, Voxels
 from .state import Array, ConvertError
 
-TOLERANCE, HALF_TOLERANCE = 2e-5, 2e-3  # of the largest magnitude
+TOLERANCE, HALF_TOLERANCE = 2e-5, 2e-3  # of the largest magnitude, or of 1 if that is larger
 PILLARS = 64
 
 
@@ -44,7 +45,7 @@ def random_pillars(voxels: Voxels, count: int, cap: int) -> Pillars:
 
 
 def encoded(layers: Sequence[Layer], rows: Array) -> Array:
-    """The encoder, in float64: weight [inputs, width] and bias of each layer."""
+    """What the encoder makes of the rows, in float64. A layer is weight [inputs, width] and bias."""
     for weight, bias in layers:
         rows = np.maximum(rows @ weight + bias, 0)
         largest = rows.max(axis=1)
@@ -122,7 +123,7 @@ class Trial:
     def check_network(
         self, network: CutNetwork, channels: Mapping[str, int], reordered: Mapping[str, Reordered]
     ) -> None:
-        """Runs the network over the map of the pillars, and the original if it runs."""
+        """Runs the network over the map of the pillars. Compares its maps with the original's, if the original runs."""
         pillars = self.pillars
         dtype = np.float16 if network.half else np.float32
         grid = np.zeros((1, *network.size), dtype)
