@@ -27,7 +27,7 @@ static bool split(struct request_step *step, const struct chain_points *points, 
   int64_t work = points->num_points * step->step.params.statistical_outlier.mean_k;
   return work <= points->max_work ||
          error_refuse(error, ERROR_IMPOSSIBLE, "mean_k",
-                      "%lld points times mean_k are too much work for one request; allowed: up to %lld",
+                      "points times mean_k are %lld, too much work for one request; allowed: up to %lld",
                       (long long)work, (long long)points->max_work);
 }
 
