@@ -63,7 +63,7 @@ struct voxeld_options {
   const char *ca_file;      // PEM file of the authorities to trust; NULL = the authorities that the system trusts
   const char *certificate;  // PEM files of the client's certificate and its key; or NULL
   const char *key;
-  double timeout_s;   // limit for connecting, and for a pause in the transfer; whole seconds, up to a million
+  double timeout_s;   // limit for connecting and, in whole seconds, for a pause in the transfer; up to a million
   double deadline_s;  // limit for a call with all its attempts and pauses; up to a million
   int retries;        // limit of further attempts after 429, 503, a broken connection, or 502 or 504 with Retry-After
   double backoff_s;   // pause before attempt 2; doubles each time, up to 10 s; less a random part, up to half
@@ -1109,8 +1109,8 @@ static void voxeld__copy(char *to, size_t room, const char *text) {
   to[end] = 0;
 }
 
-// Retry-After as seconds from now. If it is a date, it is compared with the answer's Date, not with the local clock. -1
-// if it is neither a number nor a date.
+// Retry-After as seconds from now. If it is a date, it is compared with the answer's Date or, without a Date, with the
+// local clock. -1 if it is neither a number nor a date.
 static double voxeld__retry_after(const char *text, const char *date) {
   size_t digits = strspn(text, "0123456789");
   if (digits && !text[digits]) return strtod(text, NULL);

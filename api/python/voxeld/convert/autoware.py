@@ -19,7 +19,7 @@ def is_autoware(config: Config) -> bool:
 
 
 def joined(configs: List[Config]) -> Config:
-    """The parameters of all files, without their groups, which older files lack."""
+    """The parameters of all files, with those in GROUPS at the top too, where older files have them."""
     joined: Dict[str, Any] = {}
     for config in configs:
         values = config.at("/**").value("ros__parameters", dict)
