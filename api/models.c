@@ -31,7 +31,7 @@ static const struct job_request *find_further(const struct presets *presets, con
   return found;
 }
 
-// Finds the detector with that name, or the one whose backbone has the name DETECTOR_backbone.
+// Finds the detector of that name or, if the name is DETECTOR_backbone, the detector with that backbone.
 static struct detector *find_detector(const struct detectors *detectors, const char *name, enum vx_op *op) {
   char own[MODEL_NAME_SIZE];
   struct detector *detector = detectors_find(detectors, name);

@@ -10,8 +10,8 @@ enum { ACCEPT_MOST = 1000 };  // the highest quality
 // nothing.
 int accept_quality(const char *accept, const char *type);
 
-// The quality that an Accept-Encoding gives to `coding` ("gzip"), in thousandths; 0 if no range covers it. For an
-// uncoded body ("identity") 0 is no refusal: the client only prefers the codings that the header names.
+// The quality that an Accept-Encoding gives to `coding` ("gzip"), in thousandths; 0 if no range covers it. An uncoded
+// body ("identity") may be sent even if its quality is 0: the client only prefers the codings that the header names.
 int accept_coding(const char *accept, const char *coding);
 
 #endif

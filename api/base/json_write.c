@@ -148,7 +148,7 @@ void json_put_part(struct text *out, const struct text *part) {
 
 // ---- formats --------------------------------------------------------------------------------------------------------
 
-// Each of these functions returns the rest of the format.
+// Each function that writes returns the rest of the format.
 
 static const char *put_argument(struct text *out, const char *conversion, va_list *arguments) {
   const char *at = conversion;

@@ -39,7 +39,7 @@ static inline struct text text_over(char *data, size_t capacity) {
 static inline bool text_complete(const struct text *text) { return !text->cut && text->length < text->capacity; }
 
 // Inside a JSON string, appended text is escaped, and bytes that are not UTF-8 become U+FFFD, since a client may have
-// sent any bytes. Inside a string, text_printf cuts the text if a piece has more than 511 bytes.
+// sent any bytes. There, text_printf leaves out a piece of more than 511 bytes, and sets `cut`.
 void text_append(struct text *text, const char *bytes, size_t length);
 void text_put(struct text *text, const char *string);
 __attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const char *format, ...);

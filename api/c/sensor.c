@@ -11,7 +11,8 @@
 // is more than 1/HZ s late.
 //
 // With -z scans are packed, for slow links: numbers are rounded to this resolution; with 0 nothing is lost. -q must
-// then have num_features, and with time_field also fields. A scan with a number that cannot be packed ends the program.
+// then have num_features. With -z 0, if the preset or -q has time_field, -q must have time_field and fields. A scan
+// with a number that cannot be packed ends the program.
 //
 // With -s each scan is a sweep of that stream, which begins anew; -q says how many sweeps are joined, for example
 // sweeps=10. The file POSES has one line for each scan, with its time and pose in the format of TUM: time x y z qx qy
@@ -45,7 +46,7 @@ static void on_signal(int number) {
 }
 
 struct scan {
-  unsigned char *rows;  // kept for the next scan
+  unsigned char *rows;  // the memory is reused for the next scan
   size_t bytes, room;
 };
 
@@ -276,7 +277,7 @@ static bool keep_sweep(struct sensor *sensor, const char *name, const struct sca
     complain(name, "out of memory");
     return false;
   }
-  // If the service had no room for the other sweeps, it has none now either.
+  // Evicted sweeps would find no room again, and expired sweeps are too old, so the program sends neither again.
   bool had_room = voxeld_number(result, "stream", "evicted") <= 0 && voxeld_number(result, "stream", "expired") <= 0;
   if (own < sensor->history.count && had_room) send_again(sensor, name, result);
   return true;

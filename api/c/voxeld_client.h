@@ -63,7 +63,7 @@ struct voxeld_options {
   const char *ca_file;      // PEM file of the authorities to trust; NULL = the authorities that the system trusts
   const char *certificate;  // PEM files of the client's certificate and its key; or NULL
   const char *key;
-  double timeout_s;   // limit for connecting, and for a pause in the transfer; whole seconds, up to a million
+  double timeout_s;   // limit for connecting and, in whole seconds, for a pause in the transfer; up to a million
   double deadline_s;  // limit for a call with all its attempts and pauses; up to a million
   int retries;        // limit of further attempts after 429, 503, a broken connection, or 502 or 504 with Retry-After
   double backoff_s;   // pause before attempt 2; doubles each time, up to 10 s; less a random part, up to half
@@ -204,8 +204,8 @@ struct voxeld_sent_sweep {
 bool voxeld_sweeps_query(const char *query, const struct voxeld_sent_sweep *sweeps, size_t count, char *text,
                          size_t room);
 
-// GET /v1/streams/NAME/last: the points that the stream's last request joined, as the tensor `points`. The metadata
-// have the `pose` of their frame.
+// GET /v1/streams/NAME/last: the points that the stream's last request joined, as the tensor `points`, in host memory
+// even with options.cuda. The metadata have the `pose` of the points' frame.
 enum voxeld_status voxeld_last(struct voxeld_client *client, const char *stream, struct voxeld_result *result);
 
 // DELETE /v1/streams/NAME: the next sweep begins the stream anew. VOXELD_REFUSED with 404 if there is no such stream.
@@ -214,11 +214,12 @@ enum voxeld_status voxeld_delete_stream(struct voxeld_client *client, const char
 // A sweep that the service joined, and the fates of its points.
 struct voxeld_sweep {
   const char *stream;
-  double time, age_s;  // age: seconds from this sweep to the newest
+  double time, age_s;  // age: seconds from this sweep to number 0, below 0 if this sweep is newer
   double received, removed_close, joined, not_finite;
 };
 
-// Fills in a sweep that the service joined. Number 0 is the newest. False if fewer sweeps were joined.
+// Fills in a sweep that the service joined. Number 0 is the newest sweep of the first stream. False if fewer sweeps
+// were joined.
 bool voxeld_joined(const struct voxeld_result *result, size_t number, struct voxeld_sweep *sweep);
 
 // Whether the service had no earlier sweep of the stream: the stream is new, the service has dropped its sweeps (they
@@ -996,7 +997,7 @@ static size_t voxeld__columns_of(const char *query) {
 }
 
 // Finds the column of times among the fields of the query. *times is VOXELD__MAX_COLUMNS if the query has no
-// time_field. False if no field has its name.
+// time_field. False if fields does not have the name that time_field gives.
 static bool voxeld__find_times(const char *query, size_t *times) {
   char name[64], fields[256];  // the longest that the service takes
   const char *value = voxeld__value_of(query, "time_field");
@@ -1108,8 +1109,8 @@ static void voxeld__copy(char *to, size_t room, const char *text) {
   to[end] = 0;
 }
 
-// Retry-After as seconds from now. If it is a date, it is compared with the answer's Date, not with the local clock. -1
-// if it is neither a number nor a date.
+// Retry-After as seconds from now. If it is a date, it is compared with the answer's Date or, without a Date, with the
+// local clock. -1 if it is neither a number nor a date.
 static double voxeld__retry_after(const char *text, const char *date) {
   size_t digits = strspn(text, "0123456789");
   if (digits && !text[digits]) return strtod(text, NULL);
@@ -1248,9 +1249,9 @@ static void voxeld__begin(struct voxeld_client *client) {
 
 // ---- the direct connection ------------------------------------------------------------------------------------------
 //
-// A call in GPU memory may take less time than libcurl takes for it. So if such a call has no body, the client writes
-// the request and reads the answer itself, on a connection that libcurl has opened. If the service has closed that
-// connection, or answers with anything but a plain 200, libcurl makes the call again.
+// If rows and answer are in GPU memory, the service may need less time for a call than libcurl. Such a call has no
+// body, so the client writes the request and reads the answer itself, on a connection that libcurl has opened. If the
+// service has closed that connection, or answers with anything but a plain 200, libcurl makes the call again.
 
 static void voxeld__disconnect(struct voxeld_client *client) {
   curl_easy_cleanup(client->direct);
@@ -1295,8 +1296,9 @@ static long voxeld__read_head(struct voxeld_client *client, char *head, size_t s
   return *client->length && strlen(client->length) < 10 ? strtol(client->length, NULL, 10) : -1;
 }
 
-// Receives more of the answer, after the first `got` bytes in the buffer. Returns 0 at the end, and -1 with *code set.
-// For a short time this thread does not sleep: to wake it would take a tenth of a call.
+// Receives more of the answer, after the first `got` bytes in the buffer. Returns the number of bytes; 0 at the end of
+// the connection; -1 with *code set. The thread does not sleep in the first VOXELD__SPIN_S, since waking it would take
+// a tenth of the time of a call.
 static ssize_t voxeld__read_more(struct voxeld_client *client, size_t got, double until, CURLcode *code) {
   double spin = voxeld__now() + VOXELD__SPIN_S;
   for (;;) {

@@ -80,8 +80,7 @@ extern const struct result_row decoded_results[];
     .name = "track_max_age", .type = &value_int, .offset = FIELD(member), .most = VX_MAX_TRACK_AGE,                    \
     .doc = "sweeps that a track survives without a box",                                                               \
   }
-// Checks that there is one distance, or one for each of the names of classes, and that each is above 0. False with an
-// error.
+// Checks that there is one distance, or one for each class, and that each is above 0. False with an error.
 VX_WARN_UNUSED bool track_terms_check(const struct vx_track_terms *terms, const char *class_names, struct error *error);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

@@ -114,7 +114,6 @@ static bool finish(struct job_request *request, struct error *error) {
 
 // ---- metadata -------------------------------------------------------------------------------------------------------
 
-// Writes the names of the labels, and counts of the decoder's items.
 static void write_detection(const struct vx_job *job, struct text *out) {
   const struct vx_detector *detector = job->params.detect.detector;
   const struct vx_operation *head = &vx_operations[detector->head];

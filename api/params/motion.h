@@ -2,10 +2,10 @@
 // with functions that give the same bits everywhere, and rounded once.
 //
 // Between two poses the sensor moves along a screw: its velocity and its angular velocity are constant in its own
-// frame. With `slerp` the rotation is the same, and the translation is linear in the fixed frame: such a stretch is cut
-// into SLERP_PIECES screws. A twist holds from the time of the twist before to its own time. The first twist holds for
-// VX_MOTION_MARGIN before its time; the last twist also holds for VX_MOTION_MARGIN after its time. A segment that turns
-// by more than VX_SEGMENT_TURN is halved until no part does. Any thread.
+// frame. With `slerp` the sensor turns in the same way, but its position moves along a straight line in the fixed
+// frame; SLERP_PIECES screws approximate this. A twist holds from the time of the twist before to its own time. The
+// first twist holds for VX_MOTION_MARGIN before its time; the last twist also holds for VX_MOTION_MARGIN after its
+// time. A segment that turns by more than VX_SEGMENT_TURN is halved until no part does. Any thread.
 #ifndef VOXELD_PARAMS_MOTION_H
 #define VOXELD_PARAMS_MOTION_H
 
@@ -26,7 +26,7 @@ struct motion_size {
   int32_t width;  // numbers of a row
 };
 
-// Rows that are separated by semicolons. double * in the record's pool, [most][width]; second: struct motion_size.
+// Rows separated by semicolons. double * in the record's pool, [up to most][width]; second: struct motion_size.
 // `least`: the fewest rows.
 extern const struct value_type value_pose_rows, value_twist_rows;
 

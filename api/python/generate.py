@@ -12,7 +12,7 @@ import sys
 import textwrap
 
 COLUMNS = 120
-MANY = 6  # words: a line has no room for more
+MANY = 6  # a parameter with more words than this gets a named type, since a line has no room for the words
 QUOTES = '"""'
 HEAD = '''\
 """The operations of the service: steps, parameters, results, methods of Client. Written by generate.py; do not edit.
@@ -168,8 +168,8 @@ class Table:
         self.name, self.title, self.parameters = name, title_of(name), parameters
 
     def words(self, row):
-        """The name of the type of one word. A type has a name if its words are those of a list, or more than MANY.
-        Otherwise None."""
+        """The name of the type of the row's words. None if the type has no name: only the words of a list, or more
+        than MANY words, have a named type."""
         named = row["values"] and (row["type"] == "list" or len(row["values"]) > MANY)
         return self.title + title_of(row["name"]) if named else None
 
@@ -186,7 +186,7 @@ class Table:
         return union(['Literal["off"]', *kinds] if row["default"] == "off" else kinds)
 
     def lists(self):
-        """The types of words that have a name."""
+        """The definitions of the named types of words."""
         for row in filter(self.words, self.parameters):
             words = "".join(f"\n    {quoted(word)}," for word in row["values"]) + "\n"
             yield f"{self.words(row)} = Literal[{words if len(row['values']) > 1 else quoted(*row['values'])}]\n"
@@ -288,7 +288,8 @@ class Endpoint(Table):
         return f"\n    @property\n    def {tensor['name']}(self) -> {kind}:\n{doc}        return {body}\n"
 
     def arguments(self):
-        """The method's arguments: its bodies, then its parameters. With one head, the first may be positional."""
+        """The method's arguments: points or inputs, then parameters. With one head, the first parameter may be
+        positional."""
         yield "self"
         if self.on_points:
             yield "points: Points"

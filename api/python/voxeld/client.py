@@ -39,7 +39,8 @@ class Client(Operations):
                       memory is not shared, a SharedMemoryWarning says why, and they go through the socket.
     uplink            for slow links. "auto": points go as integers or shuffled floats, compressed; nothing is lost.
                       A number: the resolution to which columns are rounded, or a list with one for each column.
-                      Result.uplink says what was sent. `encoding` chooses the compression; else zstd, if there is one.
+                      Result.uplink says what was sent. `encoding` chooses the compression; without it, zstd if this
+                      Python has it, else gzip.
                       Answers come shuffled and compressed. A client reads the page of each preset or model once.
                       Without that page, it only compresses bodies. If the rows of a preset change, make a new client.
 

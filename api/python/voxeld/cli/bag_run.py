@@ -19,7 +19,7 @@ from .scans import Path, UsageError
 from .transforms import Tree
 
 PAUSE = 0.01  # seconds between checks for room
-MOST_BEHIND = 4  # times --jobs: most scans that were begun and whose answers are not written yet
+MOST_BEHIND = 4  # times --jobs: the maximum number of scans that were begun and whose answers are not yet written
 
 
 def compute(client: Client, args: argparse.Namespace, parameters: Dict[str, str]) -> int:
@@ -36,7 +36,7 @@ def compute(client: Client, args: argparse.Namespace, parameters: Dict[str, str]
 
 
 def _refuse(args: argparse.Namespace, parameters: Dict[str, str]) -> None:
-    """UsageError for options that only files have."""
+    """UsageError for options that do not go with bags, or with the kind of output."""
     for name in ("format", "time"):
         if name in parameters:
             raise UsageError(f"{options.option_of(name)} is for files; a bag has its own")

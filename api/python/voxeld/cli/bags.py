@@ -113,7 +113,7 @@ class McapBag(Bag):
             self.topics.append(Topic(channel.topic, ros.kind_of(schema.name), count))
 
     def _all(self, topics: Optional[Collection[str]]) -> Iterator[Any]:
-        """All messages as they come in the file."""
+        """The messages of these topics, or of all topics if None, in the order of the file."""
         self._file.seek(0)
         reader = self._reader.NonSeekingReader(self._file, validate_crcs=True)
         yield from reader.iter_messages(topics, log_time_order=False)
@@ -209,10 +209,10 @@ def decimal(nanoseconds: int) -> str:
 
 @dataclass(frozen=True)
 class BagScan(Scan):
-    """A message with points. `path` is the file of the bag that changes if the bag is recorded again."""
+    """A message with points. `bag` is the bag's path, and `path` is the bag's `file`."""
 
     bag: Path = Path()
-    number: int = 0  # of the message among those of the run's topic, from 1
+    number: int = 0  # of the message among those of the run's topic in all bags, from 1
     time: int = 0  # when it was recorded, in nanoseconds
     cloud: Optional[ros.Cloud] = field(default=None, compare=False)  # None if the message is malformed
 

@@ -1,5 +1,6 @@
 """Asks the service for the answers to many scans. Each thread reads a scan, posts it and writes its answer before it
-takes the next scan. So at most `jobs` scans and answers are in memory, however many scans there are."""
+takes the next scan. So however many files there are, at most `jobs` of them and their answers are in memory. Messages
+of bags are in memory before a thread takes them, so bag_run.py limits their number."""
 
 from __future__ import annotations
 
@@ -171,7 +172,7 @@ class Signals:
 
 
 class Workers:
-    """Threads that do the job for each scan that is put. If `persistent`, they wait for a service that does not
+    """Threads that do the job for each scan that is put. If `persistent`, they go on although the service does not
     answer; unanswered() returns the scans to put again."""
 
     def __init__(self, job: Job, report: Report, jobs: int, persistent: bool = False) -> None:

@@ -260,7 +260,8 @@ class Asker:
 
 
 def run(client: Client, args: argparse.Namespace, parameters: Dict[str, str], say: Callable[[str], None]) -> None:
-    """Runs until a signal comes. Raises the Problem if the service refuses every message."""
+    """Runs until a signal comes. Raises the Problem if the service refuses every message, and any error that ends a
+    thread of the bridge."""
     topic, target = _topic(args.topic), _topic(args.publish) if args.publish else None
     if topic == target:
         raise UsageError("--publish names the topic of --topic")

@@ -41,7 +41,7 @@ class Counts:
         self.received = self.lost = self.published = 0
         self.dropped: Dict[str, int] = dict.fromkeys(REASONS, 0)
         self.service_up = False
-        self._buckets = [0] * len(BUCKETS)  # how many ages are at most each
+        self._buckets = [0] * len(BUCKETS)  # for each bucket, how many ages are not above it
         self._ages: List[float] = []  # since the last line
         self._sum = 0.0  # of all ages
         self._stamp_age = 0.0  # of the newest answer

@@ -1,4 +1,4 @@
-"""Points and their answers for Foxglove and Rerun, with the time of the points. One thread shows."""
+"""Points and their answers for Foxglove and Rerun, with the time of the points. For one thread."""
 
 from __future__ import annotations
 

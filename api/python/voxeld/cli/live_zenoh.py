@@ -3,7 +3,8 @@ zenoh-bridge-ros2dds. A liveliness token is a key that exists as long as its ses
 by these tokens.
 
 Zenoh calls `on_message` and reports tokens from threads of its own. tend(), publish() and close() may be called from
-any thread. The lock is held while entities are declared, and never while a message is received."""
+any thread. The lock is held while tokens or the publisher are declared and while an answer is published, and never
+while a message is received."""
 
 from __future__ import annotations
 
@@ -99,7 +100,7 @@ class Zenoh:
         return len(self._publishers)
 
     def tend(self) -> None:
-        """Reaches the robot, and announces the bridge once the robot's form is known. Call it again and again."""
+        """Reaches the robot, and announces this program once the robot's form is known. Call it again and again."""
         if self._session is None and time.monotonic() >= self._next:
             self._open()
         if self._session is None:
@@ -291,7 +292,7 @@ class Zenoh:
 
 
 def _hash_of(kind: str, form: Form) -> str:
-    """The hash in keys of a robot that writes the topic in this form."""
+    """The hash of a type, as keys have it. NO_HASH if the robot's key that gave `form` has NO_HASH."""
     return NO_HASH if form.hash == NO_HASH else HASHES[kind]
 
 

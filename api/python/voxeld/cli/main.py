@@ -205,7 +205,7 @@ def _watch(client: Client, args: argparse.Namespace) -> int:
                 first = scan.answer not in answered
                 if answered.setdefault(scan.answer, path) != path:
                     report.fail(scan, f"{answered[scan.answer]} has the same name")
-                elif first and scan.is_answered():  # a later run answers the scan if it changed or is to be retried
+                elif first and scan.is_answered():  # by an earlier run; if complete() returns it again, it has changed
                     skipped += 1
                 else:
                     workers.put(scan)

@@ -1,4 +1,4 @@
-"""Prints the presets and the status of the service, and the summary of a run."""
+"""Prints the presets, the models, the streams and the status of the service, and the summary of a run."""
 
 from __future__ import annotations
 

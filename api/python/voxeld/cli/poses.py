@@ -36,8 +36,8 @@ def is_topic(pose: str) -> bool:
 
 
 class Motion:
-    """The parameters of each sweep that follow from its time: `time` and, if there are poses, `pose` and
-    `deskew_poses`."""
+    """The parameters of each sweep that follow from its stamp: with a stream `time` and, if there are poses, `pose`;
+    with deskew=poses `deskew_poses`."""
 
     def __init__(self, tree: Optional[Tree], fixed: Optional[str], parameters: Dict[str, str]) -> None:
         """`tree` has the poses. UsageError if they would be of no use."""
@@ -76,7 +76,8 @@ def refuse_mount(topic: str, kind: str, parameters: Dict[str, str]) -> None:
 
 
 def read(bags: Sequence[Bag], topic: str, parameters: Dict[str, str]) -> Tree:
-    """All poses of the bags. UsageError if there are none, or if they would be of no use."""
+    """The poses in a topic of the bags, and their static transforms. UsageError if the topic has no poses, if its
+    poses and the mount exclude each other, or if a message is malformed."""
     kinds = {found.name: found.kind for bag in bags for found in bag.topics if found.kind in transforms.KINDS}
     if topic not in kinds:
         there = f"; it has them in {', '.join(sorted(kinds))}" if kinds else ""

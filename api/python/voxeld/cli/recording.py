@@ -29,7 +29,7 @@ MESSAGES = ("voxelize", "fps", "points", "transform", DETECT)  # operations whos
 BOXES = "/boxes"  # the topic of boxes; the service names the topics of points
 RECORD = "voxeld"  # the metadata record with the request
 RULE = "=" * 80
-# The definitions of the messages and of the types in them, without those that follow below.
+# For each type of message: its definition, and the names of the types in it, whose definitions are in PARTS.
 DEFINITIONS = {
     ros.POINT_CLOUD: (
         "std_msgs/Header header\nuint32 height\nuint32 width\nsensor_msgs/PointField[] fields\nbool is_bigendian\n"

@@ -11,7 +11,7 @@ from .state import ConvertError
 
 POINTS_OF_A_PILLAR = 32  # a constant in Autoware's source
 GROUPS = ("model_params", "post_process_params")
-MOST = 1 << 20  # the maximum of max_objects and nms_post_max
+MOST = 1 << 20  # the service's limit for max_objects, and for nms_post_max
 
 
 def is_autoware(config: Config) -> bool:
@@ -19,7 +19,7 @@ def is_autoware(config: Config) -> bool:
 
 
 def joined(configs: List[Config]) -> Config:
-    """The parameters of all files, without their groups, which older files lack."""
+    """The parameters of all files, with those in GROUPS at the top too, where older files have them."""
     joined: Dict[str, Any] = {}
     for config in configs:
         values = config.at("/**").value("ros__parameters", dict)

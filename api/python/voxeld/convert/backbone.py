@@ -49,9 +49,9 @@ class Part(NamedTuple):
 class Chain(NamedTuple):
     """A backbone that its project hard-codes. Every level but the first begins with a strided layer."""
 
-    kind: Kind  # of the other parts, after the first layer
+    kind: Kind  # of all parts but the first of each level
     widths: Tuple[int, ...]  # of the levels
-    names: Tuple[str, ...]  # of the parts of each level
+    names: Tuple[str, ...]  # for each level, the names of its parts, separated by spaces
     out: str  # the name of the last layer
 
     def parts(self) -> List[Part]:
