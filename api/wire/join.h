@@ -13,7 +13,7 @@ struct join_sweep {
   int64_t points;
   bool moved;
   float matrix[VX_MATRIX_VALUES];  // if the points are moved
-  float age;                       // seconds before the newest sweep
+  float age;                       // seconds before the newest sweep of the first stream; below 0: after it
 };
 
 // What all sweeps have in common: their columns, and how to join them.
