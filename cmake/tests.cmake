@@ -127,8 +127,8 @@ endforeach()
 voxeld_script_tests(http "tests/http/test_*.py" 600 "${flavours}" ${PYTHON})
 voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${flavours}" ${PYTHON})
 foreach(flavour IN LISTS flavours) # a short soak, so that its code stays tested
-  voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000
-              --processes 3 --threads 3)
+  voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.05 --seed 1 --largest 4000
+              --processes 2 --threads 3)
 endforeach()
 # fault.neighbours tests that a polite client among slow clients gets its answer, which needs a machine that other tests
 # do not fill. So the test takes as many places as two other tests, and ctest mostly starts it after all others.
