@@ -20,6 +20,7 @@ BOUND = BUDGET + CONNECTIONS * (256 + 17) * 1024
 OWN = 16 * MB
 OTHERS = ("127.0.0.21", "127.0.0.22")  # two clients, since one may not hold two answers of LARGE
 CHUNKED = head("POST", VOXELIZE, "Transfer-Encoding: chunked")
+PACE = 0.02  # s; the client that is served beside a flood need not fill a processor
 LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"  # 11 MB of answer
 
 
@@ -84,7 +85,7 @@ class Abuse(FaultCase):
                 return statuses
 
     def flood_by_many(self, clients, begin, piece, most=64 * MB):
-        with Bystander(self.daemon) as bystander, concurrent.futures.ThreadPoolExecutor(clients) as pool:
+        with Bystander(self.daemon, pace=PACE) as bystander, concurrent.futures.ThreadPoolExecutor(clients) as pool:
             results = list(pool.map(lambda _: self.flood(begin, endless(piece), most), range(clients)))
         self.assertGreater(bystander.served, 0)
         return [status for statuses in results for status in statuses]
@@ -160,7 +161,7 @@ class Abuse(FaultCase):
             (post(body[:-1]), 400),
             (head("GET", "/nowhere"), 404),
         )
-        with Bystander(self.daemon), self.raw() as connection:
+        with Bystander(self.daemon, pace=PACE), self.raw() as connection:
             order = [kinds[n * 5 % len(kinds)] for n in range(400)]
             sender = threading.Thread(target=lambda: connection.send(b"".join(data for data, _ in order)))
             sender.start()
@@ -169,7 +170,7 @@ class Abuse(FaultCase):
         self.assert_counted(50, self.refusals, "impossible")
 
     def test_pipelined_answers_that_nobody_reads(self):
-        with Bystander(self.daemon):
+        with Bystander(self.daemon, pace=PACE):
             connections = [self.raw(receive_buffer=4096, source=source) for source in OTHERS]
             for connection in connections:
                 connection.send_some(post(rows(200), LARGE) * 20)
@@ -183,7 +184,7 @@ class Abuse(FaultCase):
         """Many clients send `begin`, then a byte every 0.1 s, until the server has closed all connections."""
         connections = [self.raw().send(begin) for _ in range(clients)]
         deadline = time.monotonic() + PATIENCE
-        with Bystander(self.daemon):
+        with Bystander(self.daemon, pace=PACE):
             open_ones = connections
             while open_ones:
                 self.assertLess(time.monotonic(), deadline)
@@ -212,7 +213,7 @@ class Abuse(FaultCase):
         connections = [self.raw(receive_buffer=4096, source=source) for source in OTHERS]
         for connection in connections:
             connection.send(post(rows(200), LARGE))
-        with Bystander(self.daemon):
+        with Bystander(self.daemon, pace=PACE):
 
             def all_cut_off():
                 for connection in connections:

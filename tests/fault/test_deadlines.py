@@ -113,14 +113,14 @@ class Running(FaultCase):
 
 CELLS = b"".join(
     struct.pack("<4f", 0.25 + x / 2, y / 2 - 7.75, z / 2 - 2.75, 0)
-    for z in range(8)
+    for z in range(1 if is_sanitized() else 8)  # with a sanitizer, a layer takes more than ten times as long
     for y in range(32)
     for x in range(32)
 )
 
 
 class Backbones(FaultCase):
-    """A backbone of 31 layers over 8192 voxels."""
+    """A backbone of 16 layers over all cells."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,4 +1,4 @@
-"""Resident memory does not grow over ten thousand requests of every kind. It stays within the budget for JSON that
+"""Resident memory does not grow over thousands of requests of every kind. It stays within the budget for JSON that
 takes a hundred times its size in memory."""
 
 import concurrent.futures
@@ -8,7 +8,8 @@ import unittest
 
 from client import MB, VOXELIZE, Daemon, FaultCase, is_sanitized, rows
 
-REQUESTS = int(os.environ.get("VOXELD_TEST_REQUESTS", "10000"))
+# ASan itself finds leaks, after fewer requests.
+REQUESTS = int(os.environ.get("VOXELD_TEST_REQUESTS", "2000" if is_sanitized() else "10000"))
 CLIENTS = 4
 
 
@@ -44,7 +45,7 @@ class ResidentMemory(FaultCase):
         self.daemon.assert_quiet()
         return self.daemon.resident_bytes()
 
-    def test_flat_over_ten_thousand_requests(self):
+    def test_flat_over_thousands_of_requests(self):
         warm = self.run_requests(REQUESTS // 5)
         after = self.run_requests(REQUESTS)
         # A leak of 1 KB in each request would be 10 MB. Sanitizers need memory themselves.
@@ -52,23 +53,23 @@ class ResidentMemory(FaultCase):
         self.assertLess(after - warm, bound, f"from {warm} to {after} bytes in {REQUESTS} requests")
 
 
-BUDGET = 1500 * MB
+BUDGET = 750 * MB
 OVERHEAD = 200 * MB  # connections, requests in flight, what workers keep
 OPTIONS = ("--workers", "6", "--memory-budget-bytes", str(BUDGET), "--max-timeout-ms", "3600000")
 
 
 @unittest.skipIf(is_sanitized(), "sanitizers need memory of their own")
 class LargeJson(unittest.TestCase):
-    """Bodies of a few hundred bytes that decode to 8 MB of JSON, from several clients at a time."""
+    """Bodies of a few hundred bytes that decode to 4 MB of JSON, from several clients at a time."""
 
     def flood(self, daemon, value):
-        body = gzip.compress(b"[" + b",".join([value] * (8 * MB // (len(value) + 1))) + b"]", 9)
+        body = gzip.compress(b"[" + b",".join([value] * (4 * MB // (len(value) + 1))) + b"]", 9)
         headers = {"Content-Encoding": "gzip"}
         ask = lambda number: daemon.post(
             "/v2/models/kitti_second/infer", body, headers, source=f"127.0.0.{number % 8 + 1}"
         )
         with concurrent.futures.ThreadPoolExecutor(8) as clients:
-            return [reply.status for reply in clients.map(ask, range(40))]
+            return [reply.status for reply in clients.map(ask, range(16))]
 
     def test_memory_goes_back_below_the_budget(self):
         for value in (b"{}", b'""', b"[]", b'{"":{}}', b"1"):

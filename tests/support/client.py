@@ -133,13 +133,14 @@ class Crowd:
 
 
 class Bystander:
-    """A well-behaved client at another address that posts again and again during a test. Each answer must be right.
+    """A well-behaved client at another address that posts again and again during a test, with pauses of `pace` seconds.
+    Each answer must be right.
 
     with Bystander(daemon) as bystander: ...
     """
 
-    def __init__(self, daemon, source="127.0.0.77"):
-        self.daemon, self.source = daemon, source
+    def __init__(self, daemon, source="127.0.0.77", pace=0):
+        self.daemon, self.source, self.pace = daemon, source, pace
         self.served, self.failures = 0, []
         self.expected = self._post()
         self._stop = threading.Event()
@@ -155,11 +156,12 @@ class Bystander:
         return reply.tensors()
 
     def _go_on(self):
-        while not self._stop.wait(0.02) or not self.served:  # the pace of the client
+        while not self._stop.is_set() or not self.served:
             try:
                 if self._post() != self.expected:
                     raise AssertionError("a bystander got other bytes than before")
                 self.served += 1
+                self._stop.wait(self.pace)
             except (OSError, Closed, AssertionError) as failure:
                 self.failures.append(failure)
                 return

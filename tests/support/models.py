@@ -119,11 +119,16 @@ def sparse_description(**parts):
 def slow_backbone():
     """The contents of model.json and the tensors of a backbone that takes seconds for a grid of occupied cells."""
     first, *_, down, level, out = SPARSE_LAYERS
-    wide = [{**first, "name": f"wide.{number}", "in": 128, "out": 128} for number in range(27)]
-    layers = [{**first, "out": 128}, *wide, {**down, "in": 128}, level, out]
+    wide = [{**first, "name": f"wide.{number}", "in": 128, "out": 128} for number in range(12)]
+    begin, end = [{**first, "out": 128}], [{**down, "in": 128}, level, out]
+    layers = [*begin, *wide, *end]
+    tensors = backbone_weights(layers=[*begin, wide[0], *end])
+    for layer in wide:  # they have the same weights, which are quickly made
+        for kind in (".weight", ".bias"):
+            tensors[layer["name"] + kind] = tensors[wide[0]["name"] + kind]
     described = sparse_description(backbone={**sparse_description()["backbone"], "layers": layers})
     described["voxelize"] = {**described["voxelize"], "max_voxels": 1 << 13}
-    return described, backbone_weights(layers=layers)
+    return described, tensors
 
 
 def sparse_standin(**more):
