@@ -332,7 +332,7 @@ struct vx_backend {
   // memory.
   VX_WARN_UNUSED enum vx_status (*block_open)(struct vx_device *device, const void *handle, struct vx_block *block,
                                               struct error *error);
-  // No kernel may use the block any more.
+  // Call this when no kernel uses the block any more.
   void (*block_close)(struct vx_device *device, void *memory);
   // Copies between a block and the host's memory, and waits for the end of the copy.
   VX_WARN_UNUSED enum vx_status (*block_copy)(struct vx_device *device, void *to, const void *from, size_t bytes,
