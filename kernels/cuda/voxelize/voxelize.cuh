@@ -25,7 +25,8 @@ VX_WARN_UNUSED enum vx_status cuda_choose(const struct cuda_run *run, struct err
 // Moves random points to the front of each row's list, as many as the cap allows. Runs after `assign`.
 VX_WARN_UNUSED enum vx_status cuda_pick(const struct cuda_run *run, struct error *error);
 
-// Sorts whole lists. Without a cap also computes the means (lists.cuh). `sorted`: the lists are sorted already.
+// Sorts the first cuda_listed points of each list. Without a cap also computes the means (lists.cuh). `sorted`: lists
+// are sorted already.
 VX_WARN_UNUSED enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct error *error);
 // For jobs with a list that is too long for a block: sorts all points by their cells with cub.
 VX_WARN_UNUSED enum vx_status cuda_sort_lists(const struct cuda_run *run, struct error *error);
