@@ -93,7 +93,7 @@ static inline int32_t vx_cell_anchors(const struct vx_decode *decode) {
   return decode->num_sizes * decode->num_rotations;
 }
 
-// Logits of a cell, if cls_preds has `channels` channels.
+// The logits of a cell. Without tasks: `channels`, the channels of cls_preds, rounded down to a multiple of A.
 int64_t vx_cell_logits(const struct vx_decode *decode, int64_t channels);
 // A copy of `decode` with at least one task: if `decode` has none, one task gets all classes. `logits`: of a cell.
 struct vx_decode vx_with_tasks(const struct vx_decode *decode, int64_t logits);

@@ -77,7 +77,8 @@ struct vx_detector {
   struct vx_track_terms tracks;
 };
 
-// What a job chooses itself. Each member replaces the detector's parameter of the same name.
+// What a job chooses itself. `choice`, `score_threshold`, `max_objects`, `nms` and `tracks` replace the detector's
+// parameters of the same names.
 struct vx_detect {
   const struct vx_detector *detector;
   struct vx_choice choice;

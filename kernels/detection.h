@@ -26,7 +26,7 @@ struct vx_detection {
   // The decoder's stage.
   int32_t items[VX_MAX_CLOUDS];  // anchors or candidates per cloud
   struct vx_job *decode;         // NULL until it runs
-  struct vx_layout layout;       // the job's output; filled once its boxes are counted
+  struct vx_layout layout;       // the job's output; filled when `output` is taken
   unsigned char *output;         // NULL until then
 };
 
@@ -59,7 +59,7 @@ VX_WARN_UNUSED enum vx_status vx_detection_network(struct vx_detection *detectio
 // works because the decoder's tensors are consecutive in the table of tensors: the distances between them are the same
 // in the layout of the stage and in the layout of the job.
 struct vx_job vx_detection_decode(struct vx_detection *detection);
-// Adds the counts and times of a stage to the job, even if the stage failed.
+// Copies the counts of a stage to the job, and adds its times. Call this even if the stage failed.
 void vx_detection_add(struct vx_detection *detection, const struct vx_job *stage);
 
 // Takes the job's output, if the job has tensors and no stage has taken the output.

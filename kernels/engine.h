@@ -67,7 +67,7 @@ struct vx_engine {
   const char *name;  // "onnxruntime"
 
   // Loads the library at `path`. If `path` is "", loads the first of the usual names that the system finds. On success
-  // *library belongs to the caller until close. Otherwise the error lists what was tried.
+  // *library belongs to the caller until close. Otherwise the error says why.
   VX_WARN_UNUSED enum vx_status (*open)(const char *path, struct vx_engine_library **library, struct error *error);
   // Call this after the last network is closed.
   void (*close)(struct vx_engine_library *library);
@@ -75,9 +75,9 @@ struct vx_engine {
 
   // Opens the network in a file on the CPU. A run uses `threads` threads, the caller's included. The engine takes at
   // most `memory_bytes` of host memory (0: no limit) for all simultaneous runs together. Whether the weights count
-  // depends on the library's version. The error says what is wrong. On success *network belongs to the caller until
-  // network_close. VX_REFUSED also if the network has more than VX_NETWORK_TENSORS tensors, or a tensor whose name,
-  // type or rank does not fit vx_network_tensor.
+  // depends on the library's version. On success *network belongs to the caller until network_close. VX_REFUSED with a
+  // reason if it cannot: for example, if the network has more than VX_NETWORK_TENSORS inputs or outputs, or a tensor
+  // whose name, type or rank does not fit vx_network_tensor.
   VX_WARN_UNUSED enum vx_status (*network_open)(struct vx_engine_library *library, const char *path, int threads,
                                                 size_t memory_bytes, struct vx_network **network, struct error *error);
   // Call this when no thread runs the network.

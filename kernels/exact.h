@@ -18,7 +18,7 @@
 // vx_sincos takes angles from -VX_MOST_RADIANS to VX_MOST_RADIANS.
 #define VX_MOST_RADIANS 65536
 
-// 2^power, if that is a normal number.
+// 2^power, which must be a normal number.
 VX_SHARED double vx_power_of_two(int power) {
   uint64_t bits = (uint64_t)(power + 1023) << 52;
   double value;
@@ -49,7 +49,7 @@ VX_SHARED double vx_exp(double x) {
   return p * vx_power_of_two((int)k);
 }
 
-// The float nearest to e^x. Overflow and NaN give +inf.
+// vx_exp rounded to float32. Overflow and NaN give +inf.
 VX_SHARED float vx_exp_float(float x) { return (float)vx_exp(x); }
 
 // ln x, for x from 2^-1000 to 2^1000. With x = 2^k * m and m from sqrt(1 / 2) to sqrt(2):

@@ -164,7 +164,7 @@ enum vx_stage {
 };
 #define VX_STAGE_BIT(stage) (1u << (stage))
 
-// The maximum scratch that a CPU lane keeps between jobs. Scans of several hundred thousand points fit.
+// The maximum scratch that an arena of a CPU lane keeps between jobs. Scans of several hundred thousand points fit.
 #define VX_SCRATCH_KEPT ((size_t)64 << 20)
 
 struct vx_chain;  // steps.h
@@ -198,7 +198,7 @@ struct vx_caller {
   // `output_ptrs` if single tensors do. An operation that needs a detector leaves `output_ptrs` NULL. For a block of
   // block_open the call may also set `head`.
   enum vx_status (*output)(void *ctx, const struct vx_layout *layout, void **block, struct error *error);
-  // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. The lane frees the excess before the run
+  // Called before an arena of a CPU lane grows beyond VX_SCRATCH_KEPT bytes. The lane frees the excess before the run
   // returns. If the answer is false, the lane asks for the least that it needs. If that is refused too, the run returns
   // VX_OUT_OF_MEMORY. May be NULL.
   bool (*scratch)(void *ctx, size_t bytes);
@@ -332,7 +332,7 @@ struct vx_backend {
   // memory.
   VX_WARN_UNUSED enum vx_status (*block_open)(struct vx_device *device, const void *handle, struct vx_block *block,
                                               struct error *error);
-  // No kernel may use the block any more.
+  // Call this when no kernel uses the block any more.
   void (*block_close)(struct vx_device *device, void *memory);
   // Copies between a block and the host's memory, and waits for the end of the copy.
   VX_WARN_UNUSED enum vx_status (*block_copy)(struct vx_device *device, void *to, const void *from, size_t bytes,

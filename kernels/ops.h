@@ -32,7 +32,7 @@ struct vx_operation {
   enum vx_items items;
   struct vx_input_row inputs[VX_MAX_INPUTS];  // the input with the items first
   vx_tensor_set tensors;                      // tensors that the operation can have
-  enum vx_tensor map;      // of a decoder: the tensor of `detect` for its first input; those for the others follow
+  enum vx_tensor map;      // of a decoder: the tensor of `detect` with its first input; its other inputs follow
   uint32_t stages, fates;  // bits of the stages and fates that the operation can have
   bool makes_voxels;
   bool chained;                 // its jobs always have a chain, perhaps of 0 steps
@@ -75,7 +75,7 @@ struct vx_sizes vx_sizes_of(const struct vx_job *job);
 bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row, const struct vx_sizes *sizes);
 
 // Begins a run, on every backend: clears what the run fills and counts the rows. VX_REFUSED with a reason if there are
-// too many rows, or if an input does not match the operation's row.
+// too many rows, or if an input, the sections, the motion, the chain or a parameter does not fit.
 VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct error *error);
 
 // For a job that its caller has stopped, except a detection: returns VX_STOPPED, with an error that names the

@@ -63,7 +63,7 @@ struct vx_range_image {
   float means[VX_MAX_IMAGE_CHANNELS], stds[VX_MAX_IMAGE_CHANNELS];
 };
 
-// The field of view in radians, as the arithmetic below takes it.
+// The field of view in radians, and the size of the image, for the functions below.
 struct vx_view {
   double up, span, height, width;
 };

@@ -12,7 +12,8 @@ extern "C" {
 // number `start`, and that the total work is within max_work. Otherwise VX_REFUSED with a reason. `from`: [num_clouds],
 // points (or voxels) per cloud.
 VX_WARN_UNUSED enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, struct error *error);
-// Checks one cloud, once its candidates are counted: there must be at least as many candidates as samples.
+// Checks one cloud, once its candidates are counted: there must be at least as many candidates as samples and, if
+// vx_starts_at_rank, one with the number `start`.
 VX_WARN_UNUSED enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int64_t candidates,
                                                   struct error *error);
 // The same check as vx_check_samples; also fills counts.sampled.

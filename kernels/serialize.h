@@ -22,7 +22,7 @@
 // row. The new rows ascend by this code:
 //   pool_cluster       [rows before]      for each row, the new row that it joins
 //   pool_indices       [rows before]      the rows by ascending (new row, row)
-//   pool_indptr        [new rows + 1]     where the rows of each new row begin in pool_indices; then the rows before
+//   pool_indptr        [new rows + 1]     where each new row begins in pool_indices; last, the number of rows before
 //   pool_head_indices  [new rows]         the first row of each new row
 //   pool_grid_coord    [new rows, 3]      the head's grid_coord >> b
 //   pool_serialized_code [orders, new rows]  the head's codes >> 3 * b; two more tensors have the orders and inverses

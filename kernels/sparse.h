@@ -9,7 +9,7 @@
 // - A strided layer begins a level. An axis of n cells gets floor((n + 2 * p - K) / s) + 1 cells in the new level. Cell
 //   o is occupied if some offset k has an occupied input i = o * s - p + k, with 0 <= i < n.
 //
-// The offsets of all axes have one number, k = (kz * KY + ky) * KX + kx, from 0. Each norm is folded into the layer
+// Offsets kz, ky, kx along the axes have the number k = (kz * KY + ky) * KX + kx. Each norm is folded into the layer
 // before it, in binary64, rounded once: with g = gamma / sqrt(variance + eps), the layer has the weights weight * g and
 // the bias beta + (bias - mean) * g. Channel d of output o is
 //   s = bias[d];  s = fma(x[i_k][c], weight[k][c][d], s)
@@ -99,11 +99,12 @@ struct vx_sparse_plan {
 VX_WARN_UNUSED enum vx_status vx_sparse_plan_of(const struct vx_sparse *backbone, struct vx_sparse_plan *plan,
                                                 struct error *error);
 
-// VX_REFUSED with a reason if the batch has too many clouds for the grid, or a wrong limit.
+// VX_REFUSED with a reason if a number of `rows` is out of its bounds, if the input has more than max_rows rows, or if
+// the batch has too many clouds for the grid.
 VX_WARN_UNUSED enum vx_status vx_sparse_rows_fit(const struct vx_sparse_plan *plan, const struct vx_sparse_rows *rows,
                                                  struct error *error);
 
-// Refusals that only a backend's counts can find. Each returns VX_REFUSED.
+// Errors that a backend finds while it runs. Each function returns VX_REFUSED.
 //
 // A level has more rows than the caller allows.
 enum vx_status vx_sparse_refuse_rows(int32_t level, int64_t rows, int64_t max_rows, struct error *error);

@@ -10,9 +10,10 @@
 //
 // The chain's rows, on every backend:
 //   rows   float32 [N, C], one row for each row of the input. A row is left if its x is not NaN; then x, y and z are
-//          finite. Before the first step, rows whose x, y or z is not finite are dropped as not_finite by step 1.
+//          finite. Before the first step, rows whose x, y or z is not finite are dropped as not_finite, and count as
+//          dropped by step 1.
 //   fates  uint8 [N]: enum vx_fate of a dropped row; 0 (VX_FATE_KEPT) while the row is left.
-//   steps  uint8 [N]: the number, from 1, of the step that dropped the row; 0 while the row is left.
+//   steps  uint8 [N]: the number, from 1, of the step that dropped the row; 0 if no step has dropped it.
 //   heads  int32 [N]: for a row with the fate `merged`, the row that represents it. Other entries are undefined. NULL
 //          if nothing reads them.
 //

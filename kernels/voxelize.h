@@ -50,7 +50,7 @@ enum vx_coordinates { VX_XYZ, VX_CYLINDER };
 enum vx_order { VX_ORDER_FIRST, VX_ORDER_KEY };  // voxels by first appearance, or by ascending (x, y, z) in each cloud
 enum vx_fill { VX_FILL_ZERO, VX_FILL_MEAN };     // what pads `voxels`
 
-enum vx_voxels_by { VX_VOXELS_FIRST, VX_VOXELS_NEAR, VX_VOXELS_FULL };  // near the origin; with many points
+enum vx_voxels_by { VX_VOXELS_FIRST, VX_VOXELS_NEAR, VX_VOXELS_FULL };  // NEAR: near the origin; FULL: many points
 enum vx_points_by { VX_POINTS_FIRST, VX_POINTS_RANDOM };
 
 // What the caps keep.

@@ -101,7 +101,7 @@ bool ort_read_dtype(int element, enum vx_dtype *dtype) {
   int row = 0;
   while (row < VX_DTYPES && elements[row] != element) row++;
   *dtype = (enum vx_dtype)row;
-  return row < VX_DTYPES && element != 0;  // a type without an element has a 0
+  return row < VX_DTYPES && element != 0;  // a dtype that ONNX Runtime does not get here has a 0
 }
 
 bool ort_wrap(const struct vx_engine_library *library, const struct ort_memory *memory,

@@ -38,8 +38,9 @@ VX_WARN_UNUSED bool ort_did(const struct ort_api *api, struct ort_status *status
 // The status for an error of ort_did: VX_OUT_OF_MEMORY if the words say so, else `otherwise`.
 enum vx_status ort_fault(const struct error *error, enum vx_status otherwise);
 
-// The ONNX element type for a type here, and the reverse, which returns false if there is none.
+// The ONNX element type of a dtype.
 int ort_element_of(enum vx_dtype dtype);
+// The dtype of an ONNX element type. False if there is none.
 VX_WARN_UNUSED bool ort_read_dtype(int element, enum vx_dtype *dtype);
 
 // Sets the options that all sessions share.

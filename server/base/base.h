@@ -1,5 +1,5 @@
-// The small modules of this room: clocks, lists of words, the phase of the daemon, messages to its supervisor, the
-// limits that the operating system sets for the process, and its figures of the process. Any thread.
+// The small modules of this room: clocks, lists of words, the phase of the daemon, messages to its supervisor, and the
+// operating system's limits and figures for the process. Any thread.
 #ifndef VOXELD_BASE_H
 #define VOXELD_BASE_H
 

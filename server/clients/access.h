@@ -1,5 +1,5 @@
 // Who may use the service. With token_file or tls_client_ca, a request needs a token or a client certificate, unless
-// allow_anonymous is yes.
+// allow_anonymous is yes. A Unix socket takes only tokens: without token_file, a request there needs no credentials.
 //
 // I/O threads search the tokens while the thread of reloads replaces them. A reload takes the lock only to replace the
 // table.

@@ -1,5 +1,5 @@
-// From cells to numbers. Each first point of a cell is one item of a scan: 1 cell, and the points of that cell. The
-// scan gives each cell its number by first appearance and its part of the list.
+// From cells to numbers. A scan over the points adds 1 cell, and the number of this cell's points, for each first point
+// of a cell. So the scan gives each cell its number by first appearance, and the beginning of its part of the list.
 //
 // The number replaces the first point in the cell's slot. The number is at most the index of the first point. So no
 // later point of the cell finds its own index there and takes itself for the first.

@@ -16,7 +16,7 @@ enum { BLOCK = 256, WARPS = BLOCK / 32, ROWS = 64, DIGIT_BITS = 8, DIGITS = 1 <<
 static_assert(WARPS * CUDA_WARP_LIST >= VX_MAX_POINTS_PER_VOXEL, "a block has room for the points that stay");
 
 struct pick_shared {
-  uint32_t digits[WARPS][DIGITS];         // ranks with each digit; for a long list, digits[0]
+  uint32_t digits[WARPS][DIGITS];         // how many ranks have each digit; a long list uses [0]
   uint32_t stay[WARPS * CUDA_WARP_LIST];  // the points that stay: of each warp's list, or of a long list
   struct {
     uint32_t digit, left, here;
@@ -41,8 +41,8 @@ static __device__ uint64_t rank_of(const struct random_list &list, uint32_t poin
   return vx_random_of_row(list.seed, point);
 }
 
-// Called by a whole warp. Finds the digit of the last rank that stays, if `left` of the counted ranks stay. `left_here`
-// of the `here` ranks with this digit stay.
+// Called by a whole warp. `left` of the counted ranks stay: the lowest. Finds the digit of the highest of these. `here`
+// ranks have this digit, and `left_here` of them stay.
 static __device__ void find_digit(const uint32_t *digits, uint32_t left, uint32_t *digit, uint32_t *left_here,
                                   uint32_t *here) {
   enum { EACH = DIGITS / 32 };

@@ -13,10 +13,10 @@ struct gathered_row {
   uint32_t number, output_row, kept;
   int32_t cloud, cell[3];
   struct cuda_record record;
-  const uint32_t *list;  // its points; the kept ones come first, in order
+  const uint32_t *list;  // its points; once sorted, the kept points come first, in order
 };
 
-// The output row with that number. Its list may not be sorted yet.
+// Row `output_row` of the output. Does not read its list, which may not be sorted yet.
 static __device__ struct gathered_row find_row(const struct voxel_view &v, uint32_t output_row) {
   struct gathered_row row;
   uint32_t number = v.rows_in_order ? v.rows_in_order[output_row] : output_row;
@@ -83,7 +83,7 @@ static __device__ void load_chunk(const struct voxel_view &v, float *chunk, uint
   __syncwarp(mask);
 }
 
-// The mean of one column, if the means are known.
+// The mean of one column. v.means must not be NULL.
 static __device__ float known_mean(const struct voxel_view &v, const struct gathered_row &row, uint32_t column) {
   return v.means[(uint64_t)row.number * v.columns + column];
 }

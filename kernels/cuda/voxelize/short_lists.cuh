@@ -22,7 +22,7 @@ template <int width> struct short_lists {
   uint32_t short_rows[ROWS], long_rows[ROWS], num_short, num_long;
   struct {
     uint32_t begin, hits;
-  } parts[ROWS];  // where each row's list is in v.lists
+  } parts[ROWS];  // where the lists of short_rows and long_rows are in v.lists
 };
 
 // Called by a whole block, for one row. Each warp finds the lowest points of its part, then the first warp finds the

@@ -117,8 +117,8 @@ template <int items> static __device__ void sort_in_warp(const uint32_t *list, u
     if (lane * items + k < count) sorted[lane * items + k] = values[k];
 }
 
-// The sum of one column over listed points, in sequence; over all points if `list` is NULL. Fetches several points at a
-// time.
+// The sum of one column over `count` points in sequence: the listed points, or if `list` is NULL, the first points.
+// `count` is at least 1. Fetches `ahead` points at a time.
 template <int ahead>
 static __device__ float sum_column(const float *points, uint32_t columns, const uint32_t *list, uint32_t count,
                                    uint32_t column) {

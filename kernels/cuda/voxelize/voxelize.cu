@@ -2,7 +2,7 @@
 //
 // The host enqueues everything up to the image of the output before it knows any size. It learns the sizes while the
 // device still writes the image, gets the caller's memory and enqueues the transfer. If the image could be very large,
-// or if cub must sort something, the host waits for the sizes first.
+// if there is a block filter, or if cub must sort the rows, the host waits for the sizes first.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/host.cuh"

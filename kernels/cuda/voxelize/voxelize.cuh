@@ -25,9 +25,10 @@ VX_WARN_UNUSED enum vx_status cuda_choose(const struct cuda_run *run, struct err
 // Moves random points to the front of each row's list, as many as the cap allows. Runs after `assign`.
 VX_WARN_UNUSED enum vx_status cuda_pick(const struct cuda_run *run, struct error *error);
 
-// Sorts whole lists. Without a cap also computes the means (lists.cuh). `sorted`: the lists are sorted already.
+// Sorts the first cuda_listed points of each list. Without a cap also computes the means (lists.cuh). `sorted`: lists
+// are sorted already.
 VX_WARN_UNUSED enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct error *error);
-// Sorts all points by their cells with cub, if a list is too long for any block.
+// For jobs with a list that is too long for a block: sorts all points by their cells with cub.
 VX_WARN_UNUSED enum vx_status cuda_sort_lists(const struct cuda_run *run, struct error *error);
 
 VX_WARN_UNUSED enum vx_status cuda_filter(const struct cuda_run *run, struct error *error);
@@ -38,7 +39,7 @@ VX_WARN_UNUSED enum vx_status cuda_count_sections(const struct cuda_run *run, st
 
 // Orders rows by the marks of their cells.
 VX_WARN_UNUSED enum vx_status cuda_order_rows(const struct cuda_run *run, struct error *error);
-// Sorts the rows with cub, if the grid is too large for marks. Expects run->sizes.
+// For grids that are too large for marks: sorts the rows with cub. Expects run->sizes.
 VX_WARN_UNUSED enum vx_status cuda_sort_rows(const struct cuda_run *run, struct error *error);
 
 // From rows to tensors: writes the image. `publish`: also tells the host the sizes.

@@ -6,7 +6,7 @@
 #include "kernels/cuda/voxelize/rows.cuh"
 
 // Called by all threads of a row. Writes `count` items. The first `used` come from a chunk, the rest are zero. Writes
-// 16 bytes at a time if all chunks begin and end at multiples of 16 bytes.
+// 16 bytes at a time if the items begin and end at multiples of 16 bytes.
 template <int width, typename number>
 static __device__ void write_items(typename number::stored *to, uint32_t count, const float *chunk, uint32_t used) {
   constexpr uint32_t items = number::PER_PART;
