@@ -263,7 +263,7 @@ class Streams(OneDaemonCase):
                 self.assertEqual(tensors[name].tobytes(), tensor.tobytes(), f"{step} {name}")
 
     def test_inference_sent_along(self):
-        """KServe's protocol: the lists are parameters too. The tensors are those of /v1 with sweeps sent one by one."""
+        """KServe's protocol: the lists are parameters too. The tensors are those that /v1 gives in turn."""
         rng, mirror = np.random.default_rng(SEED), Mirror()
         self.addCleanup(self.delete, "k", "v")
         sent = []
@@ -311,7 +311,7 @@ class Streams(OneDaemonCase):
         np.testing.assert_array_equal(metadata["pose"], matrix.ravel())
 
     def test_far_from_the_origin(self):
-        """In UTM coordinates, where float32 has steps of half a metre, the motion of a sweep is exact to a micrometre."""
+        """A sweep moves to the micrometre even in UTM coordinates, where float32 has steps of half a metre."""
         origin = np.array([456789.123, 5412345.678, 321.5])
         turn = np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])
         now, then = (turn, origin + [1.25, 2.5, 0.0]), (turn, origin)
