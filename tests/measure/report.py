@@ -5,7 +5,7 @@
 
 The command runs N times, as it would without this program. Each of its benchmarks adds rows of samples to the file that
 VOXELD_SAMPLES names: in C by samples.h, in Python by note(). --report stores the rows as JSON, --compare sets them
-beside those of an earlier report. Without either, the command is all that runs.
+beside those of an earlier report. Without any of the options, the command is all that runs.
 
 The noise of a row comes from the spread of its samples in both reports. The spread is 1.4826 times the median distance
 from the median, as a share of the median; for normal samples, that is the standard deviation. The noise counts as at
@@ -68,7 +68,7 @@ def note(name, unit, samples, limit=None, limit_of=""):
 
 
 def read_rows(text):
-    """Rows by name; samples of the same name are joined. A repeated row may have another limit."""
+    """Rows by name; samples of the same name are joined. The last limit of a name counts."""
     rows = {}
     for line in text.splitlines():
         unit, limit, limit_of, values, name = line.split("\t", 4)

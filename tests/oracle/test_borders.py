@@ -1,4 +1,5 @@
-"""The borders of every preset's range: the last float below, the bound itself, the first inside, on every axis."""
+"""Points at the borders of every preset's range and of some of its cells: each border as a float32, and the floats
+nearest to it on both sides, on every axis."""
 
 import unittest
 

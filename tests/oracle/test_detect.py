@@ -275,7 +275,7 @@ class Stages(Detections):
 class RealLibrary(Stages):
     """The same with the real ONNX Runtime."""
 
-    # Only the stand-in has networks with centre heads.
+    # These tests need models that only the stand-in can run, or that only it gets.
     test_maps_of_a_centre_head = test_a_request_may_choose_boxes_otherwise = test_what_the_caps_keep = None
 
     @classmethod

@@ -33,7 +33,7 @@ def random_rows(rng, points, kinds):
 
 
 def misses(rows):
-    """The rests that the filter direction leaves of the first three columns, before the zigzag."""
+    """What the filter direction sends for the first three columns, before the zigzag: values minus guesses."""
     values = [(0, 0, 0)] * 2 + list(zip(*(rows[name].tolist() for name in rows.dtype.names[:3])))
     found = []
     for row in range(2, len(values)):
@@ -175,7 +175,7 @@ class Rows(OneDaemonCase):
 
     @unittest.skipUnless(SCANS.is_dir(), f"no real scans in {SCANS}")
     def test_a_real_scan_of_whole_millimetres_is_the_same(self):
-        """Walls of voxels lie on whole millimetres too, so a value that is off by one unit changes voxels."""
+        """Walls of voxels lie on whole millimetres too, so a value whose last bit is wrong changes voxels."""
         points = np.fromfile(SCANS / "kitti_raw_00.bin", "<f4").reshape(-1, 4) + np.float32(0)  # no -0
         numbers = np.rint(points * np.array([1000, 1000, 1000, 100])).astype("<i4")
         rows = np.rec.fromarrays(numbers.T, dtype=[(f"c{place}", "<i4") for place in range(4)])

@@ -142,7 +142,7 @@ class StepsCase(OneDaemonCase):
             self.assertEqual(got.tobytes(), tensor.tobytes(), f"{where}: {name}")
 
     def check(self, chain, rows, counts=(), where="", dtype=np.float32):
-        """Posts the rows to /v1/points. Returns the tensors, the metadata, and the oracle's chain."""
+        """Compares /v1/points with the oracle. Returns the tensors, the metadata, and the oracle's chain."""
         counts = list(counts) or [len(rows)]
         with np.errstate(over="ignore"):
             body = np.ascontiguousarray(rows).astype(dtype)

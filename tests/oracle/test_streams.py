@@ -89,7 +89,7 @@ class Streams(OneDaemonCase):
         return metadata
 
     def fates(self, path, query, joined, counts):
-        """The fates of each sweep's points, if the answer has them."""
+        """The fates that the points of each sweep must have."""
         parts = np.split(joined, np.cumsum(counts)[:-1])
         if path == "transform":  # a point's fate does not depend on others
             answers = [self.plain(path, query, part) for part in parts]
@@ -220,7 +220,7 @@ class Streams(OneDaemonCase):
         self.assertLess(metadata["stream"]["sweeps"][-1 - 4]["age_s"], 0, "right was sent after front")
 
     def test_fates(self):
-        """Caps that drop points, and a block filter, on clouds that several workers share: each sweep has all fates."""
+        """Caps that drop points, and a block filter, on clouds that several workers share. Each wanted fate occurs."""
         kinds = [
             {"max_points_per_voxel": "3", "max_voxels": "2500"},
             {"max_points_per_voxel": "1", "max_voxels": "2000", "order": "key", "outputs": "voxel_coords"},
@@ -263,7 +263,7 @@ class Streams(OneDaemonCase):
                 self.assertEqual(tensors[name].tobytes(), tensor.tobytes(), f"{step} {name}")
 
     def test_inference_sent_along(self):
-        """KServe's protocol: the lists are parameters too, and the answer has the bytes that /v1 gives in turn."""
+        """KServe's protocol: the lists are parameters too. The tensors are those that /v1 gives in turn."""
         rng, mirror = np.random.default_rng(SEED), Mirror()
         self.addCleanup(self.delete, "k", "v")
         sent = []
@@ -311,7 +311,7 @@ class Streams(OneDaemonCase):
         np.testing.assert_array_equal(metadata["pose"], matrix.ravel())
 
     def test_far_from_the_origin(self):
-        """In UTM coordinates, where float32 has steps of half a metre, a sweep is moved to a micrometre."""
+        """A sweep moves to the micrometre even in UTM coordinates, where float32 has steps of half a metre."""
         origin = np.array([456789.123, 5412345.678, 321.5])
         turn = np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])
         now, then = (turn, origin + [1.25, 2.5, 0.0]), (turn, origin)

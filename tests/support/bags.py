@@ -57,7 +57,7 @@ class Robot:
         return bytes(serialize(message, message.__msgtype__))
 
     def read(self, message, kind):
-        """A message of ROS 2."""
+        """The message of ROS 2 in these bytes."""
         return self.store.deserialize_cdr(message, kind)
 
     def header(self, stamp, frame):
@@ -80,7 +80,7 @@ class Robot:
         return self.make(POINT_CLOUD, *members, np.frombuffer(data, np.uint8), True)
 
     def livox(self, points, stamp, frame="lidar"):
-        """An array of LIVOX_POINT."""
+        """An array of LIVOX_POINT as a CustomMsg."""
         rows = [self.make("livox_ros_driver2/msg/CustomPoint", *row.tolist()) for row in points]
         return self.make(LIVOX, self.header(stamp, frame), stamp, len(rows), 1, np.zeros(3, np.uint8), rows)
 

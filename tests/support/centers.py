@@ -64,7 +64,7 @@ class Head:
 
 
 def decode_task(head, task, maps, told):
-    """The kept boxes of one task of one cloud, as (box, logit, label, index)."""
+    """The kept boxes of one task of one cloud, as (box, score, label, index)."""
     heatmap, *rest = maps
     height, width = heatmap.shape[:2]
     first = sum(head.tasks[:task])

@@ -17,7 +17,7 @@ def raw_frame(data):
 
 
 def zstd_bomb(size, window_log=20):
-    """A small frame that decodes to `size` zeros: each of its blocks repeats one byte."""
+    """A small frame that decodes to `size` zeros, in whole blocks: each block repeats one byte."""
     block, last = min(1 << window_log, 1 << 17), b"\x03\0\0\0"
     return (
         b"\x28\xb5\x2f\xfd\0"

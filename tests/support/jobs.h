@@ -5,7 +5,7 @@
 #include "kernels/backends.h"
 #include "kernels/ops.h"
 
-// The job of `asked` over these clouds. The caller must still set `caller` and `row_counts`.
+// A copy of the job `asked`, with these clouds as its points. The caller must still set `caller` and `row_counts`.
 static inline struct vx_job job_over(const struct vx_job *asked, const void *points, int32_t num_clouds,
                                      const int32_t *point_counts) {
   struct vx_job job = *asked;
@@ -19,7 +19,7 @@ static inline struct vx_job job_over(const struct vx_job *asked, const void *poi
   return job;
 }
 
-// The sampling of the job; not enabled if the job does not sample.
+// The sampling of a job of fps or voxelize. It is not enabled if the job does not sample.
 static inline struct vx_sampling *job_sampling(struct vx_job *job) {
   return job->op == VX_FPS ? &job->params.fps.sampling : &job->params.voxelize.sampling;
 }

@@ -1,7 +1,7 @@
 """Writes models for tests: folders with model.json, random weights, and a network of the stand-in for ONNX Runtime or
 of ONNX. Standard library only.
 
-The networks are one layer: map[m][cell, c] = SCALES[m] * input[(c + m) % WIDTH, cell] + BIASES[m].
+The network of ONNX is one layer: map[m][cell, c] = SCALES[m] * input[(c + m) % WIDTH, cell] + BIASES[m].
 tests/support/standin/onnxruntime.c describes the network of the stand-in."""
 
 import glob

@@ -34,7 +34,7 @@ class Refused(ValueError):
 
 
 def known_presets(listed):
-    """The parameters of the presets of GET /v1/presets that the oracle knows: voxels in x, y, z."""
+    """The parameters of each listed preset that the oracle knows: those of voxelize with cells in x, y and z."""
     voxels = [preset for preset in listed if "operation" not in preset]
     known = {preset["name"]: preset["parameters"] for preset in voxels}
     return {name: values for name, values in known.items() if values.get("coordinates") != "cylinder"}
@@ -332,7 +332,7 @@ class Cloud:
         block_x, block_y = self.cells[:, 0] // rule.factor, self.cells[:, 1] // rule.factor
         blocks_x, blocks_y = (-(-self.grid.cells[axis] // rule.factor) for axis in (0, 1))
 
-        # Lowest and highest kept point of each block that holds one.
+        # The lowest and the highest z of the kept points of each block.
         counted = (voxel >= 0) & ~over_cap
         points_block = (block_y * blocks_x + block_x)[voxel[counted]]
         z = self.xyz[counted, 2]

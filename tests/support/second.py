@@ -83,7 +83,7 @@ def state(layers=None, layout="spconv 2", seed=1):
 
 
 def write(folder, residual=False, options=()):
-    """Converts the model into a folder. `options` are those of voxeld-convert."""
+    """Converts the model into a folder. voxeld-convert also gets the `options`."""
     kind = "VoxelResBackBone8x" if residual else "VoxelBackBone8x"
     with tempfile.TemporaryDirectory() as name:
         source = pathlib.Path(name)

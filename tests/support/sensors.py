@@ -45,7 +45,7 @@ class Sensor:
         return {**query, "point_counts": counts, "times": times, "poses": poses}
 
     def _exchange(self, path, body):
-        """The answer, or None to ask again."""
+        """The answer; b"" if it is an error; None if the sensor must ask again."""
         try:
             self._connection.request("POST", path, body, self._headers)
             reply = self._connection.getresponse()
@@ -104,7 +104,7 @@ class Sensor:
         return stream
 
     def is_whole(self, stream):
-        """Whether the answer has joined all sweeps of the sensor that it should."""
+        """Whether the answer has joined exactly the sweeps in _sent."""
         return [sweep["time"] for sweep in stream["sweeps"]] == [sent[0] for sent in self._sent]
 
     def close(self):

@@ -70,7 +70,7 @@ class Good:
             raise Wrong(f"other counts than when it was alone: {counts} instead of {self.counts}")
 
     def take(self, daemon):
-        """Gets the answers of each kind while nothing else runs. Returns the first."""
+        """Gets an answer of each kind while nothing else runs. Returns the safetensors file."""
         files = {}
         for kind, fingerprint in FINGERPRINTS.items():
             reply = daemon.post(self.path, self.body, {**self.headers, "Accept": kind})
@@ -83,7 +83,7 @@ class Good:
         return files[TENSORS]
 
     def learn(self, daemon):
-        """Records the answers. Returns True if the oracle agrees."""
+        """Records the answers. Returns True if the oracle has checked them, False if it would take too long."""
         file = self.take(daemon)
         width = 2 if self.query.get("dtype") == "float16" else 4
         rows = self.body if self.rows is None else self.rows
@@ -101,8 +101,8 @@ class Good:
 
 @dataclasses.dataclass
 class Infer(Good):
-    """A request in KServe's protocol, to the preset of the query. The tensors are those of the plain request, whose
-    body is `rows`."""
+    """A request in KServe's protocol, to the preset of the query. The right tensors are those of the plain request,
+    whose body is `rows`; here `tensors` has the hash of each by its name."""
 
     @property
     def path(self):
@@ -234,7 +234,7 @@ def fingerprint_safetensors(file):
 
 
 TENSORS = "application/vnd.safetensors"
-# The kinds of answer: each gives a hash of its tensors and the counts.
+# The kinds of answer. Each function returns a hash of the tensors, which is empty for JSON, and the counts.
 FINGERPRINTS = {
     TENSORS: fingerprint_safetensors,
     "application/x-shuffled-safetensors": fingerprint_safetensors,
@@ -348,7 +348,7 @@ def bad_requests(daemon, max_body_bytes):
     """Every kind of refusal that does not depend on the daemon's load."""
     ambiguous = (
         "bad-request" if daemon.library() < (1, 0) else None
-    )  # later versions of the library refuse it themselves
+    )  # later versions of the library refuse `smuggled` themselves
     grid = urllib.parse.urlencode(BOX, safe=",")
     rows = bytes(160)
 

@@ -20,7 +20,7 @@ from client import PATIENCE, Closed, Raw, head
 from codings import CODERS, answers, decode
 from sources import bind_source
 
-RETRIES = 8  # of a refused request, as Retry-After says
+RETRIES = 8  # how often a refused request is sent in all
 STEPS = 8  # buckets of latency per doubling
 
 
@@ -136,8 +136,8 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
         return reply
 
     def refused(self, reply):
-        """True for a refusal that may be tried again. Waits as the refusal says, but not beyond the soak's next
-        rest."""
+        """True for a refusal, after which the request may be sent again. Waits before, but only for a part of the time
+        in Retry-After: at most 1.5 s."""
         if reply.status not in (429, 503):
             return False
         wait = int(reply.headers.get("Retry-After", 0))
@@ -330,7 +330,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
             if stopping or self.shared.stopping.is_set():
                 self.done("not taken any more")
                 time.sleep(0.05)
-            elif deed not in (self.leave, self.vanish_from_stream):  # refused before it could leave
+            elif deed not in (self.leave, self.vanish_from_stream):  # these may be refused before they leave
                 self.fault("no answer", deed, repr(end))
         except Exception as wrong:  # Wrong, or an unreadable answer
             self.fault("wrong", deed, repr(wrong))

@@ -37,7 +37,7 @@ class Deeds:
             connection.close()
 
     def region(self, name):
-        """The memory of the region with that name. Other clients use other names."""
+        """The memory of this client's region `name`, which is registered at its first use."""
         if name not in self.memories:
             memory = Memory(2 * ROOM, "voxeld-soak")
             terms = {"key": memory.key, "byte_size": 2 * ROOM}

@@ -1,5 +1,5 @@
-"""How the soak's clients use streams: sensors that come and go, several on one vehicle, that repeat sweeps, lie about
-time, change shape, vanish in the middle of a body, drop a stream that is in use, and begin too many streams.
+"""How the soak's clients use streams. Each client is a vehicle with two sensors. They come and go, repeat sweeps, lie
+about time, change shape, vanish in the middle of a body, drop a stream that is in use, and begin too many streams.
 
 An answer says which sweeps it has joined. This client must have sent each of them, in that order. The tensors must be
 those of one request with the same sweeps, joined by hand."""
@@ -98,7 +98,7 @@ class Deeds:
     # --- verifying ---
 
     def joined(self, told, query):
-        """The rows that the report says were joined."""
+        """The rows that `told` says were joined, and the counts of each sweep."""
         order = []
         for each in told["sweeps"]:
             kept = self.sent.get(each["stream"], {}).get(each["time"])

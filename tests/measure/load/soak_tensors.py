@@ -67,7 +67,7 @@ class Tensors(cases.Good):
 
 @dataclasses.dataclass
 class Maps(cases.Good):
-    """Dense maps of points, whose oracle needs every parameter."""
+    """Dense maps of points, by the oracle in maps.py."""
 
     def learn(self, daemon):
         answered, _ = check.parse_by_hand(self.take(daemon))

@@ -251,7 +251,7 @@ static unsigned next_ready(unsigned from, unsigned end) {
   return end;
 }
 
-// Lets each thread with a place in this range that can continue do so. Returns false if no thread can.
+// Gives a turn to each ready thread with a place in this range. Returns false if there is none.
 static bool take_turns(const std::vector<unsigned> &order, unsigned from, unsigned end) {
   bool any = false;
   for (unsigned place = from; (place = next_ready(place, end)) < end; place++) {

@@ -48,7 +48,8 @@ struct scan_point {
 
 enum scan_shape { SCAN_BOX, SCAN_CYLINDER, SCAN_SPHERE };
 
-// Half sizes along the object's own axes. A cylinder stands upright, with radius half[0]. A sphere has radius half[0].
+// `half` has the half sizes along the object's own axes; half[0] is the radius of a cylinder or a sphere. A cylinder
+// stands upright.
 struct scan_object {
   enum scan_shape shape;
   double centre[3], half[3], cos_yaw, sin_yaw;
