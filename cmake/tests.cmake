@@ -304,7 +304,7 @@ foreach(driver IN LISTS drivers)
   add_custom_target(${stem} ALL DEPENDS ${program})
   add_dependencies(${stem} resources)
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz/${name})
-  voxeld_test(fuzz.${name} plain fuzz 120 ${program} -seed=1 -max_total_time=5 -max_len=4096 -timeout=10
+  voxeld_test(fuzz.${name} plain fuzz 120 ${program} -seed=1 -max_total_time=2 -max_len=4096 -timeout=10
     -error_exitcode=1 -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/
     ${words} ${CMAKE_BINARY_DIR}/fuzz/${name}
     ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
