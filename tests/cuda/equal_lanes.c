@@ -59,7 +59,7 @@ static void test_many_jobs(struct random *random) {
   side_close(&sides[1]);
 }
 
-// A job whose memory is refused ends between its kernels. Afterwards the lane must work as if new.
+// A job ends between its kernels if it gets no memory for its output. Afterwards the lane must work as if new.
 static void test_refused_output(struct side sides[2], struct random *random) {
   for (int i = 0; i < 12; i++) {
     struct vx_job asked = pillars(i % 2 == 0 ? 0.3f : 0.005f, i % 3 == 0 ? 0 : 5);

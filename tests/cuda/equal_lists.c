@@ -67,7 +67,7 @@ static int32_t deal_points(struct random *random, enum shape shape, int32_t cell
   return count;
 }
 
-// Most of about 3,500 voxels have one point, and all are far from the origin.
+// Most of about 3,500 voxels have one point, and all are far from the origin, so that their ranks are nearly equal.
 static void test_crowded_ranks(struct side sides[2], struct random *random) {
   enum { EXTENT = 80, POINTS = 5000 };
   static const struct vx_voxelize params = {.range_min = {500000, -EXTENT / 2, 0},

@@ -27,7 +27,7 @@ static void random_rows(struct random *random, const struct vx_job *asked, int32
   }
 }
 
-// A grid of any shape whose map has at most `values` values.
+// A grid of any shape, with up to about 2 * `values` cells.
 static void random_grid(struct random *random, double values, int32_t size[3]) {
   double left = values < 1 ? 1 : values;
   size[2] = 1 + (random_one_in(random, 2) ? 0 : random_below(random, left < 40 ? (int32_t)left : 40));
@@ -58,7 +58,7 @@ static void test_scatter(struct side sides[2], struct random *random, int64_t la
   int32_t *coords = malloc(coord_bytes);
   unsigned char *features = malloc(bytes + 1);
   for (size_t i = 0; i < bytes; i++) features[i] = filled ? 0xFF : (unsigned char)random_bits(random);
-  // A grid for fewer clouds than the job has leaves the last clouds empty.
+  // In some jobs the last clouds have no rows.
   int32_t used = random_one_in(random, 3) ? 1 + scan.num_clouds / 2 : scan.num_clouds;
   random_rows(random, &asked, used, scan.num_points, coords);
   scan.unseen = random_one_in(random, 3);

@@ -28,7 +28,7 @@ static bool may_give(const struct side *side, const struct vx_layout *layout) {
          side->job.counts.received > 0 && layout->bytes + VX_TENSOR_COUNT * MOST_BETWEEN + GUARD <= ROOM;
 }
 
-// A guard follows the block too.
+// Where the guard begins that follows the block. The block has the tensors without a place of their own.
 static unsigned char *behind_block(const struct side *side) {
   struct vx_layout block = side->layout;
   vx_layout_pack(&block, side->places);
@@ -68,8 +68,8 @@ static bool guards_are_whole(const struct side *side) {
   return whole && is_poison(end, side->places_at + side->places_bytes);
 }
 
-// Begins with the last tensor, so that no tensor overwrites another: an offset in the block is at most that in the
-// layout.
+// Copies the last tensor first. A tensor's offset in the block is at most its offset in the layout, so no copy
+// overwrites a tensor that is not yet copied.
 bool places_gather(struct side *side) {
   const struct vx_layout *layout = &side->layout;
   struct vx_layout block = *layout;

@@ -25,7 +25,7 @@ struct region {
 
 static void fail(const char *what) {
   printf("UNEQUAL region: %s\n", what);
-  atomic_fetch_add(&jobs_run, 1);  // a job whose bytes are not compared
+  atomic_fetch_add(&jobs_run, 1);  // counts as a job that is not equal
 }
 
 static bool open_region(struct region *region, const struct side *gpu) {
@@ -121,7 +121,7 @@ static void *rewrite(void *argument) {
   return NULL;
 }
 
-// Resizes the memory only through the file: the owner's own mapping would fault.
+// Resizes the file, and writes with pwrite: a write through the owner's mapping could fault.
 static void *resize(void *argument) {
   struct region *region = argument;
   char bytes[GUARD];
@@ -176,7 +176,7 @@ void test_regions(struct side sides[2], uint64_t seed) {
     check_undisturbed(sides, &region, &jobs[i], &scan);
   }
   if (!guard_is_zero(&region)) fail("a job wrote beyond its output");
-  check_disturbed(sides, &region, &jobs[0], &scan, resize);  // from now on the device has pages that belong to nobody
+  check_disturbed(sides, &region, &jobs[0], &scan, resize);  // from now on the pinned pages are not the file's
   close_region(&region, &sides[1]);
   free(scan.points);
 }

@@ -103,7 +103,7 @@ void random_chain(struct random *random, const struct scan *scan, struct vx_chai
   }
 }
 
-// In most scans with more than three columns, fills the last one with numbers of rings.
+// In most scans with more than three columns, fills the last column with numbers of rings.
 static void number_rings(struct random *random, const struct vx_job *asked, struct scan *scan) {
   scan->columns = job_columns(asked);
   if (scan->columns == 3 || random_one_in(random, 4)) return;
@@ -239,8 +239,8 @@ static void test_samples_left(struct side sides[2], struct random *random, int64
   free(scan.points);
 }
 
-// A voxelization in cylindrical coordinates, perhaps after steps. With neither steps nor tensors of the chain, its
-// first kernel makes the rows.
+// A voxelization in cylindrical coordinates, perhaps after steps. Without steps, sections and tensors of the chain, the
+// first kernel of the voxelization makes the cylindrical rows on a GPU.
 static void test_cylinder(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   const struct vx_box within = {{-40, -40, -4}, {40, 40, 4}};

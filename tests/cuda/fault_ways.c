@@ -194,7 +194,7 @@ static void set_maps(const struct way *way, struct vx_job *job) {
 
 static bool has_maps(const struct way *way) { return way->op == VX_DECODE || way->op == VX_DECODE_CENTER; }
 
-// A block of two layers, and a layer that halves the grid along z.
+// A layer from the columns to 16 channels, a block of two layers, and a layer that halves the grid along z.
 static void set_backbone(struct vx_detector *detector) {
   const struct vx_sparse_layer first = {floats, floats, COLUMNS, 16, .kernel = {3, 3, 3}, .submanifold = true};
   struct vx_sparse_layer second = first;
@@ -212,7 +212,7 @@ static void set_backbone(struct vx_detector *detector) {
   if (vx_sparse_plan_of(&detector->backbone, &detector->plan, &error) != VX_OK) abort();
 }
 
-// A detector with the maps above. If filtered, its maps have channels first, and it takes one cloud at a time.
+// A detector with the maps of set_maps. If filtered, its maps have channels first, and it takes one cloud at a time.
 static void set_detector(const struct way *way, struct vx_job *job) {
   static float weights[(COLUMNS + 6) * WIDTH], biases[WIDTH];
   static struct vx_detector detector;
@@ -275,8 +275,7 @@ static void set_image(const struct way *way, struct vx_job *job) {
                                               .channels = {VX_DISTANCE_CHANNEL, 3}};
 }
 
-// The job of a way. VX_NMS gets so many boxes that the device selects before it ranks, and that they fill several
-// chunks.
+// The NUM_BOXES boxes of VX_NMS are so many that the device selects before it ranks. They fill several chunks.
 struct vx_job way_job(const struct way *way) {
   static struct vx_chain_report report;
   struct vx_job asked = {

@@ -27,7 +27,7 @@ struct way {
 extern const struct way ways[], growing;
 extern const int num_ways;
 
-// Call it first. Detections get their session on that stream.
+// Call this first. Detections get a session that runs on `stream`.
 void ways_init(void *stream);
 // The job of a way, without its caller and the memory that it fills.
 struct vx_job way_job(const struct way *way);

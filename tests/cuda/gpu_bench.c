@@ -7,7 +7,7 @@
 // Times are medians of N rounds (200) after a warm-up. The frames alternate, each in its own memory.
 //   device   from the first kernel to the finished tensors, with points and tensors in device memory; the other
 //            libraries were measured in the same way
-//   floor    a copy of points and tensors within device memory
+//   floor    computed: the time that device memory needs to read the points and to write the tensors once
 //   in       until the last point has arrived on the device; most points are in their cells by then
 //   voxel.   then the steps and the voxelization
 //   feat.    then the features, or what another operation does

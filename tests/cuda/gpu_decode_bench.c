@@ -18,7 +18,7 @@
 #include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
 
-enum { MAX_REPEAT = 5000, WARM_UP = 20, MEMORY = 1 << 20 };  // bytes of an answer
+enum { MAX_REPEAT = 5000, WARM_UP = 20, MEMORY = 1 << 20 };  // bytes of the largest answer
 
 static const struct work {
   const char *name;

@@ -69,7 +69,7 @@ static bool read_scan(const char *directory, const struct work *work, struct sca
   return good;
 }
 
-// Weights from -1 to 1, since the time does not depend on them. The bias of a layer follows its weights.
+// Random weights from -1 to 1: the time does not depend on the weights. The bias of a layer follows its weights.
 static bool make_encoder(const struct work *work, struct vx_encoder *encoder) {
   uint64_t state = 1;
   int32_t inputs = work->columns + VX_PILLAR_EXTRA;

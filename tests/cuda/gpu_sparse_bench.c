@@ -4,7 +4,7 @@
 //
 // Everything is in the device's memory: weights, rows, map. Prints the rows of each level. Then, for the scan alone and
 // for a batch of four copies, prints the median and the least time of a run, from the call until the map is there, and
-// the device's memory. Exit code 77 without a device, 1 if a map is wrong:
+// the device memory that the runs took. Exit code 77 without a device, 1 if a map is wrong:
 // - With float32, each cloud of each run must have the CPU's bytes.
 // - With float16, each cloud of each run must have the same bytes. A value may differ from the CPU's value by 2e-3 of
 //   the CPU's largest value.

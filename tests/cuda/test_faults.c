@@ -85,7 +85,7 @@ static bool is_right(const struct block *block, const struct vx_counts *own, con
          (right->memory == NULL || memcmp(block->memory, right->memory, right->layout.bytes) == 0);
 }
 
-// The lane works as if new: the same bytes and counts as the CPU's.
+// Whether a job on the lane gives the CPU's bytes and counts, as on a new lane.
 static bool agrees(struct vx_lane *lane, const struct way *way, const struct block *right,
                    const struct vx_counts *sum) {
   struct error error = {0};
@@ -116,7 +116,7 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
       struct block block;
       inject_set((enum vx_status) class, call, INJECT_ONCE);
       enum vx_status status = run(&vx_cuda_backend, lane, way, &block, &own, &error);
-      // A run asks a busy GPU for its state a varying number of times.
+      // A run asks a busy GPU for its state a varying number of times, so it may end before call number `call`.
       bool passed = status == VX_OK && (inject_calls() < call || survives(way, class));
       if ((int)status != class && !passed) fail(way, call, class, error.text);
       if (passed && !is_right(&block, &own, right, sum)) fail(way, call, class, "the job differs from the CPU");
@@ -160,7 +160,7 @@ static void go_through_new_lanes(struct vx_device *device, const struct way *way
   }
 }
 
-// If any of its calls fails, opening fails with an error. Afterwards it works.
+// If one of the calls of lane_open and all later calls fail, lane_open must return the error.
 static void go_through_opening(struct vx_device *device) {
   struct error error = {0};
   struct vx_lane *lane = NULL;

@@ -39,7 +39,7 @@ PATIENCE = 90  # seconds, less than ctest's limit for this file
 
 
 def labels_of(page):
-    """{family: {label: values}} of a scraped page."""
+    """{family: {label: values}} of a scraped page. Adds the families of GPUs if the page has no samples of them."""
     found = {}
     for name, labels in re.findall(r"^(\w+)(?:\{(.*)\})? \S+$", page, re.MULTILINE):
         for label, value in re.findall(r'(\w+)="(.*?)"', labels):

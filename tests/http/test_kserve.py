@@ -1,4 +1,4 @@
-"""Pages of the KServe v2 protocol, and pages that take a POST with a small body."""
+"""The KServe v2 protocol: pages, pages that take a POST with a small body, and inference requests with JSON."""
 
 import json
 import pathlib

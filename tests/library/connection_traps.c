@@ -24,7 +24,7 @@ static enum outcome fin_unnoticed(void) {
   return outcome(alive(&stage) && stage_called(&stage, 'b'));
 }
 
-// What helps: shutdown of the reading side makes epoll report the connection again.
+// The remedy for fin_unnoticed: shutting the reading side makes epoll report the connection again.
 static int connection_fd = -1;
 
 static enum MHD_Result remember_fd(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
@@ -151,7 +151,7 @@ static enum outcome called_again(void) {
   return outcome(stage.answers == 1);
 }
 
-// Suspends at the first chunk. The library keeps the bytes that arrive while the connection is suspended.
+// Suspends at the first chunk. If called while the connection is suspended, leaves all bytes to the library.
 static enum MHD_Result suspend_chunk(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   if (stage->suspended) return MHD_YES;
   if (last_call(stage) != 'b' || atomic_load(&stage->suspensions)) return handle_whole(stage, connection, size);
@@ -272,7 +272,7 @@ static enum outcome completed_without_request(void) {
   return outcome(stage_called(&stage, 'c') && !stage_called(&stage, 'h'));
 }
 
-// The line has an extension that does not end.
+// The first line of the chunk has an extension that does not end.
 static enum outcome completion_missing(void) {
   static char much[100000];
   struct stage stage = {.handle = NULL};

@@ -1,6 +1,6 @@
 // A library to preload into the daemon. It copies every text of a request that libmicrohttpd hands out into separate
-// memory that ends where the text does, so that AddressSanitizer reports a read past the text. It cannot in the
-// connection's memory, where the next text follows.
+// memory that ends where the text does, so that AddressSanitizer reports a read past the text. It cannot report
+// such a read in the connection's memory, where the next text follows.
 //
 // Copies are kept for a while, like the library's own texts, which last until a request is over.
 #include <dlfcn.h>
@@ -45,7 +45,7 @@ static const char *copy(const char *text, size_t size) {
 
 static const char *copy_text(const char *text) { return copy(text, text ? strlen(text) : 0); }
 
-// The library's own function, as a pointer to any function type.
+// libmicrohttpd's own function of this name, as a pointer of the right type.
 #define OWN(NAME) (*(__typeof__(&(NAME)) *)(void *[]){dlsym(RTLD_NEXT, #NAME)})
 
 // ---- headers and arguments ------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ static void a_query_is_cut_if_it_is_not_answered_otherwise(void **state) {
   assert_int_equal(used.answers, 1);
 }
 
-// The memory of the answer may be freed before or after the request is completed, but both come before the end.
+// The answer's memory may be freed before or after the request is completed, but both precede the connection's end.
 static void a_job_is_answered_and_given_back(void **state) {
   (void)state;
   struct rehearsal job = {

@@ -95,7 +95,7 @@ def table(series):
 
 
 class Axis:
-    """A logarithmic axis over whole decades: values to places between `begin` and `end`."""
+    """A logarithmic axis over whole decades. Maps values to places between `begin` and `end`."""
 
     def __init__(self, values, begin, end):
         self.low, self.high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))

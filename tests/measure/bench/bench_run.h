@@ -60,8 +60,9 @@ VX_WARN_UNUSED bool bench_backend_run(struct bench_backend *backend, const struc
 VX_WARN_UNUSED bool bench_plain_run(struct plain_voxelizer *plain, const struct bench_scan *scan, int warm_up,
                                     int repeat, struct bench_result *result);
 
-// Whether the backend's last run agrees with the plain voxelizer's last run, on the same scan: the same number of
-// voxels and, if no voxel is over max_voxels, the same rows to the last bit (in the grid's order and float32).
+// Runs the plain voxelizer's job on the backend, in the grid's order and with float32 features. Whether the result
+// agrees with the plain voxelizer's last run, which had the same scan: the same numbers of voxels kept and dropped and,
+// if none was dropped, the same rows to the last bit. Without a cap, the means are not compared.
 VX_WARN_UNUSED bool bench_agree(struct bench_backend *backend, const struct plain_voxelizer *plain,
                                 const struct bench_scan *scan);
 

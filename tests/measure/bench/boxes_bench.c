@@ -10,7 +10,7 @@
 #include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
 
-enum { REPEAT = 51, WARM_UP = 5, MEMORY = 1 << 20 };  // bytes of an answer
+enum { REPEAT = 51, WARM_UP = 5, MEMORY = 1 << 20 };  // bytes of the largest answer
 
 static void *output;
 static enum vx_status give_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {

@@ -7,9 +7,9 @@
 // copies of points, no work for tensors that are not requested. It writes only float32, which saves it the conversion
 // to half precision.
 //
-// Rows are in the grid's order (x, then y, then z ascending: the backends' order=key). If there are more than
-// max_voxels cells, it keeps the first in that order; the backends keep the first to appear. The numbers of voxels are
-// the same.
+// Rows are in the grid's order (x, then y, then z ascending: the backends' order=key). If more than max_voxels
+// cells have points, it keeps the first cells in that order; the backends keep the first to appear. The numbers of
+// voxels are the same.
 //
 // One thread. The voxelizer belongs to its caller. What it returns belongs to the voxelizer: rows live until the next
 // run or close.
@@ -29,7 +29,7 @@ struct plain_voxelizer {
   size_t cells;
   struct plain_list *lists;  // [x][y][z], during a run
 
-  // Results of the last run. The tensors are laid out as in kernels.h; NULL if not in asked.tensors.
+  // Results of the last run. The tensors are laid out as in kernels.h. Those of floats are NULL if not requested.
   int64_t occupied;  // cells with a point
   int64_t voxels;    // cells with a point, but at most asked.params.voxelize.max_voxels
   int32_t *coords;   // [voxels, 4] batch z y x
@@ -41,8 +41,8 @@ struct plain_voxelizer {
 // Bytes of the dense grid alone; INT64_MAX on overflow.
 int64_t plain_grid_bytes(const struct vx_job *asked);
 
-// Returns false with a reason if these parameters are not supported (block filter, half-precision input) or memory is
-// short.
+// Returns false with a reason if the parameters are not supported (block filter, half-precision input, too large a
+// grid). Allocates nothing.
 VX_WARN_UNUSED bool plain_open(const struct vx_job *asked, struct plain_voxelizer *plain, struct error *error);
 VX_WARN_UNUSED bool plain_run(struct plain_voxelizer *plain, const float *points,
                               int64_t num_points);  // returns false if memory is short

@@ -1,4 +1,4 @@
-// Clocks and medians for the benchmarks. Pure functions; one thread.
+// Clocks and medians for the benchmarks. Nothing is kept between calls.
 #ifndef VOXELD_TESTS_BENCH_TIMING_H
 #define VOXELD_TESTS_BENCH_TIMING_H
 
@@ -11,7 +11,7 @@ static inline double timing_now_us(void) {
   return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-// The time of the process on all processors.
+// The processor time of all threads of the process.
 static inline double timing_processor_us(void) {
   struct timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

@@ -1,7 +1,7 @@
 // voxel-bench: how long the kernels and a plain sequential voxelizer take on a folder of scans, without HTTP.
 //
-// Like the program voxelize-cuda, but for every backend of the build, it prints device information, the average time
-// per scan and the speed-up. Parameters are the service's own (api/ops/ops.h) and start from the preset voxelize_cuda.
+// Prints device information, the average time per scan and the speed-up, as the program voxelize-cuda does, but for
+// every backend of the build. Parameters are the service's own (api/ops/ops.h) and start from the preset voxelize_cuda.
 // --all uses every preset whose rows have --columns columns. One thread. No time is asserted, but the exit status is 1
 // if results disagree.
 #include <dirent.h>
@@ -199,8 +199,8 @@ static bool add_path(struct bench *bench, const char *path, size_t row_bytes) {
 
 // ---- Measuring ------------------------------------------------------------------------------------------------------
 
-// Opens the baseline for `asked`. Returns false, with the reason on standard error, if the baseline does not support
-// `asked`.
+// Opens the baseline for `asked`. Returns false without --cpu. Also returns false, with the reason on standard error,
+// if the baseline does not support `asked` or if its grid needs more than --plain-memory-mb.
 static bool open_plain(const struct bench *bench, const struct vx_job *asked, struct plain_voxelizer *plain) {
   if (!bench->options.plain) return false;
   int64_t bytes = plain_grid_bytes(asked);

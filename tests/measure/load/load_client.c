@@ -1,8 +1,8 @@
 // load-client: one client of the daemon, at one address, that posts the same body again and again on some connections.
 //
 // wrk cannot choose its address and does not distinguish statuses; tests/measure/load/fairness needs both. The client
-// ignores Retry-After unless --polite is given. One thread owns everything. Sockets do not block; epoll says which can
-// go on. Prints one line of JSON. Latencies are those of answers with 200. Answers are read without copying, so that
+// ignores Retry-After unless --polite is given. One thread owns everything. Sockets do not block; epoll says which
+// sockets are ready. Prints one line of JSON. Latencies are those of answers with 200. Answers are not copied, so that
 // the client costs little.
 #include <arpa/inet.h>
 #include <errno.h>
