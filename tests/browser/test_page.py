@@ -72,6 +72,10 @@ class PageCase(browser.BrowserCase):
         self.browser.open(self.daemon, state)
         self.browser.await_text("#state", SHOWN)
 
+    def open_with(self, points, state=""):
+        """Opens the page with a scan of a few points instead of its sample: each answer is then drawn in less time."""
+        self.browser.open_with(self.daemon, state, mine_bin=points.tobytes())
+
     def drop(self, name, points):
         self.browser.drop(**{f"{name}_bin": points.tobytes()})
         self.browser.await_text("#state", f"{name}.bin: ")
@@ -106,7 +110,7 @@ class Page(PageCase):
         self.assertEqual([name for name in loaded if not name.startswith(f"http://{host}:{port}/")], [])
 
     def test_every_field_has_a_label_and_every_parameter_a_field(self):
-        self.open()
+        self.open_with(cloud(500))
         rows = operation_of("voxelize", self.daemon.get("/v1/describe").json())["parameters"]
         for row in rows:
             if row["name"] not in OWN + STREAMS:
@@ -132,7 +136,7 @@ class Page(PageCase):
         self.assertEqual(self.count("voxels kept"), told["voxels"]["kept"])
 
     def test_other_formats_are_read_by_the_service(self):
-        self.open()
+        self.open_with(cloud(500))
         points = cloud(3000)
         points[7, 0] = np.nan
         lines = "".join(" ".join(map(str, point)) + "\n" for point in points.tolist())
@@ -151,19 +155,20 @@ class Page(PageCase):
         return f"ply\nformat ascii 1.0\nelement vertex {rows}\n{columns}end_header\n"
 
     def test_a_changed_parameter_is_asked_for_and_stands_in_the_url(self):
-        self.open()
+        points = cloud(20000)
+        self.open_with(points)
         before = self.count("voxels kept")
         self.change(lambda: self.set("voxel_size", "0.8,0.8,0.5"))
         fewer = self.count("voxels kept")
         self.assertLess(fewer, before)
         state = self.browser.run("return location.hash")
         self.assertIn("voxel_size=0.8,0.8,0.5", state)
-        self.open(state)
+        self.open_with(points, state)
         self.assertEqual(self.count("voxels kept"), fewer)
         self.assertEqual(self.browser.find("#parameter-voxel_size").get_attribute("value"), "0.8,0.8,0.5")
 
     def test_a_refusal_is_reported_at_the_field_and_goes_once_it_is_mended(self):
-        self.open()
+        self.open_with(cloud(500))
         self.set("max_voxels", "0")
         self.browser.await_text("#error", "max_voxels is '0'; allowed: a whole number from 1")
         field = self.browser.find("#parameter-max_voxels")
@@ -174,7 +179,7 @@ class Page(PageCase):
         self.assertFalse(self.browser.find("#error").is_displayed())
 
     def test_blanks_after_commas_do_not_count(self):
-        self.open("#preset=kitti_second")
+        self.open_with(cloud(500), "#preset=kitti_second")
         self.set("voxel_size", "0.8, 0.8, 0.5")
         self.browser.await_text("#curl", "voxel_size=0.8,+0.8,+0.5")
         self.browser.await_text("#state", SHOWN)
@@ -205,14 +210,14 @@ class Page(PageCase):
         self.assertEqual(self.browser.text("#notes"), "")
 
     def test_each_stage_has_its_own_colour(self):
-        self.open("#preset=kitti_second&steps=transform")
+        self.open_with(cloud(500), "#preset=kitti_second&steps=transform")
         swatches = "return [...document.querySelectorAll('#timing .swatch')].map((one) => one.style.backgroundColor)"
         colours = self.browser.run(swatches)
         self.assertGreaterEqual(len(colours), 9)
         self.assertEqual(len(set(colours)), len(colours))
 
     def test_colours_layers_and_samples(self):
-        self.open("#preset=kitti_second&voxel_size=0.4,0.4,0.4&fps=200")
+        self.open_with(cloud(20000), "#preset=kitti_second&voxel_size=0.4,0.4,0.4&fps=200")
         self.assertEqual(self.count("samples"), 200)
         pictures = {self.browser.look()["sum"]}
         for colour in ("intensity", "distance", "count", "fate"):
@@ -226,7 +231,7 @@ class Page(PageCase):
         self.assertEqual(self.browser.look()["drawn"], 0)
 
     def test_the_camera_obeys_keys_and_buttons(self):
-        self.open()
+        self.open_with(cloud(5000))
         begin = self.browser.look()
         canvas = self.browser.find("#canvas")
         pictures = {begin["sum"]}
@@ -237,9 +242,8 @@ class Page(PageCase):
         self.assertEqual(self.change(self.browser.find("[data-look=reset]").click), begin)
 
     def test_a_click_shows_the_points_of_a_voxel(self):
-        self.open("#point_cloud_range=0,0,0,30,30,30&voxel_size=10,10,10&max_points_per_voxel=5")
         points = np.array([[15, 15, 15, 0.25], [1, 2, 3, 0.5], [16, 16, 16, 0.75], [29, 28, 27, 1]], "<f4")
-        self.drop("few", points)
+        self.open_with(points, "#point_cloud_range=0,0,0,30,30,30&voxel_size=10,10,10&max_points_per_voxel=5")
         self.change(self.browser.find("#canvas").click)  # in the middle, where the camera looks
         told = self.browser.text("#voxel")
         for line in ("x, y, z 1, 1, 1", "points kept 2", "point 0 15, 15, 15, 0.25", "point 2 16, 16, 16, 0.75"):
@@ -258,7 +262,7 @@ class Page(PageCase):
         self.assertEqual(self.browser.find("#play").get_attribute("aria-pressed"), "false")
 
     def test_boxes_are_drawn_over_their_scan(self):
-        self.open()
+        self.open_with(cloud(500))
         boxes = np.array([[20, y, -1, 4, 2, 1.5, 0.3] for y in (-9, 0, 9)], "<f4")
         labels = np.array([0, 2, 2], "<i4")
         with tempfile.TemporaryDirectory() as place:
@@ -285,7 +289,7 @@ class Page(PageCase):
             self.browser.await_text("#error", "flat.safetensors has no tensor boxes [N, 7]")
 
     def test_one_point_is_no_plural(self):
-        self.open("#preset=kitti_pointpillar")
+        self.open_with(cloud(500), "#preset=kitti_pointpillar")
         with tempfile.NamedTemporaryFile(suffix=".bin") as file:
             file.write(np.float32([10, 1, -1, 0.5]).tobytes())
             file.flush()
@@ -293,7 +297,7 @@ class Page(PageCase):
             self.browser.await_text("#state", ": 1 point, 1 voxel in ")
 
     def test_the_picture_is_saved(self):
-        self.open()
+        self.open_with(cloud(500))
         self.browser.find("#png").click()
         file = pathlib.Path(self.browser.folder.name) / "voxeld.png"
         wait_until(file.exists, "voxeld.png")
@@ -359,7 +363,7 @@ class Steps(PageCase):
         )
 
     def test_a_step_is_added_and_its_parameter_asked_for(self):
-        self.open("#preset=kitti_second")
+        self.open_with(cloud(500), "#preset=kitti_second")
         self.add("downsample")
         self.browser.await_text("#state", "type a value of downsample")
         self.assertFalse(self.browser.find("#error").is_displayed())
@@ -376,14 +380,14 @@ class Steps(PageCase):
         self.browser.await_text("#state", SHOWN)
         state = self.browser.run("return location.hash")
         before = self.rows_of_steps()
-        self.open(state)
+        self.open_with(cloud(500), state)
         self.assertEqual(self.rows_of_steps(), before)
         self.browser.set("[name='steps']", "none")
         wait_until(lambda: "Points after" not in self.browser.text("#counts"), "an answer without steps")
         self.assertEqual(self.browser.run("return document.querySelectorAll('[data-tag]').length"), 0)
 
     def test_a_step_is_not_asked_for_before_its_required_values(self):
-        self.open("#preset=kitti_second")
+        self.open_with(cloud(500), "#preset=kitti_second")
         self.add("radius_outlier")
         self.browser.await_text("#state", "type radius_outlier.radius and radius_outlier.min_neighbors")
         self.browser.set("[name='radius_outlier.radius']", "1")
@@ -394,7 +398,7 @@ class Steps(PageCase):
 
     def test_steps_are_moved_and_removed(self):
         steps = "near:transform,far:transform,downsample"
-        self.open(f"#preset=mine&steps={steps}&far.distance=0,30&downsample.voxel_size=1")
+        self.open_with(cloud(500), f"#preset=mine&steps={steps}&far.distance=0,30&downsample.voxel_size=1")
         button = lambda label: self.browser.find(f"[aria-label='{label}']")
         self.assertFalse(button("Move up near").is_enabled())
         button("Move up downsample").click()
@@ -412,7 +416,7 @@ class Steps(PageCase):
         self.assertNotIn("far.distance", self.browser.run("return location.hash"))
 
     def test_each_field_of_a_step_has_its_label_and_its_doc(self):
-        self.open("#preset=kitti_second")
+        self.open_with(cloud(500), "#preset=kitti_second")
         for step in self.daemon.get("/v1/describe").json()["steps"]:
             self.browser.set("[name='steps']", f"mine:{step['name']}")
             for row in step["parameters"]:
@@ -426,10 +430,9 @@ class Steps(PageCase):
 
     def test_counts_of_steps(self):
         points = cloud(20000)
-        self.open("#preset=kitti_second&steps=transform,thin:downsample&transform.cut=0,-9,-3,40,9,1&thin.voxel_size=1")
-        self.drop("mine", points)
-        query = "/v1/voxelize?preset=kitti_second&steps=transform,thin:downsample&transform.cut=0,-9,-3,40,9,1"
-        told = self.daemon.post(f"{query}&thin.voxel_size=1", points.tobytes(), {"Accept": "application/json"}).json()
+        query = "preset=kitti_second&steps=transform,thin:downsample&transform.cut=0,-9,-3,40,9,1&thin.voxel_size=1"
+        self.open_with(points, f"#{query}")
+        told = self.daemon.post(f"/v1/voxelize?{query}", points.tobytes(), {"Accept": "application/json"}).json()
         first, second = told["steps"]
         expected = [f"transform {first['kept']:,}", f"cut out −{first['cut_out']:,}"]
         expected += [f"thin (downsample) {second['kept']:,}", f"merged −{second['merged']:,}"]
@@ -439,8 +442,7 @@ class Steps(PageCase):
         self.assertRegex(self.browser.text("#timing"), r"steps \d+ µs\n– transform \d+ µs\n– thin \d+ µs\n")
 
     def test_points_are_drawn_where_the_steps_left_them(self):
-        self.open(self.MOVED)
-        self.drop("few", self.FEW)
+        self.open_with(self.FEW, self.MOVED)
         self.assertEqual(self.rows_of_steps(), ["transform 4", "cut out −1", "few (downsample) 3", "merged −1"])
         self.change(self.browser.find("#canvas").click)  # in the middle
         told = self.browser.text("#voxel")
@@ -470,7 +472,7 @@ class Steps(PageCase):
             self.assertNotIn(name, self.browser.run("return location.hash"))
 
     def test_the_steps_of_a_preset(self):
-        self.open("#preset=mine")
+        self.open_with(cloud(5000), "#preset=mine")
         self.assertEqual(self.value("steps"), "")
         self.assertEqual(self.field("steps").get_attribute("placeholder"), "near:transform")
         self.assertEqual(self.field("near.distance").get_attribute("placeholder"), "0,40")
@@ -493,10 +495,9 @@ class Steps(PageCase):
             "#preset=mine&steps=none",
         ):
             with self.subTest(state), tempfile.TemporaryDirectory() as folder:
-                self.open(state)
                 points = cloud(4000)
+                self.open_with(points, state)
                 (pathlib.Path(folder) / "mine.bin").write_bytes(points.tobytes())
-                self.drop("mine", points)
                 voxels = self.count("voxels kept")
                 subprocess.run(["bash", "-c", self.browser.text("#curl")], cwd=folder, check=True, capture_output=True)
                 shape = f'"shape":[{voxels},4]'.encode()

@@ -96,6 +96,15 @@ class Browser:
         self.driver.get("about:blank")  # otherwise a new fragment alone would not reload the page
         self.driver.get(f"http://{host}:{port}/{state}")
 
+    def open_with(self, daemon, state="", **files):
+        """Opens the page and drops files, as drop() takes them; the first is a scan, which is shown then. Making and
+        drawing the page's own sample costs a second, so until then the page waits for a stream that nobody sends."""
+        self.open(daemon, f"{state or '#'}&view.stream=none")
+        self.await_text("#state", "waiting for its first sweep")
+        self.drop(**files)
+        self.await_text("#state", f"{next(iter(files)).replace('_', '.')}: ")
+        self.messages()
+
     def find(self, selector):
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
