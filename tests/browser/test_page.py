@@ -250,7 +250,8 @@ class Page(PageCase):
             self.assertIn(line, told)
 
     def test_several_files_are_frames(self):
-        self.browser.open_with(self.daemon, b9_bin=cloud(200).tobytes(), b10_bin=cloud(300).tobytes())
+        self.open()
+        self.browser.drop(b10_bin=cloud(300).tobytes(), b9_bin=cloud(200).tobytes())
         self.browser.await_text("#state", "b9.bin: 200 points")
         self.browser.find("#frame").send_keys("\ue014")
         self.browser.await_text("#state", "b10.bin: 300 points")
@@ -303,7 +304,7 @@ class Page(PageCase):
         self.assertEqual(file.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
 
     def test_the_commands_that_it_shows_give_what_it_shows(self):
-        self.open_with(cloud(500), "#preset=kitti_pointpillar&max_voxels=500")
+        self.open("#preset=kitti_pointpillar&max_voxels=500")
         points = cloud(4000)
         name = "it's mine.bin"
         with tempfile.TemporaryDirectory() as folder:
@@ -454,7 +455,8 @@ class Steps(PageCase):
         self.assertEqual(places, [[15, 15, 15], [1, 2, 3], [16, 16, 16], [1, 28, 27], [29, 28, 27]])
 
     def test_dropped_points_have_the_colours_of_the_legend(self):
-        self.open_with(self.FEW, self.MOVED + "&view.layers=points&view.size=8&view.colour=fate")
+        self.open(self.MOVED + "&view.layers=points&view.size=8&view.colour=fate")
+        self.drop("few", self.FEW)
         legend = self.browser.text("#ramp").splitlines()
         self.assertEqual(legend[0], "kept")
         self.assertEqual(legend[-2:], ["cut out", "merged"])
