@@ -84,8 +84,7 @@ static void nan_payloads(void **state) {
   free(outcome.block);
 }
 
-// A sum of finite coordinates can overflow. The sum of opposite infinities, and offsets from it, are NaN, always with
-// the same bits.
+// A sum of finite coordinates can overflow. The sum of opposite infinities is a NaN, always with the same bits.
 static void overflowing_sums(void **state) {
   (void)state;
   struct vx_job asked = {.params.voxelize = {.range_max = {3e38f, 1, 1},

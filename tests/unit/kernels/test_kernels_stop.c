@@ -1,5 +1,5 @@
 // Jobs of all operations, stopped at various calls of the callback `stopped`. They end at once and affect no later job.
-// Transform is left out: it runs the code of points.
+// The operation transform is left out: it runs the code of the operation points.
 #include "kernels/decoder.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
@@ -227,7 +227,7 @@ static struct vx_job job_of(enum kind kind) {
 // ---- running them ---------------------------------------------------------------------------------------------------
 
 struct asker {
-  struct outcome outcome;  // first: give_output gets the same pointer
+  struct outcome outcome;  // the first member, since give_output takes a pointer to it
   int asked, most;         // calls of `stopped`; from call number `most` on it returns true
   struct vx_counts section_counts[SECTIONS];
 };
