@@ -278,7 +278,7 @@ static void check_stopped_at(enum kind kind, int question, const struct asker *w
   free(asker.outcome.block);
 }
 
-// Each job passes over its rows more than once, so it calls `stopped` at least once per stride.
+// Each job passes over its rows more than once, so it calls `stopped` at least once for each VX_STRIDE rows.
 static void jobs_of_every_kind_can_be_stopped(void **state) {
   (void)state;
   for (enum kind kind = 0; kind < KINDS; kind++) {
