@@ -13,7 +13,7 @@ THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6)
 
 
 class Tally:
-    """What was found on several streets. `bounds`: x and y of the range's corners, outside of which nothing counts;
+    """What was found on several streets. `bounds`: x and y of the range's corners; labels outside do not count.
     `lowest`: the score that boxes must have to be found at all."""
 
     def __init__(self, classes, bounds, lowest=0.0):

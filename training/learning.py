@@ -39,7 +39,7 @@ class Anchors:
 
 
 def upright(boxes):
-    """The nearest boxes along the axes, as x0, y0, x1, y1."""
+    """The boxes turned to the nearest multiple of 90 degrees, as x0, y0, x1, y1."""
     turned = (torch.remainder(boxes[:, 6] + math.pi / 4, math.pi) >= math.pi / 2)[:, None]
     half = torch.where(turned, boxes[:, [4, 3]], boxes[:, [3, 4]]) / 2
     return torch.cat((boxes[:, :2] - half, boxes[:, :2] + half), 1)

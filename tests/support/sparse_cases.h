@@ -38,7 +38,7 @@ static inline float sparse_case_feature(struct sparse_case *made) {
   return sparse_case_below(made, 97) == 0 ? odd[sparse_case_below(made, 8)] : sparse_case_unit(made);
 }
 
-// A layer of any kind that fits the plan so far. One layer in three is strided.
+// Makes a random layer. One layer in three is strided. make_sparse_case begins again if the layers do not fit the grid.
 static inline void sparse_case_layer(struct sparse_case *made, int32_t number, int32_t inputs) {
   struct vx_sparse_layer *layer = &made->backbone.layers[number];
   *layer = (struct vx_sparse_layer){.inputs = inputs, .submanifold = sparse_case_below(made, 3) != 0};

@@ -12,7 +12,7 @@ WIDTHS = {"int32": 4, "float32": 4, "float16": 2}
 
 
 def turns(rng, lasers, count):
-    """Points in whole millimetres of a turning sensor before rough walls: the turn of each laser after the other."""
+    """Points of a turning sensor between rough walls, in whole millimetres: one turn of each laser, laser by laser."""
     azimuths = np.tile(np.linspace(-np.pi, np.pi, count), lasers)
     elevations = np.repeat(np.linspace(-0.4, 0.05, lasers), count)
     distances = rng.uniform(4, 40, azimuths.size).round(-1) + rng.normal(9, 0.03, azimuths.size)
@@ -21,7 +21,7 @@ def turns(rng, lasers, count):
 
 
 def request(body, query):
-    """The Packed request of a body that is not compressed and a query whose values are texts."""
+    """A Packed request with this body, which is not compressed, and this query, whose values are texts."""
     columns = int(query["num_features"])
     types = tuple(query["dtype"].split(","))
     query = {**query, "num_features": columns, "dtype": types if len(types) > 1 else types * columns}

@@ -69,7 +69,7 @@ class Mutate(unittest.TestCase):
 
     @classmethod
     def project(cls, text, before):
-        """The folder of a project whose file had `before` at the last commit in place of this text."""
+        """Makes a project whose commit has `before` in place of `text`. FILE then gets `text`. Returns the folder."""
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         root = pathlib.Path(folder.name)

@@ -132,9 +132,9 @@ static bool is_there(int pagemap, const char *byte) {
   return pread(pagemap, &entry, sizeof entry, at) == (ssize_t)sizeof entry && entry >> 63 != 0;
 }
 
-// Reads nothing if the last page is gone: the owner has shortened the memory, and a GPU would still read the old pages.
-// Only the last page is checked: other pages may be missing for other reasons, since the stand-in does not pin them.
-// Bytes of `own` that cannot be read stay as they are.
+// Copies pinned memory to `own`. Copies nothing if the last page is gone, since the owner has then shortened the memory
+// (a GPU would still read the old pages). Only the last page is checked: other pages may be missing for other reasons,
+// since the stand-in does not pin them.
 static void read_pinned(void *own, char *pinned, size_t bytes) {
   const struct iovec here = {own, bytes}, there = {pinned, bytes};
   int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);

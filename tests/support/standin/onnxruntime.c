@@ -11,12 +11,12 @@
 //   fail [NUMBER]                          the run with that number and later ones fail; without a number every run
 //   session CALL WHAT                      for sessions on a GPU: what fails. CALL: `open`, or the number of the first
 //                                          run that fails; WHAT: fails, or memory for a lack of memory
-// Value i of an output is SCALE times value i of the first input, modulo its length, plus BIAS, computed in float32. A
-// dimension of -1 takes any size. A network that begins otherwise is refused, like a bad ONNX file.
+// output[i] = SCALE * input[i % N] + BIAS in float32, where `input` is the first input, of N values. A dimension of -1
+// takes any size. A file whose first line is not `standin` is refused, like a bad ONNX file.
 //
 // Sessions on a GPU compute in the same way, since the stand-in's device memory is the host's. But their tensors must
-// be described as the device's, and those of other sessions must not. With STANDIN_NO_CUDA the library has no CUDA
-// provider.
+// be described as memory of the device, and tensors of other sessions as memory of the host. With STANDIN_NO_CUDA the
+// library has no CUDA provider.
 //
 // Tests find the variables below with dlsym. Two threads must not call the library at once, except to run networks.
 #include <stdatomic.h>
@@ -529,7 +529,7 @@ static long long needed_of(const struct ort_session *session, const struct ort_v
   return session->run_bytes * (input->type.rank ? input->type.dims[0] : 1);
 }
 
-// Memory that is kept and unused serves a run that needs no more.
+// Takes memory for a run. If the memory that earlier runs left unused is enough, no more is taken.
 static struct ort_status *take_of_run(struct ort_session *session, long long needed) {
   long long kept = atomic_load(&session->kept);
   bool more = needed > kept - atomic_load(&session->used);

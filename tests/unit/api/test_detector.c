@@ -297,7 +297,7 @@ static void what_is_wrong_with_the_weights(void **state) {
   }
 }
 
-// The first layer has 10 columns. Each further layer has twice the columns of the layer before it.
+// The first layer takes 10 columns. Each further layer takes twice as many columns as the layer before it makes.
 static void layers_follow_each_other(void **state) {
   (void)state;
   static const char *const headers[] = {"{'weight':{'dtype':'F32','shape':[10,2],'data_offsets':[0,80]},"
@@ -486,7 +486,7 @@ static void parameters_of_a_detection(void **state) {
 
 static char other_fault[256];  // the fault of the model in the other folder
 
-// Adds a folder next to the model. Returns NULL, or the error that it causes.
+// Loads the models while the folder `name` lies next to the model. Returns NULL, or the error that the folder causes.
 static const char *beside(const char *name) {
   static struct error error;
   const struct detector_means means = {.engine = &engine, .missing = {.text = "no engine"}};
@@ -525,7 +525,7 @@ static void names_of_folders(void **state) {
   assert_null(detectors_find(NULL, "one"));
 }
 
-// Returns NULL, or what is wrong with the folder.
+// Loads all models. Checks their number, and that their names ascend. Returns NULL, or what is wrong with the folder.
 static const char *loads(size_t models) {
   static struct error error;
   const struct detector_means means = {.engine = &engine, .missing = {.text = "no engine"}};

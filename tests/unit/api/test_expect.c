@@ -10,7 +10,7 @@
 #include "api/wire/expect.h"
 #include "kernels/half.h"
 
-enum { ROWS = 65536, COLUMNS = 5 };  // a multiple of a sensor's period
+enum { ROWS = 65536, COLUMNS = 5 };  // ROWS: a multiple of the number of beams
 
 static float rows[ROWS][COLUMNS];
 static uint16_t halves[ROWS][COLUMNS];
@@ -160,7 +160,7 @@ static void another_column_in_the_place_of_intensity(void **state) {
   for (int i = 0; i < ROWS; i++) rows[i][3] = noise((uint32_t)i) % 20 ? 0 : (float)(i % 100) / 100;
   assert_int_equal(intensity_of(ROWS), INTENSITY_GOOD);  // most points reflect nothing
   for (int i = 0; i < ROWS; i++) rows[i][3] = -(float)(noise((uint32_t)i) % 100) / 50;
-  assert_int_equal(intensity_of(ROWS), INTENSITY_RANGE);  // no coordinate is an intensity
+  assert_int_equal(intensity_of(ROWS), INTENSITY_RANGE);  // unlike coordinates, no intensity is below 0
 }
 
 // 32 beams, each with its own elevation.

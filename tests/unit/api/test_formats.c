@@ -31,8 +31,8 @@ static void ask(enum body_format format, const char *parameters) {
   if (!job_request_finish(&request, &error)) fail_msg("%s", error.text);
 }
 
-// Copies the body to memory of its exact size, so that a sanitizer sees a read past the end. The rows belong to the
-// caller. NULL with an error.
+// Returns the rows of the file, which the caller frees; NULL with an error. Reads a copy of the body, in memory of its
+// exact size, so that a sanitizer sees a read past the end.
 static float *read_file(enum body_format format, const char *bytes, size_t size, const char *parameters) {
   static struct cloud_file file;
   struct cloud_columns columns;
@@ -378,7 +378,7 @@ static const unsigned char message[] = {
     2, 0, 0,   0,  'x', 0, 0, 0,  0,  0, 0,  0,  7,   0, 0, 0, 1, 0, 0, 0,  // 32
     2, 0, 0,   0,  'y', 0, 0, 0,  4,  0, 0,  0,  7,   0, 0, 0, 1, 0, 0, 0,  // 52
     2, 0, 0,   0,  'z', 0, 0, 0,  8,  0, 0,  0,  7,   0, 0, 0, 0, 0, 0, 0,  // 72: with a count of 0
-    0, 0, 0,   0,  12,  0, 0, 0,  12, 0, 0,  0,  12,  0, 0, 0,  // 92: is_bigendian; 96: point_step; 100, 104
+    0, 0, 0,   0,  12,  0, 0, 0,  12, 0, 0,  0,  12,  0, 0, 0,  // 92: is_bigendian; 96, 100: steps; 104: size
     0, 0, 128, 63, 0,   0, 0, 64, 0,  0, 64, 64, 1,             // 108: data; 120: is_dense
 };
 

@@ -178,7 +178,7 @@ static void built_in_heads_fit_their_grids(void **state) {
   presets_close(presets);
 }
 
-// A preset with a matrix for each cloud of the largest batch. Every number has the greatest length.
+// A preset with as many matrices as a step may have. All numbers outside the last rows have the greatest length.
 static void a_preset_may_hold_all_matrices(void **state) {
   (void)state;
   char json[65536];

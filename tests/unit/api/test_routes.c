@@ -134,8 +134,8 @@ static void probes_and_pages_for_browsers_need_no_credentials(void **state) {
   assert_true(route_is_probe(ENDPOINT_KSERVE_LIVE) && route_is_probe(ENDPOINT_KSERVE_READY));
 }
 
-// Each operation has one endpoint with the operation's name; the other endpoints compute nothing. The operations that
-// `head` chooses among share the endpoint of the first.
+// Each operation has one endpoint with the operation's name. Apart from these, only the inference of a model computes.
+// The operations that `head` chooses among share the endpoint of the first.
 static void each_operation_has_its_endpoint(void **state) {
   (void)state;
   int endpoints[VX_OPS] = {0};
@@ -154,7 +154,7 @@ static void each_operation_has_its_endpoint(void **state) {
   }
 }
 
-// The error names all paths even after the longest path.
+// The error shows the first 200 bytes of a missing path, so that it always has room for the list of all paths.
 static void a_missing_path_is_refused_with_a_list_of_paths(void **state) {
   (void)state;
   char path[1000];

@@ -33,7 +33,7 @@ static int make_rows(void **state) {
 
 // ---- long passes ----------------------------------------------------------------------------------------------------
 
-// A file with this header, followed by `number` times this line.
+// Reads a file of this header, followed by this line `number` times.
 static bool read_file(enum body_format format, const char *header, const char *line, int number, struct vx_stop *stop) {
   static struct cloud_file file;
   struct cloud_columns columns;

@@ -78,7 +78,7 @@ static void assert_shortest(float value) {
   assert_string_equal(memory, expected);
 }
 
-// text_float writes some floats without printf. Tests floats inside and outside that range, then floats of random bits.
+// text_float writes floats of one range without printf. Tests floats inside and outside this range, and random bits.
 static void floats_are_as_printf_has_them(void **state) {
   (void)state;
   static const float steps[] = {1e-5f, 1e-4f, 0.001f, 0.05f, 1, 7, 999, 12345};

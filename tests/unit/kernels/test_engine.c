@@ -178,7 +178,7 @@ static void a_library_without_cuda_has_no_sessions(void **state) {
   assert_string_equal(trial.error.text, "onnxruntime: Failed to load library libonnxruntime_providers_cuda.so");
 }
 
-// A file that was replaced by renaming has another inode. A file that was rewritten has another size or time.
+// The file is removed, gets another size, or gets another time.
 static void a_session_is_refused_if_the_file_has_changed(void **state) {
   (void)state;
   struct vx_engine_library *library;

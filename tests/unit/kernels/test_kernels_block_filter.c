@@ -77,7 +77,7 @@ static void clouds_apart(void **state) {
   free(outcome.block);
 }
 
-// Windows, factors and both orders over a scene with ground and posts, in grids that no factor divides.
+// Windows, factors and both orders over a scene with ground and posts, in a grid that no factor above 1 divides.
 static void scenes(void **state) {
   (void)state;
   enum { COUNT = 1500 };

@@ -18,7 +18,7 @@ struct vx_network {
   bool channels_first, fails;
   int64_t planes;  // channels of the input
   int runs;
-  int64_t largest;  // maximum clouds of a run
+  int64_t largest;  // most clouds of a run so far
 };
 
 static const char *const names[MAPS] = {"classes", "boxes", "directions"};
@@ -422,7 +422,7 @@ static void jobs_that_a_backbone_does_not_fit_are_refused(void **state) {
 
 // A caller that stops the job after some calls of `stopped`.
 struct patience {
-  struct outcome outcome;  // first: give_output gets the same pointer
+  struct outcome outcome;  // the first member, since give_output takes a pointer to it
   int left;
 };
 

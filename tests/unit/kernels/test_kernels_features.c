@@ -84,8 +84,7 @@ static void nan_payloads(void **state) {
   free(outcome.block);
 }
 
-// A sum of finite coordinates can overflow. The sum of opposite infinities, and offsets from it, are NaN, always with
-// the same bits.
+// A sum of finite coordinates can overflow. The sum of opposite infinities is a NaN, always with the same bits.
 static void overflowing_sums(void **state) {
   (void)state;
   struct vx_job asked = {.params.voxelize = {.range_max = {3e38f, 1, 1},
@@ -123,7 +122,8 @@ static void dynamic_mean_tree(void **state) {
   }
 }
 
-// Three levels of groups. Every partial sum here is an integer that float32 holds, so the result is known.
+// More than 64^3 points, so the sum has groups of groups of groups. Every partial sum is an integer that float32 holds,
+// so the result is known.
 static void dynamic_mean_of_a_million(void **state) {
   (void)state;
   enum { COUNT = 1 << 20 };

@@ -6,7 +6,7 @@
 
 enum { COUNT = 6 };
 
-// Boxes 0, 1 and 2 overlap, 3 stands alone, 4 is invalid, 5 equals 3 but has another class.
+// Boxes 0, 1 and 2 overlap. Box 3 overlaps only box 5, which equals it but has another class. Box 4 is invalid.
 static const float boxes[COUNT][VX_BOX_VALUES] = {{0, 0, 0, 4, 2, 1, 0},  {1, 0, 0, 4, 2, 1, 0},
                                                   {1, 0, 0, 4, 2, 1, 1},  {20, 0, 0, 2, 2, 2, 0},
                                                   {0, 0, 0, -4, 2, 1, 0}, {20, 0, 0, 2, 2, 2, 0}};

@@ -153,7 +153,7 @@ enum { KINDS = 12 };
 static struct vx_job job_of_kind(int kind) {
   struct vx_job job = plain_params(100);
   struct vx_voxelize *params = &job.params.voxelize;
-  params->max_voxels = 2600;  // most clouds have more points
+  params->max_voxels = 2600;  // three clouds have more points
   switch (kind) {
     case 1: params->order = VX_ORDER_KEY; break;
     case 2: params->block_filter = (struct vx_block_filter){true, 2, 4, 10, 90}; break;
@@ -283,8 +283,8 @@ static void a_lone_cloud_is_cut_and_keeps_its_bytes(void **state) {
   }
 }
 
-// Most points are in the cell of the point before. A segment looks up the cell of such a run once. Some runs continue
-// in the next segment.
+// Most points are in the cell of the point before, so the points form runs. A segment looks up the cell of a run once.
+// Some runs continue in the next segment.
 static void runs_of_points_may_cross_cuts(void **state) {
   (void)state;
   struct random random = {37};

@@ -43,7 +43,7 @@ static int close_arena(void **state) {
   return 0;
 }
 
-// All other columns are NaN: they must not be read as coordinates.
+// All values are NaN until they are set. Columns after x, y and z stay NaN: they must not be read as coordinates.
 static struct cloud make_cloud(int32_t columns, int32_t count) {
   size_t floats = (size_t)columns * (size_t)count;
   struct cloud cloud = {malloc((floats + 1) * sizeof(float)), columns, count};
@@ -240,7 +240,7 @@ static void collinear(void **state) {
     set(&cloud, i, t, 2 * t, -t);
   }
   check(cloud, 700);
-  cloud = make_cloud(3, 3000);  // each point is half as far from 0 as the point before
+  cloud = make_cloud(3, 3000);  // 1, 1/2, 1/4 and so on to 2^-139, then again from 1
   for (int32_t i = 0; i < cloud.count; i++) set(&cloud, i, ldexpf(1, -(i % 140)), 0, -0.0f);
   check(cloud, 300);
 }

@@ -161,7 +161,7 @@ static void stops(void **state) {
   free_sparse_case(&made);
 }
 
-// The number of calls of count_down since the last call of asks_of, or since the start, where `left` is INT_MAX.
+// The number of calls of count_down since the last call of asks_of. Before the first call, `left` begins at INT_MAX.
 static int64_t asks_of(struct vx_stop *stop) {
   int *left = stop->ctx;
   int64_t asks = INT_MAX - *left;

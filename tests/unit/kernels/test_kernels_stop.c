@@ -1,5 +1,5 @@
 // Jobs of all operations, stopped at various calls of the callback `stopped`. They end at once and affect no later job.
-// Transform is left out: it runs the code of points.
+// The operation transform is left out: it runs the code of the operation points.
 #include "kernels/decoder.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
@@ -227,7 +227,7 @@ static struct vx_job job_of(enum kind kind) {
 // ---- running them ---------------------------------------------------------------------------------------------------
 
 struct asker {
-  struct outcome outcome;  // first: give_output gets the same pointer
+  struct outcome outcome;  // the first member, since give_output takes a pointer to it
   int asked, most;         // calls of `stopped`; from call number `most` on it returns true
   struct vx_counts section_counts[SECTIONS];
 };
@@ -278,7 +278,7 @@ static void check_stopped_at(enum kind kind, int question, const struct asker *w
   free(asker.outcome.block);
 }
 
-// Each job passes over its rows more than once, so it calls `stopped` at least once per stride.
+// Each job passes over its rows more than once, so it calls `stopped` at least once for each VX_STRIDE rows.
 static void jobs_of_every_kind_can_be_stopped(void **state) {
   (void)state;
   for (enum kind kind = 0; kind < KINDS; kind++) {

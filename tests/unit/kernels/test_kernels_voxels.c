@@ -116,8 +116,8 @@ static void infinitely_far_voxels_stay_by_number(void **state) {
   free(outcome.block);
 }
 
-// The seed and the row's index in the whole batch give a row's random number. The expected numbers of rows 0 to 6 come
-// from another implementation.
+// The seed and the row's index in the whole batch give a row's random number. Another implementation computed which of
+// the rows 0 to 6 stay.
 static void random_points_stay(void **state) {
   (void)state;
   enum { BEFORE = 7, COUNT = 3000 };

@@ -68,7 +68,7 @@ static void check_chunk(const struct cpu_locate_way *way, const struct vx_cell_m
   free(points);
 }
 
-// Grids whose keys have few bits, more than 32 bits, and 62 bits.
+// Grids whose keys have few bits, more than 32 bits, and 61 bits.
 static const struct vx_voxelize grids[] = {
     {.range_min = {-54, -54, -5}, .range_max = {54, 54, 3}, .voxel_size = {0.2f, 0.2f, 0.2f}},
     {.range_min = {0, -40, -3}, .range_max = {70.4f, 40, 1}, .voxel_size = {0.05f, 0.05f, 0.1f}},

@@ -329,7 +329,7 @@ static void helpers_stop_with_the_job(void **state) {
 
 static void help_too(void) { helpers_help(&jobs.helpers, second, &jobs.queues[VX_LANE_QUICK]); }
 
-// Runs tasks on `lane`. Between two tasks, this thread helps on `second`. Returns the number of tasks that helpers ran.
+// Runs tasks on `lane`. Within the first task, this thread helps on `second`. Returns the number of tasks helped with.
 static uint64_t helped_in_passing(void) {
   uint64_t before = jobs.helpers.helped;
   test.then = help_too;

@@ -11,7 +11,7 @@
 #include "server/http/head_trace.h"
 #include "server/http/library.h"
 
-// Checks the result and the log of library_find for the version.
+// Returns whether library_find finds the version. `said` gets the log, or the error if the version is not found.
 static bool finds(const char *version, struct library *library, char *said, size_t size) {
   struct error error;
   FILE *file = tmpfile();
@@ -69,7 +69,7 @@ static void an_older_version_is_refused(void **state) {
   }
 }
 
-// The memory of a head after an old version has parsed it. NULs replace a blank, the colons, and CR LF.
+// The memory of a head after an old version has parsed it. NULs replace the request line's blanks, colons, and CR LF.
 #define HEAD "GET\0/a\0HTTP/1.1\0\0Host\0 x\0\0Y\0\0\0\0\0"
 
 static bool head_lies_as_sent(const char *head, size_t size, size_t first_name, size_t first_value) {

@@ -203,7 +203,7 @@ static void only_a_socket_that_nobody_listens_on_is_replaced(void **state) {
 
 enum { FIRST = 3, HELD = 2 };  // the first descriptor from systemd; the most that a test hands over
 
-// Gives `fd` the number FIRST + `number`, which systemd would use.
+// Moves the descriptor `fd` to `number`, which systemd would use.
 static void hand_over(int fd, int number) {
   assert_true(fd > FIRST + HELD);
   assert_int_equal(dup2(fd, number), number);
@@ -225,7 +225,7 @@ static void announce(long process, const char *count) {
   assert_int_equal(setenv("LISTEN_PID", number, 1) | setenv("LISTEN_FDS", count, 1), 0);
 }
 
-// Copies of the descriptors that had these numbers before the test.
+// Copies of the descriptors that had the numbers from FIRST on before the test.
 static int kept[HELD];
 
 static int keep(void **state) {
