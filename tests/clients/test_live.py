@@ -133,7 +133,7 @@ class Order(unittest.TestCase):
         self.assertEqual((self.counts.received, self.counts.lost, self.dropped()), (2, 4, {"repeated": 1}))
 
     def failing(self, *failures):
-        """The counts of dropped messages if the messages fail in this way, and the last one is answered."""
+        """The counts of dropped messages after one message for each failure and one that is answered."""
         bridge = self.bridge(1)
         with mock.patch.object(live, "BACKOFF", 0.001):
             for number, failure in enumerate((*failures, b""), 1):

@@ -249,7 +249,7 @@ class Connections(FaultCase):
             before, occupying = ended(), [Raw(self.daemon) for _ in range(40)]
             for connection in occupying:
                 connection.close()
-            # I/O threads may see these connections in another order.
+            # An I/O thread may see a new connection before it sees these ends.
             wait_until(lambda: ended() >= before + len(occupying), "the ends")
             self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
 

@@ -59,7 +59,7 @@ OPTIONS = ("--workers", "6", "--memory-budget-bytes", str(BUDGET), "--max-timeou
 
 @unittest.skipIf(is_sanitized(), "sanitizers need memory of their own")
 class LargeJson(unittest.TestCase):
-    """Bodies of a few hundred bytes that decode to 8 MB of JSON, from several clients at a time."""
+    """Bodies of 8 to 12 KB that decode to 8 MB of JSON, from several clients at a time."""
 
     def flood(self, daemon, value):
         body = gzip.compress(b"[" + b",".join([value] * (8 * MB // (len(value) + 1))) + b"]", 9)
