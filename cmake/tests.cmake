@@ -2,8 +2,8 @@
 #   ctest --test-dir build -L http
 #   ctest --test-dir build -L 'asan|tsan'
 #   ctest --test-dir build -R unit.params
-# The environment tells the tests where the programs under test are. Exit code 77 means skipped. Python keeps what it
-# compiled, since tests start it very often, but outside the source tree.
+# The environment tells the tests where the programs under test are. Exit code 77 means skipped. Tests start
+# Python very often, so Python keeps its compiled files, but outside the source tree.
 enable_testing()
 
 # Long tests, roughly the longest last. ctest starts tests of a higher cost first, so that none of these runs alone at
@@ -186,8 +186,8 @@ voxeld_test(platform.trixie plain platform 1500 tests/platform/run --quick trixi
 voxeld_test(platform.arm64 plain platform 1500 tests/platform/arm64)
 set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
-# clients: the C client's example and its tests, plain and under ASan; clients.c, c_detect and c_streams are skipped
-# without libcurl.
+# clients: the C client's example and the program that tests it, plain and under ASan. Without libcurl, clients.c,
+# c_detect and c_streams are skipped.
 pkg_check_modules(libcurl IMPORTED_TARGET libcurl)
 set(client_flavours ${flavours})
 list(REMOVE_ITEM client_flavours tsan)
@@ -225,10 +225,10 @@ endif()
 # fuzz.openapi: requests made from api/openapi.yaml.
 voxeld_script_tests(fuzz "tests/fuzz/test_*.py" 600 plain ${PYTHON})
 
-# fuzz: libFuzzer drivers over the parsers and writers of api/, and over what the lists fuzz_NAME_sources and
-# fuzz_NAME_libraries add. clang builds them, since gcc has no libFuzzer. They share one object of each source. They
-# start from the seeds in tests/fuzz/corpus/NAME, with the words of tests/fuzz/NAME.dict if that exists; new inputs go
-# into build/fuzz/NAME.
+# fuzz: libFuzzer drivers for the parsers and writers of api/. A driver NAME that needs more than api/ and kernels/*.c
+# has the lists fuzz_NAME_sources and fuzz_NAME_libraries. clang builds the drivers, since gcc has no libFuzzer. The
+# drivers share one object of each source. They start from the seeds in tests/fuzz/corpus/NAME, with the words of
+# tests/fuzz/NAME.dict if that exists; new inputs go into build/fuzz/NAME.
 file(GLOB drivers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 file(GLOB shared_kernels_sources CONFIGURE_DEPENDS kernels/*.c) # all but the backends
 list(REMOVE_ITEM shared_kernels_sources ${CMAKE_SOURCE_DIR}/kernels/backends.c)

@@ -181,7 +181,8 @@ class StatusPage(browser.BrowserCase):
         wait_until(lambda: len(self.points("queue")) > count, "another scrape")
 
     def axis(self, chart):
-        """The labels of the chart's times. Their middles are given as parts of the chart's width."""
+        """For each label of the time axis: its text, its middle as a part of the chart's width, and whether its left
+        and its right end are inside the chart."""
         return self.browser.run(
             "const {left, width} = document.querySelector(`#${arguments[0]} .plot`).getBoundingClientRect();"
             "return [...document.querySelectorAll(`#${arguments[0]} .axis span`)].map((one) => {"

@@ -172,7 +172,7 @@ AUTOWARE_COMMON = {"post_process_params": {"circle_nms_dist_threshold": 0.5, "ya
 
 
 def autoware(encoder, network):
-    """Two files; the network takes any number of clouds."""
+    """Writes two files, as Autoware has them. The network takes any number of clouds."""
     builder = Builder()
     builder.linear("input_features", 9)
     rows = {"input_features": (TensorProto.FLOAT, ["num_voxels", "num_max_points", 9])}

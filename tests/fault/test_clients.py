@@ -9,7 +9,7 @@ import unittest
 from client import HEAVY, LONG, LONG_POINTS, MB, VOXELIZE, Crowd, FaultCase, Raw
 from client import counters, head, heavy_rows, many_rows, post, rows, tiled_rows, wait_until
 
-# 200 voxels of 1024 points with 4 columns, and 200 pillars of 1024 points with 10 columns: 11 MB from a few bytes.
+# LARGE_BODY lies in 276 voxels. Each has 1024 rows of 4 columns and 1024 rows of 10 columns in the answer: 16 MB.
 LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"
 LARGE_BODY = rows(400)
 

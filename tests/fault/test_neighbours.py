@@ -98,7 +98,7 @@ class Memory(Neighbourhood):
 
 
 class Floods(Neighbourhood):
-    """16 bodies of neighbours fill the memory. The bodies come fast, so none is preempted."""
+    """12 bodies of neighbours fill the memory for bodies of quick jobs. They come fast, so none is preempted."""
 
     ARGS = ("--memory-budget-bytes", str(256 * MB), "--max-body-bytes", str(16 * MB))
     ARGS += ("--max-response-bytes", str(64 * MB))
