@@ -333,7 +333,7 @@ class Computed(browser.BrowserCase):
         line = lambda pairs, factor: "".join(f'h_bucket{{s="a",le="{le}"}} {n * factor}\n' for le, n in pairs)
         empty = "".join(f'h_bucket{{s="idle",le="{le}"}} 7\n' for le, _ in BUCKETS)
         before, now = line(BUCKETS, 1) + empty, line(BUCKETS, 2) + empty
-        # 50 observations in between, of which the buckets have 10, 20, 10 and 10.
+        # Between the scrapes the buckets get 10, 20, 10 and 10 observations.
         for part, expected in ((0.1, 0.05), (0.2, 0.1), (0.5, 0.175), (0.7, 0.35), (0.99, 0.5)):
             with self.subTest(part):
                 found = self.compute(f"of.quantiles(before, now, 'h', 's', {part})", before, now)

@@ -193,7 +193,7 @@ class Sparse(unittest.TestCase):
         self.assertLessEqual(np.abs(found - expected).max(), tolerance * np.abs(expected).max())
 
     def check_backbone(self, document, state, layers):
-        """The folder's layers, in the service's arithmetic, against those of the state."""
+        """Compares the folder's layers, run in the service's arithmetic, with the layers of the state."""
         self.assertNotIn("encoder", document)
         self.assertEqual(document["voxelize"]["feature"], ["mean"])
         found = document["backbone"]
