@@ -2,8 +2,8 @@
 #   ctest --test-dir build -L http
 #   ctest --test-dir build -L 'asan|tsan'
 #   ctest --test-dir build -R unit.params
-# The environment tells the tests where the programs under test are. Exit code 77 means skipped. Python keeps what it
-# compiled, since tests start it very often, but outside the source tree.
+# The environment tells the tests where the programs under test are. Exit code 77 means skipped. Tests start
+# Python very often, so Python keeps its compiled files, but outside the source tree.
 enable_testing()
 
 # Long tests, roughly the longest last. ctest starts tests of a higher cost first, so that none of these runs alone at
@@ -116,7 +116,7 @@ if(CMAKE_CROSSCOMPILING OR VOXELD_TESTS STREQUAL UNITS)
 endif()
 set(PYTHON ${CMAKE_BINARY_DIR}/venv/bin/python) # made by ./dev test
 
-# fault.oom and fault.files preload these libraries into the daemon.
+# fault.oom preloads `oom` into the daemon; fault.files and fault.shutdown preload `hang`.
 foreach(name oom hang)
   add_library(${name} MODULE tests/fault/${name}.c)
   target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
@@ -181,14 +181,14 @@ set_tests_properties(deploy.balancer deploy.balanced_streams PROPERTIES PROCESSO
 # If something that these two tests need is missing, they skip their first case.
 set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
-# platform: the machines of other releases of Debian, and a short `./dev test --platforms`. Both need the network.
+# platform: other releases of Debian, a short `./dev test --platforms` and a cross-build. All need the network.
 voxeld_script_tests(platform "tests/platform/*.bats" 900 plain ${BATS})
 voxeld_test(platform.trixie plain platform 1500 tests/platform/run --quick trixie)
 voxeld_test(platform.arm64 plain platform 1500 tests/platform/arm64)
 set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
-# clients: the C client's example and its tests, plain and under ASan; clients.c, c_detect and c_streams are skipped
-# without libcurl.
+# clients: the C client's example and the program that tests it, plain and under ASan. Without libcurl, clients.c,
+# c_detect and c_streams are skipped.
 pkg_check_modules(libcurl IMPORTED_TARGET libcurl)
 set(client_flavours ${flavours})
 list(REMOVE_ITEM client_flavours tsan)
@@ -226,12 +226,12 @@ endif()
 # fuzz.openapi: requests made from api/openapi.yaml.
 voxeld_script_tests(fuzz "tests/fuzz/test_*.py" 600 plain ${PYTHON})
 
-# fuzz: libFuzzer drivers over the parsers and writers of api/, and over what the lists fuzz_NAME_sources and
-# fuzz_NAME_libraries add. clang builds them, since gcc has no libFuzzer. They share one object of each source. They
-# start from the seeds in tests/fuzz/corpus/NAME, with the words of tests/fuzz/NAME.dict if that exists; new inputs go
-# into build/fuzz/NAME.
+# fuzz: libFuzzer drivers for the parsers and writers of api/. A driver NAME that needs more than api/ and kernels/*.c
+# has the lists fuzz_NAME_sources and fuzz_NAME_libraries. clang builds the drivers, since gcc has no libFuzzer. The
+# drivers share one object of each source. They start from the seeds in tests/fuzz/corpus/NAME, with the words of
+# tests/fuzz/NAME.dict if that exists; new inputs go into build/fuzz/NAME.
 file(GLOB drivers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
-file(GLOB shared_kernels_sources CONFIGURE_DEPENDS kernels/*.c) # those of no backend
+file(GLOB shared_kernels_sources CONFIGURE_DEPENDS kernels/*.c) # all but the backends
 list(REMOVE_ITEM shared_kernels_sources ${CMAKE_SOURCE_DIR}/kernels/backends.c)
 set(fuzzed_sources ${shared_kernels_sources} ${api_sources})
 file(GLOB fuzz_http_sources CONFIGURE_DEPENDS tests/fuzz/http_*.c)
@@ -249,7 +249,7 @@ set(fuzz_compressed_sources ${fuzz_cloudini_sources})
 set(fuzz_tokens_sources ${CMAKE_SOURCE_DIR}/server/clients/tokens.c)
 set(fuzz_tokens_libraries -L${gnutls_LIBDIR} -lgnutls)
 
-# The objects of SOURCES.
+# Sets RESULT to the paths of the objects of the given sources.
 function(voxeld_fuzz_objects RESULT)
   set(objects ${ARGN})
   list(TRANSFORM objects REPLACE "^${CMAKE_SOURCE_DIR}/" "")
@@ -264,7 +264,7 @@ foreach(driver IN LISTS drivers)
   list(APPEND all_fuzz_sources ${${stem}_sources})
 endforeach()
 list(REMOVE_DUPLICATES all_fuzz_sources)
-# clang -O1 takes 50 s for convolve.c, which no fuzzer is about.
+# clang -O1 takes 50 s for convolve.c, which no fuzzer tests.
 set(fuzz_optimization_convolve -O0)
 foreach(source IN LISTS all_fuzz_sources)
   voxeld_fuzz_objects(object ${source})

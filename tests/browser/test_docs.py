@@ -31,7 +31,7 @@ def resolve(part):
 
 
 def members(schema):
-    """The names of the members of a schema's objects, except those of other schemas."""
+    """The names of the members of a schema's objects. Does not follow references to other schemas."""
     for name, member in schema.get("properties", {}).items():
         yield name
         yield from members(member)

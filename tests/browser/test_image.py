@@ -63,7 +63,7 @@ class ImageCase(browser.BrowserCase):
 
 class RangeImages(ImageCase):
     def picture(self, told):
-        """The picture once the text under it has this part."""
+        """Waits until the text under the picture contains `told`. Returns the pixels of the picture, [H, W, 4]."""
         self.browser.await_text("#picture-doc", told)
         width = self.browser.run("return document.getElementById('pixels').width")
         pixels = base64.b64decode(self.browser.driver.execute_async_script(PIXELS))

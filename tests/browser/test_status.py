@@ -181,7 +181,8 @@ class StatusPage(browser.BrowserCase):
         wait_until(lambda: len(self.points("queue")) > count, "another scrape")
 
     def axis(self, chart):
-        """The labels of the chart's times. Their middles are given as parts of the chart's width."""
+        """For each label of the time axis: its text, its middle as a part of the chart's width, and whether its left
+        and its right end are inside the chart."""
         return self.browser.run(
             "const {left, width} = document.querySelector(`#${arguments[0]} .plot`).getBoundingClientRect();"
             "return [...document.querySelectorAll(`#${arguments[0]} .axis span`)].map((one) => {"
@@ -332,7 +333,7 @@ class Computed(browser.BrowserCase):
         line = lambda pairs, factor: "".join(f'h_bucket{{s="a",le="{le}"}} {n * factor}\n' for le, n in pairs)
         empty = "".join(f'h_bucket{{s="idle",le="{le}"}} 7\n' for le, _ in BUCKETS)
         before, now = line(BUCKETS, 1) + empty, line(BUCKETS, 2) + empty
-        # 50 observations in between, of which the buckets have 10, 20, 10 and 10.
+        # Between the scrapes the buckets get 10, 20, 10 and 10 observations.
         for part, expected in ((0.1, 0.05), (0.2, 0.1), (0.5, 0.175), (0.7, 0.35), (0.99, 0.5)):
             with self.subTest(part):
                 found = self.compute(f"of.quantiles(before, now, 'h', 's', {part})", before, now)

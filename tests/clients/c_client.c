@@ -1,7 +1,7 @@
-// The program with which tests/clients/test_c.py and test_c_detect.py drive the C client. It posts the standard input a
-// number of times into the same result, prints a JSON line for each call, and writes the tensors of the last call, one
-// after the other, into a file. With -s the standard input is the data of tensors, one after the other, which the
-// program packs into a file. One thread.
+// The program with which the tests of the C client call it. The program posts its standard input once or several
+// times, each time with the same struct for the result. It prints a JSON line for each call, and writes the tensors of
+// the last call, one after the other, into a file. With -s the standard input has the data of tensors, one after the
+// other, and the program posts a safetensors file of them. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <fcntl.h>
 #include <jansson.h>
@@ -155,7 +155,8 @@ static char *sweeps_query(const char *query, const struct voxeld_sent_sweep *swe
   return text;
 }
 
-// Packs the rows twice into the same result, as a sensor does, and prints the query and the error.
+// Packs the first half of the rows, and then all rows into the same struct, as a sensor packs one scan after another.
+// Prints the query and the largest error.
 static bool pack_points(const char *query, const unsigned char *rows, size_t bytes, double resolution,
                         struct voxeld_packed *packed) {
   if (voxeld_pack_points(query, rows, bytes / 2 / 64 * 64, resolution, packed)) setlocale(LC_NUMERIC, "");

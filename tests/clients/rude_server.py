@@ -161,7 +161,7 @@ class Talk:
         self._take(self._find(b"\r\n"))
 
     def _find(self, end):
-        """The bytes before and with `end`."""
+        """The number of bytes up to `end`, with `end`."""
         while end not in self._rest:
             self._receive()
         return self._rest.index(end) + len(end)
@@ -187,8 +187,8 @@ class Talk:
 class RudeServer:
     """Answers each request by the next act: bytes to send, or a function that gets the Talk and may do anything.
     Bytes are sent after the body was read, and the connection is kept. If a function returns True, the connection
-    is closed. The last act serves all further requests. `heads` has the requests so far, `connections` counts the
-    connections.
+    is closed. The last act serves all further requests. `heads` has the heads of the requests so far, `connections`
+    counts the connections.
 
     with RudeServer(answer(503), answer(200)) as server: ...
     """

@@ -110,7 +110,7 @@ def damaged(rng, file):
 
 
 def shapes_of(client):
-    """The shapes of the tensors that a call answers, or the C client's word for a bad answer."""
+    """The shapes of the tensors that the Python client gets, or the C client's word for a bad answer."""
     try:
         return {name: tensor.shape for name, tensor in client.voxelize(b"").items()}
     except voxeld.BadAnswer:

@@ -1,7 +1,7 @@
 """voxeld-convert: checkpoints with random weights under the real names and shapes, compared with networks that
 keep norms as layers.
 
-The tolerance is 2e-5 of a map's largest magnitude: float32 against float64, through up to 20 layers.
+The tolerance is 2e-5 of a map's largest magnitude, at least 2e-5: float32 against float64, through up to 20 layers.
 """
 
 import contextlib
@@ -394,7 +394,7 @@ class Convert(unittest.TestCase):
         self.assertFalse((self.folder / "model" / "model.json").exists())
 
     def encoded(self, features, num_points):
-        """The encoder of the folder, in voxeld's own arithmetic."""
+        """What the folder's encoder makes of the features, in voxeld's own arithmetic."""
         tensors = load_file(self.folder / "model" / "encoder.safetensors")
         self.assertEqual({tensor.dtype for tensor in tensors.values()}, {np.dtype(np.float32)})
         ends = ["", *(f"_{number}" for number in range(1, len(tensors) // 2))]

@@ -242,7 +242,8 @@ def suppressed(boxes, scores):
 
 
 def detections(variant, parts):
-    """The boxes, scores and labels of one cloud, in order. A label is a place in the list of the tasks' classes."""
+    """The boxes, scores and labels of one cloud, in order. A label is a place in the list of the tasks' classes, or in
+    CLASSES if each part has all classes."""
     every, boxes, logits = [], [], []
     order = [name for task in TASKS for name in task] if variant.separate else CLASSES
     for task, part in zip(TASKS, parts):

@@ -172,7 +172,7 @@ AUTOWARE_COMMON = {"post_process_params": {"circle_nms_dist_threshold": 0.5, "ya
 
 
 def autoware(encoder, network):
-    """Two files; the network takes any number of clouds."""
+    """Writes two files, as Autoware has them. The network takes any number of clouds."""
     builder = Builder()
     builder.linear("input_features", 9)
     rows = {"input_features": (TensorProto.FLOAT, ["num_voxels", "num_max_points", 9])}
@@ -322,7 +322,7 @@ class Onnx(unittest.TestCase):
         self.assertEqual(list(document["network"]["outputs"].values()), ["scores", "offsets", "turns"])
 
     def write_norm(self, epsilon, variance):
-        """Changes the encoder's norm in the file. The constant is called running_var then."""
+        """Gives the encoder's norm in the file another epsilon, and a variance from a new constant, running_var."""
         model = onnx.load(self.file)
         norm = next(node for node in model.graph.node if node.op_type == "BatchNormalization")
         next(each for each in norm.attribute if each.name == "epsilon").f = epsilon

@@ -193,7 +193,7 @@ class Sparse(unittest.TestCase):
         self.assertLessEqual(np.abs(found - expected).max(), tolerance * np.abs(expected).max())
 
     def check_backbone(self, document, state, layers):
-        """The folder's layers, in the service's arithmetic, against those of the state."""
+        """Compares the folder's layers, run in the service's arithmetic, with the layers of the state."""
         self.assertNotIn("encoder", document)
         self.assertEqual(document["voxelize"]["feature"], ["mean"])
         found = document["backbone"]
@@ -353,7 +353,7 @@ class Sparse(unittest.TestCase):
             self.assertEqual(len(files), 1)
 
     def read(self, layout, columns, changed=(), eps=1e-3, variance=None):
-        """Two layers of 16 values."""
+        """The tensors that the converter reads from two layers of 16 channels."""
         weights = Weights(1)
         layers = backbones.named(["conv b.a.0 b.a.1 16", "conv b.c.0 b.c.1 16"], columns)
         backbones.make(weights, layers, layout)

@@ -124,7 +124,7 @@ def free_port():
 
 
 class Shell:
-    """A bash that runs commands one after the other, in a folder of its own. Its ports are free ones."""
+    """A bash that runs commands one after the other, in a folder of its own. Free ports replace the page's."""
 
     def __init__(self, folder):
         self.folder, self.ports = folder, {}

@@ -133,7 +133,7 @@ class Order(unittest.TestCase):
         self.assertEqual((self.counts.received, self.counts.lost, self.dropped()), (2, 4, {"repeated": 1}))
 
     def failing(self, *failures):
-        """The counts of dropped messages if the messages fail in this way, and the last one is answered."""
+        """The counts of dropped messages after one message for each failure and one that is answered."""
         bridge = self.bridge(1)
         with mock.patch.object(live, "BACKOFF", 0.001):
             for number, failure in enumerate((*failures, b""), 1):
@@ -376,7 +376,7 @@ class Ros(OneDaemonCase):
         self.assertGreater(len(list(boxes_of(standin.published[0]))), 3)
 
     def test_topics_of_poses(self):
-        """Each is subscribed to once, as soon as it has a publisher, with the quality of service that it needs."""
+        """The bridge subscribes to a topic once, when it has a publisher, with the quality of service that it needs."""
         standin, came = StandIn(b""), []
         types_of = {"/lidar_top": [ros.POINT_CLOUD], "/odom": [], "/tf_static": ["tf2_msgs/msg/TFMessage"] * 2}
         standin.node.get_publishers_info_by_topic.side_effect = lambda topic: [

@@ -1,4 +1,4 @@
-"""client.voxelize(points, out="cuda"): tensors in the memory of a GPU, by a driver that keeps it in shared memory."""
+"""client.voxelize(points, out="cuda"): tensors in the memory of a GPU, which a fake driver keeps in shared memory."""
 
 import contextlib
 import ctypes

@@ -66,7 +66,7 @@ def entry(shape, first, last, dtype="F32"):
 META = {"__metadata__": {"voxeld": '{"request_id":"r"}'}}
 HUGE = json.dumps({**META, "a": entry(["SIZES"], 0, 0)}).replace('"SIZES"', ",".join(["7" * 4000] * 4000)).encode()
 EIGHT = {"a": entry([2], 0, 8)}
-# Answers that each break one rule of the format. The last answer breaks none.
+# Answers that each break one rule of the format, and a last answer that breaks none.
 DAMAGED = {
     "empty": b"",
     "seven bytes": bytes(7),
@@ -312,7 +312,7 @@ class KeptConnections(RudeCase):
 
         _, client = self.talk(echo)
         receive = connections.Connection.receive_into
-        for spoiled in (0, 1, 2):  # successful calls before
+        for spoiled in (0, 1, 2):  # calls that succeed before the interrupt
             calls = []
 
             def interrupted(self, room):

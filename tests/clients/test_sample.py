@@ -87,9 +87,9 @@ class Judging(unittest.TestCase):
 
 
 class Sample:
-    NAME, SCORE = "", 0.4  # the least score of the description's figures
-    LEAST = {}  # of each class: recall and precision
-    CARS = 0  # on one street
+    NAME, SCORE = "", 0.4  # the figures of a description count boxes of this score or more
+    LEAST = {}  # by class: both its recall and its precision must be above this
+    CARS = 0  # one street must show more cars than this
 
     @classmethod
     def setUpClass(cls):

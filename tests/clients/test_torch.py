@@ -178,7 +178,7 @@ class OnGpu(unittest.TestCase):
             self.same(client.voxelize(there, **GRID, out="cuda"), expected)
 
     def test_the_example(self):
-        """Also with torch's expandable segments, of which CUDA makes no handle."""
+        """Also with torch's expandable segments, for which CUDA makes no handle."""
         program = ROOT / "api" / "python" / "examples" / "torch_model.py"
         for setting in ("", "expandable_segments:True"):
             with tempfile.NamedTemporaryFile(suffix=".bin") as scan:

@@ -1,6 +1,6 @@
 """Memory that Triton's own tritonclient.utils.cuda_shared_memory makes, as input and output of an inference. The
-requests are those of Triton's client, written by hand, since its HTTP client is not needed for the memory. Needs a GPU;
-test_triton.py checks the client's own requests without one."""
+test writes the requests of Triton's client by hand, so that it needs no HTTP client of Triton. Needs a GPU.
+test_triton.py checks the client's own requests without a GPU."""
 
 import json
 import sys

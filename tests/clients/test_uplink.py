@@ -26,7 +26,7 @@ SEED = int(os.environ.get("VOXELD_TEST_SEED", 1))
 
 
 def decimals(rng, count, digits, largest=80):
-    """Numbers with so many digits after the decimal point, none of them -0.0."""
+    """Numbers with at most `digits` digits after the decimal point, none of them -0.0."""
     units = rng.integers(-largest * 10**digits, largest * 10**digits, count)
     return (units / 10.0**digits).astype(np.float32)
 
@@ -130,7 +130,7 @@ class Exact(unittest.TestCase):
         self.assert_same(points, packed)
 
     def test_the_largest_integers(self):
-        """float32 holds 2^31 - 128 and -(2^31 - 128), and no number between them and 2^31."""
+        """float32 has no number between 2^31 - 128 and 2^31."""
         most = 2.0**31 - 128
         points = table([most, -most, 0, 1], [0, 1, 2, 3], [0, 0, 0, 0])
         packed = uplink.Packer("auto").pack([memoryview(points).cast("B")], {"num_features": 3})
@@ -360,7 +360,7 @@ class Answers(unittest.TestCase):
         return answer(status, {"Content-Type": kind, "Content-Encoding": name}, coded)
 
     def test_answers_are_decoded_as_they_arrive(self):
-        """The second half of an answer is sent once the first half was decoded."""
+        """The last bytes of an answer are sent only after the bytes before them were decoded."""
         for name in {"gzip", encodings.fastest()}:
             whole, taken = self.coded(name, DAMAGED["none"]), threading.Semaphore(0)
 
@@ -460,7 +460,8 @@ class Models(unittest.TestCase):
     """The service takes the number of columns from a model."""
 
     def target(self, page, **given):
-        """What the client asks of a model with this page for 60 numbers, as 15 rows of 4 or 12 rows of 5."""
+        """The target of the client's request to a model with this page. The client sends 60 numbers: 15 rows of 4, or
+        12 rows of 5."""
         sound = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["none"])
         with RudeServer(status_document(json.dumps(page)), sound) as server:
             with voxeld.Client(url_of(server), uplink="auto") as client:
@@ -533,7 +534,7 @@ class Served(unittest.TestCase):
 
     def test_answers_come_shuffled(self):
         points = self.clouds()["any"]
-        more = ("voxels", "voxel_point_mask", "point_voxel_ids")  # three dimensions and one, also of one byte
+        more = ("voxels", "voxel_point_mask", "point_voxel_ids")  # 3, 2 and 1 dimensions; the mask is of uint8
         for dtype in ("float32", "float16"):
             given = {**GRID, "feature": ("points", "mean"), "outputs": more, "feature_dtype": dtype}
             with mock.patch.object(reading, "tensors", side_effect=reading.tensors) as read:

@@ -53,7 +53,7 @@ class StreamsCase(BalancerCase):
         return set(asked)
 
     def newest_of(self, sensor):
-        """The daemon that has the sensor's last sweep."""
+        """The number of the daemon that has the sensor's last sweep, or None."""
         path, time = f"/v1/streams/{sensor.name}", (sensor.number - 1) / 10
         for number, daemon in enumerate(self.daemons):
             reply = daemon.get(path, source=sensor.source)
@@ -218,7 +218,7 @@ class Losses(StreamsCase):
         until_sent(reached(2 * SWEEPS))
         load.stop()
         self.assertEqual([failure for sensor in load.sensors for failure in sensor.failures], [])
-        # The server had some streams; each of them began twice more, there and back.
+        # Each stream of the dead server began twice more: on another server, and when it moved back.
         self.assertGreater(sum(len(sensor.begun) for sensor in load.sensors), len(load.sensors))
         self.assertGreater(sum(len(sensor.fewer) for sensor in plain), 0)
         self.assertEqual([sensor.fewer for sensor in along], [[]] * len(along))

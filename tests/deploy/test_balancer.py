@@ -310,8 +310,8 @@ class Floods(BalancerCase):
 
 
 class Scripted(socketserver.ThreadingTCPServer):
-    """A server that is ready and answers each POST with the next of `answers`; None closes. Keeps the received
-    heads."""
+    """A server that is ready. It answers each POST with the next of `answers` (None: it closes), then with 200. `heads`
+    has the headers of each POST."""
 
     daemon_threads = True
 

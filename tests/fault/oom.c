@@ -36,7 +36,7 @@ static void share_control(void) {
   if (memory != MAP_FAILED) control = memory;
 }
 
-// The C library runs main through this function, after the constructors of all libraries and of the program.
+// The C library runs `begin` in place of main, after the constructors of all libraries and of the program.
 typedef int main_function(int argc, char **argv, char **environment);
 static main_function *daemon_main;
 

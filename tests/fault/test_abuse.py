@@ -14,14 +14,18 @@ from client import tiled_rows, wait_until
 BUDGET = 48 * MB
 LIMIT = 2 * MB
 CONNECTIONS = 100
-# The bound of docs/operate/tuning.md: the budget, 256 KiB a connection, 17 KiB a request. The scans here are small, so
-# scratch counts in OWN, with the program itself.
+# Less than the bound of docs/operate/tuning.md: the budget, and 256 + 17 KiB for each connection with its request. The
+# scans here are small, so scratch counts in OWN, with the program itself.
 BOUND = BUDGET + CONNECTIONS * (256 + 17) * 1024
 OWN = 16 * MB
 OTHERS = ("127.0.0.21", "127.0.0.22")  # two clients, since one may not hold two answers of LARGE
 CHUNKED = head("POST", VOXELIZE, "Transfer-Encoding: chunked")
+<<<<<<< HEAD
 PACE = 0.02  # s; the client that is served beside a flood need not fill a processor
 LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"  # 11 MB of answer
+=======
+LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"  # 9 MB for rows(200)
+>>>>>>> 5e954eb3bd365dfcfcb597755d264e4ff04dae8c
 
 
 def endless(piece):
@@ -63,8 +67,8 @@ class Abuse(FaultCase):
         return sum(counters(self.daemon, "voxeld_requests_aborted_total").values()) - self.aborted
 
     def flood(self, begin, pieces, most=64 * MB):
-        """Sends `begin`, then pieces until the server answers or closes, after at most `most` bytes. Returns the
-        statuses."""
+        """Sends `begin`, then pieces until the server answers or closes, which it must do within `most` bytes. Returns
+        the statuses."""
         with Raw(self.daemon) as connection:
             sent = 0
             try:

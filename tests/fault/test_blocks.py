@@ -497,7 +497,7 @@ class Blocks(Changing, BlockCase):
             reply = self.register(daemon, f"on-{device}", memory)
             self.refused(reply, 400, f"the memory is of GPU {device}, not of GPU 0", "raw_handle")
             self.done(self.register(daemon, f"on-{device}", memory, device_id=device))
-            for number in range(10):  # from 5 on, the I/O thread runs the job, on a worker of any GPU at first
+            for number in range(10):  # from 5 on, the I/O thread runs the job, and may first take lanes of another GPU
                 kept = {"connection": connection} if number > 4 else {}
                 reply = self.ask(daemon, points=f"on-{device}", answer=f"on-{device}", **kept)
                 self.assertEqual(self.tensors(reply, memory=memory), self.plain)

@@ -9,7 +9,7 @@ import unittest
 from client import HEAVY, LONG, LONG_POINTS, MB, VOXELIZE, Crowd, FaultCase, Raw
 from client import counters, head, heavy_rows, many_rows, post, rows, tiled_rows, wait_until
 
-# 200 voxels of 1024 points with 4 columns, and 200 pillars of 1024 points with 10 columns: 11 MB from a few bytes.
+# LARGE_BODY lies in 276 voxels. Each has 1024 rows of 4 columns and 1024 rows of 10 columns in the answer: 16 MB.
 LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"
 LARGE_BODY = rows(400)
 
@@ -249,7 +249,7 @@ class Connections(FaultCase):
             before, occupying = ended(), [Raw(self.daemon) for _ in range(40)]
             for connection in occupying:
                 connection.close()
-            # I/O threads may see these connections in another order.
+            # An I/O thread may see a new connection before it sees these ends.
             wait_until(lambda: ended() >= before + len(occupying), "the ends")
             self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
 

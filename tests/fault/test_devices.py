@@ -262,7 +262,8 @@ class Devices(FaultCase):
         daemon.stop()
 
     def accepted(self, *args, number=20):
-        """A daemon with one worker that has accepted `number` jobs, most of which wait, and the answers' futures."""
+        """Sends `number` jobs to a daemon with one worker, until several jobs wait. Returns the daemon and the answers'
+        futures."""
         devices = ("--devices", "0")
         daemon = self.start("--gpu-streams", "1", "--workers", "1", "--on-device-lost", "exit", *devices, *args)
         pool = concurrent.futures.ThreadPoolExecutor(number)

@@ -338,7 +338,7 @@ class LittleMemory(FaultCase):
 
     def test_idle_coded_uploads_hold_little(self):
         slow = []
-        for number in range(6):  # each sends only the head of a frame, which has the largest window
+        for number in range(6):  # each sends only the head of a frame, which asks for the largest window
             connection = Raw(self.daemon, source=f"127.0.0.{10 + number}")
             self.addCleanup(connection.close)
             coded = zstd_bomb(MB, window_log=23)

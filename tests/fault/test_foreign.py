@@ -109,7 +109,7 @@ class Foreign(FaultCase):
         super().tearDown()
 
     def begin(self):
-        """A stream and a region of this machine's user."""
+        """Makes a stream and a region, as a user of this machine."""
         if self.memory.register(self.daemon, "a").status != 200:
             self.assertEqual(self.daemon.get(f"{REGIONS}/region/a/status").status, 200)
         self.daemon.request("DELETE", "/v1/streams/roof")

@@ -291,7 +291,7 @@ class Framing(FaultCase):
                 self.assertEqual(self.assert_voxels(reply)["points"]["received"], 8)
 
     def test_chunks_before_http_1_1(self):
-        """HTTP/1.0 has no chunked bodies, so a proxy may see another end of such a request (RFC 9112, 6.1)."""
+        """Only HTTP/1.1 may have chunked bodies. HTTP/1.0 has none, so a proxy may see another end (RFC 9112, 6.1)."""
         chunked = "Transfer-Encoding: chunked"
         for version in ("HTTP/1.0", "HTTP/1.9"):
             for lines in ((chunked,), ("Connection: keep-alive", chunked)):

@@ -1,6 +1,6 @@
-"""`max_age_ms`: if points are older when a worker opens them, they are not computed, but a sweep is kept. In some
-tests, a long job keeps the only worker for long jobs busy. All ages are far from the limit, since the machine may be
-slow."""
+"""`max_age_ms`: if points are older than that when a worker opens them, they are not computed, but a sweep is kept. In
+some tests, a long job keeps the only worker for long jobs busy. All ages are far from the limit, since the machine may
+be slow."""
 
 import importlib.util
 import time

@@ -98,7 +98,7 @@ class Memory(Neighbourhood):
 
 
 class Floods(Neighbourhood):
-    """16 bodies of neighbours fill the memory. The bodies come fast, so none is preempted."""
+    """12 bodies of neighbours fill the memory for bodies of quick jobs. They come fast, so none is preempted."""
 
     ARGS = ("--memory-budget-bytes", str(256 * MB), "--max-body-bytes", str(16 * MB))
     ARGS += ("--max-response-bytes", str(64 * MB))
@@ -117,7 +117,7 @@ class Floods(Neighbourhood):
                 time.sleep(0.05)
 
     def post_slowly(self, _):
-        """Posts at 400 KB a second, which takes two seconds."""
+        """Posts 480 KB at 400 KB a second, which takes 1.2 seconds or more."""
         with self.raw(source=POLITE) as connection:
             connection.send(head("POST", VOXELIZE + "&max_voxels=1000", f"Content-Length: {len(BODY)}"))
             for begin in range(0, len(BODY), 20_000):

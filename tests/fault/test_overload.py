@@ -118,7 +118,7 @@ class Memory(FaultCase):
         str(8 * EACH),
     )
     ARGS += ("--long-workers", "1", "--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
-    # Nearly every point has its own voxel, which takes 16 KB. The answer takes 8 * EACH.
+    # Nearly every point has its own voxel, which takes 16 KB. The answer's buffer takes 8 * EACH.
     LARGE = "/v1/voxelize?point_cloud_range=-10,-10,-2,10,10,2&voxel_size=0.1,0.1,0.1&feature=points"
     LARGE += "&max_points_per_voxel=1024"
     LARGE_ROWS = rows(1150 if is_sanitized() else 4600)

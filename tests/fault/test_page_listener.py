@@ -34,7 +34,7 @@ class PagesDaemon(Daemon):
 
 
 class ToPages:
-    """Gives Raw the address of the listener for pages."""
+    """Gives Raw a connection to the listener for pages."""
 
     def __init__(self, daemon):
         self.daemon = daemon

@@ -1,5 +1,5 @@
 // Fuzzes the decoders of bodies. With pieces of any size and any room for output, a decoder gives the same bytes or the
-// same fault. It takes no more memory than its window. Encoded bytes decode to the original bytes. One thread.
+// same fault. It takes less than 10 MiB of memory. Encoded bytes decode to the original bytes. One thread.
 //
 // The input: the coding, the size of the pieces, the size of the room, and the coded body.
 #include <assert.h>

@@ -1,7 +1,7 @@
-"""schemathesis sends a daemon requests that api/openapi.yaml allows, and others: no answer is a 500, and each has
-only a status, a media type, headers and members of the description. Forbidden requests are refused.
+"""schemathesis sends a daemon requests that api/openapi.yaml allows, and others. No answer is a 500. Each has only a
+status, a media type, headers and members that the file describes. The daemon refuses the requests that are not allowed.
 
-VOXELD_TEST_CASES is the number of requests to try for each operation and phase, VOXELD_TEST_SEED where they begin.
+VOXELD_TEST_CASES is the number of requests for each operation and phase, VOXELD_TEST_SEED the seed that makes them.
 schemathesis.toml says which checks hold where.
 """
 

@@ -1,4 +1,5 @@
-"""Every bit of sparse convolution, against numpy: kernels/cpu/sparse as a library, by every way that runs here."""
+"""Sparse convolution gives the bits that numpy gives. kernels/cpu/sparse is loaded as a library. It has several ways
+to convolve, for different instruction sets; each way that this processor can run is tested."""
 
 import ctypes
 import os

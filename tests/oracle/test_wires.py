@@ -196,7 +196,7 @@ class Wires(OneDaemonCase):
     # ---- /v1 ----
 
     def into_region(self, path, body, headers, coding):
-        """The same request with the body in a region, if possible."""
+        """The file that the daemon writes into a region for the same request. An uncoded body is in the region too."""
         at = 0
         if coding is None:
             self.memory.write(body, 3)
