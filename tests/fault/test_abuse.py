@@ -20,12 +20,8 @@ BOUND = BUDGET + CONNECTIONS * (256 + 17) * 1024
 OWN = 16 * MB
 OTHERS = ("127.0.0.21", "127.0.0.22")  # two clients, since one may not hold two answers of LARGE
 CHUNKED = head("POST", VOXELIZE, "Transfer-Encoding: chunked")
-<<<<<<< HEAD
 PACE = 0.02  # s; the client that is served beside a flood need not fill a processor
-LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"  # 11 MB of answer
-=======
 LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"  # 9 MB for rows(200)
->>>>>>> 5e954eb3bd365dfcfcb597755d264e4ff04dae8c
 
 
 def endless(piece):

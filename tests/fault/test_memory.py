@@ -60,11 +60,7 @@ OPTIONS = ("--workers", "6", "--memory-budget-bytes", str(BUDGET), "--max-timeou
 
 @unittest.skipIf(is_sanitized(), "sanitizers need memory of their own")
 class LargeJson(unittest.TestCase):
-<<<<<<< HEAD
-    """Bodies of a few hundred bytes that decode to 4 MB of JSON, from several clients at a time."""
-=======
-    """Bodies of 8 to 12 KB that decode to 8 MB of JSON, from several clients at a time."""
->>>>>>> 5e954eb3bd365dfcfcb597755d264e4ff04dae8c
+    """Bodies of 4 to 6 KB that decode to 4 MB of JSON, from several clients at a time."""
 
     def flood(self, daemon, value):
         body = gzip.compress(b"[" + b",".join([value] * (4 * MB // (len(value) + 1))) + b"]", 9)
