@@ -166,7 +166,7 @@ class Kubernetes(unittest.TestCase):
             options, limits = self.options(container), container["resources"]["limits"]
             processors = int(limits["cpu"])
             workers = (options["workers"] or processors) + (options["long_workers"] or (processors + 1) // 2)
-            connections = (options["max_connections"] + 64) * 303 << 10
+            connections = (options["max_connections"] + 64) * 327 << 10  # docs/operate/tuning.md
             most = options["memory_budget_bytes"] + connections + (workers << 26)
             with self.subTest(variant):
                 self.assertGreaterEqual(size(limits["memory"]), most)
