@@ -2,7 +2,8 @@
 //
 // They use only addition, subtraction, multiplication, division, square root, rounding down and comparison, in IEEE
 // binary64 and in the order written here. Compile them with -ffp-contract=off or --fmad=false. The series are Taylor
-// series. The constants split ln 2 and pi / 2 into parts whose multiples are exact. Pure functions for C and CUDA.
+// series. The constants split ln 2 and pi / 2 into parts; the multiples of all parts but the last are exact. Pure
+// functions for C and CUDA.
 #ifndef VOXELD_EXACT_H
 #define VOXELD_EXACT_H
 

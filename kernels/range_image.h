@@ -1,4 +1,4 @@
-// Range image: points in, an image of what the sensor sees out.
+// Range image: turns points into an image of what the sensor sees.
 //
 // Each point whose x, y and z are finite has a pixel, in double precision with exact.h:
 //   column  floor((0.5 - yaw / (2 pi)) * width), where yaw = vx_atan2(y, x); a column of `width` becomes 0

@@ -7,9 +7,9 @@
 //   max(di, dj) < min(di, dj) * ratio,  dot > 0  and  |cross| <= tangent * dot,
 //   where dot = xi*xj + yi*yj and cross = xi*yj - yi*xj.
 // If all neighbours of a circle are linked, its points stay. Otherwise the circle or the line is cut between neighbours
-// that are not linked, and each part is a walk. A walk stays if its ends are at least `length` apart (squared: near.h),
-// or if it has more than `most` points. The points of other walks have the fate ring_outlier. All arithmetic is in
-// float32, in the order written here.
+// that are not linked, and each part is a walk. A walk stays if its ends are at least `length` apart (the squares are
+// compared, as in near.h), or if it has more than `most` points. The points of other walks have the fate ring_outlier.
+// All arithmetic is in float32, in the order written here.
 #ifndef VOXELD_STEP_RING_OUTLIER_H
 #define VOXELD_STEP_RING_OUTLIER_H
 

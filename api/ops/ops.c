@@ -145,7 +145,7 @@ static bool check_names(struct job_request *request, struct error *error) {
   static const char axes[] = "xyzXYZ";
   if (job_request_is_given(request, "num_features") && request->num_features != request->num_fields)
     return error_refuse(error, ERROR_BAD_PARAMETER, "num_features",
-                        "num_features is %d, but fields has %d names; allowed: only one of the two",
+                        "num_features is %d, but fields has %d names; allowed: the same number, or only one of the two",
                         (int)request->num_features, (int)request->num_fields);
   request->num_features = request->num_fields;
   for (int a = 0; a < 6; a++) {

@@ -1,7 +1,7 @@
 // How the rows of points that a client sends are written: the types of their columns, what each column is multiplied
 // by, and the filters that make rows easier to compress. api/wire/widen.h reads such rows.
 //
-// The types are constant. Any thread.
+// The value types below are constant. Any thread.
 #ifndef VOXELD_PARAMS_COLUMNS_H
 #define VOXELD_PARAMS_COLUMNS_H
 

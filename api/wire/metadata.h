@@ -39,7 +39,7 @@ struct answer {
   struct text facts;            // the metadata up to its times, begun or kept
   bool facts_kept;              // `facts` is complete; else each text writes the facts anew
   bool untimed;                 // the times are not known yet, so the metadata has none
-  struct text header;           // of a safetensors file without times, once measured; else without memory
+  struct text header;           // the safetensors header, kept when measured if it has no times; else without memory
   struct vx_stop *stop;         // the writer of a file checks it; if stopped, the file is incomplete
 };
 

@@ -49,7 +49,7 @@ void placement_init(struct placement *placement, const atomic_int *gpus, const a
 struct placement_cost placement_cost(const struct placement *placement, bool single, int64_t points, int64_t samples);
 
 // The target where a waiting job should run now. TARGETS: the job keeps waiting. `ahead`: the part (0..1) of all
-// waiting work that must finish before the client's last job.
+// waiting work that is done when the last waiting job of this job's client is done.
 enum target placement_choose(const struct placement *placement, const struct placement_cost *cost, double ahead,
                              const bool is_free[TARGETS]);
 
@@ -62,7 +62,8 @@ void placement_end(struct placement *placement, enum target target, const struct
 
 // Whether one more job may run on the CPU now.
 bool placement_has_room(const struct placement *placement);
-// Sets the processors in use since the last call, in thousandths.
+// `used`: the processors, in thousandths, that the process used since the last call, except for jobs on the CPU. A rise
+// of this figure counts at once, a fall gradually.
 void placement_note_used(struct placement *placement, int64_t used);
 
 #endif

@@ -55,8 +55,8 @@ VX_WARN_UNUSED bool regions_init(struct regions *regions, const struct options *
                                  struct clients *clients, struct error *error);
 // Waits until all regions are closed. Nobody may use a region any more.
 void regions_end(struct regions *regions);
-// Call it regularly: removes long unused regions whose memory was unlinked, or is of a GPU. Their owners may have left
-// without unregistering.
+// Call it regularly: removes regions that were not used for a long time, if their memory was unlinked or is GPU memory.
+// Their owners may have left without unregistering.
 void regions_tick(struct regions *regions, int64_t now_ns);
 
 // Removes the regions of users who no longer have access. Call it after a reload of the tokens.

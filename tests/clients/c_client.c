@@ -1,7 +1,7 @@
-// The program with which the tests of the C client call it. The program posts its standard input once or several
-// times, each time with the same struct for the result. It prints a JSON line for each call, and writes the tensors of
-// the last call, one after the other, into a file. With -s the standard input has the data of tensors, one after the
-// other, and the program posts a safetensors file of them. One thread.
+// The program through which tests call the C client. The program posts its standard input once or several times, each
+// time with the same struct for the result. It prints a JSON line for each call, and writes the tensors of the last
+// call, one after the other, into a file. With -s the standard input has the data of tensors, one after the other, and
+// the program posts a safetensors file of them. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <fcntl.h>
 #include <jansson.h>

@@ -83,7 +83,7 @@ told() { grep -cE "(^| )$1 .*voxeld\.service" "$debian/run/systemctl.log"; }
   "${in_debian[@]}" getent passwd voxeld
 }
 
-@test "lintian finds no error, a changelog and a copyright among what it looks for" {
+@test "lintian, which also looks for a changelog and a copyright, finds no error and no warning" {
   command -v lintian >/dev/null || skip 'there is no lintian here'
   lintian --allow-root --fail-on error,warning "$packages"/voxeld_*.deb
 }

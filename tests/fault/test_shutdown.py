@@ -132,7 +132,7 @@ class Shutdown(unittest.TestCase):
             if answers:
                 break
         else:
-            self.fail("never seen while draining")
+            self.fail("the drain always ended before the daemon could be asked")
         FaultCase.assert_problem(self, answers[0], 503)
         self.assertEqual(answers[0].headers["Connection"].lower(), "close")
         self.assertEqual(answers[1].status, 200)

@@ -107,7 +107,7 @@ class Problem(Error):
 
     @staticmethod
     def of(status: int, reason: str, headers: Mapping[str, str], body: bytes) -> Problem:
-        """`headers`: as in Answer."""
+        """`headers`: by their names in lower case, as in connection.Answer."""
         document = _document(headers, body)
         kind_of = _text(document, "type") or "about:blank"
         kind = kind_of[len(TYPE_PREFIX) :] if kind_of.startswith(TYPE_PREFIX) else ""

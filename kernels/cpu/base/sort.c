@@ -45,8 +45,8 @@ static void count_word_digits(struct vx_stop *stop, const uint64_t *words, int32
   }
 }
 
-// All digits have the same number of bits, so the largest has as few values as possible: with fewer values, fewer cache
-// lines are written in turn.
+// All digits have the same number of bits, so that no digit has more values than necessary. Each value has a place of
+// its own to write to, and fewer places keep fewer cache lines busy at a time.
 uint64_t *cpu_sort_words(struct vx_stop *stop, uint64_t *words, uint64_t *spare, int32_t count, int low_bit,
                          int key_bits) {
   struct word_places places;

@@ -353,7 +353,7 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
   assert_string_equal(error.parameter, "fps");
 }
 
-// A job that samples nothing has no sample_counts, even if its request has matrices.
+// Only a job that samples has sample_counts. A transform has its matrices, but no sample_counts.
 static void only_sampling_jobs_have_sample_counts(void **state) {
   (void)state;
   static const struct {

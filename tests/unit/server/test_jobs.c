@@ -206,8 +206,8 @@ static void too_large_a_file(void **state) {
   assert_null(job.held.output);
 }
 
-// The budget has room for the body, the tensors or the file, but not for tensors and file together. Another try would
-// not help, so the status is not 503.
+// Body, tensors and file take 64 KiB each. A budget for two of them is enough, since the body is released before memory
+// for the file is acquired. A budget for one is not enough. Another try would not help, so the status is not 503.
 static void no_budget_for_a_file(void **state) {
   (void)state;
   make(&job, VX_FPS, "1000");
@@ -215,7 +215,7 @@ static void no_budget_for_a_file(void **state) {
   jobs.buffers.budget = 3 * 65536 - 1;
   jobs.services.max_response_bytes = 65536;
   run(&job);
-  assert_true(job.result.answered);  // body, tensors and file take 64 KiB each
+  assert_true(job.result.answered);
   job_release_buffer(&job.held.output);
   make(&job, VX_FPS, "1000");
   job.spec.kind = answer_kind_of("application/x-npz");

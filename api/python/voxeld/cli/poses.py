@@ -52,7 +52,8 @@ class Motion:
             raise UsageError("--pose TOPIC needs --stream, or --deskew poses without --deskew-poses")
 
     def own(self, header: ros.Header) -> Own:
-        """Unknown if no pose is known at the time of the sweep."""
+        """The parameters of the sweep with this header. Raises Unknown if its pose, or poses to de-skew by, are not
+        known."""
         stamp = header.stamp
         own = [("time", decimal(stamp))] if self._stream else []
         if self._tree is None:
