@@ -1,9 +1,10 @@
 // The one C interface to the computation: what a job is, and what a backend must do.
 //
 // A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, range_image.h, serialize.h, steps.h, boxes.h,
-// decode.h, center.h, scatter.h and detect.h define the operations. maps.h and encode.h define what voxelize adds.
-// ops.h has one row per operation. A backend is a table of function pointers (struct vx_backend): kernels/cpu fills
-// one, kernels/cuda another. Nothing here knows HTTP, JSON or sockets. Only kernels/cuda includes CUDA headers.
+// decode.h, center.h, scatter.h and detect.h define the operations. maps.h and encode.h define the further outputs of
+// voxelize: dense maps, and learned features of pillars. ops.h has one row per operation. A backend is a table of
+// function pointers (struct vx_backend): kernels/cpu fills one, kernels/cuda another. Nothing here knows HTTP, JSON or
+// sockets. Only kernels/cuda includes CUDA headers.
 //
 // Threads: all threads may share a device; a lane belongs to one thread at a time. Errors are values: a call that can
 // fail returns a vx_status and fills the caller's struct error, if it takes one.

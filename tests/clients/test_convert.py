@@ -1,5 +1,5 @@
-"""voxeld-convert: checkpoints with random weights under the real names and shapes, compared with networks that
-keep norms as layers.
+"""voxeld-convert on checkpoints with random weights under the real names and shapes. What it makes is compared with
+networks that keep norms as layers (networks.py).
 
 The tolerance is 2e-5 of a map's largest magnitude, at least 2e-5: float32 against float64, through up to 20 layers.
 """

@@ -108,7 +108,8 @@ class Memory(FaultCase):
     """Samplings wait for the only worker, which takes a second or more for each. Their complete bodies hold memory."""
 
     EACH = 4 * MB if is_sanitized() else 16 * MB  # the size of the buffer for a body of LONG_POINTS
-    # Bodies of samplings may take half of the memory: 8 * EACH. The last sixteenth is for small bodies, so seven fit.
+    # Bodies of samplings may take half of the memory: 8 * EACH. The last sixteenth of this half is for small bodies, so
+    # seven bodies fit.
     ARGS = (
         "--memory-budget-bytes",
         str(16 * EACH),

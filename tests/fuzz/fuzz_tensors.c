@@ -24,7 +24,8 @@ static void check_input(const struct vx_input *input, const char *body, size_t s
   for (size_t i = 0; i < bytes; i++) sum += (unsigned char)data[i];  // a sanitizer sees a read past the end
 }
 
-// Begins the request from a preset if the preset has the operation, since heads need parameters.
+// Begins the request from a preset if the preset has the operation, since decoding (of a detection head) needs
+// parameters that have no defaults.
 static void begin(struct job_request *request, enum vx_op op) {
   static struct presets *presets;
   struct error error;

@@ -50,12 +50,13 @@ static enum outcome refused_in_stop(void) {
   return OUTCOME_NO;
 }
 
-// Replaces libc's function. The thread that quiesces the library calls it to remove the listening socket from a set.
-// Here a new client first wakes the thread that owns the set. The call waits until that thread has removed the socket.
 static const struct stage *quiesced;
 static pthread_t quiescer;
 static atomic_int taken_out;  // the set from which the owner removed the socket, plus 1
 
+// Replaces libc's epoll_ctl. The thread that quiesces the library calls it to remove the listening socket from an epoll
+// set. Here a new client first wakes the thread that owns the set, and the call waits until that thread has removed the
+// socket.
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 int epoll_ctl(int set, int operation, int fd, struct epoll_event *event) {
   bool own = quiesced && operation == EPOLL_CTL_DEL;

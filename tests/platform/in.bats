@@ -24,7 +24,7 @@ setup() { [[ ! -s $why ]] || skip "$(sed -n 's/^skipped: //p' "$why")"; }
 # sleeping SECONDS: whether a process `sleep SECONDS` runs.
 sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
 
-@test "the command's exit status is that of the script, and its input is that of the command" {
+@test "the script ends with the command's exit status, and the command reads the script's input" {
   run there sh -c 'exit 5'
   [[ $status == 5 ]]
   [[ $(echo words | there cat) == words ]]
@@ -38,7 +38,7 @@ sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
   [[ $(there ls) != *build* && $(there pwd) == /work/voxeld ]]
 }
 
-@test "nothing of the host's environment but the way to the network goes there" {
+@test "of the host's environment only TERM and the proxy variables reach the machine" {
   SECRET=x CC=clang run there env
   [[ $output != *SECRET* && $output != *CC=* && $output == *HOME=/root* ]]
 }
@@ -72,7 +72,7 @@ sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
   has "$output" 'dev: there is no apt here, so nothing is installed; not found: cc cmake ninja pkg-config curl'
 }
 
-@test "all of it ends with the script, however that is ended" {
+@test "all processes in the machine end with the script, even if the script is killed" {
   local signal pid mark tries
   for signal in KILL TERM; do
     mark=9$RANDOM
@@ -94,7 +94,8 @@ sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
   there sh -c 'sleep 1; touch build.mark' &
   local first=$!
   sleep 0.5
-  run there test -e build.mark # a new copy of the tree: the first command's file is gone, once it has ended
+  # Once the first command has ended, the tree is copied anew, which removes that command's file.
+  run there test -e build.mark
   [[ $output == *waiting* && $status == 1 ]]
   wait "$first"
 }

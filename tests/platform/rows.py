@@ -1,5 +1,5 @@
-"""The rows of the table in docs/operate/platforms.md: record writes one file for each row, and table reads the files.
-Standard library."""
+"""The rows of the table in docs/operate/platforms.md: tests/platform/record writes one file for each row, and
+tests/platform/table reads the files. Standard library."""
 
 import dataclasses
 import pathlib
@@ -23,7 +23,7 @@ COLUMNS = (
     ("passed", "passed", r"[0-9]*", "how many of the tests"),
     ("skipped", "skipped", r"[0-9]*", "how many said that they cannot run there"),
     ("failed", "failed", r"[^|]*", "the names of those that failed, if any did"),
-    ("date", "on", r"20\d\d-\d\d-\d\d", "the day; record knows it"),
+    ("date", "on", r"20\d\d-\d\d-\d\d", "the day; the script record fills it in"),
 )
 KEYS = tuple(key for key, *_ in COLUMNS)
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
@@ -31,7 +31,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 @dataclasses.dataclass
 class Row:
-    """A run on a platform: its name, which is its place in the table, and a value for each key."""
+    """A run on a platform: its name, by which the table is sorted, and a value for each key."""
 
     name: str
     values: dict[str, str]
@@ -45,7 +45,7 @@ class Row:
                 return f"{self.name}: there is no key {key}; the keys are {', '.join(KEYS)}"
         for key, _, pattern, meaning in COLUMNS:
             if not re.fullmatch(pattern, self.values.get(key, "")) or "\n" in self.values.get(key, ""):
-                return f"{self.name}: {key}={self.values.get(key, '')} is not {meaning}"
+                return f"{self.name}: {key}={self.values.get(key, '')} is malformed; the meaning of {key}: {meaning}"
         return ""
 
 

@@ -48,7 +48,7 @@ def random_grid(rng):
 
 
 def random_query(rng, uncapped=None):
-    """Every parameter of a voxelize request, as text."""
+    """A random voxelize request: a text for each parameter that these tests vary."""
     grid, size = random_grid(rng)
     uncapped = rng.random() < 0.25 if uncapped is None else uncapped
     features = ["mean"] if uncapped else [f for f in ("points", "mean", "pillar") if rng.random() < 0.6] or ["points"]

@@ -103,8 +103,8 @@ class Calls:
         return self._on_gpu(hand_over, compute, device)
 
     def _on_gpu(self, hand_over: Callable[[], R], compute: Callable[[], R], device: int) -> R:
-        """The result that the service leaves on the GPU. If the service cannot take memory of that GPU, a copy of a
-        result on the host."""
+        """The result that the service leaves on the GPU. If the service cannot take memory of that GPU, the result
+        comes to the host and is copied to the GPU."""
         if self._hands_over:
             try:
                 return hand_over()

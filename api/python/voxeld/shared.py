@@ -182,7 +182,7 @@ class Slots:
         """Releases the slots, and unregisters the idle ones if the service answers soon."""
         with self._lock:
             slots, self._idle = self._idle, []
-            for slot in self._named:  # of threads that may never end
+            for slot in self._named:  # other threads are registering these, and may never finish
                 slot.hide()
         until = time.monotonic() + PATIENCE
         for slot in slots:

@@ -82,7 +82,8 @@ static struct vx_center_values values_at(const struct center *center, int64_t at
   return values;
 }
 
-// Decodes a candidate, and adds its box if it is valid and not outside.
+// Decodes a candidate. Adds its box if it is valid, not outside and, if scores are rectified, above the threshold; else
+// counts its fate.
 static void add_box(struct center *center, int32_t cloud, int32_t task, struct cpu_candidate candidate) {
   const struct vx_decode_center *params = center->params;
   struct vx_counts *counts = &center->job->counts;

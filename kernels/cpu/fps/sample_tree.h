@@ -92,7 +92,7 @@ struct cpu_sampler {
   struct vx_stop *stop;  // the task's
 };
 
-// Rows that a step counts for `stop`, in addition to the points that it compares.
+// Each sample counts as this many rows for `stop`, in addition to the points that are compared with it.
 enum { CPU_SAMPLE_STEP = VX_STRIDE / 32 };
 
 // Takes the arrays from the arena, for one cloud of up to num_points points.

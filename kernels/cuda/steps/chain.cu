@@ -1,8 +1,9 @@
 // A chain of steps on a GPU: cuda_run_chain, at the end of this file, shows all of it.
 //
 //   bring    Brings the points from the host, de-skews them if the job asks for that, and drops rows that are not
-//            finite. Notes the turns if a step counts them. The first kernel of the first step does this, or
-//            settle_kernel (arrival.cuh).
+//            finite. Notes the rows at which a turn of the sensor begins (rings.h), if a step or a range image finds
+//            the rings by counting turns. The first kernel of the first step does this, or settle_kernel
+//            (arrival.cuh).
 //   steps    Each enqueues its own kernels, which count the fates that they give.
 //   number   Numbers the rows that are left, by a scan, if something needs the numbers.
 //   count    Counts the fates of all steps by section, if there are sections.
@@ -134,7 +135,7 @@ static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
   uint64_t points = chain->run.clouds.num_points;
   cuda_take_points(&chain->run, arena);
   if (!chain->run.source && !vx_is_narrow(chain->run.dtype) && vx_chain_reads_body(job)) {
-    float *copy;  // turns are found in the body's rows, even after a first step has moved the chain's rows
+    float *copy;  // whether a row begins a turn depends on the body's rows, which a first step moves in the chain
     take(arena, &copy, points * chain->run.columns);
     chain->run.source_copy = copy;
   }

@@ -8,8 +8,8 @@
 // Otherwise:
 //   insert  Each row finds the owner of its cell. The cell counts its rows, and knows the first of them.
 //   list    If there are means: numbers the cells, and lists the rows of each.
-//   means   As the stage lists of a voxelization (lists.cuh): sorts these lists and sums their rows. If the means are
-//           the result, it also puts them in place and drops the other rows, and the step ends here.
+//   means   Like the stage `lists` of a voxelization (lists.cuh), sorts the lists of the cells and sums their rows. If
+//           the means are the result, also puts them in place and drops the other rows, and the step ends here.
 //   rank    Each cell finds the least rank of its rows, and the row that has this rank.
 //   drop    Drops the rows that do not represent their cells.
 //

@@ -29,7 +29,8 @@ static __host__ __device__ uint32_t chunk_floats(const struct voxel_view &v, con
   return (v.chunk + 1) * e.stride;
 }
 
-// Called by a whole warp. Fills the rows of a chunk of the pillar, with the padding after the last.
+// Called by a whole warp. Fills the rows of a chunk of the pillar. If the pillar has fewer points than the cap, a row
+// of zeros (the padding) follows its last point. Returns the number of rows.
 static __device__ uint32_t fill_chunk(const struct voxel_view &v, const struct encoding &e,
                                       const struct gathered_row &row, const struct pillar &pillar, uint32_t begin,
                                       bool loaded, float *chunk) {
@@ -70,7 +71,7 @@ static __device__ void write_values(const struct voxel_view &v, const struct enc
     cuda_store(v.feature_dtype, features, begin + channel, encode.value(slot));
 }
 
-// A warp has one row per part. As in the gather, the warps of a block have distant rows.
+// A part is one row for each warp of a block. As in the gather, these rows are far apart.
 template <typename encoder>
 static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
     encode_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_image_plan plan,

@@ -149,7 +149,7 @@ static void a_preset_may_have_several_operations(void **state) {
   preset_close(preset);
 }
 
-// Operations of one model agree in their common parameters, and each built-in head belongs to a model.
+// The operations of one built-in preset agree in their common parameters, and each head names its classes.
 static void built_in_heads_fit_their_grids(void **state) {
   (void)state;
   struct error error;

@@ -83,7 +83,8 @@ static void sections_are_counted_apart(void **state) {
   assert_int_equal(counts[1].not_finite, 1);
 }
 
-// Points near and far, on the axes and not finite. By ring the rows are given, and some are outside.
+// Points near and far, on the axes and not finite. With VX_ROWS_RING the image's row of each point is given, and some
+// of these rows are outside the image.
 static void fill_points(struct cpu_projected *points) {
   struct random random = {7};
   for (int i = 0; i < CPU_PROJECTED; i++) {

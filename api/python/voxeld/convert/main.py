@@ -14,9 +14,10 @@ DONE, FAILED = 0, 1
 DESCRIPTION = """\
 Convert the checkpoint of a detector, or its ONNX file, to the folder of a model that voxeld serves.
 
-A checkpoint is what torch.save wrote, .safetensors or .npz. No code of a checkpoint is run. Every name and every shape
-is checked against the configuration. Norms are folded into the layers before them. An ONNX file is cut at its scatter,
-and the parts are run beside it in onnxruntime.
+A checkpoint is a file that torch.save wrote, a .safetensors file or an .npz file. No code of a checkpoint is run. Every
+name and every shape is checked against the configuration. Norms are folded into the layers before them. An ONNX file is
+cut at its scatter. The outputs of the two parts are then compared with the original's in onnxruntime, as far as it can
+run the original.
 """
 EXAMPLES = """\
 examples:
