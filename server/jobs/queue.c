@@ -42,7 +42,7 @@ static struct queue_waiter *less_loaded(struct queue_waiter *a, struct queue_wai
   return !a || (b && atomic_load(b->load) < atomic_load(a->load)) ? b : a;
 }
 
-// The fraction of the waiting work that is done before the client's last job. Each round does one job of every client.
+// The fraction of the waiting work that is done when the client's last job is. Each round does one job of each client.
 static double part_ahead(const struct queue *queue, const struct client *client) HOLDS(queue->lock) {
   int64_t ahead = client->jobs[queue->use].waiting * queue->clients, all = atomic_load(&queue->depth);
   return ahead < all ? (double)ahead / (double)all : 1;

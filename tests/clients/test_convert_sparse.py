@@ -1,5 +1,5 @@
 """voxeld-convert on SECOND and CenterPoint over voxels: checkpoints with random weights under the real names and
-shapes, compared with backbones and networks in float64 that keep norms as layers."""
+shapes. What it makes is compared with backbones and networks in float64 that keep norms as layers."""
 
 import contextlib
 import copy

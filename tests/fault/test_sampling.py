@@ -169,7 +169,8 @@ class Memory(FaultCase):
     def test_bodies_to_be_sampled_leave_half_to_others(self):
         body = many_rows(80_000)[: self.MEGABYTE - 48]
         held = [Raw(self.daemon, source=f"127.0.0.{n}").send(post(body, SHORT)[:-1000]) for n in range(2, 5)]
-        # Bodies of samplings may take half of 8 MB. The last sixteenth is for smaller bodies, so three fit.
+        # Bodies of samplings may take half of 8 MB. The last sixteenth of this half is for smaller bodies, so
+        # three fit.
         wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] == 3 * self.MEGABYTE, "three bodies")
         for path in (SHORT, VOXELIZE + "&fps=3"):
             self.assertIn("memory-full", self.assert_problem(self.daemon.post(path, body), 503)["type"])
