@@ -277,11 +277,11 @@ class Blocks(Changing, BlockCase):
         self.refused(reply, 400, "cudaErrorInvalid", "raw_handle")
         for terms in ({"byte_size": size + 1}, {"offset": 1}, {"offset": 2**63 - 1}, {"byte_size": 2**63 - 1}):
             self.refused(self.register(daemon, "b", **terms), 400, f"has {size} in all", "byte_size")
-        self.refused(self.register(daemon, "b", byte_size=0), 400, "byte_size is not a number", "byte_size")
+        self.refused(self.register(daemon, "b", byte_size=0), 400, "byte_size is not a whole number", "byte_size")
         for device in (64, 2**40):
             self.refused(self.register(daemon, "b", device_id=device), 400, "does not use the GPU", "device_id")
         for device in (-1, "0"):
-            self.refused(self.register(daemon, "b", device_id=device), 400, "device_id is not a number", "device_id")
+            self.refused(self.register(daemon, "b", device_id=device), 400, "device_id is not a whole number", "device_id")
         self.assertEqual(len(self.regions(daemon)), 1)
         self.works(daemon)
 
