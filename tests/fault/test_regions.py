@@ -439,9 +439,9 @@ class Infer(FaultCase):
             ({**part, "shared_memory_region": 7}, "shared_memory_region is not a string"),
             ({**part, "shared_memory_region": "x" * 64}, "shared_memory_region is not a string"),
             ({**part, "shared_memory_byte_size": SIZE - 16}, f"points has {SIZE - 16} bytes; its shape has {SIZE}"),
-            ({**part, "shared_memory_byte_size": -1}, "shared_memory_byte_size is not a number"),
+            ({**part, "shared_memory_byte_size": -1}, "shared_memory_byte_size is not a whole number"),
             ({"shared_memory_region": "a"}, "has no shared_memory_byte_size"),
-            ({**part, "shared_memory_offset": -1}, "shared_memory_offset is not a number"),
+            ({**part, "shared_memory_offset": -1}, "shared_memory_offset is not a whole number"),
             ({**part, "shared_memory_offset": ROOM + 1}, f"the region 'a' has {SIZE + ROOM} in all"),
             ({**part, "shared_memory_offset": 2**63 - 1}, f"the region 'a' has {SIZE + ROOM} in all"),
             ({**part, "binary_data_size": 0}, "allowed: one of data"),
@@ -457,7 +457,7 @@ class Infer(FaultCase):
         self.refused(self.infer(outputs=small), "voxel_features has ")
         self.refused(self.infer(outputs=[("voxel_coords", self.part(SIZE, ROOM + 1))]), "in all")
         self.refused(self.infer(outputs=[("voxel_coords", self.part(0, 16, "b"))]), "no region 'b'")
-        self.refused(self.infer(outputs=[("voxel_coords", self.part(-1, 16))]), "shared_memory_offset is not a number")
+        self.refused(self.infer(outputs=[("voxel_coords", self.part(-1, 16))]), "shared_memory_offset is not a whole number")
         self.assertEqual(self.memory.read(ROOM, SIZE), before)
         self.works()
 
