@@ -457,7 +457,8 @@ class Infer(FaultCase):
         self.refused(self.infer(outputs=small), "voxel_features has ")
         self.refused(self.infer(outputs=[("voxel_coords", self.part(SIZE, ROOM + 1))]), "in all")
         self.refused(self.infer(outputs=[("voxel_coords", self.part(0, 16, "b"))]), "no region 'b'")
-        self.refused(self.infer(outputs=[("voxel_coords", self.part(-1, 16))]), "shared_memory_offset is not a whole number")
+        reply = self.infer(outputs=[("voxel_coords", self.part(-1, 16))])
+        self.refused(reply, "shared_memory_offset is not a whole number")
         self.assertEqual(self.memory.read(ROOM, SIZE), before)
         self.works()
 
