@@ -281,7 +281,8 @@ class Blocks(Changing, BlockCase):
         for device in (64, 2**40):
             self.refused(self.register(daemon, "b", device_id=device), 400, "does not use the GPU", "device_id")
         for device in (-1, "0"):
-            self.refused(self.register(daemon, "b", device_id=device), 400, "device_id is not a whole number", "device_id")
+            reply = self.register(daemon, "b", device_id=device)
+            self.refused(reply, 400, "device_id is not a whole number", "device_id")
         self.assertEqual(len(self.regions(daemon)), 1)
         self.works(daemon)
 
