@@ -64,7 +64,7 @@ voxeld_test(cuda.stop_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-stop-e
 # Seed 2, whose inputs are copied to the device, has half as many random jobs.
 foreach(seed 1 2)
   math(EXPR jobs "8 / ${seed}")
-  voxeld_test(cuda.emulated_${seed} plain cuda 600 ${CMAKE_BINARY_DIR}/bin/cuda-equal-emulated --jobs ${jobs}
+  voxeld_test(cuda.emulated_${seed} plain cuda 1200 ${CMAKE_BINARY_DIR}/bin/cuda-equal-emulated --jobs ${jobs}
               --samplings 4 --largest 8000 --no-lanes --no-regions --seed ${seed} /nowhere)
 endforeach()
 set_property(TEST cuda.emulated_1 APPEND PROPERTY ENVIRONMENT VOXELD_EMULATED_SEED=1)
