@@ -26,8 +26,7 @@ static bool refuse_size(struct job *job, size_t bytes, size_t left, const char *
 
 // ---- attempts -------------------------------------------------------------------------------------------------------
 
-// NULL with the shortage and an error. The error begins with `needs` if the job is too large for the budget; else it
-// names `what` there is no room for.
+// NULL with the shortage and an error. `needs` begins the error of a job that is too large, `what` names a shortage.
 static struct buffer *try_buffer(struct job *job, enum share share, size_t bytes, const char *needs, const char *what,
                                  struct shortage *shortage) {
   struct buffers *buffers = job->services->buffers;

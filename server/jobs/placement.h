@@ -62,8 +62,7 @@ void placement_end(struct placement *placement, enum target target, const struct
 
 // Whether one more job may run on the CPU now.
 bool placement_has_room(const struct placement *placement);
-// `used`: the processors, in thousandths, that the process used since the last call, except for jobs on the CPU. A rise
-// of this figure counts at once, a fall gradually.
+// `used`: thousandths of processors that the process used since the last call, except for jobs on the CPU.
 void placement_note_used(struct placement *placement, int64_t used);
 
 #endif

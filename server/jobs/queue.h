@@ -72,8 +72,7 @@ struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
 // Wakes up to `most` sleeping waiters, at most QUEUE_CALLED_MOST, without a job. Returns how many.
 int64_t queue_call(struct queue *queue, int64_t most);
 // A sleeping waiter of the least loaded GPU, or of the GPU that the job needs: the caller runs the job in place of the
-// waiter's worker, calls queue_done, and releases the waiter. The worker sleeps on. NULL: no such waiter sleeps, or
-// jobs wait.
+// waiter's worker, calls queue_done, and releases the waiter. The worker sleeps on. NULL: none sleeps, or jobs wait.
 struct queue_waiter *queue_acquire(struct queue *queue, struct job *job);
 void queue_release(struct queue *queue, struct queue_waiter *waiter);
 // The worker has finished the job.

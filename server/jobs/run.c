@@ -58,8 +58,7 @@ static void inspect(void *ctx) {
   if (keeps_facts(job)) answer_begin_facts(&job->result.answer, &job->asked.pool);
 }
 
-// If the points are in GPU memory, lets the GPU copy the points to inspect before it begins the job. So the inspection
-// does not wait for the job.
+// If the points are in GPU memory, the GPU copies the points to inspect before the job, so they need not wait for it.
 static void sample_block(struct job *job, struct view_sample *sample) {
   bool in_block = source_rows(job) && region_gpu(&job->shared->source);
   if (job->inspected || !in_block || vx_operations[job->work.op].items != VX_POINT_ITEMS) return;
@@ -318,8 +317,7 @@ static bool write_file(struct job *job) {
   return written && (text_complete(&text) || refuse_cut(job));
 }
 
-// Writes the JSON about an answer in a region: over the header in the output, if the GPU has copied the header and the
-// JSON fits; else into new memory.
+// Writes the JSON about an answer in a region: over the header that the GPU copied, if it fits; else into new memory.
 static bool write_told(struct job *job) {
   const struct buffer *output = job->held.output;
   struct text text = text_over(output->data, job->work.head ? output->capacity : 0);

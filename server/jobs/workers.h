@@ -6,8 +6,7 @@
 // the GPUs. They take the jobs that the placement gives to the CPU (placement.h).
 //
 // While another GPU works, the workers of a lost or paused GPU stand by. If no GPU works, as many workers take jobs as
-// on a machine without a GPU. After a GPU's pause, one job tries the GPU while the GPU's
-// other workers still stand by.
+// on a machine without a GPU. After a GPU's pause, one job tries the GPU; its other workers stand by.
 #ifndef VOXELD_WORKERS_H
 #define VOXELD_WORKERS_H
 

@@ -28,15 +28,13 @@ enum peer_phase {
   PEER_UPLOAD,     // a body is due
   PEER_HELD,       // a body is due, but is not read now: the request is at the gate
   PEER_LOCKED,     // a body is due, and its I/O thread uses what is reserved for it
-  PEER_PREEMPTED,  // a body is due, but another request takes its reservation: the upload is refused, or goes on in its
-                   // old phase if none of its bytes had arrived
+  PEER_PREEMPTED,  // a body is due, but another request takes its reservation: it is refused or, without bytes, goes on
   PEER_WHOLE,      // the body has arrived: the request is started at the library's next call, perhaps after the gate
   PEER_JOB,        // the job waits or runs, or its result is ready
   PEER_PROBED,     // WHOLE or JOB, while the watcher writes to the socket
   PEER_REPLY,      // the answer is being sent
   PEER_RESTING,    // the answer is not over, but has nothing to send now
-  PEER_FAILED,     // ended by the server: after an error written straight to the socket, or without an error (with TLS,
-                   // as an idle connection that makes room, or at the end of all connections)
+  PEER_FAILED,     // ended by the server: after an error that it wrote straight to the socket, or without an error
 };
 
 // Why a connection ended, as far as the server knows.

@@ -72,8 +72,7 @@ static void note_before(struct sweep *sweep, double time, const struct pose *pla
   sweep->before = *place;
 }
 
-// Notes for each own sweep the latest earlier sweep. If an own sweep was sent before, the stream's copy may know an
-// earlier sweep that the stream no longer has.
+// Notes for each own sweep the latest earlier sweep. The stream's copy of a sweep may know one that is gone now.
 static void note_befores(const struct stream *stream, struct sweep *own) {
   for (; own; own = own->next) {
     own->follows = false;
