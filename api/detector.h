@@ -1,10 +1,9 @@
 // A detector is a model that detects boxes. Its folder has model.json, the network, and the weights of the encoder or
-// of the backbone.
+// of the backbone; docs/operate/models.md has the format.
 //
-// docs/operate/models.md has the format. An open detector changes in two ways only: its network gets or loses sessions,
-// and the detector may be refused. Without the library that runs networks, a detector opens but does not serve, and its
-// fault says why. Holders are counted, and the last holder's release ends the detector, so a job may go on with a model
-// that a reload has replaced. The sessions end with the detector, so their lanes must outlive the detector. Any thread.
+// Without the library that runs networks, a detector opens but does not serve. A job may go on with a detector that a
+// reload has replaced: the last holder's detector_release ends the detector and closes its sessions, whose lanes must
+// outlive it. Any thread.
 #ifndef VOXELD_DETECTOR_H
 #define VOXELD_DETECTOR_H
 
@@ -34,15 +33,15 @@ const char *detector_name(const struct detector *detector);
 const char *detector_version(const struct detector *detector);  // "" if model.json could not be read that far
 // Why the detector does not serve, with the file and the field at fault; NULL if it serves.
 const char *detector_fault(const struct detector *detector);
-// Refuses a detector that opened but cannot be used: from now on it does not serve. Only the first reason counts. One
-// thread at a time may refuse; other threads may read the detector meanwhile.
+// From now on the detector does not serve. Only the first reason counts. One thread at a time may refuse; other threads
+// may read the detector meanwhile.
 void detector_refuse(struct detector *detector, const char *reason);
 
-// Names the detector in a request for a detection. The detector must serve. False if there is no memory; pool_refuse
-// then gives the error.
+// Names the detector, which must serve, in a request for a detection. False if there is no memory; pool_refuse then
+// gives the error.
 VX_WARN_UNUSED bool detector_choose(const struct detector *detector, struct job_request *request);
 
-// The detector that a request points to.
+//
 struct detector *detector_of(const struct job_request *request);
 
 // What jobs need of a detector that serves, and the number of columns of its points.

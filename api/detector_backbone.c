@@ -48,7 +48,7 @@ static bool read_adds(const json_t *object, const char *where, struct vx_sparse_
   return !adds || json_is_boolean(adds) || error_set(error, MODEL "%sadds is neither true nor false", where);
 }
 
-// Reads the name. No two layers have the same name, since the layer's tensors are NAME.weight and NAME.bias.
+// No two layers have the same name, since their tensors are NAME.weight and NAME.bias.
 static bool read_name(const json_t *object, const char *where, struct backbone *backbone, struct error *error) {
   int32_t number = backbone->layers.num_layers;
   const char *name = backbone->names[number];
@@ -59,7 +59,7 @@ static bool read_name(const json_t *object, const char *where, struct backbone *
   return true;
 }
 
-// Reads the number of outputs.
+//
 static bool read_width(const json_t *object, const char *where, int64_t *width, struct error *error) {
   const json_t *value = json_object_get(object, "out");
   *width = json_integer_value(value);

@@ -7,9 +7,7 @@
 #define MODEL "model.json: "
 
 // Each returns false with a reason. `where` names the object; it is "" or ends with a dot, except in
-// part_check_members.
-//
-// Members whose names begin with # are comments.
+// part_check_members. Members whose names begin with # are comments.
 VX_WARN_UNUSED bool part_check_members(const char *where, json_t *object, const char *const *known,
                                        struct error *error);
 VX_WARN_UNUSED bool part_read_text(const json_t *object, const char *where, const char *name, char *out, size_t size,
@@ -17,7 +15,7 @@ VX_WARN_UNUSED bool part_read_text(const json_t *object, const char *where, cons
 // Reads the name of a file in the model's own folder.
 VX_WARN_UNUSED bool part_read_file_name(const json_t *object, const char *where, char *out, size_t size,
                                         struct error *error);
-// Reads a whole number from `least` to `most`.
+//
 VX_WARN_UNUSED bool part_read_number(const json_t *object, const char *where, const char *name, int64_t least,
                                      int64_t most, int64_t *out, struct error *error);
 

@@ -1,7 +1,7 @@
 // The models that detect: the folders of one directory, by their names.
 //
-// A set that serves does not change, except that its models may be refused. Any thread may read a set that serves. A
-// holder may keep a detector longer than the set exists.
+// A set that serves does not change, except that its models may be refused. Any thread may read it. A detector may
+// outlive the set, through another holder.
 #ifndef VOXELD_DETECTORS_H
 #define VOXELD_DETECTORS_H
 
@@ -18,19 +18,19 @@ struct detector_refusal {
 };
 
 // Opens each folder of `directory` ("" = none), except hidden ones. A model that cannot be opened is in the set with
-// its fault. NULL with a reason if the directory cannot be read, or has too many models or entries.
+// its fault. NULL with a reason.
 VX_WARN_UNUSED struct detectors *detectors_load(const char *directory, const struct detector_means *means,
                                                 struct error *error);
 void detectors_close(struct detectors *detectors);  // may be NULL
 
 // Call this before the set serves. Replaces each model that does not serve with the model of the same name in `before`,
-// if that model serves. `before` may be NULL.
+// if that one serves. `before` may be NULL.
 void detectors_keep(struct detectors *detectors, const struct detectors *before);
-// The same for the model at `index`, which opened but cannot be used. If no model replaces this model, refuses it (see
-// detector_refuse). If `before` is NULL, this may be called while the set serves.
+// The same for the model at `index`, which opened but cannot be used; without a replacement, calls detector_refuse. If
+// `before` is NULL, this may be called while the set serves.
 void detectors_refuse(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason);
 
-// From here on `detectors` may be NULL, which means no detectors; only detectors_write needs a set.
+// From here on, except in detectors_write, `detectors` may be NULL, which means no detectors.
 size_t detectors_count(const struct detectors *detectors);
 struct detector *detectors_at(const struct detectors *detectors, size_t index);        // in the order of names
 struct detector *detectors_find(const struct detectors *detectors, const char *name);  // NULL if there is none
@@ -48,13 +48,13 @@ void detectors_vacate(const struct detectors *detectors, int device);
 // The number of sessions in use on the GPU of that number.
 long long detectors_sessions(const struct detectors *detectors, int device);
 
-// Calls suggest_try with the name of each model.
+//
 void detectors_suggest(const struct detectors *detectors, struct suggestion *near);
 
 // Writes one model as a JSON object. False with an error if no model has the name.
 VX_WARN_UNUSED bool detectors_write_one(const struct detectors *detectors, const char *name, struct text *out,
                                         struct error *error);
-// Writes all models as {"models":[...]}.
-void detectors_write(const struct detectors *detectors, struct text *out);
+//
+void detectors_write(const struct detectors *detectors, struct text *out);  // {"models":[...]}
 
 #endif

@@ -13,7 +13,7 @@ static const struct job_request *further_of(const struct preset *preset, enum vx
   return request && request != presets_request(preset) ? request : NULL;
 }
 
-// Whether the name is X_OPERATION; then `own` is X.
+// Whether the name is X_OPERATION. Sets `own` to X.
 static bool cut_operation(const char *name, enum vx_op op, char own[MODEL_NAME_SIZE]) {
   const char *operation = vx_operations[op].name;
   size_t length = strlen(name), tail = strlen(operation) + 1;
@@ -22,7 +22,7 @@ static bool cut_operation(const char *name, enum vx_op op, char own[MODEL_NAME_S
   return name[length - tail] == '_' && strcmp(name + length - tail + 1, operation) == 0;
 }
 
-// The request whose model has the name PRESET_OPERATION; NULL if there is none.
+//
 static const struct job_request *find_further(const struct presets *presets, const char *name) {
   const struct job_request *found = NULL;
   char own[MODEL_NAME_SIZE];

@@ -19,8 +19,7 @@ static const char *reach(const char *text, const char *ends) {
   return text;
 }
 
-// Reads a weight from 0 to 1 with up to three decimals, as thousandths. -1 if the text up to `end` is not such a
-// weight.
+// The weight from 0 to 1, with up to three decimals, in thousandths; -1 if the text up to `end` is malformed.
 static int read_weight(const char *text, const char *end) {
   int value = 0, scale = 1000;
   if (text == end || (*text != '0' && *text != '1')) return -1;
@@ -39,8 +38,7 @@ static const char *trim(const char *text, const char *end) {
   return end;
 }
 
-// How precisely a range covers the type. 3: the type itself, 2: all types with the same first part, 1: all types, 0:
-// the range does not cover the type.
+// 3: the range is the type itself; 2: it covers all types with the same first part; 1: all types; 0: not this type.
 static int precision(const char *range, size_t length, const char *type) {
   size_t major = strcspn(type, "/") + 1;
   if (length == 3 && strncmp(range, "*/*", 3) == 0) return 1;
@@ -48,7 +46,7 @@ static int precision(const char *range, size_t length, const char *type) {
   return length == strlen(type) && strncasecmp(range, type, length) == 0 ? 3 : 0;
 }
 
-// The same for a coding. 2: the coding itself, 1: all codings, 0: the range does not cover the coding.
+// 2: the range is the coding itself; 1: it covers all codings; 0: not this coding.
 static int coding_precision(const char *range, size_t length, const char *coding) {
   if (length == 1 && *range == '*') return 1;
   return length == strlen(coding) && strncasecmp(range, coding, length) == 0 ? 2 : 0;

@@ -6,8 +6,7 @@
 enum { ACCEPT_MOST = 1000 };  // the highest quality
 
 // The quality that `accept` gives to `type` ("application/json"), in thousandths. The most precise range that covers
-// the type decides; the quality is 0 if no range does. Parameters other than q are ignored. A malformed range covers
-// nothing.
+// the type decides; 0 if no range does. Parameters other than q are ignored. A malformed range covers nothing.
 int accept_quality(const char *accept, const char *type);
 
 // The quality that an Accept-Encoding gives to `coding` ("gzip"), in thousandths; 0 if no range covers it. An uncoded

@@ -9,8 +9,8 @@
 // ---- the cost -------------------------------------------------------------------------------------------------------
 
 // Upper bounds, in bytes, of what jansson 2.14 allocates for each ',', ':', '[' and '{' of the text, even inside a
-// string. A list doubles its table when it grows. The block keeps the old tables, and the last may be half empty, so
-// an item counts four times the size of an entry. The same holds for the buckets of an object.
+// string. A list, or the buckets of an object, doubles its table when it grows. The block keeps the old tables, and the
+// last may be half empty, so an item counts as four entries.
 enum {
   FIXED = 4096,
   VALUE = 64,    // for a comma: an entry of the list, and a number or an empty string
@@ -77,7 +77,7 @@ struct long_text {
   struct vx_stop *stop;
 };
 
-// jansson sees a stopped job as a read error.
+//
 static size_t next_part(void *part, size_t room, void *cls) {
   struct long_text *text = cls;
   size_t bytes = text->left < room ? text->left : room;

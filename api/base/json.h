@@ -1,8 +1,6 @@
-// Reads JSON with jansson. Each document has its own block of memory, which is freed as a whole.
-//
-// A document allocates the block once, with the size that json_cost returns. jansson's allocations are cut from the
-// block. So the size is known in advance, and nothing stays in the heaps of threads. If an allocation fails, jansson
-// may leave out a character and continue; this module reports an error instead.
+// Reads JSON with jansson. Each document has its own block of memory of json_cost bytes, from which jansson's
+// allocations are cut. If an allocation fails, jansson may leave out a character and continue; this module reports an
+// error instead.
 //
 // The first call installs an allocator; the daemon makes this call at its start. After that, any thread may call. A
 // document belongs to its caller.
@@ -27,10 +25,9 @@ struct json_document {
 size_t json_cost(const char *text, size_t size);
 
 // Opens a document; json_close releases it. A repeated key in an object is an error. False with the reason and the line
-// at fault, or a negative line if no line is at fault; the document is closed then.
+// at fault (negative: no line is at fault).
 VX_WARN_UNUSED bool json_open(struct json_document *document, const char *text, size_t size, json_error_t *error);
-// The same for a text that a client sent. `what` names the text in errors. False with an error. If the job is stopped,
-// reading fails.
+// The same for a text that a client sent. `what` names the text in errors. Fails if the job is stopped.
 VX_WARN_UNUSED bool json_open_sent(struct json_document *document, const char *what, const char *text, size_t size,
                                    struct vx_stop *stop, struct error *error);
 void json_close(struct json_document *document);  // may be closed already

@@ -14,7 +14,7 @@ static void put_line(struct text *out, int depth) {
 
 static bool has_lines(const struct text *out) { return out->json.depth > 0 && out->json.depth <= out->json.lines; }
 
-// Writes the comma and the line break that precede a value or its name.
+// Writes what separates the next value or name from what stands before it: a comma, a line break.
 static void go_on(struct text *out) {
   if (out->json.behind == JSON_WORDS) return;
   if (out->json.behind == JSON_VALUE && out->json.depth) text_put_plain(out, ',');
@@ -117,7 +117,7 @@ void json_put_float(struct text *out, float value) {
 }
 
 // Appends JSON inside a string. JSON without newlines has no control characters and is UTF-8, so only quotation marks
-// and backslashes need an escape. Without branches, this is faster than text_append.
+// and backslashes need an escape. Faster than text_append, since it has no branches.
 static void append_json(struct text *out, const char *json, size_t length) {
   size_t escapes = 0, room = out->length < out->capacity ? out->capacity - out->length : 0;
   for (size_t i = 0; i < length; i++) escapes += json[i] == '"' || json[i] == '\\';

@@ -1,8 +1,5 @@
-// Writes JSON into a text builder. The writer puts the commas, quotes and escapes.
-//
-// The format of json_printf looks like the part of a document that it writes. One call may close what another call
-// opened. The text keeps the writer's state, so the writer allocates nothing. The same calls can also measure a
-// document. Any thread.
+// Writes JSON into a text builder, with the commas, quotes and escapes. One call may close what another call opened:
+// the text keeps the writer's state (struct json_place). With capacity 0 the same calls measure. Any thread.
 #ifndef VOXELD_JSON_WRITE_H
 #define VOXELD_JSON_WRITE_H
 
@@ -18,23 +15,22 @@
 //   json_printf(out, "{name:%s device:'cuda:%d' %s_us:%ld sizes:[", name, index, stage, ns / 1000);
 __attribute__((format(printf, 2, 3))) void json_printf(struct text *out, const char *format, ...);
 
-// Each writes one part: for use in loops, and for names that are not constant.
+// Each writes one part, for loops and for names that are not constant.
 void json_member(struct text *out, const char *name);
 void json_put_string(struct text *out, const char *string);                  // NULL: null
 void json_put_integers(struct text *out, const int64_t *values, int count);  // an array
 void json_put_fixed(struct text *out, int64_t units, int decimals);          // units / 10^decimals
 static inline void json_put_integer(struct text *out, int64_t value) { json_put_fixed(out, value, 0); }
 void json_put_double(struct text *out, double value);
-// Writes null for a number that is not finite, since JSON has no such numbers. Writes -0.0 as -0.0, since readers would
-// take -0 for an integer and lose the sign.
+// Writes null for a number that is not finite. Writes -0.0 as -0.0, since readers would take -0 for an integer and lose
+// the sign.
 void json_put_float(struct text *out, float value);
 
 // Appends `part`, which is the beginning of a JSON value without newlines. Objects and arrays that `part` leaves open
 // are then open in `out`.
 void json_put_part(struct text *out, const struct text *part);
 
-// Begins a string. All text that is appended before json_end becomes part of the string. Such text may come from
-// text_put, or may be another document.
+// Begins a string. All that is appended before json_end, even another document, becomes part of the string.
 void json_begin_string(struct text *out);
 void json_end(struct text *out);
 

@@ -1,6 +1,5 @@
-// Memory of one request, for its lists and the metadata of its answer. Parts are taken one by one, and given back all
-// at once. The pool keeps blocks, up to POOL_KEPT bytes in all, so a later request of the same kind allocates nothing.
-// A pool of zeros is empty. A pool belongs to one thread at a time.
+// Memory of one request, for its lists and the metadata of its answer. A pool of zeros is empty. A pool belongs to one
+// thread at a time.
 #ifndef VOXELD_POOL_H
 #define VOXELD_POOL_H
 
@@ -18,7 +17,8 @@ struct pool {
 
 // A part of this many bytes, aligned for any type. It is not cleared. NULL: there is no memory.
 VX_WARN_UNUSED void *pool_take(struct pool *pool, size_t bytes);
-// Gives back all parts.
+// Gives back all parts. Keeps blocks of up to POOL_KEPT bytes in all, so that a later request of the same kind
+// allocates nothing.
 void pool_reset(struct pool *pool);
 // Frees the memory.
 void pool_release(struct pool *pool);

@@ -1,4 +1,4 @@
-// The error table and its rendering; see problem.h.
+// See problem.h.
 #include "api/base/problem.h"
 
 #include <stdarg.h>

@@ -1,8 +1,7 @@
-// Errors as clients see them, one row for each kind. An error is rendered as application/problem+json (RFC 9457), or
-// for clients of the KServe v2 protocol as a JSON object with the member `error`.
+// Errors as clients see them, one row for each kind. An error is rendered as application/problem+json (RFC 9457).
+// Clients of the KServe v2 protocol get it as application/json, with the additional member `error`.
 //
-// A function that can refuse takes the caller's struct error and returns false after error_refuse. Only this file has
-// the HTTP statuses and titles of errors. Any thread.
+// A function that can refuse takes the caller's struct error and returns false after error_refuse. Any thread.
 #ifndef VOXELD_PROBLEM_H
 #define VOXELD_PROBLEM_H
 
@@ -13,9 +12,7 @@
 #include "api/base/text.h"
 #include "kernels/error.h"
 
-// X(kind, status, name, seconds for Retry-After or 0, title)
-//
-// The first rows are the values of enum vx_status, in the same order.
+// X(kind, status, name, seconds for Retry-After or 0, title). The first rows match enum vx_status.
 #define PROBLEMS(X)                                                                                                    \
   X(IMPOSSIBLE, 422, "impossible", 0, "The parameters are well-formed but cannot be satisfied")                        \
   X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \
@@ -64,17 +61,17 @@ static_assert((int)ERROR_IMPOSSIBLE == VX_REFUSED && (int)ERROR_MEMORY_FULL == V
                   (int)ERROR_MODEL_FAILED == VX_FAILED,
               "each status of a computation that failed is an error kind too");
 
-// Bytes of the longest document. Each byte of a text may become six, and KServe's form contains the detail twice.
+// Bytes of the longest document. A byte may be escaped as six bytes, and KServe's form contains the detail twice.
 enum { PROBLEM_TEXT_SIZE = 6 * (2 * sizeof((struct error *)0)->text + sizeof((struct error *)0)->parameter) + 1024 };
 
 struct problem_info {
   int status;
   const char *name;
-  int retry_after;  // seconds; 0 if repeating the request does not help
+  int retry_after;  // seconds; 0 = none
   const char *title;
 };
 
-// The form of a problem document; it follows from the client's protocol.
+//
 enum problem_style { PROBLEM_STYLE_HTTP, PROBLEM_STYLE_KSERVE };
 
 const struct problem_info *problem_info(enum error_kind kind);

@@ -1,4 +1,4 @@
-// Edit distances between names; see suggest.h.
+// See suggest.h.
 #include "api/base/suggest.h"
 
 #include <ctype.h>

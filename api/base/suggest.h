@@ -15,10 +15,9 @@ struct suggestion {
 struct suggestion suggest(const char *asked, size_t length);
 // Takes the name if it is nearer than all names before.
 void suggest_try(struct suggestion *suggestion, const char *name);
-// Whether the nearest name is the name that was asked for.
+//
 bool suggestion_is_exact(const struct suggestion *suggestion);
-// Writes " (did you mean 'NAME'?)". Writes nothing if no name is near, or if it is the name that was asked for. Returns
-// `out`.
+// Writes " (did you mean 'NAME'?)", or nothing if no name is near or the name is exact. Returns `out`.
 const char *suggest_text(const struct suggestion *suggestion, char *out, size_t size);
 
 #endif

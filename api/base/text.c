@@ -1,4 +1,4 @@
-// The bounded text builder; see text.h.
+// See text.h.
 #include "api/base/text.h"
 
 #include <math.h>
@@ -40,8 +40,7 @@ static size_t utf8_sequence(const unsigned char *bytes, size_t length) {
 
 static bool is_plain(unsigned char byte) { return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\'; }
 
-// Escapes the bytes once for each open string, from the innermost string outward. Bytes that are not UTF-8 become
-// U+FFFD.
+// Escapes the bytes once for each open string, the innermost first.
 void text_append(struct text *text, const char *bytes, size_t length) {
   const unsigned char *input = (const unsigned char *)bytes;
   size_t start = 0, i = 0;
@@ -88,8 +87,7 @@ void text_printf(struct text *text, const char *format, ...) {
     text->length += (size_t)length;
 }
 
-// An answer has about a hundred numbers. Formatting them with printf took a quarter of the whole time of a small
-// request.
+// printf would take a quarter of the time of a small request, whose answer has about a hundred numbers.
 void text_fixed(struct text *text, int64_t units, int decimals) {
   char digits[32];
   size_t first = sizeof digits;
@@ -102,8 +100,8 @@ void text_fixed(struct text *text, int64_t units, int decimals) {
   text_append_plain(text, digits + first, sizeof digits - first);
 }
 
-// Writes a number that is a short decimal: up to six digits in all, up to four of them after the point. Such a decimal
-// is the shortest that reads back as the same number, since a float32 preserves six digits.
+// Writes a number that is a short decimal: up to six digits, four of them after the point. Such a decimal is the
+// shortest that reads back as the number, since a float32 preserves six digits. False if the number is not one.
 static bool put_short(struct text *text, double value, bool single) {
   double units = rint(value * 1e4), read = units / 1e4;
   if (!(fabs(units) < 1e10) || (single ? (double)(float)read : read) != value || (value == 0 && signbit(value)))

@@ -1,7 +1,7 @@
 // A bounded text builder: writes JSON, headers, log lines and metrics into memory that the caller owns.
 //
-// The builder never allocates. Beyond the capacity it writes nothing but still counts the length, so a text can be
-// measured with capacity 0 before it is written. Any thread; one builder belongs to one thread.
+// The builder never allocates. Beyond the capacity it still counts the length, so capacity 0 measures a text. Any
+// thread; one builder belongs to one thread.
 #ifndef VOXELD_TEXT_H
 #define VOXELD_TEXT_H
 
@@ -38,8 +38,8 @@ static inline struct text text_over(char *data, size_t capacity) {
 // Whether the whole text was written.
 static inline bool text_complete(const struct text *text) { return !text->cut && text->length < text->capacity; }
 
-// Inside a JSON string, appended text is escaped, and bytes that are not UTF-8 become U+FFFD, since a client may have
-// sent any bytes. There, text_printf leaves out a piece of more than 511 bytes, and sets `cut`.
+// Inside a JSON string, appended text is escaped, and bytes that are not UTF-8 become U+FFFD. There, text_printf leaves
+// out a piece of more than 511 bytes, and sets `cut`.
 void text_append(struct text *text, const char *bytes, size_t length);
 void text_put(struct text *text, const char *string);
 __attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const char *format, ...);

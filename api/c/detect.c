@@ -2,7 +2,8 @@
 //
 //   detect URL MODEL SCAN.bin
 //
-// The scan has rows of x, y, z and intensity. The exit status is 0, or 1 with a reason. One thread.
+// The scan has up to 200,000 rows of x, y, z and intensity, float32. The exit status is 0, or 1 with a reason. One
+// thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include "voxeld_client.h"
 

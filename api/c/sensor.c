@@ -86,7 +86,7 @@ struct sensor {
   struct counts counts;
 };
 
-// Like read(2), but gives up within 0.1 s once the program should stop.
+// Like read(2), but returns -1 within 0.1 s once the program should stop.
 static ssize_t read_some(int file, void *bytes, size_t room) {
   struct pollfd input = {.fd = file, .events = POLLIN};
   while (!stop && poll(&input, 1, 100) <= 0) continue;
@@ -129,7 +129,7 @@ static enum input read_file(const char *path, struct scan *scan) {
   return input;
 }
 
-// Reads the next frame of the standard input.
+//
 static enum input read_frame(const char *name, struct scan *scan) {
   uint32_t bytes = 0;
   if (!fill(scan, STDIN_FILENO, sizeof bytes)) return complain(name, strerror(errno));
@@ -212,7 +212,7 @@ static void drop(const char *name, const char *reason, struct counts *counts) {
   printf("%s: dropped, %s\n", name, reason);
 }
 
-// Posts rows, packed if the sensor packs scans.
+//
 static enum voxeld_status send_rows(struct sensor *sensor, const char *query, const struct scan *rows,
                                     struct voxeld_result *result) {
   struct voxeld_packed *packed = &sensor->packed;
@@ -244,7 +244,7 @@ static bool remember(struct sensor *sensor, const struct scan *scan, size_t poin
   return true;
 }
 
-// The number of sweeps of this sensor that were joined, and the points of the newest. -q may name other streams too.
+// Counts the joined sweeps of this sensor, and gets the points of the newest. -q may name other streams too.
 static size_t own_sweeps(const struct sensor *sensor, const struct voxeld_result *result, size_t *points) {
   struct voxeld_sweep sweep;
   size_t own = 0;
@@ -270,20 +270,20 @@ static void send_again(struct sensor *sensor, const char *name, struct voxeld_re
   voxeld_result_free(&again);
 }
 
-// Handles an answered scan. False if the program should end.
+// Keeps an answered scan, and sends the sweeps again if the service has lost some. False if the program should end.
 static bool keep_sweep(struct sensor *sensor, const char *name, const struct scan *scan, struct voxeld_result *result) {
   size_t points = 0, own = own_sweeps(sensor, result, &points);
   if (!remember(sensor, scan, points)) {
     complain(name, "out of memory");
     return false;
   }
-  // Evicted sweeps would find no room again, and expired sweeps are too old, so the program sends neither again.
+  // Evicted sweeps would find no room again, and expired sweeps are too old.
   bool had_room = voxeld_number(result, "stream", "evicted") <= 0 && voxeld_number(result, "stream", "expired") <= 0;
   if (own < sensor->history.count && had_room) send_again(sensor, name, result);
   return true;
 }
 
-// Sends one scan. False if the program should end.
+//
 static bool post(struct sensor *sensor, const char *name, const struct scan *scan, struct voxeld_result *result) {
   double begin = now();
   const char *query = sensor->stream ? sensor->sweep_query : sensor->query;
@@ -380,7 +380,7 @@ static int run(struct sensor *sensor, char **files) {
   return (fine && input != INPUT_BAD) || stop ? 0 : 1;
 }
 
-// Reads a rate in scans per second as the seconds between scans. False if the text is not a rate.
+// Sets the seconds between scans. False if the text is not a rate in scans per second.
 static bool parse_rate(const char *text, double *interval) {
   char *end;
   double rate = strtod(text, &end);
@@ -388,7 +388,7 @@ static bool parse_rate(const char *text, double *interval) {
   return end != text && *end == 0 && rate > 0 && isfinite(rate) && isfinite(*interval);
 }
 
-// False if the text is not a resolution.
+//
 static bool parse_resolution(const char *text, double *resolution) {
   char *end;
   *resolution = strtod(text, &end);

@@ -16,8 +16,8 @@
 // If libcurl is older than 7.84, open the first client before other threads run. A process made by fork must open its
 // own client. With TLS the program should ignore SIGPIPE.
 //
-// Memory: a result keeps its buffer for the next call, so calls of similar size allocate no buffer; libcurl, jansson
-// and zlib allocate and free their working memory. The rows are sent without a copy. Connections are kept and reused.
+// Memory: a result keeps its buffer for the next call. The rows are sent without a copy. Connections are kept and
+// reused.
 #ifndef VOXELD_CLIENT_H
 #define VOXELD_CLIENT_H
 
@@ -158,15 +158,19 @@ struct voxeld_packed {
   size_t room;
 };
 
-// Packs rows of little-endian float32. The query must have num_features, and no dtype, scale or filter. With the
-// resolution 0 nothing is lost: a column is sent in whole units of 1, 0.1, ... or 0.000001 if these restore every bit,
-// else as it is; times are always sent as they are, since the service reads integer times in double precision. So if
-// the request has time_field, even from its preset or model, the query must have time_field and fields. With any other
-// resolution, a column is sent in one of these units if the unit is not below the resolution and restores every number;
-// otherwise the column is rounded to the resolution. This also holds for times. Units are sent as int32, in which -0.0
-// becomes 0.0; or as float32, if a number of the column is not finite or, with the resolution 0, is -0.0. No point is
-// dropped. False if the query lacks a parameter or has one too many, if the rows are not whole, if int32 cannot hold a
-// number in units of the resolution, or if there is no memory.
+// Packs rows of little-endian float32. The query must have num_features, and no dtype, scale or filter. No point is
+// dropped. False if an argument or a parameter is unfit, if int32 cannot hold a number in units of the resolution, or
+// if there is no memory.
+//
+// With the resolution 0 nothing is lost: a column is sent in whole units of 1, 0.1, ... or 0.000001 if one of these
+// units restores every bit, else as it is. Times are sent as they are. For that, if the request has time_field, even
+// from its preset or model, the query must have time_field and fields.
+//
+// With any other resolution, a column is sent in one of these units if the unit is not below the resolution and
+// restores every number; otherwise the column is rounded to the resolution. This also holds for times.
+//
+// Units are sent as int32, in which -0.0 becomes 0.0; or as float32, if a number of the column is not finite or, with
+// the resolution 0, is -0.0.
 bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, double resolution,
                         struct voxeld_packed *packed);
 void voxeld_packed_free(struct voxeld_packed *packed);
@@ -228,8 +232,8 @@ bool voxeld_begun(const struct voxeld_result *result);
 
 void voxeld_result_free(struct voxeld_result *result);
 
-// The tensor of this name, or NULL if the result has none.
-const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, const char *name);
+//
+const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, const char *name);  // NULL: none
 
 // A number in the metadata, such as voxeld_number(result, "points", "kept"); -1 if the metadata has no such number.
 double voxeld_number(const struct voxeld_result *result, const char *group, const char *name);
@@ -487,7 +491,7 @@ static bool voxeld__size(const json_t *value, uint64_t *size) {
   return true;
 }
 
-// Reads the name, the type and the shape of a tensor. False if they are malformed.
+// False if they are malformed.
 static bool voxeld__read_shape(const char *name, const json_t *described, struct voxeld_tensor *tensor) {
   const json_t *dtype = json_object_get(described, "dtype"), *shape = json_object_get(described, "shape");
   tensor->name = name;
@@ -521,7 +525,7 @@ static bool voxeld__read_entry(const char *name, const json_t *described, struct
          voxeld__read_shape(name, described, &entry->tensor) && entry->tensor.bytes == entry->last - entry->first;
 }
 
-// Fills the tensors of a result from the header. The tensors must fill the file after the header, without gaps.
+// The tensors must fill the file after the header, without gaps.
 static const char *voxeld__place_tensors(struct voxeld_result *result, size_t start) {
   struct voxeld__entry entries[VOXELD__MAX_ENTRIES];
   size_t count = 0;
@@ -679,7 +683,7 @@ static const char *voxeld__read_in_block(const struct voxeld_cuda *cuda, struct 
   return scanned ? NULL : voxeld__find_in_block(cuda, result, json_object_get(buffer->header, "tensors"));
 }
 
-// Whether the tensor can be sent.
+//
 static bool voxeld__can_send(const struct voxeld_tensor *tensor) {
   const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   size_t length = tensor->name ? strlen(tensor->name) : 0;
@@ -932,7 +936,7 @@ static void voxeld__write_turned(const struct voxeld__column *columns, unsigned 
   }
 }
 
-// Writes the planes of all columns. Returns the filter.
+//
 static const char *voxeld__write_planes(const struct voxeld__column *columns, size_t number, bool deltas,
                                         unsigned char *planes) {
 #ifdef FLT_EVAL_METHOD  // which C++98 does not have
@@ -975,8 +979,7 @@ static const char *voxeld__value_of(const char *query, const char *name) {
   return NULL;
 }
 
-// Decodes a value of the query; NULL gives "". Cuts a text that is longer than `room`. The service refuses values that
-// are so long, and a wrong percent-encoding.
+// Decodes a value of the query; NULL gives "". Cuts a text longer than `room`, which the service refuses.
 static void voxeld__decode(const char *value, char *text, size_t room) {
   for (; value && *value && *value != '&' && room > 1; room--, text++, value++) {
     *text = *value;
@@ -1050,7 +1053,7 @@ voxeld__cannot_pack(struct voxeld_packed *packed, const char *format, ...) {
   return false;
 }
 
-// Checks the parameters that describe the rows. Packing appends its own, and the service takes each only once.
+// Packing appends these parameters, and the service takes each only once.
 static bool voxeld__can_pack(const char *query, struct voxeld_packed *packed) {
   static const char *const ours[] = {"dtype", "scale", "filter"};
   for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
@@ -1109,8 +1112,8 @@ static void voxeld__copy(char *to, size_t room, const char *text) {
   to[end] = 0;
 }
 
-// Retry-After as seconds from now. If it is a date, it is compared with the answer's Date or, without a Date, with the
-// local clock. -1 if it is neither a number nor a date.
+// Retry-After as seconds from now. A date is compared with the answer's Date or, without one, with the local clock. -1
+// if the text is neither a number nor a date.
 static double voxeld__retry_after(const char *text, const char *date) {
   size_t digits = strspn(text, "0123456789");
   if (digits && !text[digits]) return strtod(text, NULL);
@@ -1271,7 +1274,7 @@ static bool voxeld__connect(struct voxeld_client *client) {
   return open;
 }
 
-// Sends the head of the request. False if the socket does not take it at once.
+// False if the socket does not take it at once.
 static bool voxeld__send_head(struct voxeld_client *client) {
   char head[VOXELD__DIRECT_HEAD];
   const char *host = client->base + strlen("http://"), *target = client->url + strlen("http://");
@@ -1408,7 +1411,7 @@ static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct v
                       in_block ? "valid" : "a valid safetensors file", wrong);
 }
 
-// Seconds before the next attempt: Retry-After in full, plus a random backoff.
+//
 static double voxeld__pause(struct voxeld_client *client, const struct voxeld_result *result) {
   double backoff = client->backoff_s;
   for (int i = 1; i < result->attempts && backoff < VOXELD__MAX_BACKOFF_S; i++) backoff *= 2;
@@ -1427,7 +1430,7 @@ static bool voxeld__sleep(const struct voxeld_client *client, double until) {
   return !voxeld__stopped(client);
 }
 
-// Returns what is wrong with the arguments, or NULL. libcurl would not notice these faults, or would misread the query.
+// NULL, or what is wrong with the arguments. libcurl would not notice these faults, or would misread the query.
 static const char *voxeld__misuse(const char *query, const void *rows, size_t bytes) {
   if (bytes && !rows) return "there are no rows";
   for (const char *c = query; *c; c++)
@@ -1447,7 +1450,7 @@ static bool voxeld__make_url(struct voxeld_client *client, const char *path, con
   return curl_easy_setopt(client->curl, CURLOPT_URL, client->url) == CURLE_OK;
 }
 
-// Makes a request; repeats it after temporary errors.
+//
 static enum voxeld_status voxeld__ask(struct voxeld_client *client, const char *method, const char *path,
                                       const char *query, struct voxeld_result *result) {
   double until = voxeld__now() + client->deadline_s;
@@ -1509,7 +1512,7 @@ static enum voxeld_status voxeld__register(struct voxeld_client *client, struct 
   return status;
 }
 
-// Where the rows begin in the block. False if they are elsewhere.
+//
 static bool voxeld__is_in_block(const struct voxeld_cuda *cuda, const void *rows, size_t bytes, size_t *offset) {
   uintptr_t begin = (uintptr_t)cuda->block, at = (uintptr_t)rows;
   *offset = at - begin;
@@ -1554,7 +1557,7 @@ static enum voxeld_status voxeld__call(struct voxeld_client *client, const char 
   return voxeld__post(client, path, query, rows, bytes, VOXELD__FILE, result);
 }
 
-// Makes a request about a stream.
+//
 static enum voxeld_status voxeld__ask_stream(struct voxeld_client *client, const char *method, const char *stream,
                                              const char *rest, struct voxeld_result *result) {
   const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";

@@ -33,7 +33,7 @@ extern const char *const no_yes_words[];  // 0, 1
 
 #define TASK_OR_CLASS "task, or per class with nms_groups=class"
 
-// Chooses the decoder. It is read before the other parameters, since it chooses their table.
+// Chooses the decoder, and so the table of the other parameters; it is read before them.
 extern const struct param param_head;
 extern const struct param param_class_names;
 extern const struct result_row decoded_results[];
@@ -85,15 +85,15 @@ VX_WARN_UNUSED bool track_terms_check(const struct vx_track_terms *terms, const 
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-// Checks that each of the parameters is given; the list ends with a NULL. False with an error.
+// These return false with an error. `needed` ends with a NULL.
 VX_WARN_UNUSED bool boxes_check_given(const struct job_request *request, const char *const *needed,
                                       struct error *error);
 VX_WARN_UNUSED bool boxes_check_range(const char *name, const float min[3], const float max[3], struct error *error);
 VX_WARN_UNUSED bool boxes_check_tasks(const struct vx_head_tasks *tasks, struct error *error);
-// Checks that class_names fits the maps' `classes` classes, and fills num_clouds and point_counts with the items of
-// each cloud. False with an error.
+// Checks that class_names fits the maps' `classes` classes. Fills num_clouds and point_counts with the items of each
+// cloud.
 VX_WARN_UNUSED bool boxes_count(struct job_request *request, int64_t classes, struct error *error);
-// Checks that the first map has 4 dimensions, and 1 to VX_MAX_CLOUDS clouds. False with an error.
+// Checks that the first map has 4 dimensions, and 1 to VX_MAX_CLOUDS clouds.
 VX_WARN_UNUSED bool boxes_check_maps(const struct job_request *request, struct error *error);
 
 #endif

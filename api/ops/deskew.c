@@ -89,7 +89,7 @@ static bool refuse_missing(const char *name, const char *who, struct error *erro
   return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is missing; %s needs it", name, who);
 }
 
-// Refuses a parameter that the request would not use: the client would not notice that it has no effect.
+// The client would not notice that an unused parameter has no effect.
 static bool check_used(const struct job_request *request, const struct param *param, const char *needs, bool used,
                        struct error *error) {
   return used || !job_request_is_given(request, param->name) ||

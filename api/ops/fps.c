@@ -41,7 +41,7 @@ static bool finish(struct job_request *request, struct error *error) {
   return true;
 }
 
-// Checks first without `start`, then with it. If only the second check fails, `start` is at fault.
+// If only the check with `start` fails, `start` is at fault.
 static bool split(struct job_request *request, struct error *error) {
   if (!sampling_split(request, &request->job.params.fps.sampling, error)) return false;
   struct vx_job job = job_request_job(request, NULL), from_first = job;

@@ -35,7 +35,7 @@ static bool overrides(const struct param *param) {
          param->offset < FIELD(job.params.detect) + sizeof(struct vx_detect);
 }
 
-// Whether the model uses this parameter.
+//
 static bool is_used(const struct vx_detector *detector, const struct param *param) {
   bool centers = detector->head == VX_DECODE_CENTER;
   if (param->offset == FIELD(job.params.detect.max_objects)) return centers;

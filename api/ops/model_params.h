@@ -9,8 +9,8 @@
 extern const struct param param_model, param_model_voxels_by, param_model_points_by, param_model_seed,
     param_model_precision;
 
-// Chooses the detector of a request before its query is read. Sets the parameters for which the detector's model has
-// values: these parameters count as given, and the query may change them.
+// Call this before the query is read. Chooses the detector, and takes its model's values: their parameters count as
+// given, and the query may change them.
 void model_params_choose(struct job_request *request, const struct vx_detector *detector);
 
 // `finish` and `split` of struct operation.
