@@ -10,7 +10,7 @@ enum { ACCEPT_MOST = 1000 };  // the highest quality
 int accept_quality(const char *accept, const char *type);
 
 // The quality that an Accept-Encoding gives to `coding` ("gzip"), in thousandths; 0 if no range covers it. An uncoded
-// body ("identity") may be sent even if its quality is 0: the client only prefers the codings that the header names.
+// body ("identity") may be sent even at the quality 0.
 int accept_coding(const char *accept, const char *coding);
 
 #endif

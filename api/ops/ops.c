@@ -1,4 +1,4 @@
-// The table of operations, and requests made with it; see ops.h.
+// See ops.h.
 #include "api/ops/ops.h"
 
 #include <stdio.h>
@@ -183,7 +183,7 @@ static bool check_types(struct job_request *request, struct error *error) {
                       VX_MIN_FEATURES, VX_MAX_FEATURES);
 }
 
-// A file says the types of its numbers. Only raw rows have filters; only raw rows and tensors have scales.
+// Only raw rows have types and filters; only raw rows and tensors have scales.
 static bool check_format(const struct job_request *request, struct error *error) {
   const struct column_terms *terms = &request->columns;
   bool raw = request->format == FORMAT_RAW, scalable = raw || request->format == FORMAT_SAFETENSORS;
@@ -224,7 +224,7 @@ static bool check_filter(const struct job_request *request, struct error *error)
   return true;
 }
 
-// Called once the body is read: only then is the number of columns of a body of tensors known.
+// The columns of a body of tensors are known only once it is read.
 static bool check_scale(const struct job_request *request, struct error *error) {
   const struct column_terms *terms = &request->columns;
   return terms->num_scales <= request->num_features ||
@@ -247,7 +247,7 @@ void job_request_set_dtype(struct job_request *request, enum vx_dtype dtype) {
   find_dtype(request);
 }
 
-// Checks the parameters that name, count and scale the columns. `fields` and `dtype`, if given, set num_features.
+// `fields` and `dtype`, if given, set num_features.
 static bool finish_columns(struct job_request *request, struct error *error) {
   if (request->num_fields && !check_names(request, error)) return false;
   if (!check_types(request, error) || !check_format(request, error) || !check_filter(request, error)) return false;
@@ -318,7 +318,7 @@ static bool split_rows(struct job_request *request, int64_t rows, struct error *
   return add_up(request, request->point_counts, request->num_clouds, rows, error);
 }
 
-// Checks that an input, which may have been sent as a tensor, has the shape that its row in the table gives.
+// Checks an input's shape, which a tensor's sender chooses.
 static bool check_input(const struct job_request *request, int number, struct error *error) {
   const struct vx_input *input = &request->job.inputs[number];
   const struct vx_input_row *row = &vx_operations[request->job.op].inputs[number];

@@ -1,7 +1,5 @@
-// Requests for a computation, as a query and its preset describe them, and the table of operations.
-//
-// Each operation has its own file here, with its parameter rows and the checks of parameters against each other. The
-// tables are immutable. A request belongs to its caller. Any thread.
+// Requests for a computation, as a query and its preset describe them, and the table of operations. Each operation has
+// its own file here. The tables are immutable. A request belongs to its caller. Any thread.
 #ifndef VOXELD_API_OPS_H
 #define VOXELD_API_OPS_H
 
@@ -123,7 +121,7 @@ struct result_row {
     VX_POINT_STEPS, POINT_STEPS_DOC, WHEN_NAMED                                                                        \
   }
 
-// A row of the table of operations.
+//
 struct operation {
   const char *head;       // the value of the parameter `head` that chooses this operation at its endpoint; or NULL
   enum body_format body;  // the default: `format` may name another
@@ -134,10 +132,9 @@ struct operation {
   vx_tensor_set (*tensors)(const struct job_request *request);
   // Checks the parameters against each other. False with an error.
   bool (*finish)(struct job_request *request, struct error *error);
-  // Counts each cloud's rows from the inputs: fills num_clouds and point_counts. NULL if the query gives them.
+  // Fills num_clouds and point_counts from the inputs. NULL if the query gives them.
   bool (*count)(struct job_request *request, struct error *error);
-  // Fills lists with one entry for each cloud, once the points of each cloud are counted. False with an error. May be
-  // NULL.
+  // Fills the lists of [num_clouds], once point_counts is filled. False with an error. May be NULL.
   bool (*split)(struct job_request *request, struct error *error);
   // Points the job to the request's arrays. May be NULL.
   void (*bind)(const struct job_request *request, struct vx_job *job);
@@ -146,26 +143,24 @@ struct operation {
   const char *samples;  // name of the parameter with the number of samples; NULL if there is none
 };
 
-// Each operation is defined in its own file.
+//
 extern const struct operation operation_voxelize, operation_fps, operation_points, operation_transform, operation_nms,
     operation_decode, operation_scatter, operation_decode_center, operation_detect, operation_backbone,
     operation_serialize, operation_range_image;
-// The row of an operation.
+//
 extern const struct operation *const operations[VX_OPS];
-// The operation with that head; VX_OPS if there is none.
-enum vx_op operation_with_head(const char *head, size_t length);
+//
+enum vx_op operation_with_head(const char *head, size_t length);  // VX_OPS if there is none
 
-// Sets the request to the defaults. The memory of a new request must be zeros.
+// The memory of a new request must be zeros.
 void job_request_init(struct job_request *request, enum vx_op op);
-// Copies another request, which must not be split yet, over a request. False if there is no memory for its lists; then
-// the caller gets the error from pool_refuse.
+// Copies a request that is not split yet. False if there is no memory for its lists; pool_refuse then gives the error.
 VX_WARN_UNUSED bool job_request_copy(struct job_request *to, const struct job_request *from);
-// Allocates a request with the defaults; job_request_release frees it. NULL if there is no memory.
+// NULL if there is no memory.
 struct job_request *job_request_new(enum vx_op op);
 void job_request_release(struct job_request *request);
 
-// Sets one parameter from its text. False with an error that names the parameter, the given value and the allowed
-// values.
+// False with an error that names the parameter, the given value and the allowed values.
 VX_WARN_UNUSED bool job_request_set(struct job_request *request, const char *name, size_t name_length,
                                     const char *value, size_t value_length, struct error *error);
 
@@ -175,48 +170,46 @@ bool job_request_is_given(const struct job_request *request, const char *name);
 // The parameter that splits the rows of the first input into clouds; NULL if the inputs themselves do.
 const char *job_request_counts(const struct job_request *request);
 
-// Checks the parameters against each other once all are set, and sets the job's parameters and tensors. False with an
+// Checks the parameters against each other once all are set. Sets the job's parameters and tensors. False with an
 // error.
 VX_WARN_UNUSED bool job_request_finish(struct job_request *request, struct error *error);
 
-// Forgets that the parameter was given. For example, `fields` in a query replaces the num_features of a preset.
+// Forgets that the parameter was given: `fields` in a query replaces the num_features of a preset.
 void job_request_unset(struct job_request *request, const char *name);
 // Forgets `outputs`; the tensors then follow from the other parameters.
 void job_request_unset_outputs(struct job_request *request);
 
-// Refuses a value. The error has the given value and the allowed values. Returns false.
+// Returns false with an error that has the given value and the allowed values.
 bool job_request_refuse(const struct job_request *request, const char *name, const char *value, size_t value_length,
                         struct error *error);
 
-// Splits `rows` points into clouds. Fills point_counts, if the query gave none, and the other lists with one entry for
-// each cloud. False with an error if the counts do not add up or the clouds cannot be computed with these parameters.
+// Splits `rows` points into clouds. Fills point_counts, if the query gave none, and the other lists of [num_clouds].
+// False with an error.
 VX_WARN_UNUSED bool job_request_split(struct job_request *request, int64_t rows, struct error *error);
 
 // Like job_request_split, once the sweeps of the stream are joined into `rows` rows of job_request_columns float32
 // values. For a request with a stream, only this function runs the `split` of the steps and of the operation.
 VX_WARN_UNUSED bool job_request_join(struct job_request *request, int64_t rows, struct error *error);
 
-// The job of a split request over these points. The job points into the request. The caller fills the other members.
+// The job of a split request over these points; it points into the request. The caller fills the other members.
 struct vx_job job_request_job(const struct job_request *request, const void *points);
 
 // Bytes of one row of the body as it is sent.
 size_t job_request_row_bytes(const struct job_request *request);
 
-// Number of columns of the points that the job reads: the columns of the body and, with time_column, the time of a
-// sweep.
+// Columns of the points that the job reads: the body's columns and, with time_column, the time of a sweep.
 int32_t job_request_columns(const struct job_request *request);
 
 // Whether each point is moved by its own time.
 static inline bool job_request_deskews(const struct job_request *request) { return request->deskew.mode != DESKEW_OFF; }
-// Sets the format of a finished request, because the body's media type names it. False with an error if another
-// parameter does not fit the format.
+// Sets the format of a finished request to that of the body's media type. False with an error if another parameter does
+// not fit.
 VX_WARN_UNUSED bool job_request_set_format(struct job_request *request, enum body_format format, struct error *error);
-// Sets the type of all columns, because the body is a tensor of this type.
+// Sets the type of all columns to the type of the tensor in the body.
 void job_request_set_dtype(struct job_request *request, enum vx_dtype dtype);
-// Whether the points of the body must become float32, by their types, scale or filters. False for operations without
-// points.
+// Whether types, scale or filters require that the body's points become float32. False for operations without points.
 bool job_request_widens(const struct job_request *request);
-// The type of the rows: `dtype`, or float32 if the points have times, since such rows are always widened.
+// The type of the rows: `dtype`, or float32 if the points have times.
 static inline enum vx_dtype job_request_rows_dtype(const struct job_request *request) {
   return request->time.field[0] ? VX_FLOAT32 : request->dtype;
 }
@@ -224,14 +217,12 @@ static inline enum vx_dtype job_request_rows_dtype(const struct job_request *req
 // Writes the effective parameters as a JSON object; for stable metadata, without the regions.
 void job_request_write(const struct job_request *request, struct text *out);
 
-// Write JSON arrays for --describe: all operations, with their parameters and tensors; all types of steps, with their
-// parameters; the sizes that shapes name.
+// Write JSON arrays for --describe: the operations, the types of steps, the sizes that shapes name.
 void operations_describe(struct text *out);
 void steps_describe(struct text *out);
 void sizes_describe(struct text *out);
 
-// For an operation that is nothing but its chain: the tensors that it returns by default, and the table of all its
-// tensors.
+// For an operation that is nothing but its chain: its default tensors, and the table of all its tensors.
 vx_tensor_set points_tensors(const struct job_request *request);
 extern const struct result_row points_results[];
 

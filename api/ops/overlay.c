@@ -1,4 +1,4 @@
-// Lays a query, or the parameters of a file, over a request; see overlay.h.
+// See overlay.h.
 #include "api/ops/overlay.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static bool is_repeated(const struct query *query, const char *name) {
 bool job_request_overlay(struct job_request *request, const struct query *query, struct error *error) {
   const struct operation *operation = operations[request->job.op];
   vx_tensor_set tensors = operation->tensors(request);
-  // The list of steps comes first, because it decides which parameters of steps there are.
+  // The list of steps decides which parameters of steps there are.
   const struct query_item *steps = query_find(query, "steps");
   if (steps && !query_set(request, steps, error)) return false;
   for (size_t i = 0; i < query->count; i++) {
@@ -50,8 +50,7 @@ bool job_request_overlay(struct job_request *request, const struct query *query,
     if (is_repeated(query, name))
       return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is given more than once", name);
   }
-  // If the query asks for other features, or turns sampling on or off, the preset's list of outputs does not count, and
-  // the tensors follow from the other parameters.
+  // If the query asks for other features, or turns sampling on or off, the preset's list of outputs does not count.
   bool other = names_tensors(request, query) || tensors != operation->tensors(request);
   if (other && !query_find(query, "outputs")) job_request_unset_outputs(request);
   if (query_find(query, "fields") && !query_find(query, "num_features")) job_request_unset(request, "num_features");
@@ -84,7 +83,7 @@ static bool write_text(const json_t *value, struct text *out) {
   }
 }
 
-// Whether the parameter describes a single request, so that no file may set it.
+// No file may set a parameter that describes a single request.
 static bool is_of_a_request(const char *name) {
   static const char *const names[] = {
       "preset",        "model",        "points_region", "output_region", "stream",        "streams",
@@ -96,7 +95,7 @@ static bool is_of_a_request(const char *name) {
   return false;
 }
 
-// Checks that the parts of one file agree. This is checked only for files, since a request may override num_features.
+// Only for files, since a request may override num_features.
 static bool check_columns(const struct job_request *request, struct error *error) {
   const struct points_expected *expected = &request->expected;
   int32_t columns = request->num_fields ? request->num_fields : request->num_features;
@@ -126,7 +125,7 @@ static const char *tag_of(const json_t *step) {
   return tag ? tag : json_string_value(json_object_get(step, "op"));
 }
 
-// Sets the parameters of a step that is an object.
+//
 static bool set_step(struct job_request *request, json_t *step, const char *place, struct error *error) {
   const char *name;
   json_t *value;
@@ -154,7 +153,7 @@ static bool check_steps(json_t *steps, struct error *error) {
   return true;
 }
 
-// Whether an object of the list has the parameter, which is named with its tag.
+// Whether an object of the list has the parameter, which is named TAG.name.
 static bool is_in_a_step(json_t *steps, const char *name) {
   size_t i;
   json_t *step;

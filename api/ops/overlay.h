@@ -1,6 +1,5 @@
-// Sets the parameters of a request: from the items of a query, or from a JSON object in a file.
-//
-// Items and objects belong to the caller and are only read. Any thread.
+// Sets the parameters of a request: from the items of a query, or from a JSON object in a file. Items and objects
+// belong to the caller and are only read. Any thread.
 #ifndef VOXELD_API_OPS_OVERLAY_H
 #define VOXELD_API_OPS_OVERLAY_H
 
@@ -24,17 +23,17 @@ struct query {
 
 const struct query_item *query_find(const struct query *query, const char *name);  // the first; NULL if there is none
 
-// Sets one parameter of the request. False with an error.
+//
 VX_WARN_UNUSED bool query_set(struct job_request *request, const struct query_item *item, struct error *error);
 
-// Lays a query over a request that was set to a preset or to the defaults. Sets every parameter, each at most once, and
-// checks the parameters against each other. False with an error.
+// Lays a query, which may give each parameter once, over a request that was set to a preset or to the defaults.
+// Finishes the request. False with an error.
 VX_WARN_UNUSED bool job_request_overlay(struct job_request *request, const struct query *query, struct error *error);
 
-// Sets a parameter for each member of an object in a file: names and values are the same as in a query, and lists are
-// JSON arrays. The items of `steps` may also be objects: {"op": NAME, "tag": TAG, and the step's parameters}; without
-// "tag", NAME is the tag. `place` names the object in errors. Parameters that describe a single request, such as
-// regions of shared memory, are refused. False with an error.
+// Sets a parameter for each member of an object in a file, with names and values as in a query; lists are JSON arrays.
+// The items of `steps` may also be objects: {"op": NAME, "tag": TAG, and the step's parameters}; without "tag", NAME is
+// the tag. Refuses parameters that describe a single request, such as regions. `place` names the object in errors.
+// False with an error.
 VX_WARN_UNUSED bool settings_read(struct job_request *request, json_t *parameters, const char *place,
                                   struct error *error);
 

@@ -17,7 +17,7 @@ _Static_assert(sizeof(enum vx_image_rows) == sizeof(int32_t) && sizeof(enum vx_w
                    sizeof(enum vx_outside) == sizeof(int32_t),
                "an enum is written as an int32_t");
 
-// Reads up to `most` names of columns. Their text goes to the pool, separated by commas.
+// Puts up to `most` names into the pool, separated by commas.
 static bool read_columns(const struct param *param, const char *value, const char *end, void *record) {
   const char **names = (void *)((char *)record + param->offset);
   char item[COLUMN_SIZE];
@@ -44,7 +44,7 @@ static void write_column(const struct param *param, const void *record, struct t
 static const struct value_type value_columns = {"list", false, read_columns, write_columns, NULL, NULL};
 static const struct value_type value_column = {"string", false, read_columns, write_column, NULL, NULL};
 
-// Reads one number for each channel.
+//
 static bool read_numbers(const struct param *param, const char *value, const char *end, void *record) {
   float *numbers = (void *)((char *)record + param->offset);
   int32_t *count = (void *)((char *)record + param->second);

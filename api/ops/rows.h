@@ -50,7 +50,7 @@ extern const struct param param_preset, param_num_features, param_dtype, param_s
     .doc = "with max_points_by=random: another seed chooses other points",                                             \
   }
 
-// Checks that job_request.given has an entry for every row of the table. The table ends with a NULL, hence the + 1.
+// The table ends with a NULL, hence the + 1.
 #define PARAM_ROWS_FIT(rows)                                                                                           \
   _Static_assert(sizeof(rows) / sizeof *(rows) <= PARAMS_MAX + 1, "given has an entry for every row")
 

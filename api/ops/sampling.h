@@ -1,4 +1,4 @@
-// Shared by the operations that sample: the parameters, and the number of samples of each cloud. Any thread.
+// Shared by the operations that sample. Any thread.
 #ifndef VOXELD_API_SAMPLING_H
 #define VOXELD_API_SAMPLING_H
 
@@ -16,7 +16,7 @@ extern const struct value_type value_samples;
 // The tensors of samples to return if `outputs` is not given.
 #define SAMPLED_BY_DEFAULT (VX_TENSOR_BIT(VX_SAMPLED_INDICES) | VX_TENSOR_BIT(VX_SAMPLED_POINTS))
 
-// Fills the job's sampling from num_sample_counts: whether to sample, and whether each cloud has its own number.
+// Fills `enabled` and `stacked` from num_sample_counts.
 void sampling_finish(struct job_request *request, struct vx_sampling *sampling);
 // Fills the number of samples of each cloud. False with an error.
 VX_WARN_UNUSED bool sampling_split(struct job_request *request, struct vx_sampling *sampling, struct error *error);

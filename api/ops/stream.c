@@ -116,8 +116,7 @@ static bool is_used_alone(const struct job_request *request, const struct param 
   return (param == &param_mount && job_request_deskews(request)) || (param == &param_time && request->max_age_ms);
 }
 
-// Refuses the other parameters of a stream if `stream` is not given: no sweeps would be joined, and the client would
-// not notice.
+// Without `stream` no sweeps would be joined, and the client would not notice.
 static bool check_alone(const struct job_request *request, struct error *error) {
   static const struct param *const rows[] = {PARAMS_OF_STREAMS, NULL};
   for (param_rows row = rows; *row; row++)
@@ -176,7 +175,7 @@ static bool are_several(const struct job_request *request) {
   return request->num_clouds > 0 || request->sent.num_times > 0 || request->sent.num_poses > 0;
 }
 
-// Each of the three lists needs the other two. Parameters that describe a single sweep are refused with them.
+// Each of the three lists needs the other two, and excludes the parameters of a single sweep.
 static bool check_lists(const struct job_request *request, struct error *error) {
   static const char *const lists[] = {"point_counts", "times", "poses"}, *const single[] = {"time", "pose"};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
@@ -193,7 +192,7 @@ static bool check_times(const struct sent_sweeps *sent, struct error *error) {
   if (sent->num_times != sent->count)
     return error_refuse(error, ERROR_BAD_PARAMETER, "times", "times has %d numbers; allowed: %d, one for each sweep",
                         (int)sent->num_times, (int)sent->count);
-  // The loop below checks that the times fall, so it is enough to check the range of the first and the last.
+  // The times fall (checked below), so the range of the first and the last is enough.
   if (!check_range(sent->times[0], "times", error) || !check_range(sent->times[sent->count - 1], "times", error))
     return false;
   for (int32_t i = 1; i < sent->count; i++)
@@ -204,7 +203,7 @@ static bool check_times(const struct sent_sweeps *sent, struct error *error) {
   return true;
 }
 
-// The number of values of each pose.
+//
 static int32_t pose_size(const struct sent_sweeps *sent) { return sent->num_poses / sent->count; }
 
 static bool check_poses(const struct sent_sweeps *sent, struct error *error) {

@@ -15,8 +15,7 @@ extern const struct param param_stream, param_streams, param_sweeps, param_pose,
 // False with an error.
 VX_WARN_UNUSED bool stream_finish(struct job_request *request, struct error *error);
 
-// The sweeps in the body of a request that job_request_split has split: their number, and one of them. Sweep 0 is the
-// newest.
+// The sweeps in the body of a split request. Sweep 0 is the newest.
 struct body_sweep {
   double time;
   struct pose pose;

@@ -1,5 +1,5 @@
-// The parameters of POST /v1/transform, which is POST /v1/points with one step: the step's parameters have no tag here.
-// api/steps/transform.c has their rows.
+// The parameters of POST /v1/transform: POST /v1/points with one step, whose parameters (api/steps/transform.c) have no
+// tag here.
 #include "api/ops/deskew.h"
 #include "api/ops/stream.h"
 

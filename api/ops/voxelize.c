@@ -377,7 +377,7 @@ static bool finish(struct job_request *request, struct error *error) {
   return check_tensors(request, error);
 }
 
-// Finds the column for the maps of intensity: the column named intensity or, if the columns have no names, the fourth.
+// The maps of intensity use the column named intensity or, if the columns have no names, the fourth.
 static bool find_intensity(struct job_request *request, struct error *error) {
   static const char name[] = "intensity";
   int column = request->num_features > 3 ? 3 : -1;
@@ -405,8 +405,7 @@ static void write_grid(const struct vx_job *job, struct text *out) {
   json_printf(out, "grid_size:[%d %d %d] effective_range:", grid.cells[0], grid.cells[1], grid.cells[2]);
   float range[6];
   for (int a = 0; a < 3; a++) {
-    // If the range is not a whole number of voxels, the end of the grid differs from the end of the range. JSON has no
-    // infinity, so FLT_MAX is the maximum.
+    // If the range is not a whole number of voxels, the grid ends elsewhere. FLT_MAX, since JSON has no infinity.
     float end = params->range_min[a] + (float)grid.cells[a] * params->voxel_size[a];
     range[a] = params->range_min[a];
     range[3 + a] = end < FLT_MAX ? end : FLT_MAX;

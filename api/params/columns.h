@@ -1,5 +1,4 @@
-// How the rows of points that a client sends are written: the types of their columns, what each column is multiplied
-// by, and the filters that make rows easier to compress. api/wire/widen.h reads such rows.
+// How the rows of points that a client sends are written; api/wire/widen.h reads such rows.
 //
 // The value types below are constant. Any thread.
 #ifndef VOXELD_PARAMS_COLUMNS_H
@@ -25,7 +24,7 @@ extern const struct value_type value_dtypes;   // struct column_terms: its types
 extern const struct value_type value_scales;   // as value_doubles, each above 0
 extern const struct value_type value_filters;  // uint32: FILTER_BITs, named in the order of `words`
 
-// The type of a column.
+//
 enum vx_dtype column_dtype(const struct column_terms *terms, int column);
 
 #endif

@@ -12,7 +12,7 @@ static const char of_poses[] = "deskew_poses", of_twists[] = "deskew_twists", of
 
 // ---- values ---------------------------------------------------------------------------------------------------------
 
-// Reads a row of up to `most` numbers. Returns their count; 0 if the row has more, or something that is not a number.
+// Returns the count of numbers; 0 if the row has more than `most`, or something that is not a number.
 static int32_t read_row(const char *row, const char *end, int32_t most, double *out) {
   int32_t width = 0;
   while (width < most && !value_ended(row, end))
@@ -20,8 +20,8 @@ static int32_t read_row(const char *row, const char *end, int32_t most, double *
   return value_ended(row, end) ? width : 0;
 }
 
-// Reads rows, all as wide as the first. Stores as many rows as there is room for, but counts all of them, so that the
-// caller can tell if there are too many.
+// Reads rows, all as wide as the first. Stores as many as fit, but counts all, so that the caller can tell if there are
+// too many.
 static bool read_rows(const struct param *param, const char *value, const char *end, void *record, int32_t most) {
   struct motion_size *size = (void *)((char *)record + param->second);
   double **out = (void *)((char *)record + param->offset), spare[MOTION_POSE_MOST];
@@ -93,8 +93,7 @@ static void rotation_of(const double w[3], double a, double b, double out[9]) {
     }
 }
 
-// The pose of a frame after it has moved with the twist for some seconds: the exponential map. For angle^2 < 1/16 the
-// series have the precision of a double.
+// The exponential map. For angle^2 < 1/16 the series have the precision of a double.
 static struct pose moved_for(const struct twist *twist, double seconds) {
   double w[3], shift[3], wv[3], wwv[3];
   for (int i = 0; i < 3; i++) w[i] = twist->w[i] * seconds, shift[i] = twist->v[i] * seconds;
@@ -119,8 +118,7 @@ static struct pose moved_for(const struct twist *twist, double seconds) {
   return pose;
 }
 
-// The quaternion w, x, y, z of a rotation, with w >= 0. The largest of the four is computed first, and the others from
-// it.
+// The quaternion w, x, y, z of a rotation, with w >= 0. The largest of the four gives the others.
 static void quaternion_of(const double m[9], double q[4]) {
   const double fours[4] = {1 + ((m[0] + m[4]) + m[8]), 1 + ((m[0] - m[4]) - m[8]), 1 + ((m[4] - m[0]) - m[8]),
                            1 + ((m[8] - m[0]) - m[4])};
@@ -136,8 +134,7 @@ static void quaternion_of(const double m[9], double q[4]) {
   for (int i = 0; i < 4; i++) q[i] = -q[i];
 }
 
-// The twist that moves a frame to `pose` in `seconds`: the logarithm. `pose` is given in the frame's own coordinates.
-// The twist turns by at most pi.
+// The twist, of at most half a turn, that moves a frame to `pose`, in the frame's own coordinates: the logarithm.
 static struct twist twist_to(const struct pose *pose, double seconds) {
   double q[4], wv[3], wwv[3];
   const double *shift = pose->translation;
@@ -181,7 +178,7 @@ struct course {
   } parts[VX_MAX_SEGMENTS];
 };
 
-// Adds a segment, halved until no part turns by more than VX_SEGMENT_TURN. False if there is no room.
+// False if there is no room.
 static bool add(struct course *course, double start, double seconds, const struct pose *pose,
                 const struct twist *twist) {
   int32_t pieces = 1;
@@ -209,7 +206,7 @@ static bool refuse_times(const char *parameter, int32_t row, struct error *error
                       (int)row, parameter);
 }
 
-// The pose at a time.
+//
 static struct pose pose_at(const struct course *course, double t) {
   int32_t k = 0;
   while (k + 1 < course->count && course->parts[k + 1].start <= t) k++;
@@ -253,8 +250,7 @@ static bool round_course(const struct course *course, double reference, struct v
 
 // ---- poses ----------------------------------------------------------------------------------------------------------
 
-// The pose at the fraction `part` of the way between two poses: the rotation turns at a constant rate, the translation
-// is linear.
+// The rotation turns at a constant rate, the translation is linear.
 static struct pose between(const struct pose *from, const struct pose *to, const struct twist *turn, double part) {
   const struct twist only_turn = {{0}, {turn->w[0], turn->w[1], turn->w[2]}};
   struct pose way = moved_for(&only_turn, part), pose = pose_compose(from, &way);
@@ -278,7 +274,7 @@ static bool add_way(struct course *course, double start, double seconds, const s
   return true;
 }
 
-// The pose of the sensor in row number `row`.
+//
 static bool take_pose(const double *rows, const struct motion_size *size, int32_t row, const struct pose *mount,
                       struct pose *pose, struct error *error) {
   struct pose given;
@@ -290,7 +286,7 @@ static bool take_pose(const double *rows, const struct motion_size *size, int32_
   return true;
 }
 
-// All poses are taken in the frame of the first, so that no precision is lost far from the origin.
+// The frame of the first pose keeps precision far from the origin.
 bool motion_of_poses(const double *rows, const struct motion_size *size, bool slerp, const struct pose *mount,
                      double reference, struct vx_motion *motion, struct error *error) {
   struct course course = {.parameter = of_poses, .count = 0, .first = rows[0]};

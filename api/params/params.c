@@ -1,4 +1,4 @@
-// Tables of parameters; see params.h.
+// See params.h.
 #include "api/params/params.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static bool may_have_lost_plus(const char *value, size_t length) {
   return false;
 }
 
-// Writes a suggestion for the first unknown item of the value (see suggest_text). An item of `steps` is TAG:TYPE.
+// A suggestion for the first unknown item of the value. An item of `steps` is TAG:TYPE.
 static const char *suggest_item(const struct param *param, const char *value, size_t length, char *out, size_t size) {
   const char *end = value + length;
   out[0] = '\0';

@@ -1,7 +1,6 @@
-// Tables of parameters, one row each. Queries, presets, metadata, error texts, --describe and the documentation test
-// use the tables. A row's type (values.h) reads and writes the value. Each operation (api/ops) has a table of rows. The
-// values are fields of the caller's record, at the offsets in the rows. A record with lists begins with the struct pool
-// that the lists are taken from.
+// Tables of parameters, one row each, for queries, presets, metadata, error texts and --describe. A row's type
+// (values.h) reads and writes the value. Values are fields of the caller's record, at the offsets in the rows. A record
+// with lists begins with the struct pool that the lists are taken from.
 //
 // The tables are immutable; a record belongs to its caller. Any thread.
 #ifndef VOXELD_PARAMS_H
@@ -19,7 +18,7 @@
 struct param;
 struct suggestion;
 
-// A type of values: how to read values from text, how to write them as JSON, and which values are allowed.
+//
 struct value_type {
   const char *name;  // in --describe; api/python/generate.py has the type in Python for each name
   bool computed;     // params_write writes the value even if none was given
@@ -53,23 +52,22 @@ typedef const struct param *const *param_rows;
 
 enum { PARAMS_MAX = 64 };  // maximum rows of one table
 
-// The number of the row of that name; -1 if there is none.
-int params_find(param_rows rows, const char *name, size_t length);
+//
+int params_find(param_rows rows, const char *name, size_t length);  // the number of the row; -1 if there is none
 
 // Writes the allowed values of the parameter in words.
 void param_allowed(const struct param *param, struct text *out);
-// Reads a value into the record. False if the value is not allowed.
+//
 PARAM_WARN_UNUSED bool param_read(const struct param *param, const char *value, size_t length, void *record);
 
 // Reads the defaults into the record.
 void params_init(param_rows rows, void *record);
-// Writes a JSON object of the values that were given, have a default or are computed. `given` has one entry for each
+// Writes a JSON object of the values that were given, have a default or are computed. `given` has an entry for each
 // row.
 void params_write(param_rows rows, const bool *given, const void *record, struct text *out);
 // The same without the braces.
 void params_write_members(param_rows rows, const bool *given, const void *record, struct text *out);
-// Refuses a value of the parameter that clients call `name`. The error has the given value and the allowed values.
-// Returns false.
+// Returns false with an error that has the given value and the allowed values. `name`: what clients call the parameter.
 bool param_refuse(const struct param *param, const char *name, const char *value, size_t length, struct error *error);
 
 #endif

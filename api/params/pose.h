@@ -1,8 +1,7 @@
-// Poses: the position of one frame in another, as a rotation and a translation in double. p' = rotation * p +
-// translation.
+// Poses: the position of one frame in another, in double: p' = rotation * p + translation.
 //
-// Sums of three products are (a + b) + c, without contraction, so that the same poses give the same bits everywhere.
-// Any thread.
+// Sums of three products are (a + b) + c, without contraction, so that equal poses give equal bits everywhere. Any
+// thread.
 #ifndef VOXELD_PARAMS_POSE_H
 #define VOXELD_PARAMS_POSE_H
 
@@ -24,15 +23,15 @@ extern const struct value_type value_pose;  // struct pose_numbers
 
 extern const struct pose pose_identity;
 
-// Makes a pose from POSE_MATRIX or POSE_QUATERNION numbers. Normalises a quaternion. Returns NULL, or the reason why
-// the numbers are not a rigid motion.
+// Makes a pose from POSE_MATRIX or POSE_QUATERNION numbers; normalises a quaternion. NULL, or why the numbers are not a
+// rigid motion.
 PARAM_WARN_UNUSED const char *pose_of(const double *values, int32_t count, struct pose *pose);
 
-// Composes `outer`, the pose of a frame, with `inner`, a pose in that frame.
+// outer * inner: `inner` is a pose in the frame whose pose is `outer`.
 struct pose pose_compose(const struct pose *outer, const struct pose *inner);
 
-// The pose of the frame `then` in the frame `now`: inverse(now) * then. Both are poses in one fixed frame. The
-// translations are subtracted first, so that no precision is lost far from the origin.
+// The pose of the frame `then` in the frame `now`: inverse(now) * then. Both are poses in one fixed frame. Subtracts
+// the translations first, to keep precision far from the origin.
 struct pose pose_between(const struct pose *now, const struct pose *then);
 
 // The matrix that moves points from the frame `then` into the frame `now`: pose_between in float32, row by row.

@@ -15,8 +15,7 @@ bool region_name_set(char name[REGION_NAME_SIZE], const char *text, size_t lengt
   return true;
 }
 
-// Reads the number between the last comma before `end` and `end`. Returns the position of the comma; NULL if there is
-// no number there.
+// Reads the number after the last comma before `end`. Returns the comma; NULL if there is no number.
 static const char *take_number(const char *value, const char *end, uint64_t *number) {
   const char *comma = memrchr(value, ',', (size_t)(end - value));
   char digits[20] = "";

@@ -1,7 +1,5 @@
-// What a request says about its stream: which stream the body's sweeps belong to, when and where they were taken, and
-// which sweeps to join.
-//
-// api/ops/stream.h reads these values; docs/streams.md says what they mean. Any thread.
+// What a request says about its stream; docs/streams.md says what the values mean. api/ops/stream.h reads them. Any
+// thread.
 #ifndef VOXELD_PARAMS_STREAM_H
 #define VOXELD_PARAMS_STREAM_H
 
@@ -35,12 +33,12 @@ struct sent_sweeps {
   double *times, *poses;
 };
 
-// Whether a stream may have the name: 1 to STREAM_NAME_SIZE - 1 letters, digits, '.', '_' and '-', but not '.' or '..'.
+// 1 to STREAM_NAME_SIZE - 1 letters, digits, '.', '_' and '-', but not '.' or '..'.
 PARAM_WARN_UNUSED bool stream_name_is_sound(const char *name, size_t length);
 
 extern const struct value_type value_stream;  // char[STREAM_NAME_SIZE]: a valid name
 
-// Copies the name of the next stream to join; if *cursor is 0, of the first stream. False after the last name.
+// Copies the name of the next stream to join. *cursor is 0 for the first. False after the last name.
 PARAM_WARN_UNUSED bool stream_next(const struct stream_terms *terms, size_t *cursor, char name[STREAM_NAME_SIZE]);
 
 #endif

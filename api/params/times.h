@@ -1,6 +1,4 @@
-// How the times of points are written: which field has them, in which unit, and which time is zero.
-//
-// The types are constant. Any thread.
+// How the times of points are written. The types are constant. Any thread.
 #ifndef VOXELD_PARAMS_TIMES_H
 #define VOXELD_PARAMS_TIMES_H
 
