@@ -1,4 +1,4 @@
-// Loading and rendering of presets; see presets.h.
+// See presets.h.
 #include "api/presets.h"
 
 #include <dirent.h>
@@ -32,11 +32,11 @@ struct presets {
   struct preset *item[MAX_PRESETS];  // sorted by name
 };
 
-// Fills the preset's request of an operation.
+//
 static bool set_parameters(struct preset *preset, enum vx_op op, json_t *parameters, struct error *error) {
   struct job_request *request = preset->requests[op] = job_request_new(op);
   if (!request) return error_set(error, "preset %s: out of memory", preset->name);
-  // Requests with this preset echo its name. Finishing a request here finds a bad preset before a client does.
+  // Answers echo the preset's name. Finishing a request here finds a bad preset before a client does.
   if (!settings_read(request, parameters, "a preset", error) ||
       !job_request_set(request, "preset", 6, preset->name, strlen(preset->name), error) ||
       !job_request_finish(request, error))
@@ -54,7 +54,7 @@ static bool refuse_operation(const struct preset *preset, const json_t *operatio
                    names.data);
 }
 
-// Reads the members that have the names of operations.
+//
 static bool set_others(struct preset *preset, json_t *root, struct error *error) {
   static const char *const known[] = {"description", "parameters", "operation"};
   const char *name;
@@ -122,7 +122,7 @@ void preset_close(struct preset *preset) {
 
 // ---- the set --------------------------------------------------------------------------------------------------------
 
-// Takes ownership of the preset. The preset replaces another of the same name, or is inserted in the order of names.
+// Takes ownership of the preset, which replaces another of the same name.
 static bool presets_put(struct presets *presets, struct preset *preset, struct error *error) {
   size_t at = 0;
   while (at < presets->count && strcmp(presets->item[at]->name, preset->name) < 0) at++;

@@ -1,4 +1,4 @@
-// Types of values; see values.h.
+// See values.h.
 #include "api/params/values.h"
 
 #include <math.h>
@@ -50,8 +50,7 @@ bool value_take_double(const char **cursor, const char *end, double *out) {
   return *rest == '\0' && isfinite(*out);
 }
 
-// Reads decimal text as a double and rounds it to float. Numbers in presets are doubles too, so both ways give the same
-// bits.
+// Rounds a double, as the numbers in presets are, so that both ways give the same bits.
 bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count) {
   double number;
   for (int64_t i = 0; i < count; i++) {
@@ -87,7 +86,7 @@ bool value_read_clouds(const char *cursor, const char *end, int64_t most, void *
   return *out && read_numbers(cursor, end, most, *out, length);
 }
 
-// Copies a text that must be a single item.
+//
 static bool read_item(const char *cursor, const char *end, char *item, size_t size) {
   return value_next(&cursor, end, item, size) && value_ended(cursor, end);
 }
@@ -232,7 +231,7 @@ static const char *tensor_of(const struct param *param, int index) {
   return index < VX_TENSOR_COUNT ? vx_tensors[index].name : NULL;
 }
 
-// The name of a type's value at an index; NULL after the last.
+//
 typedef const char *(*name_of)(const struct param *param, int index);
 
 static int find_name(const struct param *param, name_of name, const char *item) {
@@ -285,7 +284,7 @@ static void allow_word(const struct param *param, struct text *out) {
   list_names(param, word_of, UINT64_MAX, " or ", out);
 }
 
-// Reads a list of names as a set of bits. A repeated name is refused.
+//
 static bool read_set(const struct param *param, name_of name, uint64_t allowed, const char *cursor, const char *end,
                      uint64_t *out) {
   char item[64];
@@ -372,7 +371,7 @@ static bool is_printable(const char *value, const char *end) {
   return true;
 }
 
-// Each name is compared with the names before it while the list grows in the record.
+//
 static bool read_names(const struct param *param, const char *value, const char *end, void *record) {
   char *names = FIELD(record, param->offset), item[VALUE_NAMES_SIZE];
   int32_t *count = FIELD(record, param->second);

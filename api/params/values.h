@@ -1,5 +1,5 @@
-// The types of values for parameters of any operation, and functions to build further types: items of a list, numbers
-// in text and in JSON. The types are constant. Any thread.
+// The types of values for parameters of any operation, and functions to build further types. The types are constant.
+// Any thread.
 #ifndef VOXELD_VALUES_H
 #define VOXELD_VALUES_H
 
@@ -34,20 +34,20 @@ PARAM_WARN_UNUSED bool value_ended(const char *cursor, const char *end);
 PARAM_WARN_UNUSED bool value_is_off(const char *value, const char *end);
 
 PARAM_WARN_UNUSED bool value_parse_int(const char *item, int64_t least, int64_t most, int64_t *out);
-// Reads the next `count` items of a list as numbers, and moves the cursor past them.
+// Reads the next `count` items of a list, and moves the cursor past them.
 PARAM_WARN_UNUSED bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count);
-// Reads one length for all axes, or one for each, above 0. Reads all of the text.
+// Reads one length for all axes, or one for each, above 0, to the end of the text.
 PARAM_WARN_UNUSED bool value_read_size(const char *value, const char *end, float size[3]);
-// Reads the next item of a list as a double, and moves the cursor past it.
+//
 PARAM_WARN_UNUSED bool value_take_double(const char **cursor, const char *end, double *out);
 // Memory in the record's pool for the items of a list, `most` or fewer. NULL: the pool has none.
 PARAM_WARN_UNUSED void *value_take_list(void *record, const char *value, const char *end, char separator, int64_t most,
                                         size_t item_bytes);
-// Reads a list of up to `most` whole numbers, each 0 or more, into the record's pool; *length becomes their number.
+// Reads up to `most` whole numbers, each 0 or more, into the record's pool.
 PARAM_WARN_UNUSED bool value_read_clouds(const char *cursor, const char *end, int64_t most, void *record, int32_t **out,
                                          int32_t *length);
 
-// The index of a name in a list that value_names has read; -1 if the name is not there.
+// The place of a name in a list that value_names has read; -1 if the name is not there.
 int value_find_name(const char *names, const char *name, size_t length);
 
 // Write JSON arrays.
@@ -55,7 +55,7 @@ void value_write_floats(const float *values, int64_t count, struct text *out);
 void value_write_doubles(const double *values, int32_t count, struct text *out);
 void value_write_counts(const int32_t *values, int32_t count, struct text *out);
 void value_write_names(const char *names, struct text *out);  // a list that value_names has read
-// The words that a value, or the items of a list, may be. null if they are not words.
+// The words that a value or the items of a list may be; null if they are not words.
 void value_write_words(const struct param *param, struct text *out);
 
 #endif

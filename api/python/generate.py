@@ -1,10 +1,9 @@
-"""Writes voxeld/operations.py from the tables of the daemon, and from nothing else:
+"""Writes voxeld/operations.py from the tables of the daemon:
 
     $ build/bin/voxeld --describe | python3 api/python/generate.py > api/python/voxeld/operations.py
 
 The tests compare that file with what this program writes. black leaves the file as it is. A parameter of a new type
-needs a row of TYPES.
-"""
+needs a row of TYPES."""
 
 import json
 import re
@@ -12,7 +11,7 @@ import sys
 import textwrap
 
 COLUMNS = 120
-MANY = 6  # a parameter with more words than this gets a named type, since a line has no room for the words
+MANY = 6  # a parameter with more words gets a named type
 QUOTES = '"""'
 HEAD = '''\
 """The operations of the service: steps, parameters, results, methods of Client. Written by generate.py; do not edit.
@@ -115,7 +114,7 @@ RESULTS        }
 
 
 def literal(text, indent):
-    """A Python string literal, split over several lines if it does not fit on one."""
+    """A Python string literal, over several lines if needed."""
     if text is None:
         return "None"
     if len(text) + indent + 4 <= COLUMNS:
@@ -130,7 +129,7 @@ def quoted(text):
 
 
 def wrapped(text, indent, hang=0, before=""):
-    """A paragraph in lines of a docstring; `before` stands before its first word."""
+    """The lines of a paragraph; `before` precedes its first word."""
     return textwrap.wrap(
         " ".join(text.split()),
         COLUMNS - len(QUOTES),
@@ -142,7 +141,7 @@ def wrapped(text, indent, hang=0, before=""):
 
 
 def docstring(lines, indent):
-    """A docstring of these lines. The first line already has the opening quotes."""
+    """The first line already has the opening quotes."""
     pad = " " * indent
     if len(lines) == 1 and len(lines[0]) + 3 <= COLUMNS:
         return lines[0] + '"""\n'
@@ -168,8 +167,7 @@ class Table:
         self.name, self.title, self.parameters = name, title_of(name), parameters
 
     def words(self, row):
-        """The name of the type of the row's words. None if the type has no name: only the words of a list, or more
-        than MANY words, have a named type."""
+        """The name of the type of the row's words; None: the type has no name."""
         named = row["values"] and (row["type"] == "list" or len(row["values"]) > MANY)
         return self.title + title_of(row["name"]) if named else None
 
@@ -186,13 +184,13 @@ class Table:
         return union(['Literal["off"]', *kinds] if row["default"] == "off" else kinds)
 
     def lists(self):
-        """The definitions of the named types of words."""
+        """"""
         for row in filter(self.words, self.parameters):
             words = "".join(f"\n    {quoted(word)}," for word in row["values"]) + "\n"
             yield f"{self.words(row)} = Literal[{words if len(row['values']) > 1 else quoted(*row['values'])}]\n"
 
     def fields(self, name, base, doc, sweeps):
-        """A type for dicts of parameters: only the parameters of sweeps, or only the other parameters."""
+        """A type for dicts of parameters: either those of sweeps or the others."""
         rows = [row for row in self.parameters if (row["name"] in SWEEP) == sweeps]
         fields = "".join(f"    {row['name']}: Optional[{self.type_of(row)}]\n" for row in rows)
         return f'class {name}({base}, total=False):\n    """{doc}"""\n\n{fields}'
@@ -257,7 +255,7 @@ class Endpoint(Table):
         return list(found.values())
 
     def settings(self):
-        """The parameters as dicts."""
+        """"""
         own = f"{self.title}Parameters"
         yield self.fields(own, "TypedDict", f"The parameters of {self.name}, without those of sweeps.", False)
         yield (
@@ -288,8 +286,7 @@ class Endpoint(Table):
         return f"\n    @property\n    def {tensor['name']}(self) -> {kind}:\n{doc}        return {body}\n"
 
     def arguments(self):
-        """The method's arguments: points or inputs, then parameters. With one head, the first parameter may be
-        positional."""
+        """Points or inputs, then parameters. With one head, the first parameter may be positional."""
         yield "self"
         if self.on_points:
             yield "points: Points"
@@ -327,7 +324,7 @@ class Endpoint(Table):
         return f"{head}\n{docstring(lines, 8)}        return self._calls.{call}\n"
 
     def dtypes(self):
-        """The types that each input may have."""
+        """"""
         rows = "".join(
             f"    {quoted(tensor['name'])}: [{', '.join(map(quoted, tensor['dtypes']))}],\n" for tensor in self.inputs
         )
@@ -348,7 +345,7 @@ def endpoints_of(tables):
 
 
 def rows_of(endpoints, steps):
-    """The parameters of operations on points and of their steps; a row that several operations share is there once."""
+    """The parameters of operations on points and of their steps. A row that several operations share is there once."""
     of_steps = [{**row, "name": f"{step.name}.{row['name']}"} for step in steps for row in step.parameters]
     found = {}
     for endpoint in endpoints:
@@ -365,7 +362,7 @@ def rows_of(endpoints, steps):
 
 
 def file_bytes_method(endpoints):
-    """file_bytes(), which takes the parameters of any operation on points."""
+    """file_bytes() takes the parameters of any operation on points."""
 
     def head(operation, parameters):
         media = 'media_type: str = "application/vnd.safetensors"'
@@ -379,7 +376,7 @@ def file_bytes_method(endpoints):
 
 
 def stream_method(endpoints):
-    """stream(), which takes the parameters of any operation on points, but not the parameters of sweeps."""
+    """stream() takes the parameters of any operation on points, except those of sweeps."""
 
     def head(operation, parameters, result):
         own = ["streams: Optional[Sequence[str]] = None", "mount: Optional[Numbers] = None", "keep: bool = False"]

@@ -15,7 +15,7 @@ import voxeld
 
 
 def show(name, points, result):
-    """Logs one scan: its points, and its voxels coloured by their numbers of points."""
+    """"""
     parameters = result.metadata["parameters"]
     counts = result["voxel_num_points"].astype(np.float32)
     rerun.log("scan/points", rerun.Points3D(points[:, :3]))

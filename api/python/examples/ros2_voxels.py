@@ -33,7 +33,7 @@ def points_of(cloud, names):
 
 
 def fill(cloud, field, header, names, features, counts):
-    """Makes a PointCloud2 of the voxels' means and their numbers of points. `field`: makes a PointField."""
+    """Fills a PointCloud2 with the voxels' means and numbers of points. `field` makes a PointField."""
     rows = np.empty(len(counts), [*((name, "<f4") for name in names), ("count", "<i4")])
     for column, name in enumerate(names):
         rows[name] = features[:, column]

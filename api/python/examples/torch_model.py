@@ -14,7 +14,7 @@ import voxeld
 
 
 class Scene(torch.nn.Module):
-    """A vector for the whole scan: the greatest value of each channel."""
+    """The greatest value of each channel."""
 
     def __init__(self, columns, channels=64):
         super().__init__()

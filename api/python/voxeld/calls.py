@@ -1,5 +1,4 @@
-"""Sends calls and returns their answers: query, headers, transport through shared memory or the socket, and
-warnings."""
+"""Sends calls, through shared memory or the socket, and returns their answers."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # no Python warning: Stream itself warn
 
 
 class Calls:
-    """The calls of one client. Threads may share them. Each call sends `headers`."""
+    """The calls of one client, with its `headers`. Threads may share them."""
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class Calls:
     # --- computing ---
 
     def points(self, operation: str, kind: Type[R], told: Mapping[str, Any]) -> R:
-        """The result of an operation on points. `told` has the arguments of the client's method, by their names."""
+        """`told` has the arguments of the client's method, by their names."""
         if told.get("out") is not None:
             return self._points_on_gpu(operation, kind, told["points"], _given(told))
         packed, given = self._packed(operation, told)
@@ -86,7 +85,7 @@ class Calls:
     # --- on a GPU ---
 
     def _points_on_gpu(self, operation: str, kind: Type[R], points: Any, given: Dict[str, Any]) -> R:
-        """The result in the memory of a GPU."""
+        """"""
         wanted = cuda.device_of(given.pop("out"))
         clouds, batch = points_on_gpu(points, wanted)
         device = max([wanted or 0, *[cloud.device for cloud in clouds or ()]])
@@ -103,8 +102,7 @@ class Calls:
         return self._on_gpu(hand_over, compute, device)
 
     def _on_gpu(self, hand_over: Callable[[], R], compute: Callable[[], R], device: int) -> R:
-        """The result that the service leaves on the GPU. If the service cannot take memory of that GPU, the result
-        comes to the host and is copied to the GPU."""
+        """If the service cannot take memory of that GPU, the result comes to the host and is copied to the GPU."""
         if self._hands_over:
             try:
                 return hand_over()
@@ -144,7 +142,7 @@ class Calls:
         self.warn(SharedMemoryWarning(f"tensors on the GPU go through the host: {reason}"))
 
     def tensors(self, operation: str, kind: Type[R], inputs: Mapping[str, List[str]], told: Mapping[str, Any]) -> R:
-        """The result of an operation whose body is tensors. `inputs` has the types of each tensor, by its name."""
+        """For an operation whose body is tensors. `inputs` has the types of each tensor, by its name."""
         given, headers = _given(told), {"Content-Type": TENSORS}
         out = given.pop("out", None)
         arrays = {name: given.pop(name) for name in inputs if name in given}
@@ -175,7 +173,7 @@ class Calls:
         return self._deliver(request, read, lambda file: file)
 
     def _packed(self, operation: str, told: Mapping[str, Any]) -> Tuple[Packed, Dict[str, Any]]:
-        """The body of the points with its headers, and the parameters."""
+        """The body with its headers, and the parameters."""
         body, given = _with_points(told)
         if self._packer is None:
             return Packed(body), given
@@ -184,8 +182,8 @@ class Calls:
         return packed, {**given, **packed.query}
 
     def _rows_of(self, operation: str, given: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
-        """The parameters in ROWS that the request's preset or model sets. Empty if the request names neither. None if
-        the service does not show them. The client reads the page of each preset or model once."""
+        """The parameters in ROWS of the request's preset or model, whose page is read once. Empty if the request names
+        neither. None if the service does not show them."""
         kind = "model" if "model" in given else "preset"
         name = str(given.get(kind, ""))
         if not name:
@@ -267,8 +265,7 @@ class Calls:
     def _deliver(
         self, request: Request, read: Callable[[Answer], T], parse: Optional[Callable[[NDArray[np.uint8]], T]]
     ) -> T:
-        """Sends a request by shared memory, or by the socket if memory cannot be shared. `parse` reads the answer's
-        file; None if the answer is only metadata."""
+        """`parse` reads the answer's file; None if the answer is only metadata."""
         until = self._transport.deadline()
         result = self._share(request, read, parse, until)
         if result is not None:
@@ -284,7 +281,7 @@ class Calls:
         parse: Optional[Callable[[NDArray[np.uint8]], T]],
         until: float,
     ) -> Optional[T]:
-        """Sends a request by shared memory. None if the socket must be used, also after a temporary error."""
+        """None if the socket must be used, also after a temporary error."""
         if self._slots is None or (size := sum(piece.nbytes for piece in request.body or ())) == 0:
             return None
         try:
@@ -328,7 +325,7 @@ def _retries(request: Request) -> Optional[int]:
 
 
 def _caller() -> int:
-    """The stack level, for a warning, of the nearest function outside this package."""
+    """The stack level of the nearest function outside this package."""
     level, frame = 0, sys._getframe(1)
     while str(frame.f_globals.get("__name__")).startswith(f"{__package__}.") and frame.f_back:
         level, frame = level + 1, frame.f_back
@@ -336,7 +333,7 @@ def _caller() -> int:
 
 
 def without_none(values: Mapping[str, Any]) -> Dict[str, Any]:
-    """The parameters that are not None."""
+    """"""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -347,18 +344,18 @@ def _rows_of_preset(page: Mapping[str, Any], operation: str) -> Optional[Dict[st
 
 
 def _rows_of_model(page: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
-    """The service takes only the number of columns from a model. None if the model is not ready."""
+    """The columns, which are all that the service takes from a model. None if the model is not ready."""
     own = page.get("voxelize")
     return {"num_features": int(own["num_features"])} if isinstance(own, dict) and "num_features" in own else None
 
 
 def _given(told: Mapping[str, Any]) -> Dict[str, Any]:
-    """The arguments that are given in addition to the points, from the locals of a method."""
+    """The arguments of a method that are given, without the points."""
     return {name: value for name, value in told.items() if value is not None and name not in ("self", "points")}
 
 
 def _texts(given: Mapping[str, Any]) -> Dict[str, str]:
-    """The parameters of a query as texts."""
+    """"""
     if steps.STEPS in given:
         others = {name: value for name, value in given.items() if name != steps.STEPS}
         given = {**others, **steps.parameters_of(given[steps.STEPS])}
@@ -377,7 +374,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _with_points(told: Mapping[str, Any]) -> Tuple[List[memoryview], Dict[str, Any]]:
-    """The body of the points, and the parameters: the other given arguments, and those that describe the points."""
+    """The body, and the parameters: those given, and those that describe the points."""
     given = _given(told)
     body, described = body_of(told["points"], given)
     return body, {**given, **described}

@@ -1,7 +1,7 @@
 """Reads and writes the members of ROS messages in their order: as ROS 2 serializes them (CDR), or as ROS 1 does.
 
-In CDR the offset of a number from the end of the encapsulation is a multiple of the number's size. ROS 1 aligns
-nothing, and its strings have no NUL."""
+CDR aligns each number to its size, counted from the end of the encapsulation. ROS 1 aligns nothing, and its strings
+have no NUL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAIN, XCDR2 = 0, 3  # kinds of encapsulation: the second byte, divided by 2
 
 
 class Reader:
-    """ValueError if a message ends too early. A reader of a ROS 2 message expects its encapsulation first."""
+    """A message of ROS 2 begins with its encapsulation. ValueError if it does not, or if a message ends too early."""
 
     def __init__(self, message: Bytes, ros1: bool = False) -> None:
         self.bytes, self.ros1 = memoryview(message).cast("B"), ros1
@@ -33,7 +33,7 @@ class Reader:
             self.at += -(self.at - len(ENCAPSULATION)) % size
 
     def number(self, form: str) -> int:
-        """A whole number; `form` is as for struct."""
+        """`form` is as for struct."""
         return int(self._unpack(form, 1)[0])
 
     def numbers(self, form: str, count: int) -> List[float]:
@@ -66,7 +66,7 @@ class Writer:
         return self
 
     def numbers(self, form: str, *values: float) -> Writer:
-        """Numbers of one type; `form` is as for struct."""
+        """`form` is as for struct."""
         self.align(struct.calcsize(f"<{form}"))
         self._bytes += struct.pack(f"<{len(values)}{form}", *values)
         return self

@@ -1,5 +1,4 @@
-"""Answers as files: their kinds, the warnings in their metadata, and a writer that leaves only complete files in a
-folder."""
+"""Answers as files: their kinds, their warnings, and a writer that leaves only complete files in a folder."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ class Kind(NamedTuple):
 
 
 def warnings_of(kind: str, body: Body) -> List[RequestWarning]:
-    """The warnings of the service. BadAnswer if this is not a file of this kind."""
+    """BadAnswer if this is not a file of this kind."""
     try:
         return errors.warnings_of(KINDS[kind].metadata(body))
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, zipfile.BadZipFile) as reason:
@@ -48,7 +47,7 @@ def _npz(body: Body) -> Dict[str, Any]:
 
 
 def _mcap(body: Body) -> Dict[str, Any]:
-    """The entry `metadata` of the metadata record, which is the last record of the data section."""
+    """The entry `metadata` of the first metadata record."""
     for code, record in ros.records(ros.content_of(body.data)):
         if code == MCAP_METADATA:
             return _entry(record, b"metadata")
@@ -56,7 +55,7 @@ def _mcap(body: Body) -> Dict[str, Any]:
 
 
 def _entry(record: memoryview, wanted: bytes) -> Dict[str, Any]:
-    """The wanted entry of a record, which is a name and a map of strings."""
+    """The record is a name and a map of strings."""
 
     def text(place: int) -> bytes:
         (length,) = struct.unpack_from("<I", record, place)
@@ -88,7 +87,7 @@ class Writer:
         self._lock = threading.Lock()
 
     def write(self, path: pathlib.Path, body: Any, confirm: Optional[Callable[[], None]] = None) -> None:
-        """Writes a file. Calls `confirm` once everything is written; if `confirm` raises, the file does not appear."""
+        """Calls `confirm` once everything is written; if it raises, the file does not appear."""
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.parent / f".{secrets.token_hex(8)}{PART}"
         with self._lock:

@@ -1,4 +1,4 @@
-"""The run over bags: sends their messages with points, in the order in which they were recorded."""
+"""Sends the messages of bags with points, in the order in which they were recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .scans import Path, UsageError
 from .transforms import Tree
 
 PAUSE = 0.01  # seconds between checks for room
-MOST_BEHIND = 4  # times --jobs: the maximum number of scans that were begun and whose answers are not yet written
+MOST_BEHIND = 4  # times --jobs: the maximum number of scans that were begun and whose answers are not written
 
 
 def compute(client: Client, args: argparse.Namespace, parameters: Dict[str, str]) -> int:
@@ -61,7 +61,7 @@ def _motion_of(bags: List[Bag], topic: Optional[str], fixed: Optional[str], para
 
 class _Run:
     def __init__(self, client: Client, args: argparse.Namespace, parameters: Dict[str, str], bags: List[Bag]) -> None:
-        """Checks the request. UsageError if it is wrong."""
+        """"""
         self._client, self._args, self._bags = client, args, bags
         self._topic, pose = topic_of(bags, args.topic), parameters.pop(POSE, None)
         self._motion = _motion_of(bags, pose, args.fixed_frame, parameters)
@@ -92,7 +92,7 @@ class _Run:
         return Recorder(client, args.operation, parameters, self._recording)
 
     def send(self, signals: Signals) -> None:
-        """Sends the scans that have no answer, until all are done, or a signal comes."""
+        """Sends the scans that have no answer, until a signal comes."""
         jobs = 1 if self._streams or self._args.output is None else self._args.jobs
         workers = Workers(self._job, self._report, jobs)
         first, last = self._bags[0].start, max(bag.end for bag in self._bags)
@@ -112,7 +112,7 @@ class _Run:
         workers.finish(signals)
 
     def _has_room(self, workers: Workers, signals: Signals, jobs: int) -> bool:
-        """Waits until few scans are in progress, so that the memory has room for them. False if the run is to end."""
+        """Waits until few scans are in progress, to bound the memory. False if the run is to end."""
         while not (workers.is_over() or signals.came):
             behind = self._recording.behind() if self._recording else 0
             if workers.waiting() < jobs and behind < MOST_BEHIND * jobs:

@@ -53,7 +53,7 @@ class Bag:
         self.start = self.end = 0
 
     def messages(self, topics: Collection[str]) -> Iterator[Message]:
-        """The messages of these topics, by the times when they were recorded. Damaged if the bag is."""
+        """The messages of these topics, by the times when they were recorded. Damaged if the rest cannot be read."""
         try:
             yield from self._read(topics)
         except OSError as reason:
@@ -81,7 +81,8 @@ class McapBag(Bag):
         self._indexed = self._look()
 
     def _look(self) -> bool:
-        """Finds the topics: in the summary, else by reading everything. Returns whether there is a summary."""
+        """Finds the topics: in the summary, else by reading everything. Returns whether the summary lists the
+        chunks."""
         try:
             summary = self._reader.SeekingReader(self._file).get_summary()
         except Exception:  # there is no valid end
@@ -113,7 +114,7 @@ class McapBag(Bag):
             self.topics.append(Topic(channel.topic, ros.kind_of(schema.name), count))
 
     def _all(self, topics: Optional[Collection[str]]) -> Iterator[Any]:
-        """The messages of these topics, or of all topics if None, in the order of the file."""
+        """In the order of the file. None: all topics."""
         self._file.seek(0)
         reader = self._reader.NonSeekingReader(self._file, validate_crcs=True)
         yield from reader.iter_messages(topics, log_time_order=False)
@@ -171,7 +172,7 @@ def is_bag(path: Path) -> bool:
 
 
 def open_all(names: Sequence[str]) -> List[Bag]:
-    """The bags by their times. UsageError if a bag cannot be read at all, or if only some of the names are bags."""
+    """The bags by their times. UsageError if a bag cannot be read, or if only some of the names are bags."""
     bags: List[Bag] = []
     for path in map(Path, names):
         if not is_bag(path):
@@ -186,7 +187,7 @@ def open_all(names: Sequence[str]) -> List[Bag]:
 
 
 def topic_of(bags: Sequence[Bag], wanted: Optional[str]) -> str:
-    """The topic of the points. UsageError if no bag has it, or if --topic does not say which of several is meant."""
+    """The topic of the points. UsageError if no bag has it, or if several are possible."""
     found: Dict[str, Topic] = {topic.name: topic for bag in bags for topic in bag.clouds()}
     listed = ", ".join(map(str, found.values()))
     first = bags[0].path
@@ -209,10 +210,10 @@ def decimal(nanoseconds: int) -> str:
 
 @dataclass(frozen=True)
 class BagScan(Scan):
-    """A message with points. `bag` is the bag's path, and `path` is the bag's `file`."""
+    """A message with points. `bag` is the bag's path, `path` is Bag.file."""
 
     bag: Path = Path()
-    number: int = 0  # of the message among those of the run's topic in all bags, from 1
+    number: int = 0  # among the messages of the run's topic in all bags, from 1
     time: int = 0  # when it was recorded, in nanoseconds
     cloud: Optional[ros.Cloud] = field(default=None, compare=False)  # None if the message is malformed
 
@@ -238,8 +239,8 @@ Fail = Callable[[Scan, str], None]
 
 
 def scans_of(bags: Sequence[Bag], topic: str, output: Path, extension: str, fail: Fail) -> Iterator[BagScan]:
-    """The messages of a topic, whose answers belong below `output`. Calls `fail` for malformed messages, and for bags
-    whose rest cannot be read."""
+    """The messages of a topic, whose answers belong below `output`. Calls `fail` for malformed messages and damaged
+    bags."""
     number = 0
     for bag in bags:
         try:

@@ -1,6 +1,6 @@
 """Asks the service for the answers to many scans. Each thread reads a scan, posts it and writes its answer before it
-takes the next scan. So however many files there are, at most `jobs` of them and their answers are in memory. Messages
-of bags are in memory before a thread takes them, so bag_run.py limits their number."""
+takes the next scan, so at most `jobs` files and answers are in memory. Messages of bags are in memory before a thread
+takes them: bag_run.py limits their number."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ DENIED = (401, 403, 404)  # refusals that apply to every other scan too
 
 
 def is_final(problem: Problem, scan: Scan) -> bool:
-    """Whether the service would refuse all other scans too. Job.check() finds bad parameters, but not those of a
-    stream, which the service sees only in the first sweep."""
+    """Whether the service would refuse all other scans too. Job.check() finds bad parameters, but the service sees
+    those of a stream only in the first sweep."""
     return problem.status in DENIED or (bool(scan.own) and problem.kind == "bad-parameter")
 
 
@@ -36,8 +36,8 @@ class Job:
         self._writer = Writer()
 
     def check(self) -> None:
-        """Asks for the answer to a scan without points. Raises Problem if the service would refuse every scan, and an
-        Error if there is no service. Ignores other refusals, which are about the points."""
+        """Asks for the answer to a scan without points. Raises Problem if the service would refuse every scan or
+        refuses temporarily, and another Error if there is no service. Ignores refusals of the points."""
         given = {**self._parameters, "latest": None}  # this check supersedes no request
         try:
             self._file(self._operation, b"", KINDS[self._kind].media_type, **given)
@@ -46,20 +46,20 @@ class Job:
                 raise
 
     def run(self, scan: Scan) -> List[RequestWarning]:
-        """Writes the answer to one scan and returns the warnings. Raises Stop if all other scans would fail as well."""
+        """Writes the answer to one scan. Raises Stop if all other scans would fail as well."""
         before = stamp(scan.path)
         body = self.ask(scan)
         warnings = warnings_of(self._kind, body)
         try:
-            # If the scan changes meanwhile, no answer appears. A later change is newer than the answer, so the next
-            # run sees the change.
+            # If the scan changes meanwhile, no answer appears. A later change is newer than the answer, so the next run
+            # sees it.
             self._writer.write(scan.answer, body.data, lambda: scan.expect(before))
         except OSError as reason:
             raise Stop(f"cannot write {scan.answer}: {reason.strerror or reason}") from None
         return warnings
 
     def ask(self, scan: Scan) -> Body:
-        """The answer to one scan. Raises Stop as run() does."""
+        """Raises Stop as run() does."""
         points, told = scan.read(self._parameters)
         try:
             media_type = KINDS[self._kind].media_type
@@ -97,7 +97,7 @@ class Report:
         self._closed = False
 
     def close(self) -> None:
-        """Closes the report: threads that did not end no longer change it."""
+        """From now on nothing changes the report."""
         with self._lock:
             self._closed = True
 
@@ -150,7 +150,7 @@ class Signals:
         return self.number != 0
 
     def wait(self, seconds: float) -> bool:
-        """Waits for a signal, at most `seconds`. Returns whether one has come."""
+        """Waits for a signal. Returns whether one has come."""
         if not self.came:
             self._wake.acquire(timeout=seconds)
         return self.came
@@ -173,7 +173,7 @@ class Signals:
 
 class Workers:
     """Threads that do the job for each scan that is put. If `persistent`, they go on although the service does not
-    answer; unanswered() returns the scans to put again."""
+    answer; unanswered() has the scans to put again."""
 
     def __init__(self, job: Job, report: Report, jobs: int, persistent: bool = False) -> None:
         self._job, self._report, self._persistent = job, report, persistent
@@ -188,11 +188,11 @@ class Workers:
         self._queue.put(scan)
 
     def waiting(self) -> int:
-        """How many scans no worker has taken yet."""
+        """"""
         return self._queue.qsize()
 
     def unanswered(self) -> Iterator[Scan]:
-        """The scans that failed with a temporary error since the last call."""
+        """Scans that failed temporarily since the last call."""
         while not self._again.empty():
             yield self._again.get()
 
@@ -200,7 +200,7 @@ class Workers:
         return self._over.is_set()
 
     def finish(self, signals: Signals) -> None:
-        """Waits until all scans are done, or until a signal comes."""
+        """Waits until all scans are done or a signal comes, then ends."""
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -256,10 +256,10 @@ class Workers:
 
 
 def printable(text: str) -> str:
-    """Text for the terminal, without control characters: a reason may quote bytes of a file or of an answer."""
+    """Text for the terminal, without the control characters that a file or an answer may have."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 def say(text: str) -> None:
-    """Prints a line for the user."""
+    """"""
     print(printable(text), file=sys.stderr, flush=True)

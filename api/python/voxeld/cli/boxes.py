@@ -24,8 +24,8 @@ WIDTH = 8  # of a column of numbers
 
 
 class BoxReader:
-    """Reads answers with boxes. Where tracks begin anew, it continues their ids after the highest id so far, so that an
-    id never names two objects. Threads may share a reader if the answers have no tracks."""
+    """Reads answers with boxes. Where tracks begin anew, continues their ids after the highest id so far. Threads may
+    share a reader if the answers have no tracks."""
 
     def __init__(self) -> None:
         self._added = self._highest = 0  # what is added to the ids of tracks; the highest id so far
@@ -43,7 +43,7 @@ class BoxReader:
 
 
 class Printer(Job):
-    """Prints the boxes of each scan instead of writing an answer. For one thread."""
+    """Prints boxes instead of writing answers. For one thread."""
 
     def __init__(self, client: Client, parameters: Dict[str, str], as_json: bool) -> None:
         super().__init__(client, DETECT, "safetensors", parameters)
@@ -65,7 +65,7 @@ def name_of(result: Result, label: int) -> str:
 
 
 def _rows(result: Result) -> NDArray[np.float32]:
-    """The score and the values of each box. BadAnswer if they are missing."""
+    """[N, 1 + values]: scores and boxes. BadAnswer if they are missing."""
     boxes, scores, labels = (result.tensors.get(name) for name in ("boxes", "scores", "labels"))
     if boxes is None or scores is None or labels is None or boxes.ndim != 2 or boxes.shape[1] not in (7, 9):
         raise BadAnswer("the answer has no boxes")

@@ -1,10 +1,9 @@
 """Answers the messages of a topic as they come and publishes the answers: the freshest first, and never an answer that
 is older than the last one.
 
-A message waits in the inbox, which holds one: a newer message replaces it. Workers take messages, send them and
-publish the answers. The service does the same with what they send: with `latest` it computes only the newest of the
-messages that wait there. Another thread looks after the robot; the main thread prints what happens and waits for
-signals."""
+A message waits in the inbox, which holds one: a newer message replaces it. Workers take messages, send them and publish
+the answers. With `latest` the service computes only the newest of the messages that wait there. Another thread looks
+after the robot; the main thread prints the counts and waits for signals."""
 
 from __future__ import annotations
 
@@ -69,14 +68,14 @@ class Inbox(Generic[T]):
         self._closed = False
 
     def put(self, item: T) -> bool:
-        """Puts the item. Returns whether it replaced a waiting item."""
+        """Returns whether the item replaced a waiting one."""
         with self._condition:
             replaced, self._item = self._item is not None, item
             self._condition.notify()
         return replaced
 
     def take(self) -> Optional[T]:
-        """Waits for an item. None once the inbox is closed."""
+        """None once the inbox is closed."""
         with self._condition:
             self._condition.wait_for(lambda: self._item is not None or self._closed)
             item, self._item = self._item, None
@@ -96,7 +95,7 @@ class Answer(NamedTuple):
 
 
 class Bridge:
-    """`publish` sends an answer to the robot and to a viewer, and `say` prints a line for the user."""
+    """`publish` sends an answer to the robot and to a viewer; `say` prints a line."""
 
     def __init__(self, ask: Callable[[Message], Answer], counts: Counts, jobs: int, say: Callable[[str], None]) -> None:
         self._ask, self._counts, self._say = ask, counts, say
@@ -121,13 +120,13 @@ class Bridge:
             self._counts.drop(REPLACED)
 
     def start(self, tend: Callable[[], None]) -> None:
-        """Starts the workers, and a thread that calls `tend` regularly. tend() looks after the robot and may block."""
+        """Also starts a thread that calls `tend` regularly, which looks after the robot and may block."""
         for worker in self._workers:
             worker.start()
         threading.Thread(target=self._tend, args=(tend,), daemon=True).start()
 
     def close(self) -> None:
-        """Gives running requests a few seconds to end."""
+        """"""
         self._closed.set()
         self._inbox.close()
         until = time.monotonic() + PATIENCE
@@ -151,7 +150,7 @@ class Bridge:
             self.stopped = reason
 
     def _answer(self, message: Message, pause: float) -> float:
-        """Answers a message. Returns the pause after the next failure."""
+        """Returns the pause after the next failure."""
         try:
             answer = self._ask(message)
         except Unknown as reason:
@@ -215,7 +214,7 @@ class Bridge:
 
 
 class Asker:
-    """Asks the service for the answers to messages. Threads may share it."""
+    """"""
 
     def __init__(
         self, client: Client, operation: str, parameters: Dict[str, str], poses: Optional[Poses] = None
@@ -226,8 +225,8 @@ class Asker:
         self._file: Callable[..., Any] = client.file_bytes
 
     def ask(self, message: Message) -> Answer:
-        """ValueError if the message does not have the form of its type, Unknown if there is no pose for it, BadAnswer
-        if the answer has no message."""
+        """ValueError if the message does not have the form of its type; Unknown without a pose; BadAnswer without a
+        message."""
         cloud = ros.cloud_of(message.kind, message.content)
         given = {"format": cloud.format, **self._parameters}
         if MAX_AGE in given:
@@ -244,7 +243,7 @@ class Asker:
         return answer
 
     def _begin_anew(self, stamp: int) -> None:
-        """Deletes the stream if it is of an earlier run, or if the robot's time has gone back."""
+        """Deletes the stream of an earlier run, or if the robot's time has gone back."""
         if self._newest is None or stamp < self._newest - LONGEST_GAP:
             self._client.stream(self._parameters[STREAM], 1).delete()
 
@@ -260,8 +259,8 @@ class Asker:
 
 
 def run(client: Client, args: argparse.Namespace, parameters: Dict[str, str], say: Callable[[str], None]) -> None:
-    """Runs until a signal comes. Raises the Problem if the service refuses every message, and any error that ends a
-    thread of the bridge."""
+    """Runs until a signal comes. Raises the Problem if the service refuses every message, and an error that ends a
+    thread."""
     topic, target = _topic(args.topic), _topic(args.publish) if args.publish else None
     if topic == target:
         raise UsageError("--publish names the topic of --topic")
@@ -312,7 +311,7 @@ def run(client: Client, args: argparse.Namespace, parameters: Dict[str, str], sa
 
 
 class View:
-    """Shows answers from a thread of its own, which takes them from an inbox: a slow viewer delays no answer."""
+    """Shows answers in a thread of its own, so that a slow viewer delays no answer."""
 
     def __init__(self, name: str, port: int, say: Callable[[str], None]) -> None:
         self._viewer, self._say = VIEWERS[name](port), say
@@ -340,7 +339,7 @@ class View:
 
 
 def _apart(call: Callable[[], None]) -> None:
-    """Runs a call that may wait for others, and waits for its end for at most a few seconds."""
+    """Gives up after PATIENCE."""
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(PATIENCE)

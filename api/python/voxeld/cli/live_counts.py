@@ -11,7 +11,7 @@ from .scans import UsageError
 
 # Why no answer to a message was published.
 REPLACED = "replaced"  # a newer message came before this one could be sent
-SUPERSEDED = "superseded"  # a newer one arrived at the service before this one was computed
+SUPERSEDED = "superseded"  # a newer message arrived at the service before this one was computed
 TOO_OLD = "too_old"  # its stamp was older than max_age_ms when the service would have computed it
 NO_POSE = "no_pose"  # no pose at its stamp came in time
 LATE = "late"  # a newer message's answer was published first
@@ -48,7 +48,7 @@ class Counts:
         self._before = self._now()
 
     def receive(self, gap: int) -> None:
-        """A message has come; `gap` messages before it are missing."""
+        """`gap` messages before this one are missing."""
         with self._lock:
             self.received += 1
             self.lost += max(0, gap)
@@ -58,7 +58,7 @@ class Counts:
             self.dropped[reason] += 1
 
     def publish(self, age: float, stamp_age: float) -> None:
-        """An answer was published: seconds since its message came, and since its stamp by this machine's clock."""
+        """Seconds since the message came, and since its stamp by this machine's clock."""
         with self._lock:
             self.published += 1
             self._ages.append(age)
