@@ -94,7 +94,7 @@ class Client(Operations):
         return self._calls.get("/v1/presets", lambda answer: reading.listed(answer, "presets"))
 
     def preset(self, name: str) -> Dict[str, Any]:
-        """One preset; Problem 404 if there is no preset of this name."""
+        """Problem 404 if there is no preset of this name."""
         return self._document("/v1/presets/" + urllib.parse.quote(name, safe=""))
 
     def models(self) -> List[Dict[str, Any]]:
@@ -102,7 +102,7 @@ class Client(Operations):
         return self._calls.get("/v1/models", lambda answer: reading.listed(answer, "models"))
 
     def model(self, name: str) -> Dict[str, Any]:
-        """One model; Problem 404 if there is no model of this name."""
+        """Problem 404 if there is no model of this name."""
         return self._document("/v1/models/" + urllib.parse.quote(name, safe=""))
 
     def streams(self) -> List[Dict[str, Any]]:
@@ -123,8 +123,7 @@ class Client(Operations):
 
     def ready(self) -> bool:
         """Whether the service takes requests. One attempt. False while the service starts or stops, and if nothing or
-        another program answers. Raises errors that waiting cannot resolve: a lasting Problem, or an untrusted
-        certificate."""
+        another program answers. Raises errors that waiting cannot resolve, such as an untrusted certificate."""
         return self._calls.probe("/readyz", "ready", "degraded")
 
     # --- life ---

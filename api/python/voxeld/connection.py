@@ -1,9 +1,8 @@
 """A connection to the service, which carries one request at a time. transport.py keeps the idle connections.
 
-This module parses plain heads of answers itself, since http.client takes longer to parse a head than the service takes
-to answer a small request. http.client parses the other heads. This module reads and writes the socket itself, so that
-every wait ends in time: after `timeout` seconds without progress, or at the deadline of the request.
-"""
+This module parses plain heads of answers itself: http.client, which parses the others, takes longer for a head than the
+service for a small request. It also reads and writes the socket itself, so that every wait ends after `timeout` seconds
+without progress, or at the deadline of the request."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ DIGITS = re.compile("[0-9]+")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the service is and how it is reached."""
+    """"""
 
     url: str  # as given
     host: str  # as in the Host header
@@ -72,7 +71,7 @@ class Endpoint:
         return Endpoint(url, parts.netloc, address, context, parts.path.rstrip("/"))
 
     def is_local(self) -> bool:
-        """Whether the service is on this machine."""
+        """"""
         return isinstance(self.address, str) or self.address[0].startswith(LOOPBACK)
 
     def hint(self) -> str:
@@ -133,7 +132,7 @@ class Request:
         return f"{self.method} {target} HTTP/1.1\r\n{lines}\r\n".encode("ascii")
 
     def pieces(self, endpoint: Endpoint) -> Iterator[memoryview]:
-        """All bytes to send."""
+        """"""
         yield memoryview(self.head(endpoint))
         if isinstance(self.body, list):
             yield from self.body
@@ -169,10 +168,9 @@ class Connection:
         self._ended = False  # the service sends no more bytes
 
     def exchange(self, request: Request, until: float) -> Tuple[Answer, bool]:
-        """The complete answer, and whether the connection may be used again.
-
-        Raises OSError if no complete answer came by `until` (of time.monotonic), and BadAnswer if the answer is not
-        HTTP. Then the caller must close the connection."""
+        """The complete answer, and whether the connection may be used again. Otherwise OSError if no complete answer
+        came by `until` (of time.monotonic), or BadAnswer if the answer is not HTTP; the caller must then close the
+        connection."""
         self._until = until
         sent = self._send(request)
         if request.method != "HEAD" and not self._begun:
@@ -193,8 +191,8 @@ class Connection:
         return answer, sent and not response.will_close and not self._peek()
 
     def _read_plain(self, decodes: bool) -> Optional[Answer]:
-        """The answer, decoded as it arrives if the caller `decodes` answers. None, with nothing read, if its head is
-        not plain or has not come in one piece."""
+        """The answer, decoded as it arrives if `decodes`. None if its head is not plain or has not come in one piece;
+        then http.client reads it all."""
         got = self.receive_into(self._room)
         self._received = memoryview(self._room)[:got]
         match = PLAIN_HEAD.match(bytes(self._received[:PLAIN_SIZE]))
@@ -232,7 +230,7 @@ class Connection:
         return Answer(int(status), reason.decode("ascii"), headers, body, decoding)
 
     def _read_head(self, method: str) -> http.client.HTTPResponse:
-        """The answer, with its body still to read. Skips interim answers, since the answer comes after them."""
+        """The answer after interim answers, with its body still to read."""
         while True:
             response = http.client.HTTPResponse(self, method=method)  # type: ignore[arg-type]
             response.begin()
@@ -278,7 +276,7 @@ class Connection:
         return got
 
     def _send(self, request: Request) -> bool:
-        """False if the service answered before everything was sent: the answer says more than a broken pipe would."""
+        """False if the service answered before everything was sent."""
         watched = select.POLLIN | select.POLLOUT
         self._begun = False
         try:
@@ -303,7 +301,7 @@ class Connection:
             return False
 
     def _wait(self, watched: int) -> int:
-        """Waits. Returns the watched events that have come, or an error event."""
+        """Returns the watched events that have come, or an error event."""
         poll = select.poll()
         poll.register(self._socket, watched)
         events = poll.poll(self._patience() * 1000)
@@ -319,7 +317,7 @@ class Connection:
             return 0
 
     def _peek(self) -> bytes:
-        """The bytes that have come and were not read yet. Does not wait for more."""
+        """The unread bytes that have come. Does not wait."""
         self._peeking = True
         try:
             return self._reader.peek()
@@ -354,7 +352,7 @@ class _Reader(io.BufferedReader):
 
 
 def _read(response: http.client.HTTPResponse) -> NDArray[np.uint8]:
-    """The body. If its length is known, it is received straight into an aligned buffer."""
+    """A body of known length is received straight into an aligned buffer."""
     length = response.length
     if length is None:
         return _read_unknown(response)

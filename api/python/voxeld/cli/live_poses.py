@@ -1,7 +1,7 @@
 """The poses that a robot publishes while it runs, for the sweeps of a live stream.
 
-Threads of Zenoh or ROS bring the poses. The workers that send sweeps wait for the poses. The lock of the condition
-`_come` guards the tree."""
+Threads of Zenoh or ROS bring the poses; the workers that send sweeps wait for them. The condition `_come` guards the
+tree."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ WAIT = 0.5  # seconds that a sweep waits for its pose
 
 
 class Poses:
-    """`topics` has the topics to subscribe to, and whether each one gives its last messages to late subscribers."""
+    """`topics`: the topics to subscribe to, and whether each one gives its last messages to late subscribers."""
 
     def __init__(
         self, topic: str, fixed: Optional[str], parameters: Dict[str, str], say: Callable[[str], None]
     ) -> None:
-        """UsageError if the poses would be of no use."""
+        """"""
         if parameters.get(DESKEW) == "poses" and ROWS not in parameters:
             raise UsageError(
                 "--deskew poses needs poses from before and after a sweep, and the later ones arrive too late for a"
@@ -72,7 +72,7 @@ class Poses:
                     self._come.wait(left)
 
     def close(self) -> None:
-        """Ends each wait in own()."""
+        """"""
         with self._come:
             self._closed = True
             self._come.notify_all()
@@ -81,8 +81,7 @@ class Poses:
 def poses_of(
     given: Dict[str, str], fixed: Optional[str], say: Callable[[str], None]
 ) -> Tuple[Dict[str, str], Optional[Poses]]:
-    """The parameters of each message, and where its pose comes from. UsageError if only one of pose and stream is
-    given, or if the pose is not a topic."""
+    """The parameters of each message, and where its pose comes from. UsageError if they do not fit a live stream."""
     parameters = dict(given)
     pose = parameters.pop(POSE, None)
     if "time" in parameters:

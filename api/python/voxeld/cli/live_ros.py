@@ -1,6 +1,5 @@
-"""Topics of ROS 2 by rclpy, where ROS 2 is installed. Messages come and go serialized.
-
-rclpy calls `on_message` from the thread that this module starts."""
+"""Topics of ROS 2 by rclpy, where ROS 2 is installed. Messages come and go serialized. The callbacks run in the thread
+that this module starts."""
 
 from __future__ import annotations
 
@@ -54,12 +53,12 @@ class Ros2:
         }
         self._publisher = publish and self._node.create_publisher(self._answers, publish[0], QoSProfile(depth=1))
         self._kind: Optional[str] = None  # of the topic's messages; None until a publisher was seen
-        self.publishers = 0  # how many publishers the topic has
+        self.publishers = 0  # 
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
 
     def tend(self) -> None:
-        """Subscribes once the topic has a publisher, whose type the subscription must have. Call it again and again."""
+        """Subscribes once the topic has a publisher, whose type the subscription must have. Call it regularly."""
         told = self._node.get_publishers_info_by_topic(self._topic)
         if len(told) < self.publishers:
             self._say(f"a publisher of {self._topic} has gone; {len(told)} are left")
@@ -72,7 +71,7 @@ class Ros2:
             self._follow(topic)
 
     def publish(self, message: bytes) -> None:
-        """Publishes a serialized answer."""
+        """"""
         if self._publisher:
             self._publisher.publish(message)
 

@@ -1,4 +1,4 @@
-"""Points and their answers for Foxglove and Rerun, with the time of the points. For one thread."""
+"""Points and their answers for Foxglove and Rerun. For one thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DTYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"
 
 
 def rows_of(message: Bytes) -> NDArray[Any]:
-    """The points of a PointCloud2 as a structured array, little-endian. ValueError if it is malformed."""
+    """The points of a PointCloud2, [N] with little-endian fields. ValueError if it is malformed."""
     reader = Reader(message)
     ros.header_of(reader)
     height, width = reader.number("I"), reader.number("I")
@@ -65,8 +65,8 @@ class Frame(NamedTuple):
 
 
 class Foxglove:
-    """A WebSocket server on loopback, to which Foxglove connects. /points is a PointCloud, as is /answer; if the answer
-    is boxes, /boxes is a SceneUpdate instead. UsageError if the package is missing or the port is taken."""
+    """A WebSocket server on loopback, to which Foxglove connects. /points and /answer are PointClouds; boxes are a
+    SceneUpdate at /boxes. UsageError if the package is missing or the port is taken."""
 
     def __init__(self, port: int) -> None:
         try:
@@ -131,8 +131,7 @@ class Foxglove:
 
 
 class Rerun:
-    """A gRPC server, to which Rerun's viewer connects. Rerun opens the port to all addresses. UsageError if the package
-    is missing."""
+    """A gRPC server, to which Rerun's viewer connects, open to all addresses. UsageError if the package is missing."""
 
     def __init__(self, port: int) -> None:
         try:
@@ -173,7 +172,7 @@ class Rerun:
 
 
 def labels_of(result: Result) -> List[str]:
-    """The class and the score of each box, and the id of its track if it has one."""
+    """"""
     texts = [f"{name_of(result, label)} {score:.2f}" for label, score in zip(result["labels"], result["scores"])]
     tracks = ros.tracks_of(result) or [""] * len(texts)
     return [f"{text} #{own}" if own else text for text, own in zip(texts, tracks)]

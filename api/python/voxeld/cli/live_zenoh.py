@@ -1,10 +1,9 @@
 """Topics of ROS 2 over Zenoh, without ROS: the keys, attachments and liveliness tokens of rmw_zenoh and of
-zenoh-bridge-ros2dds. A liveliness token is a key that exists as long as its session does; ROS 2 lists nodes and topics
-by these tokens.
+zenoh-bridge-ros2dds. A liveliness token is a key that exists as long as its session; ROS 2 lists nodes and topics by
+these tokens.
 
-Zenoh calls `on_message` and reports tokens from threads of its own. tend(), publish() and close() may be called from
-any thread. The lock is held while tokens or the publisher are declared and while an answer is published, and never
-while a message is received."""
+Zenoh calls `on_message` and reports tokens from threads of its own. Any thread may call tend(), publish() and close().
+The lock is held while tokens or the publisher are declared and while an answer is published."""
 
 from __future__ import annotations
 
@@ -54,8 +53,8 @@ class Form(NamedTuple):
 
 class Zenoh:
     """`place` is a locator such as tcp/robot:7447, or a file with Zenoh's configuration. `publish` is the topic for
-    answers and the type of its messages, if answers are published. `say` prints a line for the user. `poses` has
-    the topics of poses, and whether each one gives its last messages to late subscribers."""
+    answers and the type of its messages. `poses` has the topics of poses, and whether each one gives its last messages
+    to late subscribers."""
 
     def __init__(
         self,
@@ -96,11 +95,11 @@ class Zenoh:
 
     @property
     def publishers(self) -> int:
-        """How many publishers the topic has."""
+        """"""
         return len(self._publishers)
 
     def tend(self) -> None:
-        """Reaches the robot, and announces this program once the robot's form is known. Call it again and again."""
+        """Reaches the robot, and announces this program once the robot's form is known. Call it regularly."""
         if self._session is None and time.monotonic() >= self._next:
             self._open()
         if self._session is None:
@@ -117,7 +116,7 @@ class Zenoh:
                 self._followed[topic] = self._session.liveliness().declare_token(self._pose_token(topic))
 
     def publish(self, message: bytes) -> None:
-        """Publishes a serialized answer in the form in which messages come. Zenoh drops it if the robot is gone."""
+        """Zenoh drops the answer if the robot is gone."""
         with self._lock:
             if self._session is None or self._form is None:
                 return
@@ -189,7 +188,7 @@ class Zenoh:
             self._on_message(sample.payload.to_bytes(), form.kind, gap)
 
     def _follow(self, session: Any, topic: str, late: bool) -> None:
-        """Subscribes to a topic of poses. `late`: asks its publishers for their last messages, too."""
+        """`late`: asks the topic's publishers for their last messages, too."""
         name = topic.strip("/")
 
         def on_token(sample: Any) -> None:
@@ -238,7 +237,7 @@ class Zenoh:
         return gap
 
     def _on_token(self, sample: Any) -> None:
-        """The robot's publisher has come or gone."""
+        """"""
         key = str(sample.key_expr)
         if sample.kind != self._zenoh.SampleKind.PUT:
             self._publishers.discard(key)
@@ -256,7 +255,7 @@ class Zenoh:
     # --- what goes ---
 
     def _announce(self, form: Form) -> None:
-        """Declares the publisher of answers and the tokens of this program. The lock is held."""
+        """The lock is held."""
         self._announced = form
         for entity in self._declared:
             entity.undeclare()
@@ -292,7 +291,7 @@ class Zenoh:
 
 
 def _hash_of(kind: str, form: Form) -> str:
-    """The hash of a type, as keys have it. NO_HASH if the robot's key that gave `form` has NO_HASH."""
+    """NO_HASH if the robot's own keys have NO_HASH."""
     return NO_HASH if form.hash == NO_HASH else HASHES[kind]
 
 

@@ -28,8 +28,7 @@ from .watch import Watch
 
 
 def program() -> None:
-    """The command as a program. It ends at once: a thread that is inside Zenoh or a viewer while the interpreter shuts
-    down would abort the process."""
+    """Ends the process at once: a thread inside Zenoh or a viewer would abort it while the interpreter shuts down."""
     try:
         status = main()
     except SystemExit as end_of_options:  # after --help, or a usage error
@@ -64,7 +63,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 
 def _complete() -> None:
-    """Completes the word that a shell asks for, if argcomplete is installed."""
+    """For a shell's completion, if argcomplete is installed."""
     if "_ARGCOMPLETE" in os.environ:
         try:
             import argcomplete  # type: ignore[import-not-found,unused-ignore]
@@ -159,7 +158,7 @@ def _print_boxes(client: Client, args: argparse.Namespace, parameters: Dict[str,
 
 
 def _sweeps(args: argparse.Namespace, parameters: Dict[str, str], scans: List[Scan]) -> List[Scan]:
-    """The scans, with the times and poses of sweeps. UsageError if times and poses cannot be matched to scans."""
+    """The scans, with the times and poses of sweeps. UsageError if these do not fit."""
     if args.poses is None:
         if STREAM in parameters and len(scans) > 1:
             raise UsageError("--time and --pose are those of one scan; --poses FILE has those of each")
@@ -172,7 +171,7 @@ def _sweeps(args: argparse.Namespace, parameters: Dict[str, str], scans: List[Sc
 
 
 def _begin(client: Client, args: argparse.Namespace, parameters: Dict[str, str]) -> None:
-    """Deletes the sweeps of an earlier run: times must rise, so the service would refuse new sweeps."""
+    """Deletes the sweeps of an earlier run, whose times would be newer."""
     if args.poses is not None:
         client.stream(parameters[STREAM], 1).delete()
 

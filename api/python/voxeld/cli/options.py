@@ -244,7 +244,7 @@ def _spelled(word: str) -> str:
 
 
 def _refuse(root: argparse.ArgumentParser, command: str, word: str) -> NoReturn:
-    """Ends the program: no option of the command is `word`."""
+    """"""
     option = word.partition("=")[0]
     near = difflib.get_close_matches(option, _commands(root)[command]._option_string_actions, 1, 0.75)
     hint = f"did you mean {near[0]}?" if near else f"{PROGRAM} {command} --help lists the options"

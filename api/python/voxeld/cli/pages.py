@@ -63,7 +63,7 @@ def status(client: Client, as_json: bool) -> None:
 
 
 def summary(report: Report, skipped: int, total: Optional[int], sent: Optional[Sent]) -> None:
-    """The summary of a run. `total` is None for a watch, which has no end. `sent` is None without --uplink."""
+    """`total` is None for a watch, which has no end; `sent` is None without --uplink."""
     for kind, (times, detail) in sorted(report.warnings.items()):
         say(f"warning {kind} for {times} of {report.done} scans, such as: {detail}")
     if total is not None:  # otherwise each error was printed when it came
@@ -85,7 +85,7 @@ def summary(report: Report, skipped: int, total: Optional[int], sent: Optional[S
 
 
 def _lines(items: Any) -> str:
-    """Names and values, one per line. The members of an object are NAME.MEMBER."""
+    """One line for each value. The members of an object are NAME.MEMBER."""
     rows: List[Tuple[str, str]] = [row for name, value in items for row in _rows(str(name), value)]
     width = max((len(name) for name, _ in rows), default=0)
     return "\n".join(printable(f"{name:<{width}}  {value}") for name, value in rows)

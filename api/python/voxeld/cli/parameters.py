@@ -1,6 +1,5 @@
-"""The operations and parameters of the command line.
-
-A scan is one cloud and one sweep, so parameters for several clouds or sweeps are not options."""
+"""The operations and parameters of the command line. A scan is one cloud and one sweep, so parameters for several
+clouds or sweeps are not options."""
 
 from __future__ import annotations
 

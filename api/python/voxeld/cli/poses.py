@@ -19,7 +19,7 @@ REACH = 200_000_000  # nanoseconds before and after a sweep's time in which its 
 
 
 def stamped(scans: List[Scan], path: Path) -> List[Scan]:
-    """Each scan with the time and the pose of its line. UsageError if the file is malformed."""
+    """Each scan with the time and the pose of its line. UsageError if the file does not fit."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as reason:
@@ -36,8 +36,8 @@ def is_topic(pose: str) -> bool:
 
 
 class Motion:
-    """The parameters of each sweep that follow from its stamp: with a stream `time` and, if there are poses, `pose`;
-    with deskew=poses `deskew_poses`."""
+    """The parameters of a sweep that follow from its stamp: with a stream `time` and, if there are poses, `pose`; with
+    deskew=poses `deskew_poses`."""
 
     def __init__(self, tree: Optional[Tree], fixed: Optional[str], parameters: Dict[str, str]) -> None:
         """`tree` has the poses. UsageError if they would be of no use."""
@@ -52,8 +52,7 @@ class Motion:
             raise UsageError("--pose TOPIC needs --stream, or --deskew poses without --deskew-poses")
 
     def own(self, header: ros.Header) -> Own:
-        """The parameters of the sweep with this header. Raises Unknown if its pose, or poses to de-skew by, are not
-        known."""
+        """Unknown if the sweep's pose, or poses to de-skew by, are not known."""
         stamp = header.stamp
         own = [("time", decimal(stamp))] if self._stream else []
         if self._tree is None:
@@ -71,14 +70,13 @@ class Motion:
 
 
 def refuse_mount(topic: str, kind: str, parameters: Dict[str, str]) -> None:
-    """UsageError if the poses of a topic and the mount of a request exclude each other."""
+    """UsageError if the topic's poses exclude a mount, and the request has one."""
     if kind in transforms.TF_KINDS and MOUNT in parameters:
         raise UsageError(f"{topic} has the poses of the sensor itself, so --mount cannot be given as well")
 
 
 def read(bags: Sequence[Bag], topic: str, parameters: Dict[str, str]) -> Tree:
-    """The poses in a topic of the bags, and their static transforms. UsageError if the topic has no poses, if its
-    poses and the mount exclude each other, or if a message is malformed."""
+    """The poses in a topic of the bags, and their static transforms. UsageError if the poses cannot be used."""
     kinds = {found.name: found.kind for bag in bags for found in bag.topics if found.kind in transforms.KINDS}
     if topic not in kinds:
         there = f"; it has them in {', '.join(sorted(kinds))}" if kinds else ""

@@ -1,8 +1,8 @@
-"""Answers as one MCAP file of ROS 2 messages. Threads may share a recording. Needs mcap.
+"""Answers as one MCAP file of ROS 2 messages, in the order of the scans. Threads may share a recording. Needs mcap.
 
-The messages are in the order of the scans. Until the run ends, the file is hidden. An interrupted run leaves it
-hidden. The next run takes over the answers in the hidden file. If there is only a finished file, the next run takes
-over the answers in it, and adds those of the scans that failed."""
+The file is hidden until the run ends; an interrupted run leaves it hidden. The next run takes over the answers in the
+hidden file. If there is only a finished file, the next run takes over its answers, and adds those of the scans that
+failed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Answer(NamedTuple):
 
 
 def definition(kind: str) -> str:
-    """The definition of a message type, in the encoding ros2msg."""
+    """"""
     text, parts = DEFINITIONS[kind]
     return "\n".join((text, *(f"{RULE}\nMSG: {part}\n{PARTS[part]}" for part in parts)))
 
@@ -89,7 +89,7 @@ def definition(kind: str) -> str:
 class Recording:
     def __init__(self, path: Path, request: Mapping[str, Any], newest: int, force: bool, anew: bool) -> None:
         """`request`: what the answers depend on. `newest`: when the bags last changed, in nanoseconds; answers in older
-        files do not count. `anew`: no answers count. UsageError if the file has the answers of another request, unless
+        files do not count. `anew`: no answers count. UsageError if the file has answers of another request, unless
         `force` is set."""
         self.path, self._part = path, path.parent / f".{path.name}{PART}"
         self._module = needed("mcap.writer", path)
@@ -111,11 +111,11 @@ class Recording:
         self._file: Any = None
 
     def behind(self) -> int:
-        """How many scans were begun and are not yet written."""
+        """"""
         return len(self._waiting)
 
     def _begin(self) -> None:
-        """Opens the file and takes over the answers that count."""
+        """Takes over the answers that count."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = self.path.parent / f".{self.path.name}.{secrets.token_hex(4)}{PART}"
         self._file = open(new, "xb")
@@ -133,16 +133,15 @@ class Recording:
             raise
 
     def expect(self, scan: BagScan) -> None:
-        """Announces that put() will be called with the scan. Scans are written in the order of these announcements.
-        OSError if the file cannot be written."""
+        """Call this before put(): scans are written in the order of these calls. OSError if the file cannot be
+        written."""
         with self._lock:
             if not self._writer:
                 self._begin()
             self._waiting.append(scan.number)
 
     def put(self, scan: BagScan, answers: List[Answer]) -> None:
-        """Writes the answers to a scan once the earlier scans are written. `answers` is empty if the scan failed.
-        OSError if the file cannot be written."""
+        """Writes the answers once the earlier scans are written. `answers` is empty if the scan failed. OSError."""
         with self._lock:
             self._ready[scan.number] = scan.time, answers
             while self._writer and self._waiting and self._waiting[0] in self._ready:
@@ -152,7 +151,7 @@ class Recording:
                     self._write(number, time, answer)
 
     def end(self, whole: bool) -> None:
-        """Closes the file, and gives it its name if it is whole. OSError if the file cannot be written."""
+        """Closes the file, and gives it its name if it is whole. OSError."""
         with self._lock:
             if whole and not self._writer and self._before == self._part:
                 self._begin()
@@ -176,7 +175,7 @@ class Recording:
 
 
 class Recorder(Job):
-    """Writes the answers to scans of bags into a recording."""
+    """"""
 
     def __init__(self, client: Client, operation: str, parameters: Dict[str, str], recording: Recording) -> None:
         super().__init__(client, operation, "safetensors" if operation == DETECT else "mcap", parameters)

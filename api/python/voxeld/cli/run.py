@@ -1,4 +1,4 @@
-"""What the runs of all commands share: the record of the request, the bar, the summary and the exit status."""
+"""What the runs of all commands share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .parameters import SWEEP
 from .scans import UsageError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-RECORD = "voxeld.json"  # in the folder of answers: the request, since a later run must make the same request
+RECORD = "voxeld.json"  # in the folder of answers: their request
 GOES_ON = "; the same command goes on from here"
 NOT_RECORDED = ("latest", "timeout_ms", *SWEEP)  # the first two change no answer; SWEEP differs in each sweep
 
@@ -38,7 +38,7 @@ def asked(args: argparse.Namespace, parameters: Dict[str, str]) -> Dict[str, Any
 
 
 def record(args: argparse.Namespace, request: Dict[str, Any]) -> None:
-    """Records the request. UsageError if the answers in the folder belong to other requests."""
+    """UsageError if the answers in the folder belong to other requests."""
     path = args.output / RECORD
     try:
         before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
@@ -84,7 +84,7 @@ class Bar:
         self._bar.update()
 
     def at(self, seconds: float, end: float) -> None:
-        """Shows the place in a bag."""
+        """"""
         if self._bar is not None:
             self._bar.set_description(f"{seconds:.1f} of {end:.1f} s", refresh=False)
 

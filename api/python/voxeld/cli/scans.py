@@ -25,7 +25,7 @@ class UsageError(Exception):
 
 
 class NoScans(Exception):
-    """A folder has no scans, so there is nothing to do."""
+    """"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Scan:
 
     @property
     def name(self) -> str:
-        """The name of the scan in texts for the user."""
+        """"""
         return str(self.path)
 
     @property
@@ -45,8 +45,8 @@ class Scan:
         return {"scan": self.name}
 
     def is_answered(self) -> bool:
-        """Whether there is an answer that is not older than the scan. An empty file does not count: a crash of the
-        system may leave one."""
+        """Whether the answer is not older than the scan. An empty file does not count: a crash of the system may leave
+        one."""
         try:
             answer = self.answer.stat()
             return answer.st_size > 0 and answer.st_mtime_ns >= self.path.stat().st_mtime_ns
@@ -63,8 +63,8 @@ class Scan:
             raise ValueError("it changed before its answer was written")
 
     def read(self, given: Dict[str, Any]) -> Tuple[Union[Bytes, NDArray[Any]], Dict[str, Any]]:
-        """The points and the scan's own parameters, such as the format of the points. OSError or ValueError if the
-        points cannot be read."""
+        """The points and the scan's own parameters, such as `format`. OSError or ValueError if the points cannot be
+        read."""
         kind, own = self.path.suffix.lower(), dict(self.own)
         if "format" in given:
             return _bytes_of(self.path), own
@@ -92,7 +92,7 @@ def stamp(path: Path) -> Stamp:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where answers belong: below `output`, in the same folders as the scan below `root`."""
+    """Where answers belong: below `output`, as the scans lie below `root`."""
 
     output: Path
     extension: str
@@ -109,9 +109,9 @@ class Layout:
 
 
 def find(names: Sequence[str], layout: Optional[Layout], any_kind: bool) -> List[Scan]:
-    """The scans of files and folders. NoScans if a folder has none. UsageError if a name does not exist, or if two
-    scans would have the same answer. Without a layout no answers are written, and the path of each scan serves as the
-    path of its answer. `any_kind`: --format sets the format, so files given by name may have any extension."""
+    """The scans of files and folders. Without a layout no answers are written, and a scan's path serves as its
+    answer's. `any_kind`: --format sets the format, so files given by name may have any extension. NoScans if a folder
+    has none. UsageError if a name does not exist, or if two scans would have the same answer."""
     scans: Dict[Path, Scan] = {}
     for name in names:
         for scan in _scans_of(Path(name), layout, any_kind):
@@ -141,7 +141,7 @@ def _scans_of(path: Path, layout: Optional[Layout], any_kind: bool) -> Iterable[
 
 
 def walk(folder: Path, endings: Collection[str] = FORMATS) -> Iterator[Path]:
-    """The scans in a folder and its subfolders, by name. Hidden files and folders are skipped."""
+    """By name. Hidden files and folders are skipped."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):

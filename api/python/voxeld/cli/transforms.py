@@ -1,6 +1,6 @@
-"""Poses of a sensor, from odometry or transforms (tf), interpolated at any time within them.
+"""Poses of a sensor, from odometry or transforms (tf), interpolated.
 
-A pose is (x, y, z, qw, qx, qy, qz), as the parameter `pose` has it: it moves points from a frame to its parent."""
+A pose is (x, y, z, qw, qx, qy, qz): it moves points from a frame to its parent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEARLY_PARALLEL = 0.999999  # from this cosine on the interpolation is linear: s
 
 
 class Unknown(ValueError):
-    """There is no pose at a time. `later`: a message that is yet to come may have one."""
+    """There is no pose at a time. `later`: a later message may have one."""
 
     def __init__(self, reason: str, later: bool = False) -> None:
         super().__init__(reason)
@@ -33,8 +33,7 @@ class Unknown(ValueError):
 
 
 class Track:
-    """The poses of a frame in its parent. `keep`: poses of at least the last `keep` nanoseconds are kept, and
-    older poses may be dropped. None: all poses are kept."""
+    """The poses of a frame in its parent. Poses of at least the last `keep` nanoseconds are kept; None: all."""
 
     def __init__(self, keep: Optional[int] = None) -> None:
         self.parent, self.static, self._keep = "", False, keep
@@ -52,7 +51,7 @@ class Track:
         self._poses.extend((*pose[:3], *(part / norm for part in pose[3:])))
 
     def at(self, time: int) -> Pose:
-        """Interpolates places linearly, and rotations by slerp. Unknown if there are no poses around the time."""
+        """Interpolates places linearly, rotations by slerp. Unknown if there are no poses around the time."""
         self._sort()
         times = self._times
         if self.static and times:
@@ -70,16 +69,16 @@ class Track:
         return between(self._pose(after - 1), self._pose(after), (time - times[after - 1]) / gap)
 
     def times(self, first: int, last: int) -> Iterable[int]:
-        """The times of poses within an interval."""
+        """"""
         self._sort()
         return self._times[bisect.bisect_left(self._times, first) : bisect.bisect_right(self._times, last)]
 
     def _is_back(self, time: int) -> bool:
-        """Whether this time shows that the robot's time has gone back."""
+        """Whether the robot's time has gone back."""
         return self._keep is not None and bool(self._times) and time < self._times[-1] - self._keep
 
     def _forget(self, time: int, keep: int) -> None:
-        """Drops old poses before the pose of a time is added. If the robot's time has gone back, no pose is left."""
+        """Drops old poses, or all if the robot's time has gone back."""
         self._sort()
         times, dropped = self._times, 0
         if self.static or self._is_back(time):
@@ -103,7 +102,7 @@ class Track:
 
 
 class Tree:
-    """The frames of a robot. `vehicle` is the frame that odometry moves; "" if the messages do not name it. `keep`: as
+    """The frames of a robot. `vehicle`: the frame that odometry moves; "" if the messages do not name it. `keep`: as
     for Track."""
 
     def __init__(self, keep: Optional[int] = None) -> None:
@@ -113,7 +112,7 @@ class Tree:
         self._tracks: Dict[str, Track] = {}
 
     def add(self, topic: str, kind: str, message: Bytes, ros1: bool) -> None:
-        """Adds what a message says. ValueError if the message is malformed."""
+        """"""
         reader = Reader(message, ros1)
         if kind in (ODOMETRY, *POSES):
             header = ros.header_of(reader)
@@ -126,9 +125,9 @@ class Tree:
             self._put(header, _name(child), _pose(reader)).static = topic.endswith(STATIC)
 
     def chain(self, frame: str, fixed: Optional[str], mounted: bool) -> List[Track]:
-        """The tracks from a sensor's frame up to the fixed frame. Without `fixed`, the fixed frame is that of the
-        odometry or, without odometry, the topmost frame. `mounted`: the tracks begin at the vehicle's frame, because
-        the request has the mount. Unknown if the tracks do not lead to the fixed frame."""
+        """The tracks from a sensor's frame or, if `mounted`, the vehicle's frame up to the fixed frame. Without
+        `fixed`, this is that of the odometry or, without odometry, the topmost frame. Unknown if the tracks do not lead
+        there."""
         start = frame = _name(frame)
         if self.vehicle is not None and (mounted or not self.vehicle):
             start = self.vehicle
@@ -151,7 +150,7 @@ class Tree:
 
 
 def at(tracks: List[Track], time: int) -> Pose:
-    """The composed pose of the tracks. Unknown if a track has no pose at the time."""
+    """"""
     pose = IDENTITY
     for track in tracks:
         pose = compose(track.at(time), pose)
@@ -159,8 +158,8 @@ def at(tracks: List[Track], time: int) -> Pose:
 
 
 def within(tracks: List[Track], first: int, last: int, most: int) -> Iterator[Tuple[int, Pose]]:
-    """The known poses of an interval: at the ends and at the times of the moving tracks. If these are more than
-    `most`, at `most` evenly spaced times instead."""
+    """The known poses of an interval: at the ends and at the times of the moving tracks or, if these are more than
+    `most`, at `most` evenly spaced times."""
     times = sorted({first, last, *(time for track in tracks if not track.static for time in track.times(first, last))})
     if len(times) > most:
         times = [first + (last - first) * number // (most - 1) for number in range(most)]
@@ -172,7 +171,7 @@ def within(tracks: List[Track], first: int, last: int, most: int) -> Iterator[Tu
 
 
 def compose(outer: Pose, inner: Pose) -> Pose:
-    """Moves by the inner pose first."""
+    """outer * inner"""
     x, y, z = rotate(outer[3:], inner[:3])
     return (x + outer[0], y + outer[1], z + outer[2], *_product(outer[3:], inner[3:]))
 
@@ -205,11 +204,11 @@ def between(a: Pose, b: Pose, share: float) -> Pose:
 
 
 def _pose(reader: Reader) -> Pose:
-    """The numbers of a Pose or a Transform: x, y, z, qx, qy, qz, qw."""
+    """From x, y, z, qx, qy, qz, qw."""
     x, y, z, qx, qy, qz, qw = reader.numbers("d", DEGREES_OF_FREEDOM)
     return x, y, z, qw, qx, qy, qz
 
 
 def _name(frame: str) -> str:
-    """ROS 1 has names of frames with and without a slash at the front."""
+    """ROS 1 has names with a leading slash too."""
     return frame.lstrip("/")

@@ -1,7 +1,7 @@
-"""Which scans of a folder are complete: those whose size and time have not changed for a while.
+"""Which scans of a folder are complete: those whose size and time have not changed for a while. Bags are left out: they
+are complete only when their recorder has ended.
 
-Bags are left out: a bag is complete only when its recorder has ended. The folder is polled: inotify would not see files
-that other machines write, and would need a package."""
+The folder is polled: inotify would not see files that other machines write."""
 
 from __future__ import annotations
 

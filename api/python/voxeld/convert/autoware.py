@@ -1,4 +1,4 @@
-"""Autoware's CenterPoint, with parameters of ROS: which file has which parameters, and how the maps differ."""
+"""Autoware's CenterPoint, with parameters of ROS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_autoware(config: Config) -> bool:
 
 
 def joined(configs: List[Config]) -> Config:
-    """The parameters of all files, with those in GROUPS at the top too, where older files have them."""
+    """The parameters of all files; those in GROUPS are also at the top, as in older files."""
     joined: Dict[str, Any] = {}
     for config in configs:
         values = config.at("/**").value("ros__parameters", dict)

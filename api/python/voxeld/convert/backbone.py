@@ -1,8 +1,5 @@
-"""The backbone of sparse convolutions in SECOND and CenterPoint: the names of its layers, and the layouts of weights.
-
-The names depend on the project, the layouts on the version of spconv that wrote the checkpoint. The service computes a
-backbone as kernels/sparse.h defines.
-"""
+"""The backbone of sparse convolutions in SECOND and CenterPoint (kernels/sparse.h): the names of its layers, which
+depend on the project, and the layouts of weights, which depend on the version of spconv that wrote the checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ Three = Tuple[int, int, int]  # along z, y and x
 
 
 class Kind(NamedTuple):
-    """The kind of a part."""
+    """"""
 
     kernel: Three
     stride: Optional[Three]  # None: submanifold
@@ -39,7 +36,7 @@ class Part(NamedTuple):
     padding: Three = (0, 0, 0)  # of a strided part
 
     def names(self) -> List[Tuple[str, str]]:
-        """The names of each convolution and its norm."""
+        """(convolution, norm) of each convolution."""
         if self.kind.block:
             return [(f"{self.name}.conv{number}", f"{self.name}.bn{number}") for number in (1, 2)]
         place, _, number = self.name.rpartition(".")
@@ -136,7 +133,7 @@ def _convolutions(parts: Sequence[Part], columns: int) -> Iterator[Convolution]:
 
 
 class Layout(NamedTuple):
-    """The axes of a weight's inputs and outputs. The other three are the kernel's."""
+    """The axes of a weight's inputs and outputs; the other three are the kernel's."""
 
     inputs: int
     outputs: int
@@ -155,7 +152,7 @@ LAYOUTS = (SPCONV_2, SPCONV_1, NATIVE)
 
 
 def _layout(state: State, place: str, layers: Sequence[Convolution]) -> Layout:
-    """The layout that fits the shapes of all weights."""
+    """"""
     fits = set(LAYOUTS)
     for layer in layers:
         name = f"{place}{layer.name}.weight"
@@ -195,7 +192,7 @@ class SparseBackbone:
     member, file = "backbone", "backbone.safetensors"
 
     def map(self, network: Network) -> Map:
-        """The network's input: the last level seen from above, with a channel for each value and each cell along z."""
+        """The last level seen from above, with a channel for each value and each cell along z."""
         shape = list(self.shape)
         for layer in self.layers:
             kernel, stride, _ = layer.of.part.kind
@@ -224,7 +221,7 @@ class SparseBackbone:
 
 def read(state: State, place: str, parts: Sequence[Part], voxels: Voxels, eps: float) -> SparseBackbone:
     """The layers below a place of the state, with their norms folded in. The grid has one more cell along z than the
-    voxels, as in all projects."""
+    voxels."""
     nx, ny, nz = voxels.grid()
     shape = nz + 1, ny, nx
     convolutions = list(_convolutions(parts, voxels.columns))

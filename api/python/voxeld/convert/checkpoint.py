@@ -1,11 +1,9 @@
-"""Checkpoints: files of torch.save, .safetensors and .npz, which the reader tells apart by their bytes.
+"""Checkpoints: files of torch.save, .safetensors and .npz, told apart by their bytes.
 
 A file of torch.save is a pickle, a program for a stack machine. Python's own machine imports and calls whatever the
-pickle names. Even a pickle that names nothing is dangerous: a few bytes (a large number of a memo) make Python's
-machine take gigabytes, and deep tuples as keys crash Python. The machine here knows a handful of names, all of which
-make tensors and dicts. It imports nothing and calls nothing that the file names. Of every other name it keeps only the
-name, and objects of other classes are empty shells.
-"""
+pickle names, and even a pickle that names nothing can take gigabytes or crash Python. The machine here knows a handful
+of names, which make tensors and dicts. It imports nothing and calls nothing that the file names; objects of other
+classes are empty shells."""
 
 from __future__ import annotations
 
@@ -135,7 +133,7 @@ def _read_zip(path: pathlib.Path, file: BinaryIO) -> State:
 
 
 def _read_new(path: pathlib.Path, archive: zipfile.ZipFile, folder: str) -> Any:
-    """The zip files of torch 1.6 and later: a pickle, and a file for each storage."""
+    """torch 1.6 and later: a pickle, and a file for each storage."""
 
     def data(name: str) -> bytes:
         info = archive.getinfo(folder + name)
@@ -158,7 +156,7 @@ def _read_new(path: pathlib.Path, archive: zipfile.ZipFile, folder: str) -> Any:
 
 
 class _Rest:
-    """A file. A read returns at most the rest of the file, whatever length the pickle gives."""
+    """A read returns at most the rest of the file, whatever length the pickle gives."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size, self.readline, self.tell = file, size, file.readline, file.tell
@@ -168,7 +166,7 @@ class _Rest:
 
 
 def _read_old(path: pathlib.Path, whole_file: BinaryIO) -> Any:
-    """The files of older torch: five pickles, then the storages in the order of the last pickle."""
+    """Older torch: five pickles, then the storages in the order of the last pickle."""
     file: Any = _Rest(whole_file, path.stat().st_size)
     document = _Machine(path, lambda kind, key, count: None).run(file)
     if document != MAGIC:
@@ -372,7 +370,7 @@ class _Machine:
         return self._made(*made.arguments) if isinstance(made, _Call) else made
 
     def _binpersid(self, _: Any) -> None:
-        """A storage, as torch.save names it; or the class of a module with its source."""
+        """A storage; or the class of a module with its source."""
         kind, *rest = self._stack.pop()
         if kind != "storage":
             self._stack.append(rest[0] if rest else Shell(str(kind)))
@@ -388,7 +386,7 @@ class _Call(NamedTuple):
 
 
 def _tensor(storage: Any, offset: int, shape: Tuple[int, ...], strides: Tuple[int, ...], *_: Any) -> Any:
-    """A view of the storage, without a copy. Refuses values outside the storage."""
+    """A view of the storage. Refuses values outside it."""
     if not isinstance(storage, np.ndarray):
         return storage if isinstance(storage, Shell) else Shell("torch.Tensor")
     numbers = [offset, *shape, *strides]
@@ -454,7 +452,7 @@ def _state(path: pathlib.Path, document: Any) -> State:
 
 
 def _versions(document: Any) -> Dict[str, str]:
-    """Versions of the programs that wrote the checkpoint, from `meta`."""
+    """From `meta`."""
     meta: Optional[Any] = document.get("meta") if isinstance(document, dict) else None
     pairs = meta.items() if isinstance(meta, dict) else ()
     return {
