@@ -1,5 +1,4 @@
-"""Configurations of OpenPCDet and Autoware (YAML) and of mmdetection3d (Python, which is read but not run), and their
-values by key."""
+"""Configurations of OpenPCDet and Autoware (YAML) and of mmdetection3d (Python, which is read but not run)."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ class Config:
         return self._whole(key, self.number(key, default))
 
     def last(self, key: str) -> int:
-        """The whole number or, if the key has numbers for training and for tests, the last of them."""
+        """If the key has numbers for training and for tests, the last of them."""
         values = self.value(key, object)
         return self._whole(key, self.numbers_of(key, values if isinstance(values, list) and values else [values])[-1])
 
@@ -92,8 +91,7 @@ class Config:
         return numbers
 
     def agree(self, key: str, *values: Any, default: Any = None) -> None:
-        """Checks that voxelization uses the same value. `default` is the value that OpenPCDet or
-        mmdetection3d uses if the key is absent."""
+        """Checks that voxelization uses one of the `values`. `default`: the project's value if the key is absent."""
         given = self.numbers(key) if key in self.values else default
         if given is not None and list(given) not in [list(value) for value in values]:
             absent = "" if key in self.values else " without the key"
@@ -115,8 +113,8 @@ class Config:
 
 
 def read_yaml(path: pathlib.Path) -> Config:
-    """Reads a file of OpenPCDet or Autoware. A dict may name a file that it extends (_BASE_CONFIG_). Looks for that
-    file in the folders above, because its path begins at OpenPCDet's tools/."""
+    """A dict may name a file that it extends (_BASE_CONFIG_). This file is looked for in the folders above, because its
+    path begins at OpenPCDet's tools/."""
     try:
         import yaml  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
@@ -154,5 +152,5 @@ def read_yaml(path: pathlib.Path) -> Config:
 
 
 def read_python(path: pathlib.Path) -> Config:
-    """Reads a file of mmdetection3d, with its bases, or the same as JSON."""
+    """A file of mmdetection3d, with its bases, or the same as JSON."""
     return Config(statements.read(path))

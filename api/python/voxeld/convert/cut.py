@@ -1,9 +1,8 @@
-"""A network that is an ONNX file already, cut at its scatter. The nodes before the scatter are the encoder, and the
-nodes after it are the network that the service runs.
+"""A network that is an ONNX file already, cut at its scatter: the nodes before it are the encoder, and the nodes after
+it are the network that the service runs.
 
-Exporters write the scatter as a node of TensorRT's plug-in PPScatterPlugin, or as ONNX's ScatterND or ScatterElements;
-or they leave the scatter out and write two files.
-"""
+Exporters write the scatter as a node of TensorRT's plug-in PPScatterPlugin, as ScatterND or as ScatterElements; or they
+leave the scatter out and write two files."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ OPTIONAL = ("dir_cls_preds", "vel")
 
 
 class Graph:
-    """The nodes of an ONNX file, in the order of their computation."""
+    """The nodes of an ONNX file, in order."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
@@ -68,7 +67,7 @@ class Graph:
         return [node for node in self.nodes if name in node.input]
 
     def computing(self, names: Iterable[str], stop: Optional[str] = None) -> List[Any]:
-        """The nodes that compute these values, in order, without the nodes that compute `stop`."""
+        """The nodes that compute these values, in order, without those that compute `stop`."""
         needed, found = set(names) - {stop}, []
         for node in reversed(self.nodes):
             if needed.intersection(node.output):
@@ -77,7 +76,7 @@ class Graph:
         return found[::-1]
 
     def part(self, nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], doc: str = "") -> Any:
-        """An ONNX file of these nodes."""
+        """"""
         used = {name for node in nodes for name in node.input}
         weights = [each for each in self.file.graph.initializer if each.name in used]
         graph = helper.make_graph(nodes, "network", inputs, outputs, weights)
@@ -87,8 +86,8 @@ class Graph:
 
 
 def _unpack_numbers(nodes: Iterable[Any], versions: Mapping[str, int]) -> None:
-    """Turns attributes that are lists of one number into numbers. CUDA-PointPillars writes the lists and TensorRT takes
-    them, but ONNX Runtime does not."""
+    """Makes numbers of attributes that are lists of one number, which CUDA-PointPillars writes but ONNX Runtime
+    refuses."""
     for node in nodes:
         if not onnx.defs.has(node.op_type, node.domain):
             continue
@@ -100,7 +99,7 @@ def _unpack_numbers(nodes: Iterable[Any], versions: Mapping[str, int]) -> None:
 
 
 def dims_of(value: Any) -> List[Optional[int]]:
-    """The shape of an input; None is any length."""
+    """None: any length."""
     return [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
 
 
@@ -108,7 +107,7 @@ def dims_of(value: Any) -> List[Optional[int]]:
 
 
 def encoder_layers(graph: Graph, features: str) -> List[Layer]:
-    """The linear layers that compute the value `features`: weight [width, inputs] and bias, with the sums and products
+    """The linear layers that compute `features`: weight [width, inputs] and bias [width], with the sums and products
     before each ReLU folded in."""
     layers = []
     for node in graph.computing([features]):
@@ -138,7 +137,7 @@ def _linear(graph: Graph, node: Any, weight: Array) -> Layer:
 
 
 def _behind(graph: Graph, node: Any, width: int) -> Tuple[Array, Array]:
-    """Gain and shift of the nodes between a linear layer and its ReLU."""
+    """Gain and shift [width] of the nodes between a linear layer and its ReLU."""
     gain, shift = np.ones(width), np.zeros(width)
     while True:
         readers = graph.readers(node.output[0])
@@ -172,8 +171,8 @@ def _affine(graph: Graph, node: Any, width: int) -> Tuple[Array, Array]:
 
 
 class Cut(NamedTuple):
-    """Where a network begins. `encoder` computes the value `features`, the pillars' features. `whole` has the nodes
-    that read the value `map`, to which the scatter writes these features."""
+    """Where a network begins. `encoder` computes `features`, the pillars' features. The scatter writes them to the
+    value `map`, which nodes of `whole` read."""
 
     encoder: Graph
     features: str
@@ -182,7 +181,7 @@ class Cut(NamedTuple):
 
     @property
     def runs_whole(self) -> bool:
-        """Whether both parts are in one file that ONNX Runtime can run."""
+        """"""
         return (
             self.encoder is self.whole
             and all(node.domain in ("", "ai.onnx") for node in self.whole.nodes)
@@ -191,7 +190,7 @@ class Cut(NamedTuple):
 
 
 def cut(graphs: Sequence[Graph]) -> Cut:
-    """Cuts one file at its scatter, or takes two files as encoder and network."""
+    """"""
     if len(graphs) == 2:
         encoder, network = graphs
         for graph, side in ((encoder, encoder.outputs), (network, network.inputs)):
@@ -254,7 +253,7 @@ class CutNetwork:
                     side[i] = names.get(name, name)
 
     def _reorder(self, name: str, order: Reordered) -> None:
-        """Reorders the channels of a map whose channels come first. The factor is 1 or -1."""
+        """The map's channels come first. The factor is 1 or -1."""
         before, chosen, channels = f"{name}_before", f"{name}_chosen", f"{name}_channels"
         self._rename({name: before})
         values = numpy_helper.from_array(np.array(order.channels, np.int64))

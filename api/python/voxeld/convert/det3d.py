@@ -1,8 +1,7 @@
-"""CenterPoint of tianweiy/CenterPoint, which is built on det3d: the names in the state, the keys.
+"""CenterPoint of tianweiy/CenterPoint, which is built on det3d.
 
-A box of det3d has its width before its length, and its heading r is the heading -r - pi/2 here. The last
-convolutions of the maps `dim` and `rot` are rearranged, so that boxes have the axes of the other projects' boxes.
-"""
+A box of det3d has its width before its length, and its heading r is the heading -r - pi/2 here. The last convolutions
+of the maps `dim` and `rot` are rearranged to give the boxes of the other projects."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ PARTS: Dict[str, Parts] = {  # by the model's type
 MAPS = {"heatmap": "hm", "center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
 OVERLAP = {"iou": Reordered([0], 2, -1)}  # the map has the overlap; /v1/decode takes 2 * overlap - 1
 MOST_VOXELS = 1 << 24  # the maximum of max_voxels
-MOST_OBJECTS = 4096  # maximum candidates of a task; det3d itself has no limit
+MOST_OBJECTS = 4096  # candidates of a task; det3d has no limit
 
 
 def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:

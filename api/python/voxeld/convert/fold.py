@@ -14,8 +14,8 @@ Layer = Tuple[Array, Array]  # weight and bias
 def layer(
     state: State, name: str, shape: Tuple[int, ...], norm: Optional[str] = None, eps: float = 0.0, axis: int = 0
 ) -> Layer:
-    """A layer whose weight has this shape, with the outputs along the axis. Without a norm, the state must
-    have a bias. With a norm, a missing bias counts as 0."""
+    """A layer whose weight has this shape, with the outputs along the axis. A bias may be missing if there is a
+    norm."""
     weight, outputs = state.take(f"{name}.weight", *shape), shape[axis]
     biased = norm is None or f"{name}.bias" in state
     bias = state.take(f"{name}.bias", outputs) if biased else np.zeros(outputs)
@@ -27,14 +27,14 @@ def layer(
 
 
 def _norm(state: State, name: str, channels: int, eps: float) -> Tuple[Array, Array]:
-    """Gain and shift of a batch norm in evaluation: y = x * gain + shift."""
+    """y = x * gain + shift"""
     mean, variance = (state.take(f"{name}.running_{what}", channels) for what in ("mean", "var"))
     scale = gain(f"{name}.running_var", state.take(f"{name}.weight", channels), variance, eps)
     return scale, state.take(f"{name}.bias", channels) - mean * scale
 
 
 def gain(name: str, weight: Array, variance: Array, eps: float) -> Array:
-    """The gain of a batch norm. `name` names the variance in errors."""
+    """`name` names the variance in errors."""
     if (variance < 0).any():
         raise ConvertError(f"{name} has a value below 0")
     if not (variance + eps > 0).all():

@@ -1,8 +1,7 @@
 """Every key of a configuration that the converter knows, and what it does with the key.
 
-A row of a table is a key's path and a rule. A path has no index of a list, and no `pts_` before the name of a part.
-A rule of a dict holds for the keys below, unless they have rows of their own. A key without a row is refused.
-"""
+A row of a table is a key's path and a rule. A path has no index of a list, and no `pts_` before the name of a part. A
+dict's rule holds for the keys below that have no rows of their own. A key without a rule is refused."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ class Rule(NamedTuple):
 
 
 TAKEN = Rule("taken", below=False)  # the converter reads the value
-HARMLESS = Rule("harmless")  # of training, of files, of reports; or the tensors' shapes show the value
-CLIENT = Rule("client")  # how points are prepared, which is up to the client: the converter prints a note
+HARMLESS = Rule("harmless")  # of training, of files, of reports; or visible in the tensors' shapes
+CLIENT = Rule("client")  # how points are prepared, which is up to the client: gives a note
 
 
 def only(*values: Any, because: str = "") -> Rule:
@@ -509,7 +508,7 @@ def rule_of(table: Table, path: str) -> Rule:
 
 
 def check(table: Table, config: Config) -> List[str]:
-    """Refuses unknown keys, and values that cannot be converted. Returns notes on keys that are up to the client."""
+    """Refuses unknown keys, and values that cannot be converted. Returns notes on keys of the rule CLIENT."""
     notes: Dict[str, str] = {}
     for path, value in walk(config.values):
         rule = rule_of(table, path)
@@ -532,7 +531,7 @@ def refusal(rule: Rule, path: str, value: Any) -> str:
 
 
 def walk(value: Any, path: str = "") -> Iterator[Tuple[str, Any]]:
-    """Every value that is not a dict, with the path of its key. A dict of a list has the path of the list."""
+    """Every value that is not a dict, with the path of its key. A dict in a list has the list's path."""
     if isinstance(value, dict):
         for key in sorted(value, key=lambda key: str(key).lower() not in ("name", "type")):
             yield from walk(value[key], f"{path}.{key}" if path else str(key))

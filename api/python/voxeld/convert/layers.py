@@ -1,7 +1,5 @@
-"""The parts that PointPillars networks are made of: the encoder, the backbone with its neck, the head.
-
-OpenPCDet and mmdetection3d give the same layers different names, which the callers know.
-"""
+"""The parts of the networks: encoder, backbone with its neck, head. The callers know the layers' names, which differ
+between projects."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ CENTER_CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2, "iou"
 def encoder_layers(
     state: State, name: str, widths: List[int], norm: bool = True, eps: float = NORM_EPS
 ) -> List[fold.Layer]:
-    """The layers of a pillar feature network, below a name. The largest values of the pillar are joined to the values
-    of all layers but the last."""
+    """The layers of a pillar feature network. All but the last also give the largest values of the pillar: [2 *
+    width]."""
     if not widths:
         raise ConvertError("the encoder has no layers")
     layers, inputs = [], state.shape(f"{name}.0.linear.weight")[1]
@@ -35,13 +33,13 @@ def encoder_layers(
 
 
 def halved(widths: List[int]) -> List[int]:
-    """The widths of the linear layers. In the configuration, each width but the last also counts the joined values."""
+    """The widths of the linear layers: in the configuration, each but the last is doubled."""
     return [width // 2 for width in widths[:-1]] + widths[-1:]
 
 
 @dataclasses.dataclass
 class Backbone:
-    """Levels of convolutions. If there are upsamplings, each level's map passes one. Then all maps are joined."""
+    """Levels of convolutions. Each level's map passes an upsampling, if there are any. Then the maps are joined."""
 
     blocks: str  # the beginning of the convolutions' names
     first: int  # number of a block's first convolution: others follow at +3, each norm at +1
@@ -95,17 +93,17 @@ Naming = Callable[[str, int], Names]  # the beginning of the names and the numbe
 
 
 def alone(place: str, depth: int = 1) -> Names:
-    """The name of one convolution."""
+    """One convolution."""
     return [], place
 
 
 def flat(place: str, depth: int) -> Names:
-    """Names in a sequence of convolutions, norms and ReLUs."""
+    """A sequence of convolutions, norms and ReLUs."""
     return [(f"{place}.{3 * n}", f"{place}.{3 * n + 1}") for n in range(depth - 1)], f"{place}.{3 * (depth - 1)}"
 
 
 def nested(conv: str, norm: str) -> Naming:
-    """Names in a sequence of parts with a convolution and a norm each."""
+    """A sequence of parts with a convolution and a norm each."""
     return lambda place, depth: (
         [(f"{place}.{n}.{conv}", f"{place}.{n}.{norm}") for n in range(depth - 1)],
         f"{place}.{depth - 1}",
@@ -113,7 +111,7 @@ def nested(conv: str, norm: str) -> Naming:
 
 
 class Branch(NamedTuple):
-    """Convolutions one after another: with norms, then the last with a bias."""
+    """Convolutions with norms, then a last convolution with a bias."""
 
     channels: int
     names: Names
@@ -123,7 +121,7 @@ class Branch(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The layers of a task, or of all tasks together."""
+    """For a task, or for all tasks together."""
 
     maps: Dict[str, List[Branch]]  # name in /v1/decode -> the branches whose maps are joined
     backbone: Optional[Backbone] = None
@@ -131,7 +129,7 @@ class Task(NamedTuple):
 
 @dataclasses.dataclass
 class HeadLayers:
-    """The layers of a head: optionally a shared convolution, then the tasks. A map has the channels of all tasks."""
+    """Optionally a shared convolution, then the tasks. A map has the channels of all tasks."""
 
     tasks: List[Task]
     shared: Tuple[str, str] = ("", "")  # the shared convolution and its norm
@@ -141,7 +139,7 @@ class HeadLayers:
     reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)  # of maps, as in a Head
 
     def channels(self) -> Dict[str, int]:
-        """The channels of each map."""
+        """"""
         channels: Dict[str, int] = {}
         for task in self.tasks:
             for output, branches in task.maps.items():
@@ -174,7 +172,7 @@ class HeadLayers:
 
 
 def _with_norm(state: State, network: Network, x: Map, names: Tuple[str, str], channels: int, eps: float) -> Map:
-    """A convolution of 3 x 3 cells and its norm."""
+    """"""
     conv, norm = names
     layer = fold.layer(state, conv, (channels, x.channels, 3, 3), norm, eps)
     return network.conv(x, layer, padding=1, relu=True)
@@ -192,8 +190,8 @@ def anchor_task(channels: Dict[str, int], names: Dict[str, str]) -> Task:
 def center_tasks(
     tasks: List[List[str]], maps: Dict[str, str], depth: Dict[str, int], width: int, place: str, naming: Naming
 ) -> List[Task]:
-    """The tasks of a centre head. By the maps' names in /v1/decode, `maps` has their names in the state, and
-    `depth` their numbers of convolutions. `place` formats a task's number and such a name to a prefix of the state."""
+    """By the maps' names in /v1/decode, `maps` has their names in the state, `depth` their numbers of convolutions.
+    `place` formats a task's number and a name in the state to a prefix of the state."""
 
     def branch(task: int, output: str) -> Branch:
         names = naming(place.format(task, maps[output]), depth[output])

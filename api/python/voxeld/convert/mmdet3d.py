@@ -1,5 +1,4 @@
-"""mmdetection3d's PointPillars and SECOND (VoxelNet, MVXFasterRCNN) and CenterPoint, 1.0 and later: the names in the
-state, the keys."""
+"""mmdetection3d's PointPillars and SECOND (VoxelNet, MVXFasterRCNN) and CenterPoint, 1.0 and later."""
 
 from __future__ import annotations
 
@@ -97,8 +96,8 @@ def _sparse(model: Config, voxels: Voxels, prefix: str) -> Tuple[None, StemOf]:
 
 
 def sparse_parts(encoder: Config) -> List[backbone.Part]:
-    """The parts of a SparseEncoder. With conv_module, the strided layer between two levels is the first of the later
-    level; with basicblock, it is the last of the earlier level."""
+    """With conv_module, the strided layer between two levels is the first of the later level; with basicblock, it is
+    the last of the earlier level."""
     widths = encoder.lists("encoder_channels") if "encoder_channels" in encoder else CHANNELS
     paddings = encoder.lists("encoder_paddings") if "encoder_paddings" in encoder else PADDINGS
     if [len(own) for own in widths] != [len(own) for own in paddings]:
@@ -322,7 +321,7 @@ def _center_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
 
 
 def _score_threshold(coder: Config, test: Config) -> float:
-    """The box coder's threshold of scores. The suppression of rotated boxes has one too, which must not be higher."""
+    """The box coder's threshold. That of the suppression of rotated boxes must not be higher."""
     threshold = coder.number("score_threshold") if coder.get("score_threshold", None) is not None else 0
     if test.get("nms_type", "") == "rotate" and test.number("score_threshold", 0) > threshold:
         raise ConvertError(
@@ -341,7 +340,7 @@ def _suppression(test: Config, tasks: int) -> Dict[str, Any]:
 
 
 def circles(test: Config, key: str, tasks: int) -> Dict[str, Any]:
-    """The suppression by distance. The key has squares of distances."""
+    """The key has squares of distances."""
     squares = test.numbers(key, tasks)
     if any(square < 0 for square in squares):
         raise ConvertError(f"{test.path}.{key} is {squares}; expected no number below 0")

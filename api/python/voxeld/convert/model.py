@@ -44,14 +44,14 @@ class Voxels:
         return [round((self.bounds[3 + axis] - self.bounds[axis]) / self.size[axis]) for axis in range(3)]
 
     def check_strides(self, strides: Dict[str, int], height: int, width: int) -> None:
-        """Checks that the head's maps have the cells that the strides give. Errors name a stride by its key."""
+        """Checks the cells of the head's maps. Errors name a stride by its key."""
         nx, ny, _ = self.grid()
         for name, stride in strides.items():
             if (nx // stride, ny // stride) != (width, height):
                 raise ConvertError(f"{name} is {stride}, but the head's maps have {height} x {width} cells")
 
     def parameters(self) -> Dict[str, Any]:
-        """The parameters of /v1/voxelize."""
+        """"""
         bounds, size = list(self.bounds), list(self.size)
         if self.any_height:  # one cell with the same middle
             middle = (bounds[2] + bounds[5]) / 2
@@ -73,8 +73,8 @@ class Reordered(NamedTuple):
     offset: float = 0  # added to the product
 
 
-# For boxes that have the width before the length, and an angle r whose heading here is -r - pi/2:
-# sin(-r - pi/2) = -cos r, cos(-r - pi/2) = -sin r.
+# For boxes with the width before the length, and an angle r whose heading here is -r - pi/2: sin(-r - pi/2) = -cos r,
+# cos(-r - pi/2) = -sin r.
 WIDTH_FIRST = {"dim": Reordered([1, 0, 2]), "rot": Reordered([1, 0], -1)}
 
 
@@ -92,8 +92,7 @@ class Head:
 def center_head(
     voxels: Voxels, channels: Dict[str, int], strides: Dict[str, int], tasks: List[List[str]], **decode: Any
 ) -> Head:
-    """A centre head with the classes of each task. `decode` has the parameters of /v1/decode that do not follow from
-    the others."""
+    """`decode` has the parameters of /v1/decode that do not follow from the other arguments."""
     (stride,) = strides.values()
     known = {
         "head": "center",
@@ -129,7 +128,7 @@ StemOf = Callable[[State], Stem]
 
 @dataclasses.dataclass
 class Plan:
-    """The parts of a model that its configuration gives."""
+    """"""
 
     description: str
     voxels: Voxels
@@ -143,20 +142,20 @@ class Plan:
 
 @dataclasses.dataclass
 class CheckpointPlan(Plan):
-    """What a configuration says of a model whose layers are in a checkpoint."""
+    """A plan for a model whose layers are in a checkpoint."""
 
     stem: StemOf
     build: Callable[[State, Network, Map], None]  # the network in front of the head, and the head
 
     def convert(self, state: State, network: Network) -> Model:
-        """The model with the layers of a checkpoint."""
+        """"""
         stem = self.stem(state)
         self.build(state, network, stem.map(network))
         return self.model(stem, network)
 
 
 class AnyNetwork(Protocol):
-    """The members of a network that a model uses."""
+    """"""
 
     half: bool  # its input is float16
     input_name: str
@@ -179,7 +178,7 @@ class Model:
     head: Head
 
     def found(self) -> List[str]:
-        """A summary of the model, for people."""
+        """"""
         named = self.voxels.points.parameters(self.voxels.columns).get("columns", [])
         names = f" ({', '.join(named)})" if named else ""
         return [
@@ -214,13 +213,13 @@ class Model:
 
 
 class PillarEncoder:
-    """Layers over a point's row of pillar_features: its columns, its offsets from the mean and from the centre."""
+    """Layers over a row of pillar_features: a point's columns, its offsets from the mean and from the centre."""
 
     member, file = "encoder", "encoder.safetensors"
 
     def __init__(self, layers: List[Layer], rows: Rows, voxels: Voxels) -> None:
-        """`layers` have weight [width, inputs] and bias [width]. A value of the row that is not an input of the first
-        layer gets weights of 0."""
+        """`layers` have weight [width, inputs] and bias [width]. A value of the row that is no input of the first layer
+        gets weights of 0."""
         self._voxels = voxels
         weight, bias = layers[0]
         self.rows = rows(weight.shape[1])
@@ -246,7 +245,7 @@ class PillarEncoder:
         return {"features": f"pillar{self.layers[0][0].shape[0]}", "width": self.width, **layers}
 
     def tensors(self) -> Dict[str, Array]:
-        """weight and bias of the first layer, weight_1 and bias_1 of the next, and so on."""
+        """weight, bias, weight_1, bias_1, and so on."""
         return {
             name: narrow(name, values, np.float32)
             for number, layer in enumerate(self.layers)

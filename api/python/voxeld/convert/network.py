@@ -1,4 +1,4 @@
-"""A network as ONNX, built layer by layer. Sizes of maps are computed on the way, so that they can be checked."""
+"""A network as ONNX, built layer by layer, with the sizes of its maps."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Network:
         return Map(self._layer("Conv", x, layer, attributes, relu), outputs, height, width)
 
     def deconv(self, x: Map, layer: Layer, stride: int, relu: bool = False) -> Map:
-        """A transposed convolution with windows as wide as the stride. With stride 1 this is a convolution."""
+        """A transposed convolution with windows as wide as the stride."""
         weight, bias = layer
         if stride == 1:
             return self.conv(x, (weight.transpose(1, 0, 2, 3), bias), relu=relu)
@@ -83,7 +83,7 @@ class Network:
         return height, width
 
     def describe(self) -> str:
-        """Its inputs and outputs with their shapes."""
+        """"""
         sides = (
             ", ".join(f"{name} [{', '.join(map(str, shape))}]" for name, shape in values.items())
             for values in (self._inputs, self._outputs)
@@ -124,7 +124,7 @@ class Network:
 
 
 def narrow(name: str, values: Array, dtype: Any) -> Array:
-    """A folded tensor in a narrower type."""
+    """"""
     with np.errstate(over="ignore"):
         narrow: Array = np.ascontiguousarray(values, dtype)
     if not np.isfinite(narrow).all():

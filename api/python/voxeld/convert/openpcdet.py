@@ -1,4 +1,4 @@
-"""OpenPCDet's PointPillar, SECOND and CenterPoint: names in the state, keys of the YAML."""
+"""OpenPCDet's PointPillar, SECOND and CenterPoint."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ VOXELS = {**PILLARS, "MeanVFE": _voxels}
 
 
 def points(data: Config) -> Points:
-    """x, y and z come first, wherever they are named. Intensities of Waymo become their tanh."""
+    """x, y and z come first, wherever they are named."""
     kind, turned = data.values.get("DATASET"), data.values.get("POINTS_TANH_DIM")
     used = below(data.values, "POINT_FEATURE_ENCODING").get("used_feature_list")
     names = used if isinstance(used, list) and all(isinstance(name, str) for name in used) else []
@@ -123,7 +123,7 @@ def points(data: Config) -> Points:
 
 
 def _columns(data: Config, voxels: Voxels) -> List[str]:
-    """Notes on the columns of a point, if the configuration names them."""
+    """"""
     if "POINT_FEATURE_ENCODING" not in data:
         return []
     encoding = data.at("POINT_FEATURE_ENCODING")
@@ -251,7 +251,7 @@ def _multi_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
 
 
 def _branches(head: Config, place: str, anchors: int, classes: int, boxes: Anchors) -> Dict[str, List[Branch]]:
-    """The layers of a part. If several layers make the boxes, each gives its channels anchor by anchor."""
+    """If several layers make the boxes, each gives its channels anchor by anchor."""
     naming: Naming = alone
     depth, width, values = 1, 0, [("", boxes.values)]
     if head.get("SEPARATE_REG_CONFIG", None) is not None:
@@ -351,9 +351,9 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
 
 
 def _center_nms(nms: Config, classes: int, objects: int) -> Dict[str, Any]:
-    """With class_specific_nms, each class has a threshold and limits of its own. The service has one threshold for all
-    classes, and limits for a task. A task has at most MAX_OBJ_PER_SAMPLE boxes, so a limit of at least that many for a
-    class never takes effect; a lower limit is refused."""
+    """With class_specific_nms, each class has a threshold and limits of its own; the service has one threshold, and
+    limits for a task. A task has at most MAX_OBJ_PER_SAMPLE boxes, so a class's limit that is not lower has no
+    effect."""
     if nms.get("NMS_TYPE", "") != "class_specific_nms":
         return _nms(nms)
     for key in ("NMS_PRE_MAXSIZE", "NMS_POST_MAXSIZE"):
@@ -367,7 +367,7 @@ def _center_nms(nms: Config, classes: int, objects: int) -> Dict[str, Any]:
 
 
 def _powers(after: Config, classes: List[str], order: List[str]) -> Dict[str, Any]:
-    """The powers of the predicted overlap and of the score, in the order of the labels. OpenPCDet computes float32."""
+    """The powers of overlap and score, in the order of the labels. OpenPCDet computes float32."""
     if not after.get("USE_IOU_TO_RECTIFY_SCORE", False):
         return {}
     powers = after.numbers("IOU_RECTIFIER")

@@ -30,7 +30,7 @@ class Points:
     ground_z: Optional[float] = None
 
     def parameters(self, count: int) -> Dict[str, Any]:
-        """The parameters of /v1/voxelize for points of `count` columns. Without names, the intensity is not known."""
+        """For points of `count` columns. The intensity is unknown if these have no names."""
         found: Dict[str, Any] = {}
         if len(set(self.columns)) == len(self.columns) == count and self.columns[:3] == XYZ:
             found["columns"] = self.columns
@@ -46,13 +46,13 @@ def _data_set(kind: Any) -> Optional[DataSet]:
 
 
 def columns_of(kind: Any) -> List[str]:
-    """The columns of the data set's files; none if the data set is not known."""
+    """"""
     data_set = _data_set(kind)
     return data_set.columns if data_set else []
 
 
 def points_of(kind: Any, columns: Sequence[str], tanh: bool = False) -> Points:
-    """The points of a data set, by the name of its class. With `tanh`, the project takes the tanh of intensities."""
+    """`kind`: the name of the data set's class. `tanh`: the project takes the tanh of intensities."""
     data_set = _data_set(kind)
     names = [TIMES.get(name, name) for name in columns]
     if not data_set:

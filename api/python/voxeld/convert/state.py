@@ -1,4 +1,4 @@
-"""The state of a network: its tensors by name. Every tensor that is taken has the shape that the taker expects."""
+"""The state of a network: its tensors by name."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class State:
         self._taken |= {name for name in self._tensors if name.startswith(tuple(prefixes))}
 
     def check_all_taken(self) -> None:
-        """Refuses a state with a tensor that nothing took: the model would lack the tensor's layer."""
+        """Refuses a state with a tensor that nothing took, whose layer the model would lack."""
         left = sorted(name for name in self._tensors.keys() - self._taken if not name.endswith(COUNTERS))
         if left:
             few = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
