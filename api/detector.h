@@ -41,7 +41,6 @@ void detector_refuse(struct detector *detector, const char *reason);
 // gives the error.
 VX_WARN_UNUSED bool detector_choose(const struct detector *detector, struct job_request *request);
 
-//
 struct detector *detector_of(const struct job_request *request);
 
 // What jobs need of a detector that serves, and the number of columns of its points.

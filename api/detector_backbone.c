@@ -59,7 +59,6 @@ static bool read_name(const json_t *object, const char *where, struct backbone *
   return true;
 }
 
-//
 static bool read_width(const json_t *object, const char *where, int64_t *width, struct error *error) {
   const json_t *value = json_object_get(object, "out");
   *width = json_integer_value(value);

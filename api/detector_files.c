@@ -167,7 +167,6 @@ static bool read_backbone(struct detector_files *files, json_t *backbone, struct
          backbone_read_json(&files->backbone, backbone, grid.cells, files->voxelize->num_features, error);
 }
 
-//
 static bool read_features(struct detector_files *files, json_t *root, struct error *error) {
   json_t *encoder, *backbone = json_object_get(root, "backbone");
   if (!backbone) return read_object(root, "encoder", &encoder, error) && read_encoder_object(files, encoder, error);

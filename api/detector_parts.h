@@ -15,7 +15,6 @@ VX_WARN_UNUSED bool part_read_text(const json_t *object, const char *where, cons
 // Reads the name of a file in the model's own folder.
 VX_WARN_UNUSED bool part_read_file_name(const json_t *object, const char *where, char *out, size_t size,
                                         struct error *error);
-//
 VX_WARN_UNUSED bool part_read_number(const json_t *object, const char *where, const char *name, int64_t least,
                                      int64_t most, int64_t *out, struct error *error);
 

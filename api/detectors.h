@@ -48,13 +48,11 @@ void detectors_vacate(const struct detectors *detectors, int device);
 // The number of sessions in use on the GPU of that number.
 long long detectors_sessions(const struct detectors *detectors, int device);
 
-//
 void detectors_suggest(const struct detectors *detectors, struct suggestion *near);
 
 // Writes one model as a JSON object. False with an error if no model has the name.
 VX_WARN_UNUSED bool detectors_write_one(const struct detectors *detectors, const char *name, struct text *out,
                                         struct error *error);
-//
 void detectors_write(const struct detectors *detectors, struct text *out);  // {"models":[...]}
 
 #endif

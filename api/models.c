@@ -22,7 +22,6 @@ static bool cut_operation(const char *name, enum vx_op op, char own[MODEL_NAME_S
   return name[length - tail] == '_' && strcmp(name + length - tail + 1, operation) == 0;
 }
 
-//
 static const struct job_request *find_further(const struct presets *presets, const char *name) {
   const struct job_request *found = NULL;
   char own[MODEL_NAME_SIZE];

@@ -32,7 +32,6 @@ struct presets {
   struct preset *item[MAX_PRESETS];  // sorted by name
 };
 
-//
 static bool set_parameters(struct preset *preset, enum vx_op op, json_t *parameters, struct error *error) {
   struct job_request *request = preset->requests[op] = job_request_new(op);
   if (!request) return error_set(error, "preset %s: out of memory", preset->name);
@@ -54,7 +53,6 @@ static bool refuse_operation(const struct preset *preset, const json_t *operatio
                    names.data);
 }
 
-//
 static bool set_others(struct preset *preset, json_t *root, struct error *error) {
   static const char *const known[] = {"description", "parameters", "operation"};
   const char *name;

@@ -29,7 +29,6 @@ const struct preset *presets_find(const struct presets *presets, const char *nam
 size_t presets_count(const struct presets *presets);
 const struct preset *presets_at(const struct presets *presets, size_t index);  // in the order of names
 
-//
 void presets_suggest(const struct presets *presets, struct suggestion *near);
 // Returns false with an error that lists the presets.
 bool presets_refuse(const struct presets *presets, const char *name, struct error *error);
@@ -40,7 +39,6 @@ const struct job_request *presets_request(const struct preset *preset);
 // The same for the operation `op`; NULL if the preset has no parameters for it.
 const struct job_request *presets_request_of(const struct preset *preset, enum vx_op op);
 
-//
 void preset_write(const struct preset *preset, struct text *out);
 void presets_write(const struct presets *presets, struct text *out);  // {"presets":[...]}
 

@@ -77,7 +77,6 @@ struct long_text {
   struct vx_stop *stop;
 };
 
-//
 static size_t next_part(void *part, size_t room, void *cls) {
   struct long_text *text = cls;
   size_t bytes = text->left < room ? text->left : room;

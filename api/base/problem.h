@@ -71,7 +71,6 @@ struct problem_info {
   const char *title;
 };
 
-//
 enum problem_style { PROBLEM_STYLE_HTTP, PROBLEM_STYLE_KSERVE };
 
 const struct problem_info *problem_info(enum error_kind kind);

@@ -15,7 +15,6 @@ struct suggestion {
 struct suggestion suggest(const char *asked, size_t length);
 // Takes the name if it is nearer than all names before.
 void suggest_try(struct suggestion *suggestion, const char *name);
-//
 bool suggestion_is_exact(const struct suggestion *suggestion);
 // Writes " (did you mean 'NAME'?)", or nothing if no name is near or the name is exact. Returns `out`.
 const char *suggest_text(const struct suggestion *suggestion, char *out, size_t size);

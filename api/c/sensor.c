@@ -129,7 +129,6 @@ static enum input read_file(const char *path, struct scan *scan) {
   return input;
 }
 
-//
 static enum input read_frame(const char *name, struct scan *scan) {
   uint32_t bytes = 0;
   if (!fill(scan, STDIN_FILENO, sizeof bytes)) return complain(name, strerror(errno));
@@ -212,7 +211,6 @@ static void drop(const char *name, const char *reason, struct counts *counts) {
   printf("%s: dropped, %s\n", name, reason);
 }
 
-//
 static enum voxeld_status send_rows(struct sensor *sensor, const char *query, const struct scan *rows,
                                     struct voxeld_result *result) {
   struct voxeld_packed *packed = &sensor->packed;
@@ -283,7 +281,6 @@ static bool keep_sweep(struct sensor *sensor, const char *name, const struct sca
   return true;
 }
 
-//
 static bool post(struct sensor *sensor, const char *name, const struct scan *scan, struct voxeld_result *result) {
   double begin = now();
   const char *query = sensor->stream ? sensor->sweep_query : sensor->query;
@@ -388,7 +385,6 @@ static bool parse_rate(const char *text, double *interval) {
   return end != text && *end == 0 && rate > 0 && isfinite(rate) && isfinite(*interval);
 }
 
-//
 static bool parse_resolution(const char *text, double *resolution) {
   char *end;
   *resolution = strtod(text, &end);

@@ -232,7 +232,6 @@ bool voxeld_begun(const struct voxeld_result *result);
 
 void voxeld_result_free(struct voxeld_result *result);
 
-//
 const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, const char *name);  // NULL: none
 
 // A number in the metadata, such as voxeld_number(result, "points", "kept"); -1 if the metadata has no such number.
@@ -683,7 +682,6 @@ static const char *voxeld__read_in_block(const struct voxeld_cuda *cuda, struct 
   return scanned ? NULL : voxeld__find_in_block(cuda, result, json_object_get(buffer->header, "tensors"));
 }
 
-//
 static bool voxeld__can_send(const struct voxeld_tensor *tensor) {
   const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   size_t length = tensor->name ? strlen(tensor->name) : 0;
@@ -936,7 +934,6 @@ static void voxeld__write_turned(const struct voxeld__column *columns, unsigned 
   }
 }
 
-//
 static const char *voxeld__write_planes(const struct voxeld__column *columns, size_t number, bool deltas,
                                         unsigned char *planes) {
 #ifdef FLT_EVAL_METHOD  // which C++98 does not have
@@ -1411,7 +1408,6 @@ static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct v
                       in_block ? "valid" : "a valid safetensors file", wrong);
 }
 
-//
 static double voxeld__pause(struct voxeld_client *client, const struct voxeld_result *result) {
   double backoff = client->backoff_s;
   for (int i = 1; i < result->attempts && backoff < VOXELD__MAX_BACKOFF_S; i++) backoff *= 2;
@@ -1450,7 +1446,6 @@ static bool voxeld__make_url(struct voxeld_client *client, const char *path, con
   return curl_easy_setopt(client->curl, CURLOPT_URL, client->url) == CURLE_OK;
 }
 
-//
 static enum voxeld_status voxeld__ask(struct voxeld_client *client, const char *method, const char *path,
                                       const char *query, struct voxeld_result *result) {
   double until = voxeld__now() + client->deadline_s;
@@ -1512,7 +1507,6 @@ static enum voxeld_status voxeld__register(struct voxeld_client *client, struct 
   return status;
 }
 
-//
 static bool voxeld__is_in_block(const struct voxeld_cuda *cuda, const void *rows, size_t bytes, size_t *offset) {
   uintptr_t begin = (uintptr_t)cuda->block, at = (uintptr_t)rows;
   *offset = at - begin;
@@ -1557,7 +1551,6 @@ static enum voxeld_status voxeld__call(struct voxeld_client *client, const char 
   return voxeld__post(client, path, query, rows, bytes, VOXELD__FILE, result);
 }
 
-//
 static enum voxeld_status voxeld__ask_stream(struct voxeld_client *client, const char *method, const char *stream,
                                              const char *rest, struct voxeld_result *result) {
   const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";

@@ -35,7 +35,6 @@ static bool overrides(const struct param *param) {
          param->offset < FIELD(job.params.detect) + sizeof(struct vx_detect);
 }
 
-//
 static bool is_used(const struct vx_detector *detector, const struct param *param) {
   bool centers = detector->head == VX_DECODE_CENTER;
   if (param->offset == FIELD(job.params.detect.max_objects)) return centers;

@@ -121,7 +121,6 @@ struct result_row {
     VX_POINT_STEPS, POINT_STEPS_DOC, WHEN_NAMED                                                                        \
   }
 
-//
 struct operation {
   const char *head;       // the value of the parameter `head` that chooses this operation at its endpoint; or NULL
   enum body_format body;  // the default: `format` may name another
@@ -143,13 +142,10 @@ struct operation {
   const char *samples;  // name of the parameter with the number of samples; NULL if there is none
 };
 
-//
 extern const struct operation operation_voxelize, operation_fps, operation_points, operation_transform, operation_nms,
     operation_decode, operation_scatter, operation_decode_center, operation_detect, operation_backbone,
     operation_serialize, operation_range_image;
-//
 extern const struct operation *const operations[VX_OPS];
-//
 enum vx_op operation_with_head(const char *head, size_t length);  // VX_OPS if there is none
 
 // The memory of a new request must be zeros.

@@ -125,7 +125,6 @@ static const char *tag_of(const json_t *step) {
   return tag ? tag : json_string_value(json_object_get(step, "op"));
 }
 
-//
 static bool set_step(struct job_request *request, json_t *step, const char *place, struct error *error) {
   const char *name;
   json_t *value;

@@ -23,7 +23,6 @@ struct query {
 
 const struct query_item *query_find(const struct query *query, const char *name);  // the first; NULL if there is none
 
-//
 VX_WARN_UNUSED bool query_set(struct job_request *request, const struct query_item *item, struct error *error);
 
 // Lays a query, which may give each parameter once, over a request that was set to a preset or to the defaults.

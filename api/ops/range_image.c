@@ -44,7 +44,6 @@ static void write_column(const struct param *param, const void *record, struct t
 static const struct value_type value_columns = {"list", false, read_columns, write_columns, NULL, NULL};
 static const struct value_type value_column = {"string", false, read_columns, write_column, NULL, NULL};
 
-//
 static bool read_numbers(const struct param *param, const char *value, const char *end, void *record) {
   float *numbers = (void *)((char *)record + param->offset);
   int32_t *count = (void *)((char *)record + param->second);

@@ -203,7 +203,6 @@ static bool check_times(const struct sent_sweeps *sent, struct error *error) {
   return true;
 }
 
-//
 static int32_t pose_size(const struct sent_sweeps *sent) { return sent->num_poses / sent->count; }
 
 static bool check_poses(const struct sent_sweeps *sent, struct error *error) {

@@ -29,7 +29,6 @@ static bool read_dtypes(const struct param *param, const char *value, const char
   return value_ended(value, end);
 }
 
-//
 static void write_dtypes(const struct param *param, const void *record, struct text *out) {
   const struct column_terms *terms = (const void *)((const char *)record + param->offset);
   if (terms->num_types > 1) json_printf(out, "[");

@@ -24,7 +24,6 @@ extern const struct value_type value_dtypes;   // struct column_terms: its types
 extern const struct value_type value_scales;   // as value_doubles, each above 0
 extern const struct value_type value_filters;  // uint32: FILTER_BITs, named in the order of `words`
 
-//
 enum vx_dtype column_dtype(const struct column_terms *terms, int column);
 
 #endif

@@ -206,7 +206,6 @@ static bool refuse_times(const char *parameter, int32_t row, struct error *error
                       (int)row, parameter);
 }
 
-//
 static struct pose pose_at(const struct course *course, double t) {
   int32_t k = 0;
   while (k + 1 < course->count && course->parts[k + 1].start <= t) k++;
@@ -274,7 +273,6 @@ static bool add_way(struct course *course, double start, double seconds, const s
   return true;
 }
 
-//
 static bool take_pose(const double *rows, const struct motion_size *size, int32_t row, const struct pose *mount,
                       struct pose *pose, struct error *error) {
   struct pose given;

@@ -18,7 +18,6 @@
 struct param;
 struct suggestion;
 
-//
 struct value_type {
   const char *name;  // in --describe; api/python/generate.py has the type in Python for each name
   bool computed;     // params_write writes the value even if none was given
@@ -52,12 +51,10 @@ typedef const struct param *const *param_rows;
 
 enum { PARAMS_MAX = 64 };  // maximum rows of one table
 
-//
 int params_find(param_rows rows, const char *name, size_t length);  // the number of the row; -1 if there is none
 
 // Writes the allowed values of the parameter in words.
 void param_allowed(const struct param *param, struct text *out);
-//
 PARAM_WARN_UNUSED bool param_read(const struct param *param, const char *value, size_t length, void *record);
 
 // Reads the defaults into the record.

@@ -86,7 +86,6 @@ bool value_read_clouds(const char *cursor, const char *end, int64_t most, void *
   return *out && read_numbers(cursor, end, most, *out, length);
 }
 
-//
 static bool read_item(const char *cursor, const char *end, char *item, size_t size) {
   return value_next(&cursor, end, item, size) && value_ended(cursor, end);
 }
@@ -231,7 +230,6 @@ static const char *tensor_of(const struct param *param, int index) {
   return index < VX_TENSOR_COUNT ? vx_tensors[index].name : NULL;
 }
 
-//
 typedef const char *(*name_of)(const struct param *param, int index);
 
 static int find_name(const struct param *param, name_of name, const char *item) {
@@ -284,7 +282,6 @@ static void allow_word(const struct param *param, struct text *out) {
   list_names(param, word_of, UINT64_MAX, " or ", out);
 }
 
-//
 static bool read_set(const struct param *param, name_of name, uint64_t allowed, const char *cursor, const char *end,
                      uint64_t *out) {
   char item[64];
@@ -371,7 +368,6 @@ static bool is_printable(const char *value, const char *end) {
   return true;
 }
 
-//
 static bool read_names(const struct param *param, const char *value, const char *end, void *record) {
   char *names = FIELD(record, param->offset), item[VALUE_NAMES_SIZE];
   int32_t *count = FIELD(record, param->second);

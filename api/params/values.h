@@ -38,7 +38,6 @@ PARAM_WARN_UNUSED bool value_parse_int(const char *item, int64_t least, int64_t 
 PARAM_WARN_UNUSED bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count);
 // Reads one length for all axes, or one for each, above 0, to the end of the text.
 PARAM_WARN_UNUSED bool value_read_size(const char *value, const char *end, float size[3]);
-//
 PARAM_WARN_UNUSED bool value_take_double(const char **cursor, const char *end, double *out);
 // Memory in the record's pool for the items of a list, `most` or fewer. NULL: the pool has none.
 PARAM_WARN_UNUSED void *value_take_list(void *record, const char *value, const char *end, char separator, int64_t most,

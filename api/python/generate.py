@@ -184,7 +184,6 @@ class Table:
         return union(['Literal["off"]', *kinds] if row["default"] == "off" else kinds)
 
     def lists(self):
-        """"""
         for row in filter(self.words, self.parameters):
             words = "".join(f"\n    {quoted(word)}," for word in row["values"]) + "\n"
             yield f"{self.words(row)} = Literal[{words if len(row['values']) > 1 else quoted(*row['values'])}]\n"
@@ -255,7 +254,6 @@ class Endpoint(Table):
         return list(found.values())
 
     def settings(self):
-        """"""
         own = f"{self.title}Parameters"
         yield self.fields(own, "TypedDict", f"The parameters of {self.name}, without those of sweeps.", False)
         yield (
@@ -324,7 +322,6 @@ class Endpoint(Table):
         return f"{head}\n{docstring(lines, 8)}        return self._calls.{call}\n"
 
     def dtypes(self):
-        """"""
         rows = "".join(
             f"    {quoted(tensor['name'])}: [{', '.join(map(quoted, tensor['dtypes']))}],\n" for tensor in self.inputs
         )

@@ -15,7 +15,6 @@ import voxeld
 
 
 def show(name, points, result):
-    """"""
     parameters = result.metadata["parameters"]
     counts = result["voxel_num_points"].astype(np.float32)
     rerun.log("scan/points", rerun.Points3D(points[:, :3]))

@@ -85,7 +85,6 @@ class Calls:
     # --- on a GPU ---
 
     def _points_on_gpu(self, operation: str, kind: Type[R], points: Any, given: Dict[str, Any]) -> R:
-        """"""
         wanted = cuda.device_of(given.pop("out"))
         clouds, batch = points_on_gpu(points, wanted)
         device = max([wanted or 0, *[cloud.device for cloud in clouds or ()]])
@@ -333,7 +332,6 @@ def _caller() -> int:
 
 
 def without_none(values: Mapping[str, Any]) -> Dict[str, Any]:
-    """"""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -355,7 +353,6 @@ def _given(told: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def _texts(given: Mapping[str, Any]) -> Dict[str, str]:
-    """"""
     if steps.STEPS in given:
         others = {name: value for name, value in given.items() if name != steps.STEPS}
         given = {**others, **steps.parameters_of(given[steps.STEPS])}

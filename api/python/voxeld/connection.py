@@ -42,8 +42,6 @@ DIGITS = re.compile("[0-9]+")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """"""
-
     url: str  # as given
     host: str  # as in the Host header
     address: Any  # for the socket: (host, port), or a path
@@ -71,7 +69,6 @@ class Endpoint:
         return Endpoint(url, parts.netloc, address, context, parts.path.rstrip("/"))
 
     def is_local(self) -> bool:
-        """"""
         return isinstance(self.address, str) or self.address[0].startswith(LOOPBACK)
 
     def hint(self) -> str:
@@ -132,7 +129,6 @@ class Request:
         return f"{self.method} {target} HTTP/1.1\r\n{lines}\r\n".encode("ascii")
 
     def pieces(self, endpoint: Endpoint) -> Iterator[memoryview]:
-        """"""
         yield memoryview(self.head(endpoint))
         if isinstance(self.body, list):
             yield from self.body

@@ -1,11 +1,10 @@
 """Memory of GPUs, handed over to the service by CUDA's IPC handles: points and tensors stay on the GPU. The service
 must be on this machine and allow it (--allow-cuda-shared-memory).
 
-A block is one allocation of the client. It holds the answer of one request at a time, or a copy of points. The
-client registers a block as a region of the service when a request first names the block. A result holds its block until
-nothing uses its tensors. A lone cloud is read where it is: its allocation is registered too. If this is not possible,
-or if there are several clouds, the client copies the points into a block.
-"""
+A block is an allocation of the client, for the answer of one request at a time or a copy of points. The client
+registers a block as a region of the service when a request first names it. A result holds its block until nothing uses
+its tensors. A lone cloud is read where it is: its allocation is registered too. If this is not possible, or if there
+are several clouds, the client copies the points into a block."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ _decoder = json.JSONDecoder()
 
 
 def device_of(out: str) -> Optional[int]:
-    """The GPU that the argument `out` names; None: the GPU that has the points."""
+    """None: the GPU that has the points."""
     word, colon, number = out.partition(":")
     if word != "cuda" or (colon and not number.isdecimal()):
         raise ValueError(f'out is {out!r}; allowed: "cuda", or "cuda:1" and the like')
@@ -52,8 +51,6 @@ def device_of(out: str) -> Optional[int]:
 
 
 class Block:
-    """Memory that the client has allocated."""
-
     def __init__(self, library: driver.Driver, device: int, size: int) -> None:
         self.device, self.size = device, size
         self.region: Optional[str] = None
@@ -64,7 +61,7 @@ class Block:
 
 
 class Lease:
-    """A block in use. The block goes back when nothing refers to the lease."""
+    """A block in use, which goes back when nothing refers to the lease."""
 
     def __init__(self, block: Block, release: Callable[[Block], None]) -> None:
         self.block = block
@@ -77,7 +74,7 @@ class Lease:
 
 class Memory:
     """The blocks of a client, and the service's regions: these blocks, and allocations of other owners. Threads may
-    share a memory."""
+    share it."""
 
     def __init__(self, transport: Transport, endpoint: Endpoint, headers: Dict[str, str]) -> None:
         self._transport, self._endpoint, self._headers = transport, endpoint, headers
@@ -101,7 +98,7 @@ class Memory:
         return self._driver
 
     def lease(self, device: int, size: int) -> Lease:
-        """A block of at least `size` bytes that nothing uses, not even a kernel."""
+        """At least `size` bytes that nothing uses, not even a kernel."""
         return Lease(self._take(device, size) or self._new(device, size), self._release)
 
     def _take(self, device: int, size: int) -> Optional[Block]:
@@ -128,8 +125,8 @@ class Memory:
         return block
 
     def _release(self, block: Block) -> None:
-        """Called wherever a result ends, maybe in the middle of another method of this object. Records an event only
-        if the stream has work: for an event the GPU changes to this process and back, and the service waits 0.1 ms."""
+        """Called wherever a result ends, maybe within another method of this object. Records an event only if the
+        stream has work: an event makes the GPU change to this process and back, and the service waits 0.1 ms."""
         try:
             if self._process != os.getpid():
                 return
@@ -151,7 +148,7 @@ class Memory:
                 self._end(self._idle.popleft())
 
     def _end(self, block: Block) -> None:
-        """Unregisters and frees a block. What the service still writes then goes to memory that nobody else gets."""
+        """What the service still writes then goes to memory that nobody else gets."""
         if block.region is not None:
             self._unregister(block.region, time.monotonic() + PATIENCE)
         self._free(block)
@@ -182,7 +179,7 @@ class Memory:
     # --- regions ---
 
     def _register(self, address: int, size: int, device: int) -> str:
-        """The name of a region of the allocation that begins at the address."""
+        """Returns the name of the region. The allocation begins at the address."""
         library = self.driver()
         with library.on(device):
             handle = library.handle(address)
@@ -225,7 +222,7 @@ class Memory:
         return block.region
 
     def _part_of(self, points: CudaArray) -> Optional[str]:
-        """The part of a region in which the points are. None if their memory cannot be handed over."""
+        """None if their memory cannot be handed over."""
         library = self.driver()
         try:
             number = library.number_of(points.address)
@@ -242,7 +239,7 @@ class Memory:
         return region and f"{region},{points.address - base},{points.nbytes}"
 
     def _guest(self, number: int, base: int, size: int, device: int) -> Optional[str]:
-        """Registers an allocation of another owner. Returns its region, or None if it cannot be registered."""
+        """Registers an allocation of another owner. Returns its region; None if it cannot be registered."""
         region = None
         if self._endpoint.is_local():
             try:
@@ -255,8 +252,8 @@ class Memory:
         return self._remember(number, (base, region))[1]
 
     def _remember(self, number: int, guest: Tuple[int, Optional[str]]) -> Tuple[int, Optional[str]]:
-        """Returns the guest or, if another thread has registered the allocation meanwhile, that thread's guest. Drops
-        the guests at the same address, whose allocations are gone; else, if there are MOST_GUESTS, the oldest."""
+        """Returns the guest or, if another thread was faster, that thread's guest. Drops the guests at the same
+        address, whose allocations are gone; else, if there are MOST_GUESTS, the oldest."""
         with self._lock:
             first = self._guests.get(number)
             gone = [] if first else [other for other, known in self._guests.items() if known[0] == guest[0]]
@@ -268,8 +265,7 @@ class Memory:
         return kept
 
     def _forget(self, region: str) -> None:
-        """Forgets a region that the service has lost: the next use of its memory registers the memory again. Other
-        threads may go on with other regions."""
+        """Forgets a region that the service has lost: its memory is registered again at its next use."""
         with self._lock:
             for number, (_, known) in list(self._guests.items()):
                 if known == region:
@@ -289,8 +285,8 @@ class Memory:
         with_answer: bool,
         ask: Callable[[Request], Answer],
     ) -> Tuple[Dict[str, CudaTensor], Union[str, Dict[str, Any]]]:
-        """The tensors, and the metadata: if `with_answer`, as JSON that is not parsed yet. `ask` sends the request.
-        Raises Unavailable if memory cannot be handed over."""
+        """The tensors, and the metadata: if `with_answer`, as JSON that is not parsed yet. Unavailable if memory cannot
+        be handed over."""
         for attempt in range(MOST_ATTEMPTS):
             answered = self.lease(device, self._room) if with_answer else None
             named: Dict[str, str] = {}  # parts of regions, by the parameters that name them
@@ -323,8 +319,8 @@ class Memory:
         raise AssertionError("not reached")
 
     def _points(self, clouds: Optional[List[CudaArray]], device: int) -> Tuple[Optional[str], Optional[Lease]]:
-        """The part of a region in which the points are, and the lease of a copy of them, if they had to be copied. The
-        part is None if there are no points."""
+        """The part of a region with the points, and the lease of a copy, if they had to be copied. (None, None) without
+        points."""
         size = sum([cloud.nbytes for cloud in clouds or ()])
         if not clouds or size == 0:
             return None, None
@@ -336,7 +332,6 @@ class Memory:
         return f"{self.region_of(gathered.block)},0,{size}", gathered
 
     def wait_for(self, clouds: List[CudaArray]) -> None:
-        """Waits until the clouds are complete."""
         library = self.driver()
         for device, stream in {(cloud.device, cloud.stream) for cloud in clouds if cloud.nbytes}:
             if stream is not None:
@@ -344,7 +339,7 @@ class Memory:
                     library.wait(stream)
 
     def gather(self, clouds: List[CudaArray], device: int, size: int) -> Lease:
-        """A block with copies of the clouds, one after the other."""
+        """Copies of the clouds, one after the other."""
         lease, library, end = self.lease(device, size), self.driver(), 0
         with library.on(device):
             for cloud in clouds:
@@ -356,12 +351,10 @@ class Memory:
     # --- through the host ---
 
     def download(self, clouds: List[CudaArray]) -> List[NDArray[Any]]:
-        """Copies of the clouds."""
         self.wait_for(clouds)
         return [CudaTensor(one.address, one.shape, one.dtype, one.device, one).numpy() for one in clouds]
 
     def upload(self, tensors: Mapping[str, NDArray[Any]], device: int) -> Dict[str, CudaTensor]:
-        """The tensors on the GPU."""
         ends = np.cumsum([0] + [-(-tensor.nbytes // ALIGNMENT) * ALIGNMENT for tensor in tensors.values()])
         lease, library = self.lease(device, max(int(ends[-1]), 1)), self.driver()
         made = {}
@@ -375,7 +368,7 @@ class Memory:
 
 
 def current_stream(device: int) -> int:
-    """The stream in which this thread uses its tensors: torch's, if torch is there."""
+    """torch's current stream, if torch is there."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
         return int(torch.cuda.current_stream(device).cuda_stream) or driver.DEFAULT_STREAM

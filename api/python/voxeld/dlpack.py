@@ -1,5 +1,5 @@
-"""Arrays in the memory of a GPU: those of others, by their __cuda_array_interface__ or by DLPack, and the service's
-tensors, which have both."""
+"""Arrays in the memory of a GPU: those of others, by __cuda_array_interface__ or DLPack, and the service's tensors,
+which have both."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class CudaTensor:
         return ON_CUDA, self.device
 
     def __dlpack__(self, *, stream: Any = None, dl_device: Any = None, copy: Any = None, **_: Any) -> Any:
-        """A capsule. The tensor is complete already, so no stream need wait for it."""
+        """The tensor is complete already, so no stream need wait for it."""
         if copy or dl_device not in (None, self.__dlpack_device__()):
             raise BufferError(f"the tensor can only be shared, on cuda:{self.device}")
         number = next(_numbers)
@@ -109,7 +109,7 @@ class CudaTensor:
         return _new(ctypes.addressof(managed), NAME, ctypes.cast(_destructor, ctypes.c_void_p))
 
     def numpy(self) -> NDArray[Any]:
-        """A copy in the memory of the host."""
+        """A copy on the host."""
         array = np.empty(self.shape, self.dtype)
         if self.nbytes:
             library = driver.load()
@@ -126,7 +126,7 @@ class CudaTensor:
 
 @dataclass(frozen=True)
 class CudaArray:
-    """A contiguous array of somebody else in the memory of a GPU."""
+    """Another owner's contiguous array."""
 
     address: int
     shape: Tuple[int, ...]
@@ -151,7 +151,7 @@ def is_on_gpu(array: Any) -> bool:
 
 
 def array_of(array: Any) -> CudaArray:
-    """The array. TypeError or ValueError if it cannot be handed over."""
+    """TypeError or ValueError if the array cannot be handed over."""
     if isinstance(array, CudaTensor):  # complete already
         found = CudaArray(array.data_ptr, array.shape, array.dtype, array.device, None, array)
     elif _is_torch(array):
@@ -165,7 +165,7 @@ def array_of(array: Any) -> CudaArray:
 
 def points_on_gpu(points: Any, wanted: Optional[int]) -> Tuple[Optional[List[CudaArray]], bool]:
     """The clouds if they are on a GPU, else None; and whether they are a batch. ValueError if they are not all on one
-    GPU, or not on the GPU `wanted`."""
+    GPU, which must be `wanted` if given."""
     batch = isinstance(points, (list, tuple))
     clouds = points if batch else [points]
     on_gpu = [is_on_gpu(cloud) for cloud in clouds]
@@ -179,7 +179,7 @@ def points_on_gpu(points: Any, wanted: Optional[int]) -> Tuple[Optional[List[Cud
 
 
 def arrays_on_gpu(given: Dict[str, Any], wanted: Optional[int]) -> Dict[str, CudaArray]:
-    """The arrays that are on a GPU, by their names. ValueError if they are not all on one GPU, or not on `wanted`."""
+    """The arrays that are on a GPU. ValueError as points_on_gpu."""
     arrays = {name: array_of(array) for name, array in given.items() if is_on_gpu(array)}
     _require_one(list(arrays.values()), wanted, "arrays")
     return arrays
@@ -200,7 +200,7 @@ def _is_torch(array: Any) -> bool:
 
 
 def _of_torch(tensor: Any) -> CudaArray:
-    """torch's __cuda_array_interface__ names no stream, so this takes torch's current stream."""
+    """torch's __cuda_array_interface__ names no stream."""
     if not tensor.is_contiguous():
         raise _not_contiguous()
     dtype = np.dtype(str(tensor.dtype).rpartition(".")[2])
@@ -236,7 +236,7 @@ def _of_dlpack(array: Any) -> CudaArray:
 
 
 def _strides(shape: Tuple[int, ...], step: int) -> Tuple[int, ...]:
-    """The distance from one element to the next along each axis of a contiguous array; along the last axis, `step`."""
+    """Of a contiguous array; `step` along the last axis."""
     steps = []
     for size in reversed(shape):
         steps.append(step)

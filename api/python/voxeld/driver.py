@@ -1,8 +1,7 @@
-"""CUDA's driver library, libcuda.so.1, through ctypes: the functions that handing over memory needs.
+"""CUDA's driver library, libcuda.so.1, through ctypes.
 
 Memory belongs to the primary context of its GPU, which PyTorch, CuPy and CUDA's runtime use too. Any thread may call
-any function. Numbers of GPUs are those of this process, as CUDA_VISIBLE_DEVICES orders them.
-"""
+any function. Numbers of GPUs are those of this process, as CUDA_VISIBLE_DEVICES orders them."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ _lock = threading.Lock()
 
 
 def load() -> Driver:
-    """The driver of this process. CudaError if there is none."""
+    """CudaError if there is no driver."""
     with _lock:
         if LIBRARY not in _loaded:
             _loaded[LIBRARY] = Driver(library())
@@ -104,7 +103,7 @@ class Driver:
         return handle.raw
 
     def upload(self, address: int, array: NDArray[np.uint8]) -> None:
-        """Copies to the GPU, and waits: the driver itself may return once it has read the array."""
+        """Copies, and waits: the driver itself may return once it has read the array."""
         self._call(
             "cuMemcpyHtoD_v2",
             ctypes.c_uint64(address),
@@ -134,7 +133,7 @@ class Driver:
         return device.value
 
     def number_of(self, address: int) -> int:
-        """The number of the allocation. No two allocations have the same number."""
+        """No two allocations have the same number."""
         number = ctypes.c_uint64()
         self._call("cuPointerGetAttribute", ctypes.byref(number), BUFFER_ID, ctypes.c_uint64(address))
         return number.value
@@ -148,11 +147,10 @@ class Driver:
     # --- order ---
 
     def wait(self, stream: int) -> None:
-        """Waits until all work of the stream is done."""
         self._call("cuStreamSynchronize", ctypes.c_void_p(stream))
 
     def is_idle(self, stream: int) -> bool:
-        """Whether all work of the stream is known to be done. Unlike an event, the question gives the GPU no work."""
+        """True: all work is done. Unlike an event, the question gives the GPU no work."""
         capturing = ctypes.c_int()
         self._call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(capturing))
         return not capturing.value and self._functions.cuStreamQuery(ctypes.c_void_p(stream)) == 0

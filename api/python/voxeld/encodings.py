@@ -25,7 +25,7 @@ MODULES = ("compression.zstd", "zstandard")  # Python 3.14's own, or the package
 
 
 def encoder_of(name: Optional[str]) -> Optional[Callable[[List[memoryview]], List[memoryview]]]:
-    """The function that encodes the pieces of a body; None if they are sent unchanged."""
+    """Encodes the pieces of a body; None: they are sent unchanged."""
     if name is None:
         return None
     if name == GZIP:
@@ -77,7 +77,7 @@ class Decoding:
                 self._fault = f"the answer has more than {LARGEST_ANSWER} bytes"
 
     def end(self) -> NDArray[np.uint8]:
-        """The body. BadAnswer if it cannot be decoded."""
+        """BadAnswer if the body cannot be decoded."""
         if self._fault or not self._decoder.eof:
             raise BadAnswer(self._fault or f"the answer ends before its {self._name} data do")
         body, end = tensors.buffer(self._total), 0
@@ -88,7 +88,7 @@ class Decoding:
 
 
 def decode(answer: Answer) -> Answer:
-    """The answer without its encoding. BadAnswer if it cannot be decoded."""
+    """BadAnswer if the answer cannot be decoded."""
     name = answer.headers.get(HEADER.lower())
     if name is None:
         return answer

@@ -25,7 +25,7 @@ class Error(Exception):
     """The base class. These exceptions can be pickled; only __cause__ is lost."""
 
     attempts: int = 1  # how often the request was tried
-    temporary: bool = False  # whether the same request may succeed later; if so, it is retried
+    temporary: bool = False  # whether the same request may succeed later
     retry_after: Optional[float] = None  # minimum seconds before the next attempt, if the answer has it
 
 
@@ -50,7 +50,7 @@ class ServerError(Error):
 
 class RequestWarning(UserWarning):
     """The service answered, but the request may not be what the caller meant. `kind` is a word, such as max_voxels;
-    `detail` says what the service saw. Result.warnings has the warnings of a request."""
+    `detail` says what the service saw."""
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(kind, detail)
@@ -61,7 +61,6 @@ class RequestWarning(UserWarning):
 
 
 def warnings_of(metadata: Mapping[str, Any]) -> List[RequestWarning]:
-    """The warnings in the metadata of an answer."""
     told = metadata.get("warnings", [])
     if not isinstance(told, list) or not all(isinstance(item, dict) for item in told):
         raise BadAnswer("the metadata's warnings are no list of kinds and details")
@@ -85,7 +84,7 @@ class TransportError(Error):
 
     @staticmethod
     def of(reason: Exception, url: str, what: str = "") -> TransportError:
-        """`what` is what the exception means, if more is known than the exception says."""
+        """`what`: what the exception means, if more is known than it says."""
         told = f"{type(reason).__name__}: {reason}"
         error = TransportError(f"{url}: {f'{what} ({told})' if what else told}")
         error.__cause__ = reason
@@ -121,8 +120,7 @@ class Problem(Error):
         problem.parameter = _text(document, "parameter")
         problem.request_id = _text(document, "request_id") or headers.get("x-request-id")
         problem.retry_after = _retry_after(headers)
-        # A 502 or 504 is temporary only with Retry-After, since then a balancer sent it. voxeld itself sends 504
-        # without Retry-After: the deadline has passed.
+        # A balancer's 502 or 504 is temporary if it has Retry-After. voxeld sends 504 without: the deadline has passed.
         told = status in (502, 504) and problem.retry_after is not None
         problem.temporary = status in (429, 503) or told
         return problem
@@ -138,7 +136,6 @@ class TooOld(Problem):
 
 
 def media_type(headers: Mapping[str, str]) -> str:
-    """The media type of an answer, without its parameters."""
     return headers.get("content-type", "text/plain").partition(";")[0].strip().lower()
 
 
@@ -166,8 +163,8 @@ def _text(document: Dict[str, Any], name: str) -> Optional[str]:
 
 
 def _retry_after(headers: Mapping[str, str]) -> Optional[float]:
-    """Retry-After as seconds from now. The header is a number, or a date. A date is compared with the answer's Date,
-    not with the local clock."""
+    """Retry-After as seconds from now. A date is compared with the answer's Date or, without one, with the local
+    clock."""
     text = (headers.get("retry-after") or "").strip()
     if text.isascii() and text.isdigit():
         return float(text)

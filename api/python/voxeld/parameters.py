@@ -1,4 +1,4 @@
-"""The parameters of operations: their rows, the types of their values, and the texts of values in a query."""
+"""The parameters of operations, and the texts of their values in a query."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ class Parameter(NamedTuple):
     doc: str
 
     def text(self) -> str:
-        """What the parameter means, its unit, what is allowed, and the default."""
         parts = [self.unit, self.doc, f"allowed: {self.allowed}", self.default and f"default: {self.default}"]
         return "; ".join(part for part in parts if part)
 
 
 def text_of(value: Any) -> str:
-    """The text of a value in a query. The items of a list are separated by commas."""
+    """The items of a list are separated by commas."""
     if isinstance(value, str):
         return value
     if hasattr(value, "tolist"):  # numpy's arrays and scalars
@@ -42,8 +41,7 @@ def text_of(value: Any) -> str:
 
 
 def text_of_boxes(value: Any) -> str:
-    """The text of a list of boxes, or of one box, in a query. Boxes are separated by semicolons. An empty list is
-    "off"."""
+    """For one box or a list of boxes, which semicolons separate. An empty list is "off"."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)) and all(hasattr(box, "__len__") for box in value):

@@ -1,5 +1,5 @@
-"""Makes the body of a request, and the parameters that describe the body, from the caller's points. Contiguous
-little-endian float32 or float16 points are not copied."""
+"""Makes a body, and the parameters that describe it, from the caller's points. Contiguous little-endian float32 or
+float16 points are not copied."""
 
 from __future__ import annotations
 
@@ -44,11 +44,9 @@ Parameters = Dict[str, Any]
 
 
 def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parameters]:
-    """The body in pieces, and the parameters that follow from the points. `given`, the caller's parameters, must not
-    repeat these.
+    """The body in pieces, and the parameters that follow from the points, which the caller's `given` must not repeat.
 
-    Raises TypeError or ValueError for points that Client.voxelize does not allow.
-    """
+    Raises TypeError or ValueError for points that Client.voxelize does not allow."""
     if is_on_gpu(points):
         raise TypeError('points on a GPU need the argument out="cuda", or a copy on the host: points.cpu()')
     if isinstance(points, (list, tuple)):
@@ -66,7 +64,7 @@ def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parame
 
 
 def describe(clouds: Sequence[Described], batch: bool, given: Parameters) -> Parameters:
-    """The parameters that follow from clouds in the memory of a GPU, or from one array of clouds. Raises as body_of."""
+    """As body_of, for clouds in the memory of a GPU, or one array of clouds."""
     shapes = [cloud.shape for cloud in clouds]
     if not batch and len(shapes[0]) == 3:
         shapes, batch = [shapes[0][1:]] * shapes[0][0], True
@@ -114,7 +112,6 @@ def _alike(told: List[Parameters]) -> Parameters:
 
 
 def _rows(array: NDArray[Any]) -> Tuple[memoryview, Parameters]:
-    """The bytes of one cloud, its number of columns and its type."""
     told = _told(array.shape, array.dtype)
     return _floats(array), told
 

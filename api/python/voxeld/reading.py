@@ -1,4 +1,4 @@
-"""Reads the contents of answers. BadAnswer if an answer does not have its documented form."""
+"""Reads the contents of answers. BadAnswer if their form is wrong."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ def plain(answer: Answer) -> str:
 
 
 def listed(answer: Answer, name: str) -> List[Dict[str, Any]]:
-    """The objects of the list of this name."""
     items = document(answer).get(name)
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise BadAnswer(f"the answer is not a list of {name}")

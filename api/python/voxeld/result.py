@@ -1,5 +1,3 @@
-"""The result of a request: tensors by name, and the metadata."""
-
 from __future__ import annotations
 
 import json
@@ -55,14 +53,13 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
     @property
     def timing(self) -> Optional[Dict[str, float]]:
-        """The time of each stage in the service, in microseconds: receive, queue, voxelize, ..., total; None with
+        """Microseconds of each stage in the service: receive, queue, voxelize, ..., total; None with
         metadata="stable"."""
         return self._told("timing_us", dict) if "timing_us" in self.metadata else None
 
     @property
     def warnings(self) -> List[RequestWarning]:
-        """Why the request may not be what the caller meant. Each warning has a kind and a detail. Empty if there is no
-        warning."""
+        """Why the request may not be what the caller meant. Empty if there is no warning."""
         if isinstance(self._metadata, str) and ('"warnings"' not in self._metadata or NO_WARNING in self._metadata):
             return []
         return warnings_of(self.metadata)
@@ -74,7 +71,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
     @property
     def fate_names(self) -> List[str]:
-        """The names of the fates, by their numbers in point_fates. Only an answer with this tensor has the names."""
+        """The names of the numbers in point_fates. An answer without this tensor has no names."""
         return self._told("fate_names", list)
 
     @property
@@ -102,7 +99,6 @@ class Result(Mapping[str, "NDArray[Any]"]):
         }
 
     def _tensor(self, name: str) -> NDArray[Any]:
-        """A tensor that the answer has unless the request left it out."""
         if name not in self.tensors:
             raise AttributeError(f"the answer has no {name}: the request's outputs or metadata_only left it out")
         return self.tensors[name]

@@ -49,7 +49,7 @@ class Header(NamedTuple):
 
 
 class Cloud(NamedTuple):
-    """A body, the parameter `format` that belongs to it, and the message's header."""
+    """A body, its parameter `format`, and the message's header."""
 
     header: Header
     body: Bytes
@@ -63,7 +63,6 @@ def kind_of(name: str) -> str:
 
 
 def is_cloud(kind: str) -> bool:
-    """Whether cloud_of() reads messages of this type."""
     return kind_of(kind) in FORMATS
 
 
@@ -75,10 +74,8 @@ def header_of(reader: Reader) -> Header:
 
 
 def cloud_of(kind: str, message: Bytes, ros1: bool = False) -> Cloud:
-    """The body that a message becomes. `kind` is the message's type; `ros1`: ROS 1 has serialized the message.
-
-    ROS 2's PointCloud2 and CompressedPointCloud2 are bodies as they are. ValueError if the message is malformed or its
-    type has no points."""
+    """`kind` is the message's type; `ros1`: ROS 1 has serialized the message. ROS 2's PointCloud2 and
+    CompressedPointCloud2 are bodies as they are. ValueError if the message is malformed or its type has no points."""
     kind = kind_of(kind)
     if kind not in FORMATS:
         raise ValueError(f"{kind} has no points; expected {', '.join(FORMATS)}")
@@ -90,7 +87,7 @@ def cloud_of(kind: str, message: Bytes, ros1: bool = False) -> Cloud:
 
 
 def _ros2(kind: str, reader: Reader, header: Header) -> bytes:
-    """A message of ROS 1 as ROS 2 serializes it. The reader has read the header."""
+    """The reader has read the header."""
     writer = _head(Writer(), header).numbers("I", reader.number("I"), reader.number("I"))  # height and width
     fields = reader.number("I")
     writer.numbers("I", fields)
@@ -104,7 +101,7 @@ def _ros2(kind: str, reader: Reader, header: Header) -> bytes:
 
 
 def _livox(reader: Reader, header: Header) -> bytes:
-    """A CustomMsg as a PointCloud2 with the same points. The reader has read the header."""
+    """A CustomMsg as a PointCloud2. The reader has read the header."""
     if reader.order != "<" or reader.most != 8:
         raise ValueError("the CustomMsg is not little-endian CDR")
     reader.numbers("Q", 1)  # the time base, which the header has too
@@ -129,9 +126,9 @@ def _head(writer: Writer, header: Header) -> Writer:
 
 
 def detections(result: Result, header: Header) -> bytes:
-    """The boxes of an answer of detect as a vision_msgs/msg/Detection3DArray, in the answer's order. The class's name,
-    or else its number, is the class_id. If the answer has tracks, the id of the box's track is the id. The message has
-    no place for velocities. BadAnswer if there are no boxes."""
+    """The boxes of an answer as a vision_msgs/msg/Detection3DArray, in the answer's order. class_id is the class's
+    name, or else its number; id is the id of the box's track, if any. Velocities are lost. BadAnswer if there are no
+    boxes."""
     try:
         boxes, scores, labels = result["boxes"], result["scores"], result["labels"]
     except KeyError:
@@ -158,8 +155,8 @@ def tracks_of(result: Result) -> List[str]:
 
 
 def clouds(file: Bytes, header: Header) -> Dict[str, bytes]:
-    """The PointCloud2 messages of an MCAP answer, by their topics, with `header` in place of their own. The answer must
-    be of a single cloud. BadAnswer if it is malformed."""
+    """The PointCloud2 messages of an MCAP answer for a single cloud, by their topics, with `header` in place of their
+    own. BadAnswer if it is malformed."""
     try:
         return {topic: _reheaded(message, header) for topic, message in _messages(memoryview(file).cast("B"))}
     except (ValueError, KeyError, struct.error) as reason:
@@ -176,14 +173,14 @@ def records(content: memoryview) -> Iterator[Tuple[int, memoryview]]:
 
 
 def content_of(file: memoryview) -> memoryview:
-    """The records of an MCAP file, without its magic. ValueError if the file does not begin and end with the magic."""
+    """Without the magic. ValueError if the file does not begin and end with it."""
     if bytes(file[: len(MAGIC)]) != MAGIC or bytes(file[-len(MAGIC) :]) != MAGIC:
         raise ValueError("it does not begin and end as one")
     return file[len(MAGIC) : -len(MAGIC)]
 
 
 def _messages(file: memoryview) -> Iterator[Tuple[str, memoryview]]:
-    """The messages of voxeld's chunk, which is not compressed, with their topics."""
+    """The messages of voxeld's uncompressed chunk, with their topics."""
     topics: Dict[int, str] = {}
     for code, chunk in records(content_of(file)):
         if code != CHUNK:
@@ -198,7 +195,7 @@ def _messages(file: memoryview) -> Iterator[Tuple[str, memoryview]]:
 
 
 def _reheaded(message: memoryview, header: Header) -> bytes:
-    """The message with another header. No member of a PointCloud2 needs an alignment of more than 4 bytes."""
+    """No member of a PointCloud2 needs an alignment of more than 4 bytes."""
     reader = Reader(message)
     header_of(reader)
     reader.align(4)

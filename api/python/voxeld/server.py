@@ -3,10 +3,8 @@
     with voxeld.Server() as server:
         result = server.client().voxelize(points, preset="kitti_second")
 
-The daemon's standard input is a pipe whose other end is here. The kernel closes that end when the process ends, even if
-the process is killed, and the daemon stops when its standard input ends (--stop-with-stdin). A thread reads the
-daemon's log.
-"""
+The daemon stops when its standard input ends (--stop-with-stdin). This is a pipe whose other end is here: the kernel
+closes that end when the process ends, even if the process is killed. A thread reads the daemon's log."""
 
 from __future__ import annotations
 
@@ -82,9 +80,8 @@ class Server:
             raise
 
     def client(self) -> Client:
-        """The client of this server. Every call returns the same client, which threads may share. It passes points and
-        tensors through shared memory, if that is allowed. The server closes it. For a client with other arguments call
-        Client(server.url)."""
+        """The client of this server, the same at every call. Threads may share it, and the server closes it. It passes
+        points and tensors through shared memory, if that is allowed. For other arguments call Client(server.url)."""
         return self._client
 
     @property
@@ -98,8 +95,8 @@ class Server:
         return "".join(self._lines.copy())
 
     def close(self, timeout: float = 60.0) -> None:
-        """Stops the daemon, which first answers the requests that it has accepted. Kills the daemon if it has not ended
-        after `timeout` seconds. Does nothing in a process made by fork."""
+        """Stops the daemon, which first answers the requests that it has accepted. Kills it after `timeout` seconds.
+        Does nothing in a process made by fork."""
         if self._owner != os.getpid():
             return
         self._client.close()
@@ -139,13 +136,12 @@ class Server:
             time.sleep(POLL)
 
     def _reason(self) -> str:
-        """Why the daemon ended: its last words."""
+        """The daemon's last words."""
         last = self._lines[-1].strip() if self._lines else f"exit status {self._process.returncode}"
         return last[len(SAYS) :] if last.startswith(SAYS) else last
 
 
 def find_program() -> str:
-    """The path of the daemon's program: in the package voxeld-server, else `voxeld` in PATH."""
     with contextlib.suppress(ImportError):
         return str(importlib.import_module("voxeld_server").PROGRAM)
     found = shutil.which("voxeld")
@@ -158,7 +154,6 @@ def find_program() -> str:
 
 
 def _start(command: List[str], lines: Deque[str]) -> tuple[subprocess.Popen[str], threading.Thread]:
-    """The daemon, and the thread that reads its log."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VOXELD_")}
     try:
         process = subprocess.Popen(
@@ -185,7 +180,6 @@ def _read(log: IO[str], lines: Deque[str]) -> None:
 
 
 def _text(value: Any) -> str:
-    """An option's value as the command line takes it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):

@@ -61,7 +61,6 @@ def _motion_of(bags: List[Bag], topic: Optional[str], fixed: Optional[str], para
 
 class _Run:
     def __init__(self, client: Client, args: argparse.Namespace, parameters: Dict[str, str], bags: List[Bag]) -> None:
-        """"""
         self._client, self._args, self._bags = client, args, bags
         self._topic, pose = topic_of(bags, args.topic), parameters.pop(POSE, None)
         self._motion = _motion_of(bags, pose, args.fixed_frame, parameters)

@@ -188,7 +188,6 @@ class Workers:
         self._queue.put(scan)
 
     def waiting(self) -> int:
-        """"""
         return self._queue.qsize()
 
     def unanswered(self) -> Iterator[Scan]:
@@ -261,5 +260,4 @@ def printable(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """"""
     print(printable(text), file=sys.stderr, flush=True)

@@ -126,7 +126,6 @@ class Bridge:
         threading.Thread(target=self._tend, args=(tend,), daemon=True).start()
 
     def close(self) -> None:
-        """"""
         self._closed.set()
         self._inbox.close()
         until = time.monotonic() + PATIENCE
@@ -214,8 +213,6 @@ class Bridge:
 
 
 class Asker:
-    """"""
-
     def __init__(
         self, client: Client, operation: str, parameters: Dict[str, str], poses: Optional[Poses] = None
     ) -> None:

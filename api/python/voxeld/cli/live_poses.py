@@ -25,7 +25,6 @@ class Poses:
     def __init__(
         self, topic: str, fixed: Optional[str], parameters: Dict[str, str], say: Callable[[str], None]
     ) -> None:
-        """"""
         if parameters.get(DESKEW) == "poses" and ROWS not in parameters:
             raise UsageError(
                 "--deskew poses needs poses from before and after a sweep, and the later ones arrive too late for a"
@@ -72,7 +71,6 @@ class Poses:
                     self._come.wait(left)
 
     def close(self) -> None:
-        """"""
         with self._come:
             self._closed = True
             self._come.notify_all()

@@ -53,7 +53,7 @@ class Ros2:
         }
         self._publisher = publish and self._node.create_publisher(self._answers, publish[0], QoSProfile(depth=1))
         self._kind: Optional[str] = None  # of the topic's messages; None until a publisher was seen
-        self.publishers = 0  # 
+        self.publishers = 0
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
 
@@ -71,7 +71,6 @@ class Ros2:
             self._follow(topic)
 
     def publish(self, message: bytes) -> None:
-        """"""
         if self._publisher:
             self._publisher.publish(message)
 

@@ -172,7 +172,6 @@ class Rerun:
 
 
 def labels_of(result: Result) -> List[str]:
-    """"""
     texts = [f"{name_of(result, label)} {score:.2f}" for label, score in zip(result["labels"], result["scores"])]
     tracks = ros.tracks_of(result) or [""] * len(texts)
     return [f"{text} #{own}" if own else text for text, own in zip(texts, tracks)]

@@ -95,7 +95,6 @@ class Zenoh:
 
     @property
     def publishers(self) -> int:
-        """"""
         return len(self._publishers)
 
     def tend(self) -> None:
@@ -237,7 +236,6 @@ class Zenoh:
         return gap
 
     def _on_token(self, sample: Any) -> None:
-        """"""
         key = str(sample.key_expr)
         if sample.kind != self._zenoh.SampleKind.PUT:
             self._publishers.discard(key)

@@ -218,8 +218,8 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
 
 
 def arguments(given: Sequence[str]) -> List[str]:
-    """The words as argparse takes them. Options are spelled with `-` for `_`. If the user chose the tag of a step,
-    --TAG.NAME=VALUE becomes --param=TAG.NAME=VALUE. Values such as -50,-50,5, which argparse would read as options,
+    """The words as argparse takes them. Options have `-` for `_`. With a tag of the user's choice,
+    --TAG.NAME=VALUE becomes --param=TAG.NAME=VALUE. Values such as -50,-50,5, which look like options,
     are joined to their option."""
     joined: List[str] = []
     for word in given:
@@ -244,7 +244,6 @@ def _spelled(word: str) -> str:
 
 
 def _refuse(root: argparse.ArgumentParser, command: str, word: str) -> NoReturn:
-    """"""
     option = word.partition("=")[0]
     near = difflib.get_close_matches(option, _commands(root)[command]._option_string_actions, 1, 0.75)
     hint = f"did you mean {near[0]}?" if near else f"{PROGRAM} {command} --help lists the options"

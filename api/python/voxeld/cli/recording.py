@@ -81,7 +81,6 @@ class Answer(NamedTuple):
 
 
 def definition(kind: str) -> str:
-    """"""
     text, parts = DEFINITIONS[kind]
     return "\n".join((text, *(f"{RULE}\nMSG: {part}\n{PARTS[part]}" for part in parts)))
 
@@ -111,7 +110,6 @@ class Recording:
         self._file: Any = None
 
     def behind(self) -> int:
-        """"""
         return len(self._waiting)
 
     def _begin(self) -> None:
@@ -175,8 +173,6 @@ class Recording:
 
 
 class Recorder(Job):
-    """"""
-
     def __init__(self, client: Client, operation: str, parameters: Dict[str, str], recording: Recording) -> None:
         super().__init__(client, operation, "safetensors" if operation == DETECT else "mcap", parameters)
         self._recording, self._boxes = recording, BoxReader()

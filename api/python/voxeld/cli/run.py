@@ -84,7 +84,6 @@ class Bar:
         self._bar.update()
 
     def at(self, seconds: float, end: float) -> None:
-        """"""
         if self._bar is not None:
             self._bar.set_description(f"{seconds:.1f} of {end:.1f} s", refresh=False)
 

@@ -25,7 +25,7 @@ class UsageError(Exception):
 
 
 class NoScans(Exception):
-    """"""
+    """A folder has no scans."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class Scan:
 
     @property
     def name(self) -> str:
-        """"""
         return str(self.path)
 
     @property

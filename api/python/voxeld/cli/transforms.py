@@ -69,7 +69,6 @@ class Track:
         return between(self._pose(after - 1), self._pose(after), (time - times[after - 1]) / gap)
 
     def times(self, first: int, last: int) -> Iterable[int]:
-        """"""
         self._sort()
         return self._times[bisect.bisect_left(self._times, first) : bisect.bisect_right(self._times, last)]
 
@@ -112,7 +111,6 @@ class Tree:
         self._tracks: Dict[str, Track] = {}
 
     def add(self, topic: str, kind: str, message: Bytes, ros1: bool) -> None:
-        """"""
         reader = Reader(message, ros1)
         if kind in (ODOMETRY, *POSES):
             header = ros.header_of(reader)
@@ -150,7 +148,6 @@ class Tree:
 
 
 def at(tracks: List[Track], time: int) -> Pose:
-    """"""
     pose = IDENTITY
     for track in tracks:
         pose = compose(track.at(time), pose)

@@ -18,8 +18,6 @@ Three = Tuple[int, int, int]  # along z, y and x
 
 
 class Kind(NamedTuple):
-    """"""
-
     kernel: Three
     stride: Optional[Three]  # None: submanifold
     block: bool = False  # two convolutions; the second adds the input of the first
@@ -152,7 +150,6 @@ LAYOUTS = (SPCONV_2, SPCONV_1, NATIVE)
 
 
 def _layout(state: State, place: str, layers: Sequence[Convolution]) -> Layout:
-    """"""
     fits = set(LAYOUTS)
     for layer in layers:
         name = f"{place}{layer.name}.weight"

@@ -76,7 +76,6 @@ class Graph:
         return found[::-1]
 
     def part(self, nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], doc: str = "") -> Any:
-        """"""
         used = {name for node in nodes for name in node.input}
         weights = [each for each in self.file.graph.initializer if each.name in used]
         graph = helper.make_graph(nodes, "network", inputs, outputs, weights)
@@ -181,7 +180,6 @@ class Cut(NamedTuple):
 
     @property
     def runs_whole(self) -> bool:
-        """"""
         return (
             self.encoder is self.whole
             and all(node.domain in ("", "ai.onnx") for node in self.whole.nodes)
@@ -190,7 +188,6 @@ class Cut(NamedTuple):
 
 
 def cut(graphs: Sequence[Graph]) -> Cut:
-    """"""
     if len(graphs) == 2:
         encoder, network = graphs
         for graph, side in ((encoder, encoder.outputs), (network, network.inputs)):

@@ -139,7 +139,6 @@ class HeadLayers:
     reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)  # of maps, as in a Head
 
     def channels(self) -> Dict[str, int]:
-        """"""
         channels: Dict[str, int] = {}
         for task in self.tasks:
             for output, branches in task.maps.items():
@@ -172,7 +171,6 @@ class HeadLayers:
 
 
 def _with_norm(state: State, network: Network, x: Map, names: Tuple[str, str], channels: int, eps: float) -> Map:
-    """"""
     conv, norm = names
     layer = fold.layer(state, conv, (channels, x.channels, 3, 3), norm, eps)
     return network.conv(x, layer, padding=1, relu=True)

@@ -51,7 +51,6 @@ class Voxels:
                 raise ConvertError(f"{name} is {stride}, but the head's maps have {height} x {width} cells")
 
     def parameters(self) -> Dict[str, Any]:
-        """"""
         bounds, size = list(self.bounds), list(self.size)
         if self.any_height:  # one cell with the same middle
             middle = (bounds[2] + bounds[5]) / 2
@@ -128,8 +127,6 @@ StemOf = Callable[[State], Stem]
 
 @dataclasses.dataclass
 class Plan:
-    """"""
-
     description: str
     voxels: Voxels
     head: Head
@@ -148,15 +145,12 @@ class CheckpointPlan(Plan):
     build: Callable[[State, Network, Map], None]  # the network in front of the head, and the head
 
     def convert(self, state: State, network: Network) -> Model:
-        """"""
         stem = self.stem(state)
         self.build(state, network, stem.map(network))
         return self.model(stem, network)
 
 
 class AnyNetwork(Protocol):
-    """"""
-
     half: bool  # its input is float16
     input_name: str
     layout: str  # of its outputs
@@ -178,7 +172,6 @@ class Model:
     head: Head
 
     def found(self) -> List[str]:
-        """"""
         named = self.voxels.points.parameters(self.voxels.columns).get("columns", [])
         names = f" ({', '.join(named)})" if named else ""
         return [

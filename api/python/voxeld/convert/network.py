@@ -83,7 +83,6 @@ class Network:
         return height, width
 
     def describe(self) -> str:
-        """"""
         sides = (
             ", ".join(f"{name} [{', '.join(map(str, shape))}]" for name, shape in values.items())
             for values in (self._inputs, self._outputs)
@@ -124,7 +123,6 @@ class Network:
 
 
 def narrow(name: str, values: Array, dtype: Any) -> Array:
-    """"""
     with np.errstate(over="ignore"):
         narrow: Array = np.ascontiguousarray(values, dtype)
     if not np.isfinite(narrow).all():

@@ -123,7 +123,6 @@ def points(data: Config) -> Points:
 
 
 def _columns(data: Config, voxels: Voxels) -> List[str]:
-    """"""
     if "POINT_FEATURE_ENCODING" not in data:
         return []
     encoding = data.at("POINT_FEATURE_ENCODING")

@@ -46,7 +46,6 @@ def _data_set(kind: Any) -> Optional[DataSet]:
 
 
 def columns_of(kind: Any) -> List[str]:
-    """"""
     data_set = _data_set(kind)
     return data_set.columns if data_set else []
 

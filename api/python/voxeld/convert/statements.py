@@ -1,11 +1,9 @@
 """Configurations in Python, as mmengine executes them, without executing them.
 
-The statements and expressions that configurations consist of are followed one by one: assignments, updates of dicts and
-lists, arithmetic, `if`, `for`, members of bases. The only functions that are ever called are those in
-FUNCTIONS, IMPORTED and METHODS. A statement that is not followed is refused with file and line, and so is an expression
-with a call that is not followed. Any other expression that is not followed gives an unknown value. To use this value is
-an error with file and line.
-"""
+Statements and expressions are followed one by one: assignments, updates of dicts and lists, arithmetic, `if`, `for`,
+members of bases. Only the functions in FUNCTIONS, IMPORTED and METHODS are called. Another statement, or an expression
+with another call, is refused with file and line. Any other expression that is not followed gives an unknown value,
+whose use is an error with file and line."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ FUNCTIONS: Dict[str, Callable[..., Any]] = {
 
 
 def _downsample_factor(model: Dict[str, Any]) -> int:
-    """The result of det3d's get_downsample_factor: the stride of the head's maps."""
+    """det3d's get_downsample_factor: the stride of the head's maps."""
     model = model.get("first_stage_cfg", model)
     neck = model["neck"]
     up = [*neck.get("us_layer_strides", []), 1][-1 - bool(neck.get("us_layer_strides"))]
@@ -78,7 +76,7 @@ METHODS: Dict[type, Tuple[str, ...]] = {
 
 
 class Unread:
-    """The unknown value of an expression, and where the expression is."""
+    """An unknown value, and where its expression is."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -88,7 +86,7 @@ class Unread:
 
 
 class Imported:
-    """A module, or a name in a module or in Python itself. The converter never imports it."""
+    """A module, or a name in a module or in Python itself, which the converter does not import."""
 
     def __init__(self, name: str, python: bool = False) -> None:
         self.name, self.python = name, python  # python: the file uses the name without an import
@@ -102,7 +100,7 @@ class Imported:
 
 
 class Merging(Dict[Any, Any]):
-    """A dict of a base. An update also updates the dicts below, as with mmengine's ConfigDict."""
+    """A dict of a base. An update also updates the dicts below, as in mmengine."""
 
     def __init__(self, values: Dict[Any, Any]) -> None:
         super().__init__({key: merging(value) for key, value in values.items()})
@@ -133,14 +131,13 @@ def merging(value: Any) -> Any:
 
 
 def merged(base: Any, over: Any) -> Any:
-    """Merges dicts key by key, unless `over` has _delete_. Replaces anything else."""
+    """Merges dicts key by key, unless `over` has _delete_."""
     if not isinstance(base, dict) or not isinstance(over, dict) or over.get(DELETE):
         return {key: value for key, value in over.items() if key != DELETE} if isinstance(over, dict) else over
     return {**base, **{key: merged(base.get(key), value) for key, value in over.items()}}
 
 
 def read(path: pathlib.Path) -> Dict[str, Any]:
-    """The names that a file and its bases assign, with their values."""
     try:
         names = _File(path, ()).names
         return dict(plain({name: value for name, value in names.items() if not isinstance(value, Imported)}))
@@ -149,7 +146,7 @@ def read(path: pathlib.Path) -> Dict[str, Any]:
 
 
 def plain(whole: Any) -> Any:
-    """Copies of dicts and lists, so that no two keys share one; a class is its name."""
+    """Copies dicts and lists, so that no two keys share one; a class becomes its name."""
     count = 0
 
     def copied(value: Any) -> Any:
@@ -205,7 +202,7 @@ class _File:
     # ---- bases ------------------------------------------------------------------------------------------------------
 
     def _substituted(self, text: str) -> str:
-        """{{_base_.name}} is a value of a base, {{fileDirname}} and the like are parts of the file's own name."""
+        """{{_base_.name}} is a value of a base; {{fileDirname}} and the like are parts of the file's name."""
         own = {"Dirname": self.path.parent, "Basename": self.path.name, "Extname": self.path.suffix}
         for name, value in {**own, "BasenameNoExtension": self.path.stem}.items():
             text = re.sub(rf"\{{\{{\s*file{name}\s*\}}\}}", lambda _, value=value: str(value), text)  # type: ignore
@@ -215,8 +212,7 @@ class _File:
         return re.sub(r"\{\{\s*(_base_\.[\w.]+)\s*\}\}", r"\1", text)
 
     def _bases(self, tree: ast.Module) -> Optional[Merging]:
-        """The names that the files in _base_ assign; None without _base_. Removes the first assignment to _base_ from
-        the tree."""
+        """The names that the files in _base_ assign; None without _base_. Removes this assignment from the tree."""
         for statement in tree.body:
             targets = statement.targets if isinstance(statement, ast.Assign) else []
             if any(isinstance(target, ast.Name) and target.id == BASE for target in targets):
@@ -359,7 +355,6 @@ class _File:
             place[key] = value
 
     def _place(self, target: ast.expr) -> Tuple[Any, Any]:
-        """The dict or list that a target is in, and the key."""
         if isinstance(target, ast.Subscript) and not isinstance(target.slice, ast.Slice):
             place, key = self._value(target.value), self._value(target.slice)
             if isinstance(place, (dict, list)) and not self._is_unread(key):

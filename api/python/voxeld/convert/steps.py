@@ -18,7 +18,7 @@ YAML = (".yaml", ".yml")
 
 class Project(NamedTuple):
     plan: Callable[[Config, pathlib.Path], CheckpointPlan]
-    is_yaml: bool  # whether the configurations are YAML; otherwise Python
+    is_yaml: bool  # otherwise the configurations are Python
     encoder: Tuple[str, ...]  # the beginning of the names of an encoder's tensors
 
 
@@ -30,7 +30,6 @@ PROJECTS = {
 
 
 def convert(args: argparse.Namespace) -> Tuple[List[str], Model]:
-    """The model, and lines about its source."""
     return _from_onnx(args) if args.source == "onnx" else _from_checkpoint(args)
 
 
@@ -92,7 +91,7 @@ def _named(pairs: List[str]) -> Dict[str, str]:
 
 
 def _plan(paths: List[pathlib.Path]) -> Plan:
-    """The plan from OpenPCDet's YAML, mmdetection3d's Python, or Autoware's parameters, which are in several files."""
+    """From OpenPCDet's YAML, mmdetection3d's Python, or several files of Autoware's parameters."""
     path, config = paths[0], _read(paths[0])
     if autoware.is_autoware(config):
         return autoware.plan(autoware.joined([config, *map(_read, paths[1:])]), path)

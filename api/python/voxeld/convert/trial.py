@@ -1,5 +1,5 @@
-"""Compares a converted ONNX file with the original, over random pillars. The encoder's layers in numpy must give what
-the original's encoder gives in ONNX Runtime. If ONNX Runtime can run the whole original, the maps are compared too."""
+"""Compares a converted ONNX file with the original, over random pillars: the encoder's layers in numpy with the
+original's encoder in ONNX Runtime and, if ONNX Runtime can run the whole original, the maps."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ class Pillars(NamedTuple):
 
 
 def random_pillars(voxels: Voxels, count: int, cap: int) -> Pillars:
-    """Random pillars, each in its own cell. If there are fewer cells than pillars, the last pillars repeat the
-    first."""
+    """Each pillar has its own cell. If there are too few cells, the last pillars repeat the first."""
     random = np.random.default_rng(1)
     nx, ny, _ = voxels.grid()
     own = min(count, nx * ny)
@@ -45,7 +44,7 @@ def random_pillars(voxels: Voxels, count: int, cap: int) -> Pillars:
 
 
 def encoded(layers: Sequence[Layer], rows: Array) -> Array:
-    """What the encoder makes of the rows, in float64. A layer is weight [inputs, width] and bias."""
+    """[V, width] float64 of rows [V, P, C + 6]. A layer is weight [inputs, width] and bias [width]."""
     for weight, bias in layers:
         rows = np.maximum(rows @ weight + bias, 0)
         largest = rows.max(axis=1)
@@ -70,8 +69,6 @@ def run(model: Any, feed: Mapping[str, Array], what: str) -> Dict[str, Array]:
 
 
 class Trial:
-    """The trial of one cut."""
-
     def __init__(self, place: Cut, voxels: Voxels, layers: Sequence[Layer], rows: List[int]) -> None:
         self.place, self.layers = place, layers
         read = {name for node in place.encoder.computing([place.features]) for name in node.input}
@@ -123,7 +120,7 @@ class Trial:
     def check_network(
         self, network: CutNetwork, channels: Mapping[str, int], reordered: Mapping[str, Reordered]
     ) -> None:
-        """Runs the network over the map of the pillars. Compares its maps with the original's, if the original runs."""
+        """Compares the network's maps with the original's, if the original runs."""
         pillars = self.pillars
         dtype = np.float16 if network.half else np.float32
         grid = np.zeros((1, *network.size), dtype)
