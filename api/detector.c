@@ -40,7 +40,7 @@ static void write_dtypes(uint32_t dtypes, struct text *out) {
       text_printf(out, "%s%s", out->length ? " or " : "", vx_dtype_name((enum vx_dtype)dtype));
 }
 
-// Refuses a tensor whose type is not in `dtypes` (VX_DTYPE_BITs), or whose shape is not `dims`; -1 matches any length.
+// `dtypes`: VX_DTYPE_BITs; -1 in `dims` matches any length.
 static bool check_tensor(struct detector *detector, const struct vx_network_tensor *tensor, const char *field,
                          uint32_t dtypes, const int64_t dims[4]) {
   bool fits = tensor->rank == 4 && dtypes & VX_DTYPE_BIT(tensor->dtype);

@@ -14,12 +14,11 @@ struct backbone {
   char names[VX_MAX_SPARSE_LAYERS][BACKBONE_NAME_SIZE];
 };
 
-// Reads the layers. Checks that they fit the voxels' grid of `cells` (along x, y, z) and points of `columns` columns.
-// False with a reason that names the layer at fault.
+// Checks that the layers fit the voxels' grid of `cells` (along x, y, z) and points of `columns` columns. False with a
+// reason that names the layer at fault.
 VX_WARN_UNUSED bool backbone_read_json(struct backbone *backbone, json_t *object, const int32_t cells[3],
                                        int32_t columns, struct error *error);
-// Reads the weights of all layers; the file must have no other tensors. False with a reason that names the tensor at
-// fault.
+// The file must have no other tensors. False with a reason that names the tensor at fault.
 VX_WARN_UNUSED bool backbone_read_weights(struct backbone *backbone, const struct tensor_file *tensors,
                                           struct error *error);
 void backbone_release(struct backbone *backbone);

@@ -58,8 +58,7 @@ static bool read_version(struct detector_files *files, const json_t *root, struc
   return true;
 }
 
-// Also checks the member `features`, such as "pillar10": its number counts the columns of a point and the inputs that
-// kernels/encode.h adds.
+// The member `features`, such as "pillar10", counts the columns of a point and the inputs that kernels/encode.h adds.
 static bool read_encoder_object(struct detector_files *files, json_t *encoder, struct error *error) {
   static const char *const known[] = {"file", "features", "layers", "width", NULL};
   int64_t layers = 1, width;
@@ -81,7 +80,6 @@ static bool read_encoder_object(struct detector_files *files, json_t *encoder, s
   return true;
 }
 
-// Reads which output of the network each input of the decoder comes from.
 static bool read_outputs(struct detector_files *files, json_t *outputs, struct error *error) {
   const struct vx_operation *head = &vx_operations[files->decode->job.op];
   const char *name;

@@ -23,8 +23,7 @@ enum { PART_MAX_WIDTH = 4096 };
 // Finds a float32 tensor of the shape `dims`; -1 matches any length from 1 to PART_MAX_WIDTH.
 VX_WARN_UNUSED bool part_find_tensor(const struct tensor_file *file, const char *name, const int64_t *dims, int rank,
                                      struct vx_input *input, struct error *error);
-// Copies the values of a tensor; free them with free. NULL with an error if a value is not finite, or there is no
-// memory.
+// Free the values with free. NULL with an error if a value is not finite, or there is no memory.
 VX_WARN_UNUSED float *part_copy_values(const struct vx_input *input, const char *name, struct error *error);
 
 #endif

@@ -39,8 +39,7 @@ static void put(struct detectors *detectors, struct detector *detector) {
   detectors->item[at].refusal = (struct detector_refusal){.reason = {0}};
 }
 
-// Opens the model if the entry is a folder. A link that points to nothing is skipped; another link that cannot be
-// followed becomes a model with a fault.
+// A link that points to nothing is skipped; another link that cannot be followed becomes a model with a fault.
 static bool open_entry(struct detectors *detectors, const char *directory, const char *name,
                        const struct detector_means *means, struct error *error) {
   char path[4096];
@@ -91,7 +90,7 @@ void detectors_close(struct detectors *detectors) {
   free(detectors);
 }
 
-// Replaces the model at `index` by the model of the same name in `before`, if that model serves. Otherwise false.
+// False if no model of the same name in `before` serves.
 static bool keep(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason) {
   struct detector *kept = detectors_find(before, name_at(detectors, index));
   if (!kept || detector_fault(kept)) return false;

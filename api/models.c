@@ -30,7 +30,7 @@ static const struct job_request *find_further(const struct presets *presets, con
   return found;
 }
 
-// Finds the detector of that name or, if the name is DETECTOR_backbone, the detector with that backbone.
+// Also by the name DETECTOR_backbone, if it has a backbone.
 static struct detector *find_detector(const struct detectors *detectors, const char *name, enum vx_op *op) {
   char own[MODEL_NAME_SIZE];
   struct detector *detector = detectors_find(detectors, name);
@@ -105,8 +105,7 @@ static enum vx_op name_of_detector(const struct detectors *detectors, size_t num
   return detects ? VX_DETECT : VX_BACKBONE;
 }
 
-// Finds the name and the request of a preset's model. Number 0 is the first after the operations. False if the
-// number has no model.
+// Number 0 is the first after the operations. False if the number has no model.
 static bool preset_at(const struct presets *presets, size_t number, char name[MODEL_NAME_SIZE],
                       const struct job_request **request) {
   size_t count = presets_count(presets);

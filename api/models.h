@@ -17,8 +17,7 @@ VX_WARN_UNUSED bool model_find(const struct named *named, const char *name, cons
 
 // Models are numbered from 0, below this number. Some numbers have no model.
 size_t model_numbers(const struct named *named);
-// Finds the model of a number below model_numbers. `name` gets the model's name, and the model points to `name`. False
-// if the number has no model.
+// The model's name goes to `name`, to which the model points. False if the number has no model.
 VX_WARN_UNUSED bool model_at(const struct named *named, size_t number, char name[MODEL_NAME_SIZE],
                              struct job_request *memory, struct model *model);
 

@@ -42,13 +42,12 @@ static inline void bytes_zero(struct text *out, size_t bytes) {
   for (; bytes > 0; bytes--) bytes_put(out, 0, 1);
 }
 
-// A part of a block of memory.
 struct byte_range {
   size_t offset, bytes;
 };
 
-// Moves the ranges of `data` to the beginning of `data`, one directly after the other. The ranges are in order and do
-// not overlap. Returns the sum of their sizes.
+// Moves the ranges, which are in order and do not overlap, together at the beginning of `data`. Returns their total
+// size.
 static inline size_t ranges_join(char *data, const struct byte_range *ranges, int count) {
   size_t length = 0;
   for (int i = 0; i < count; i++) {

@@ -26,8 +26,7 @@ void json_put_double(struct text *out, double value);
 // the sign.
 void json_put_float(struct text *out, float value);
 
-// Appends `part`, which is the beginning of a JSON value without newlines. Objects and arrays that `part` leaves open
-// are then open in `out`.
+// `part` is the beginning of a JSON value without newlines; what it leaves open is then open in `out`.
 void json_put_part(struct text *out, const struct text *part);
 
 // Begins a string. All that is appended before json_end, even another document, becomes part of the string.

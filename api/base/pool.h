@@ -20,7 +20,6 @@ VX_WARN_UNUSED void *pool_take(struct pool *pool, size_t bytes);
 // Gives back all parts. Keeps blocks of up to POOL_KEPT bytes in all, so that a later request of the same kind
 // allocates nothing.
 void pool_reset(struct pool *pool);
-// Frees the memory.
 void pool_release(struct pool *pool);
 // Refuses a request for which a pool had no memory. Returns false.
 bool pool_refuse(struct error *error);

@@ -11,7 +11,7 @@
 
 enum { JSON_DEPTH = 16 };
 
-// The position in a JSON document at which the text ends. json_write.h keeps it.
+// Where the text ends in a JSON document; json_write.h keeps it.
 struct json_place {
   // What stands before the next value: nothing, another value, the value's own name, or the beginning of the string
   // that the value continues.
@@ -35,7 +35,6 @@ static inline struct text text_over(char *data, size_t capacity) {
   return (struct text){.data = data, .capacity = capacity};
 }
 
-// Whether the whole text was written.
 static inline bool text_complete(const struct text *text) { return !text->cut && text->length < text->capacity; }
 
 // Inside a JSON string, appended text is escaped, and bytes that are not UTF-8 become U+FFFD. There, text_printf leaves

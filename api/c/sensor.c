@@ -2,25 +2,23 @@
 //
 //   sensor [-u URL] [-q QUERY] [-a CA_FILE] [-z METRES] [-r HZ] [-s STREAM -p POSES] [SCAN.bin...]
 //
-// Scans are read from the files. Without files they are read from the standard input as frames: each is a little-endian
-// uint32 with the number of bytes, then the rows. The token is $VOXELD_TOKEN.
+// Scans are files, or frames on the standard input: a little-endian uint32 with the number of bytes, then the rows. The
+// token is $VOXELD_TOKEN.
 //
 // Without -r each scan is sent when the previous scan is answered, and is retried after temporary errors. With -r the
-// program acts as a live sensor that makes a scan every 1/HZ s and never retries. Files are sent at that rate, frames
-// when they arrive. A scan is dropped if the request fails temporarily, if Retry-After is not over yet, or if the scan
-// is more than 1/HZ s late.
+// program is a live sensor with a scan every 1/HZ s: files are sent at that rate, frames when they arrive. It never
+// retries. It drops a scan after a temporary error, before Retry-After is over, or if the scan is more than 1/HZ s
+// late.
 //
 // With -z scans are packed, for slow links: numbers are rounded to this resolution; with 0 nothing is lost. -q must
-// then have num_features. With -z 0, if the preset or -q has time_field, -q must have time_field and fields. A scan
-// with a number that cannot be packed ends the program.
+// then have num_features. With -z 0, if the preset or -q has time_field, -q must have time_field and fields.
 //
 // With -s each scan is a sweep of that stream, which begins anew; -q says how many sweeps are joined, for example
-// sweeps=10. The file POSES has one line for each scan, with its time and pose in the format of TUM: time x y z qx qy
-// qz qw. Empty lines and lines that begin with # are skipped. Times must rise. The program keeps the last sweeps, and
-// sends them again if the service has lost them.
+// sweeps=10. The file POSES has a line for each scan, as TUM writes it: time x y z qx qy qz qw. Times must rise. Empty
+// lines and lines that begin with # are skipped. Sweeps that the service has lost are sent again.
 //
-// SIGTERM and SIGINT end the program. The last line of the output counts the scans. The exit status is 0; 1 if a
-// request failed for good or a scan cannot be read; 2 for wrong usage or options. One thread.
+// SIGTERM and SIGINT end the program. The exit status is 0; 1 if a request failed for good, or a scan cannot be read or
+// packed; 2 for wrong usage or options. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +44,7 @@ static void on_signal(int number) {
 }
 
 struct scan {
-  unsigned char *rows;  // the memory is reused for the next scan
+  unsigned char *rows;
   size_t bytes, room;
 };
 
@@ -71,9 +69,9 @@ struct sensor {
   const char *query;
   double resolution;  // of packed scans; 0 = without loss, below 0 = scans are not packed
   struct voxeld_packed packed;
-  const char *stream;              // NULL if scans do not belong to a stream
-  FILE *poses;                     // of the stream
-  long line;                       // the number of the last line of poses that was read
+  const char *stream;  // NULL if scans do not belong to a stream
+  FILE *poses;
+  long line;                       // the last line of poses that was read
   char *stream_query;              // QUERY&stream=STREAM
   char *sweep_query;               // the query with the time and the pose of the current scan
   struct voxeld_sent_sweep sweep;  // the current scan
@@ -303,12 +301,11 @@ static bool post(struct sensor *sensor, const char *name, const struct scan *sca
   return false;
 }
 
-// Waits until a live sensor's scan is due. Reading the scan began at `asked`. False if the scan must not be sent,
-// because it was dropped or a signal came.
+// Waits until a live sensor's scan is due. Reading it began at `asked`. False if it is dropped or a signal came.
 static bool await_turn(struct sensor *sensor, const char *name, double asked) {
   double came = now();
-  // If the program had to wait for a frame, the frame is new and due now, however long its source was silent. A frame
-  // that came without waiting may have been in a pipe, so it was due one interval after the previous frame.
+  // A frame that the program had to wait for is due now. A frame that came without waiting may have been in a pipe, so
+  // it was due one interval after the previous frame.
   bool waited_for = !sensor->from_files && came - asked > sensor->interval / 10;
   sensor->due = sensor->due <= 0 || waited_for ? came : sensor->due + sensor->interval;
   if (sensor->from_files && !sleep_until(sensor->due)) return false;
@@ -323,8 +320,7 @@ static bool await_turn(struct sensor *sensor, const char *name, double asked) {
   return true;
 }
 
-// Deletes the sweeps of an earlier run, since the service would refuse a sweep with a time before theirs. False if the
-// program should end.
+// The service would refuse a sweep with a time before those of an earlier run. False if the program should end.
 static bool begin_stream(struct sensor *sensor, struct voxeld_result *result) {
   enum voxeld_status status = voxeld_delete_stream(sensor->client, sensor->stream, result);
   bool fine = status == VOXELD_OK || result->problem.status == 404 || (sensor->interval > 0 && result->temporary);
@@ -332,7 +328,7 @@ static bool begin_stream(struct sensor *sensor, struct voxeld_result *result) {
   return fine;
 }
 
-// Opens the file of poses, and adds the stream to the query. False if either fails; errno says why.
+// False with errno.
 static bool open_stream(struct sensor *sensor, const char *poses) {
   size_t length = strlen(sensor->query) + strlen(sensor->stream) + sizeof "&stream=";
   const char *sweeps = strstr(sensor->query, "sweeps=");
@@ -354,7 +350,7 @@ static void close_stream(struct sensor *sensor) {
   free(sensor->history.rows.rows);
 }
 
-// Sends all scans until one cannot be read or sent, or a signal comes. Returns the exit status.
+// Returns the exit status.
 static int run(struct sensor *sensor, char **files) {
   struct voxeld_result result = {0};
   struct scan scan = {NULL, 0, 0};

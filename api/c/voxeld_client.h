@@ -41,14 +41,12 @@ enum voxeld_status {
   VOXELD_FAILED       // out of memory; or a bad argument, file or certificate
 };
 
-// Memory of a GPU that a service on this machine reads and writes in place: one block of cudaMalloc. This header needs
-// no CUDA. Rows that begin in the block stay there; complete them before the call (cudaStreamSynchronize). Other rows
-// are sent. Answers go into the block too, from byte `answers` of the block, a multiple of 64, up to its end. The
-// `data` of their tensors are addresses of the GPU; the next call overwrites that memory. The client registers the
-// block at its first call, and voxeld_close unregisters it; free the block after that. If the service does not take the
-// block, calls are VOXELD_REFUSED, and the problem says why. After VOXELD_NO_ANSWER or VOXELD_STOPPED the service may
-// still write to the block. The next call first waits for the end of that writing; if that takes too long, the call is
-// VOXELD_REFUSED as region-busy.
+// Memory of a GPU that a service on this machine reads and writes in place: one block of cudaMalloc. Rows that begin in
+// the block stay there; complete them before the call (cudaStreamSynchronize). Other rows are sent. Answers go to the
+// block from byte `answers`, a multiple of 64, to its end. The `data` of their tensors are addresses of the GPU, and
+// the next call overwrites them. The first call registers the block, and voxeld_close unregisters it; free the block
+// after that. After VOXELD_NO_ANSWER or VOXELD_STOPPED the service may still write to the block: the next call waits
+// for the end of that writing or, if it takes too long, is VOXELD_REFUSED as region-busy.
 struct voxeld_cuda {
   unsigned char handle[64];  // of cudaIpcGetMemHandle
   int device;                // number of the GPU
@@ -123,12 +121,10 @@ void voxeld_close(struct voxeld_client *client);  // client may be NULL
 
 // POST /v1/voxelize, /v1/fps, /v1/points, /v1/transform, /v1/detect, /v1/backbone, /v1/serialize and /v1/range_image.
 // `query` has the parameters, URL-encoded; a '+' means a space, so write 1e20 or 1e%2B20 for 1e+20. `rows` has the
-// points, little-endian, row by row. With options.encoding, `rows` has those bytes compressed, for example by
-// ZSTD_compress at level 1.
+// points, little-endian, row by row; with options.encoding, these bytes compressed.
 //
-// With max_age_ms=N in the query, points that are too old when their job would begin get a problem of the kind too-old.
-// With latest=NAME in the query, a newer call of another thread may supersede a call that waits: its problem then has
-// the kind superseded. The client does not repeat calls with latest, since they would supersede newer ones.
+// With max_age_ms in the query, a problem may have the kind too-old; with latest, the kind superseded. The client does
+// not repeat calls with latest, since they would supersede newer calls.
 enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                    struct voxeld_result *result);
 enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
@@ -175,10 +171,9 @@ bool voxeld_pack_points(const char *query, const void *rows, size_t bytes, doubl
                         struct voxeld_packed *packed);
 void voxeld_packed_free(struct voxeld_packed *packed);
 
-// Writes a safetensors file of `count` tensors into `file`, which has `room` bytes, and returns the size of the whole
-// file. If that size is more than `room`, the file is incomplete: call again with a buffer of that size. Returns 0 if a
-// tensor cannot be sent: its name is longer than 63 characters or has characters other than letters, digits and _, or
-// its `bytes` do not match its shape. The data need not be aligned.
+// Writes a safetensors file into `file`, and returns its whole size; if that is more than `room`, call again with a
+// buffer of that size. Returns 0 if a tensor cannot be sent: its name is longer than 63 characters or has characters
+// other than letters, digits and _, or its `bytes` do not match its shape. The data need not be aligned.
 size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file, size_t room);
 
 // POST /v1/nms and /v1/decode. `file` was written by voxeld_pack, and still belongs to the caller.
@@ -187,61 +182,57 @@ enum voxeld_status voxeld_nms(struct voxeld_client *client, const char *query, c
 enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query, const void *file, size_t bytes,
                                  struct voxeld_result *result);
 
-// A sweep of a stream is a call of voxeld_voxelize, _fps, _points, _transform, _detect, _backbone, _serialize or
-// _range_image whose query names the stream, such as "preset=kitti_second&stream=roof_lidar&sweeps=10", and has the
-// time and the pose. This function appends the time and the pose to the query: seconds of any clock that never goes
-// back, and x, y, z, qw, qx, qy, qz. `text` needs VOXELD_SWEEP_ROOM bytes in addition to the query's bytes; false if it
-// has fewer. The service joins the sweep with earlier sweeps. A call with the same time may be repeated. With
-// "track=yes" in the query, voxeld_detect also gives the tensor `track_ids`, int64: the id of each box's track.
+// Appends the time and the pose of a sweep to a query that names its stream, such as
+// "preset=kitti_second&stream=roof_lidar&sweeps=10": seconds of any clock that never goes back, and x, y, z, qw, qx,
+// qy, qz. voxeld_voxelize and the like then join the sweep with earlier sweeps; a call with the same time may be
+// repeated. False if `text` has fewer than VOXELD_SWEEP_ROOM bytes in addition to the query's. With "track=yes",
+// voxeld_detect also gives the tensor `track_ids`, [N] int64.
 #define VOXELD_SWEEP_ROOM 256
 bool voxeld_sweep_query(const char *query, double time, const double pose[7], char *text, size_t room);
 
-// A sweep to send, and its number of points.
 struct voxeld_sent_sweep {
   size_t points;
   double time, pose[7];
 };
 
-// The same for several sweeps in one body, the newest first. Use it if voxeld_begun or voxeld_joined shows that the
-// service has lost older sweeps. `text` needs VOXELD_SWEEP_ROOM bytes for each sweep in addition to the query's bytes;
-// false if it has fewer, or if there is no sweep. The service takes up to 32 sweeps, and no more than it joins.
+// The same for several sweeps in one body, the newest first, such as sweeps that the service has lost (voxeld_begun,
+// voxeld_joined). `text` needs VOXELD_SWEEP_ROOM bytes for each sweep in addition to the query's. False if it has
+// fewer, or without a sweep. The service takes up to 32 sweeps, and no more than it joins.
 bool voxeld_sweeps_query(const char *query, const struct voxeld_sent_sweep *sweeps, size_t count, char *text,
                          size_t room);
 
-// GET /v1/streams/NAME/last: the points that the stream's last request joined, as the tensor `points`, in host memory
-// even with options.cuda. The metadata have the `pose` of the points' frame.
+// GET /v1/streams/NAME/last: the tensor `points` has the points that the stream's last request joined, in host memory
+// even with options.cuda. The metadata have the `pose` of their frame.
 enum voxeld_status voxeld_last(struct voxeld_client *client, const char *stream, struct voxeld_result *result);
 
 // DELETE /v1/streams/NAME: the next sweep begins the stream anew. VOXELD_REFUSED with 404 if there is no such stream.
 enum voxeld_status voxeld_delete_stream(struct voxeld_client *client, const char *stream, struct voxeld_result *result);
 
-// A sweep that the service joined, and the fates of its points.
 struct voxeld_sweep {
   const char *stream;
   double time, age_s;  // age: seconds from this sweep to number 0, below 0 if this sweep is newer
   double received, removed_close, joined, not_finite;
 };
 
-// Fills in a sweep that the service joined. Number 0 is the newest sweep of the first stream. False if fewer sweeps
-// were joined.
+// Number 0 is the newest sweep of the first stream. False if fewer sweeps were joined.
 bool voxeld_joined(const struct voxeld_result *result, size_t number, struct voxeld_sweep *sweep);
 
-// Whether the service had no earlier sweep of the stream: the stream is new, the service has dropped its sweeps (they
-// were too old, for example), or the service was restarted or replaced.
+// Whether the service had no earlier sweep of the stream: the stream is new, its sweeps were dropped, or the service
+// was restarted or replaced.
 bool voxeld_begun(const struct voxeld_result *result);
 
 void voxeld_result_free(struct voxeld_result *result);
 
 const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, const char *name);  // NULL: none
 
-// A number in the metadata, such as voxeld_number(result, "points", "kept"); -1 if the metadata has no such number.
+// Such as voxeld_number(result, "points", "kept"); -1 if the metadata has no such number.
 double voxeld_number(const struct voxeld_result *result, const char *group, const char *name);
 
-// The name of a class by its number in the tensor `labels` of voxeld_detect; NULL if there is no such class.
+// NULL if there is no such class. `label`: from the tensor `labels` of voxeld_detect.
 const char *voxeld_class_name(const struct voxeld_result *result, int label);
 
-// The detail of a warning in the metadata, numbered from 0; NULL if there are fewer warnings. A warning says that the
-// answer may not be what the client meant. Sets *kind, such as "max_voxels", unless kind is NULL.
+// The detail of a warning in the metadata, numbered from 0; NULL if there are fewer. Sets *kind, such as "max_voxels",
+// unless kind is NULL.
 const char *voxeld_warning(const struct voxeld_result *result, size_t number, const char **kind);
 
 #ifdef __cplusplus
@@ -290,12 +281,12 @@ extern "C" {
 #define VOXELD__DELETE "DELETE"
 #define VOXELD__URN "urn:voxeld:problem:"
 
-enum voxeld__answer { VOXELD__FILE, VOXELD__IN_BLOCK, VOXELD__NO_BODY };  // what the answer to a call is
+enum voxeld__answer { VOXELD__FILE, VOXELD__IN_BLOCK, VOXELD__NO_BODY };
 
 struct voxeld_client {
-  CURL *curl;          // the options that all transfers share
-  CURL *transfer;      // the last transfer
-  CURLM *connections;  // keeps idle connections
+  CURL *curl;  // the options that all transfers share
+  CURL *transfer;
+  CURLM *connections;
   struct curl_slist *headers;
   double timeout_s, deadline_s, backoff_s;
   int retries;
@@ -308,11 +299,11 @@ struct voxeld_client {
   char curl_error[CURL_ERROR_SIZE];
   struct voxeld_result *result;  // of the current call
   const char *method;            // of the current call
-  enum voxeld__answer answer;    // to the current call
-  struct voxeld_cuda cuda;       // block NULL: none
-  char region[40];               // the name of the block's region
-  bool registered;               // whether the region is registered, as far as the client knows
-  char *query;                   // the call's query with output_region and points_region
+  enum voxeld__answer answer;
+  struct voxeld_cuda cuda;  // block NULL: none
+  char region[40];          // the name of the block's region
+  bool registered;          // whether the region is registered, as far as the client knows
+  char *query;              // the call's query with output_region and points_region
   size_t query_room;
   CURL *direct;                                // has the direct connection; NULL: there is none
   curl_socket_t socket;                        // of the direct connection
@@ -450,7 +441,7 @@ bool voxeld_sweeps_query(const char *query, const struct voxeld_sent_sweep *swee
   return true;
 }
 
-// Makes room for `room` bytes in all, and keeps the bytes already there.
+// Keeps the bytes already there.
 static bool voxeld__reserve(struct voxeld_buffer *buffer, size_t room) {
   if (room <= buffer->room) return true;
   if (room > SIZE_MAX - VOXELD__ALIGNMENT) return false;
@@ -516,7 +507,7 @@ static bool voxeld__read_shape(const char *name, const json_t *described, struct
   return true;
 }
 
-// Reads one entry of the header. False if it is malformed.
+// False if the entry is malformed.
 static bool voxeld__read_entry(const char *name, const json_t *described, struct voxeld__entry *entry) {
   const json_t *offsets = json_object_get(described, "data_offsets");
   return json_array_size(offsets) == 2 && voxeld__size(json_array_get(offsets, 0), &entry->first) &&
@@ -550,7 +541,7 @@ static const char *voxeld__place_tensors(struct voxeld_result *result, size_t st
   return end == size ? NULL : "its tensors do not fill it";
 }
 
-// Reads the file in the buffer. Returns NULL, or what is wrong with the file.
+// NULL, or what is wrong with the file in the buffer.
 static const char *voxeld__read_tensors(struct voxeld_result *result) {
   struct voxeld_buffer *buffer = &result->buffer;
   uint64_t length = 0;
@@ -569,7 +560,7 @@ static const char *voxeld__read_tensors(struct voxeld_result *result) {
   return voxeld__place_tensors(result, sizeof length + (size_t)length);
 }
 
-// Finds the tensors in the block. Returns NULL, or what is wrong with the answer.
+// NULL, or what is wrong with the answer.
 static const char *voxeld__find_in_block(const struct voxeld_cuda *cuda, struct voxeld_result *result,
                                          const json_t *places) {
   const char *name;
@@ -637,8 +628,8 @@ static bool voxeld__pass_tensor(char **at, const struct voxeld_cuda *cuda, struc
   return true;
 }
 
-// Reads output_region in the form in which voxeld writes it, ten times as fast as jansson. Returns the end of the
-// object; NULL if the object has another form or is not valid.
+// Reads output_region as voxeld writes it, ten times as fast as jansson. Returns the end of the object; NULL if it has
+// another form or is not valid.
 static char *voxeld__scan_block(const struct voxeld_cuda *cuda, struct voxeld_result *result, char *at) {
   uint64_t unread;
   if (!voxeld__pass(&at, "{\"name\":") || !voxeld__pass_string(&at) || !voxeld__pass(&at, ",\"offset\":") ||
@@ -656,8 +647,8 @@ static char *voxeld__scan_block(const struct voxeld_cuda *cuda, struct voxeld_re
   return at;
 }
 
-// Reads the JSON that says what is in the block. Returns NULL, or what is wrong with the JSON. Parsing the metadata
-// would take as long as the rest of the call, so they are parsed at their first use.
+// NULL, or what is wrong with the JSON that says what is in the block. Parsing the metadata would take as long as the
+// rest of the call, so they are parsed at their first use.
 static const char *voxeld__read_in_block(const struct voxeld_cuda *cuda, struct voxeld_result *result) {
   static const char first[] = "{\"output_region\":", second[] = ",\"metadata\":";
   struct voxeld_buffer *buffer = &result->buffer;
@@ -797,7 +788,6 @@ static bool voxeld__round(const struct voxeld__column *column, float value, doub
   return true;
 }
 
-// The number as the service restores it.
 static float voxeld__restored(double whole, double unit) { return (float)(whole * unit); }
 
 static bool voxeld__is_exact(const struct voxeld__column *column, double unit) {
@@ -812,8 +802,7 @@ static bool voxeld__is_exact(const struct voxeld__column *column, double unit) {
   return true;
 }
 
-// The largest error if the column is sent in this unit. Infinity if a number in this unit does not fit int32, or if the
-// number restored from it does not fit float32.
+// Infinity if a number in this unit does not fit int32, or the restored number float32.
 static double voxeld__largest_error(const struct voxeld__column *column, double unit) {
   double largest = 0, whole;
   for (size_t i = 0; i < column->count; i++) {
@@ -826,7 +815,6 @@ static double voxeld__largest_error(const struct voxeld__column *column, double 
   return largest;
 }
 
-// Chooses how the column is sent. False if a number does not fit.
 static bool voxeld__choose(struct voxeld__column *column, double resolution, double *largest_error) {
   static const double units[] = {1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6};
   column->integers = voxeld__are_integers(column, !(resolution > 0));
@@ -843,7 +831,6 @@ static bool voxeld__choose(struct voxeld__column *column, double resolution, dou
   return isfinite(error);
 }
 
-// The bits of a number as it is sent.
 static uint32_t voxeld__sent(const struct voxeld__column *column, float value) {
   double whole;
   if (!(column->unit > 0) || !voxeld__round(column, value, column->unit, &whole)) return voxeld__bits(value);
@@ -852,7 +839,7 @@ static uint32_t voxeld__sent(const struct voxeld__column *column, float value) {
 
 static uint32_t voxeld__zigzag(uint32_t difference) { return (difference << 1) ^ (0U - (difference >> 31)); }
 
-// Writes a number into the four planes of a column: byte k of row i stands at k * count + i.
+// Byte k of row i stands at k * count + i.
 static void voxeld__shuffle(uint32_t bits, size_t i, size_t count, unsigned char *planes) {
   for (size_t k = 0; k < 4; k++) planes[k * count + i] = (unsigned char)(bits >> 8 * k);
 }
@@ -966,7 +953,7 @@ static void voxeld__describe(const char *query, const struct voxeld__column *col
     text = voxeld__number(text, i ? "," : "&scale=", columns[i].unit > 0 ? columns[i].unit : 1.0);
 }
 
-// The value of a parameter of the query, still URL-encoded; NULL if the query does not have the parameter.
+// Still URL-encoded; NULL if the query does not have the parameter.
 static const char *voxeld__value_of(const char *query, const char *name) {
   size_t length = strlen(name);
   for (; query; query = strchr(query, '&')) {
@@ -989,15 +976,14 @@ static void voxeld__decode(const char *value, char *text, size_t room) {
   *text = 0;
 }
 
-// num_features of the query; 0 if there is none.
+// 0 if the query has no num_features, or too many.
 static size_t voxeld__columns_of(const char *query) {
   const char *value = voxeld__value_of(query, "num_features");
   unsigned long columns = value ? strtoul(value, NULL, 10) : 0;
   return columns > VOXELD__MAX_COLUMNS ? 0 : (size_t)columns;
 }
 
-// Finds the column of times among the fields of the query. *times is VOXELD__MAX_COLUMNS if the query has no
-// time_field. False if fields does not have the name that time_field gives.
+// *times is the column of times; VOXELD__MAX_COLUMNS if the query has no time_field. False if `fields` lacks the name.
 static bool voxeld__find_times(const char *query, size_t *times) {
   char name[64], fields[256];  // the longest that the service takes
   const char *value = voxeld__value_of(query, "time_field");
@@ -1015,7 +1001,7 @@ static bool voxeld__find_times(const char *query, size_t *times) {
   return true;
 }
 
-// Makes room for the body, the planes and the query. Returns the planes; NULL if there is no memory.
+// Returns the place of the planes; NULL if there is no memory.
 static unsigned char *voxeld__make_room(struct voxeld_packed *packed, size_t bytes, size_t query) {
   if (bytes > SIZE_MAX / 4) return NULL;
   size_t body = (size_t)compressBound((uLong)bytes), room = body + bytes + query;
@@ -1030,7 +1016,6 @@ static unsigned char *voxeld__make_room(struct voxeld_packed *packed, size_t byt
   return packed->body + body;
 }
 
-// Compresses the planes into the body. False if there is no memory.
 static bool voxeld__deflate(struct voxeld_packed *packed, const unsigned char *planes, size_t bytes) {
   uLongf size = compressBound((uLong)bytes);
   if (compress2(packed->body, &size, planes, (uLong)bytes, 1) != Z_OK) return false;
@@ -1133,8 +1118,8 @@ static enum voxeld_status voxeld__read_problem(struct voxeld_client *client, str
   size_t prefix = strlen(VOXELD__URN);
   problem->status = (int)status;
   problem->retry_after_s = retry_after > 0 ? retry_after : 0;
-  // A 502 or 504 is temporary only if it has Retry-After, since then a load balancer sent it. voxeld itself sends 504
-  // without Retry-After: the job's deadline has passed.
+  // A load balancer's 502 or 504 is temporary if it has Retry-After. voxeld sends 504 without: the job's deadline has
+  // passed.
   bool told = (status == 502 || status == 504) && retry_after >= 0;
   result->temporary = status == 429 || status == 503 || told;
   voxeld__copy(problem->kind, sizeof problem->kind,
@@ -1168,7 +1153,7 @@ static size_t voxeld__receive(char *data, size_t one, size_t size, void *context
   return size;
 }
 
-// If the line is the header of this name, copies its value, cut to the room. False if it is another line.
+// Copies the value, cut to the room. False if the line is not the header of this name.
 static bool voxeld__take_header(const char *line, size_t size, const char *name, char *value, size_t room) {
   size_t at = strlen(name), used = 0;
   if (size < at || strncasecmp(line, name, at) != 0) return false;
@@ -1218,7 +1203,7 @@ static size_t voxeld__header(char *line, size_t one, size_t size, void *context)
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
-// Makes one transfer on a new handle: with a reused one, libcurl 7.83 to 8.0 may write into freed headers.
+// On a new handle: with a reused one, libcurl 7.83 to 8.0 may write into freed headers.
 static CURLcode voxeld__transfer(struct voxeld_client *client) {
   curl_easy_cleanup(client->transfer);
   client->transfer = curl_easy_duphandle(client->curl);
@@ -1238,7 +1223,6 @@ static CURLcode voxeld__transfer(struct voxeld_client *client) {
   return code;
 }
 
-// Forgets the last answer.
 static void voxeld__begin(struct voxeld_client *client) {
   voxeld__forget(client->result);
   client->no_memory = client->in_head = false;
@@ -1285,7 +1269,7 @@ static bool voxeld__send_head(struct voxeld_client *client) {
   return used < sizeof head && send(client->socket, head, used, MSG_NOSIGNAL) == (ssize_t)used;
 }
 
-// Reads the head in the buffer, of `size` bytes. Returns the length of the body; -1: the head is not plain.
+// Returns the length of the body; -1: the head is not plain.
 static long voxeld__read_head(struct voxeld_client *client, char *head, size_t size) {
   if (strncmp(head, "HTTP/1.1 200 ", 13) != 0) return -1;
   for (char *line = head, *next; line < head + size; line = next) {
@@ -1296,9 +1280,9 @@ static long voxeld__read_head(struct voxeld_client *client, char *head, size_t s
   return *client->length && strlen(client->length) < 10 ? strtol(client->length, NULL, 10) : -1;
 }
 
-// Receives more of the answer, after the first `got` bytes in the buffer. Returns the number of bytes; 0 at the end of
-// the connection; -1 with *code set. The thread does not sleep in the first VOXELD__SPIN_S, since waking it would take
-// a tenth of the time of a call.
+// Receives more of the answer, after the first `got` bytes. Returns the number of bytes; 0 at the end of the
+// connection; -1 with *code set. Does not sleep in the first VOXELD__SPIN_S: waking takes a tenth of the time of a
+// call.
 static ssize_t voxeld__read_more(struct voxeld_client *client, size_t got, double until, CURLcode *code) {
   double spin = voxeld__now() + VOXELD__SPIN_S;
   for (;;) {
@@ -1344,7 +1328,7 @@ static CURLcode voxeld__read_answer(struct voxeld_client *client, double until) 
   return CURLE_OK;
 }
 
-// Makes the call. False: libcurl must make it. A call with `latest` is never repeated, so libcurl makes it.
+// False: libcurl must make the call. A call with `latest` is never repeated, so libcurl makes it.
 static bool voxeld__exchange(struct voxeld_client *client, double until, CURLcode *code) {
   char byte;
   double patience = voxeld__now() + client->timeout_s;
@@ -1513,7 +1497,7 @@ static bool voxeld__is_in_block(const struct voxeld_cuda *cuda, const void *rows
   return bytes && at >= begin && *offset < cuda->bytes;
 }
 
-// Posts rows and gets the answer in the block. If the service no longer knows the region, registers it once more.
+// If the service no longer knows the region, registers it once more.
 static enum voxeld_status voxeld__call_in_block(struct voxeld_client *client, const char *path, const char *query,
                                                 const void *rows, size_t bytes, struct voxeld_result *result) {
   const struct voxeld_cuda *cuda = &client->cuda;
@@ -1644,7 +1628,7 @@ static bool voxeld__add_header(struct voxeld_client *client, const char *line) {
   return headers != NULL;
 }
 
-// Adds `name`, with its colon, and the value.
+// `name` has its colon.
 static bool voxeld__add_value(struct voxeld_client *client, const char *name, const char *value) {
   size_t room = strlen(name) + strlen(value) + 1;
   for (const char *c = value; *c; c++)
@@ -1691,7 +1675,6 @@ static bool voxeld__are_sound(const struct voxeld_options *options) {
          options->retries >= 0 && options->max_answer_bytes > 0;
 }
 
-// Sets the options that all calls share.
 static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_options *options) {
   CURL *curl = client->curl;
   client->timeout_s = options->timeout_s;
@@ -1707,15 +1690,14 @@ static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_opt
       (options->token && !voxeld__add_value(client, "Authorization: Bearer ", options->token)) ||
       (options->encoding && !voxeld__add_value(client, "Content-Encoding: ", options->encoding)))
     return false;
-  // Sends no Expect, which would cost a round trip for each scan. The client reads a refusal during the upload even
-  // without Expect.
+  // Expect would cost a round trip for each scan. The client reads a refusal during the upload even without it.
   if (!voxeld__add_header(client, "Accept: application/vnd.safetensors") || !voxeld__add_header(client, "Expect:") ||
       !voxeld__add_header(client, "Content-Type: application/octet-stream"))
     return false;
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, client->headers);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, client->curl_error);
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "voxeld-c");
-  curl_easy_setopt(curl, CURLOPT_PROXY, "");     // no proxy, even if the environment names one
+  curl_easy_setopt(curl, CURLOPT_PROXY, "");
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);  // needed in programs with threads
   curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L * 1024);

@@ -1,5 +1,4 @@
-// The parameters of POST /v1/backbone; kernels/detect.h says what it computes. The model gives the values of all other
-// parameters.
+// The parameters of POST /v1/backbone; kernels/detect.h says what it computes. The model gives all other parameters.
 #include "api/ops/deskew.h"
 #include "api/ops/model_params.h"
 #include "api/ops/stream.h"

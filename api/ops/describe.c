@@ -1,9 +1,8 @@
-// The table of operations for readers, in --describe; see ops.h.
+// The table of operations in --describe; see ops.h.
 #include "api/base/json_write.h"
 #include "api/ops/rows.h"
 
-// For each extent: its symbol in shapes, and the meaning of the size. `doc` is NULL if the symbol needs no explanation,
-// or if another extent with the same symbol has the meaning.
+// An extent's symbol in shapes, and its meaning. NULL: none is needed, or another extent with the symbol has it.
 static const struct extent_row {
   const char *symbol, *doc;
 } extents[] = {
@@ -95,7 +94,7 @@ static void write_inputs(const struct vx_input_row *rows, struct text *out) {
   json_printf(out, "]");
 }
 
-// The types that the tensor may have: features and the maps of a network may have any floating-point type.
+// Features and the maps of a network may have any floating-point type.
 static uint32_t dtypes_of(enum vx_tensor tensor) {
   const struct vx_sizes none = {.clouds = 0};
   bool any = (VX_FEATURE_TENSORS | VX_HEAD_TENSORS) & VX_TENSOR_BIT(tensor);
@@ -112,7 +111,7 @@ static void write_results(const struct result_row *row, struct text *out) {
   json_printf(out, "]");
 }
 
-// The operation that the endpoint is named after. The operations with a `head` share the endpoint of the first of them.
+// The operations with a `head` share the endpoint of the first of them.
 static enum vx_op first_of(enum vx_op op) {
   enum vx_op first = 0;
   if (!operations[op]->head) return op;

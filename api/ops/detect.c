@@ -1,5 +1,4 @@
-// The parameters of POST /v1/detect; kernels/detect.h says what it computes. The model gives the values of all other
-// parameters.
+// The parameters of POST /v1/detect; kernels/detect.h says what it computes. The model gives all other parameters.
 #include "api/ops/ops.h"
 
 #include "api/base/json_write.h"

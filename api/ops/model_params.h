@@ -1,6 +1,5 @@
-// What operations that need a model have in common: parameter rows, checks, and their part of the metadata.
-//
-// A row that sets a member of struct vx_detect overrides the model's value. The rows are constant. Any thread.
+// What operations that need a model share. A row that sets a member of struct vx_detect overrides the model's value.
+// The rows are constant. Any thread.
 #ifndef VOXELD_API_MODEL_PARAMS_H
 #define VOXELD_API_MODEL_PARAMS_H
 

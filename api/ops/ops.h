@@ -33,7 +33,7 @@ enum body_format {
   FORMATS
 };
 
-// What the metadata of an answer has: all, or only what is equal for equal requests.
+// Stable metadata has only what is equal for equal requests.
 enum metadata_form { METADATA_FULL, METADATA_STABLE };
 
 // What a model expects of its points. Other points are computed too, with a warning.
@@ -45,7 +45,7 @@ struct points_expected {
   char columns[REQUEST_NAMES_SIZE];  // separated by commas
 };
 
-// Names of the columns that a range image is made of, in the pool; NULL = not given.
+// In the pool; NULL = not given.
 struct image_columns {
   const char *channels, *ring;
 };
@@ -54,13 +54,13 @@ struct job_request {
   struct pool pool;      // of its lists, and of further parts of its job
   struct vx_job job;     // operation, parameters, tensors to return; once split, number of clouds, shapes of inputs
   int32_t num_features;  // C, of the body
-  struct column_terms columns;      // of the rows of the body as they are sent
-  enum vx_dtype dtype;              // of the rows that the body becomes: float32 if job_request_widens
-  enum body_format format;          // of the body
-  int32_t num_fields;               // number of names in `fields`; 0 = not given
-  float intensity_scale;            // 0 = not given
-  uint32_t features;                // which features are computed from voxels: one bit per word of `feature`
-  enum metadata_form metadata;      // of the answer
+  struct column_terms columns;  // of the rows of the body as they are sent
+  enum vx_dtype dtype;          // of the rows that the body becomes: float32 if job_request_widens
+  enum body_format format;
+  int32_t num_fields;     // number of names in `fields`; 0 = not given
+  float intensity_scale;  // 0 = not given
+  uint32_t features;      // one bit per word of `feature`
+  enum metadata_form metadata;
   vx_tensor_set outputs;            // named by `outputs`; empty = the operation's default
   int32_t num_clouds;               // entries of point_counts; 0 = not given, so the body is one cloud
   int32_t num_sample_counts;        // as given; 0 = nothing is sampled
@@ -72,19 +72,19 @@ struct job_request {
   char latest[STREAM_NAME_SIZE];    // requests with this name supersede older ones; "" = none
   struct points_expected expected;  // by the preset or the model
   int64_t max_sampling_work;        // the server's limit, copied to vx_sampling.max_work
-  struct stream_terms stream;       // the stream of the body's sweeps
-  struct time_terms time;           // of the points
+  struct stream_terms stream;
+  struct time_terms time;
   struct deskew_terms deskew;
   struct region_ref points_region;         // where the body is
   struct region_ref output_region;         // where the answer goes
   char preset[64];                         // "" = none
-  char model[64];                          // of a detection; "" = none
+  char model[64];                          // "" = none
   union {                                  // names, separated by commas; "" = not given
     char fields[REQUEST_NAMES_SIZE];       // of the columns, if the operation takes points
     char class_names[REQUEST_NAMES_SIZE];  // if it takes the maps of a network
   };
-  bool given[PARAMS_MAX];   // for each row of the operation's table: whether preset, model or query set it
-  struct sent_sweeps sent;  // the sweeps in the body
+  bool given[PARAMS_MAX];  // for each row of the operation's table: whether preset, model or query set it
+  struct sent_sweeps sent;
   // Lists in the pool.
   int32_t *point_counts;   // [num_clouds]
   double *scales;          // [columns.num_scales]
@@ -96,7 +96,7 @@ struct job_request {
 
 _Static_assert(sizeof(struct job_request) <= 4096, "each request clears its memory, so it must be small");
 
-// Whether the body has a stamp: the time of its message.
+// A stamp is the time of the body's message.
 static inline bool job_request_is_stamped(const struct job_request *request) {
   return request->format == FORMAT_POINTCLOUD2 || request->format == FORMAT_COMPRESSEDPOINTCLOUD2;
 }
@@ -122,7 +122,7 @@ struct result_row {
   }
 
 struct operation {
-  const char *head;       // the value of the parameter `head` that chooses this operation at its endpoint; or NULL
+  const char *head;       // the value of `head` that chooses this operation at its endpoint; or NULL
   enum body_format body;  // the default: `format` may name another
   param_rows rows;        // in the Python client, the first may be a positional argument
   const struct result_row *results;
@@ -135,11 +135,11 @@ struct operation {
   bool (*count)(struct job_request *request, struct error *error);
   // Fills the lists of [num_clouds], once point_counts is filled. False with an error. May be NULL.
   bool (*split)(struct job_request *request, struct error *error);
-  // Points the job to the request's arrays. May be NULL.
+  // Points the job to arrays of the request. May be NULL.
   void (*bind)(const struct job_request *request, struct vx_job *job);
   // Writes the operation's own members of the metadata. May be NULL.
   void (*write)(const struct vx_job *job, struct text *out);
-  const char *samples;  // name of the parameter with the number of samples; NULL if there is none
+  const char *samples;  // the parameter with the number of samples, or NULL
 };
 
 extern const struct operation operation_voxelize, operation_fps, operation_points, operation_transform, operation_nms,
@@ -190,13 +190,12 @@ VX_WARN_UNUSED bool job_request_join(struct job_request *request, int64_t rows, 
 // The job of a split request over these points; it points into the request. The caller fills the other members.
 struct vx_job job_request_job(const struct job_request *request, const void *points);
 
-// Bytes of one row of the body as it is sent.
+// Of the body as it is sent.
 size_t job_request_row_bytes(const struct job_request *request);
 
 // Columns of the points that the job reads: the body's columns and, with time_column, the time of a sweep.
 int32_t job_request_columns(const struct job_request *request);
 
-// Whether each point is moved by its own time.
 static inline bool job_request_deskews(const struct job_request *request) { return request->deskew.mode != DESKEW_OFF; }
 // Sets the format of a finished request to that of the body's media type. False with an error if another parameter does
 // not fit.
@@ -222,7 +221,7 @@ void sizes_describe(struct text *out);
 vx_tensor_set points_tensors(const struct job_request *request);
 extern const struct result_row points_results[];
 
-// Writes the counts of these fates (bits: VX_FATE_BIT) as members of a JSON object.
+// Writes members of a JSON object. `fates`: VX_FATE_BITs.
 void fates_write(uint32_t fates, const struct vx_counts *counts, struct text *out);
 
 #endif

@@ -22,7 +22,7 @@ bool query_set(struct job_request *request, const struct query_item *item, struc
   return job_request_set(request, item->name, item->name_length, item->value, item->value_length, error);
 }
 
-// Whether the query itself has a parameter, other than `outputs`, that decides which tensors are returned.
+// Whether a parameter of the query, other than `outputs`, decides which tensors are returned.
 static bool names_tensors(const struct job_request *request, const struct query *query) {
   param_rows rows = operations[request->job.op]->rows;
   for (int i = 0; rows[i]; i++)
@@ -64,7 +64,7 @@ enum {
   MAX_VALUE = STEP_MATRICES * VX_MATRIX_VALUES * LONGEST_NUMBER  // bytes of a value's text: the longest is a matrix
 };
 
-// Writes a JSON value in the form of a query: numbers and strings unchanged, the items of an array separated by commas.
+// In the form of a query: numbers and strings unchanged, the items of an array separated by commas.
 static bool write_text(const json_t *value, struct text *out) {
   size_t index;
   const json_t *item;
@@ -137,7 +137,7 @@ static bool set_step(struct job_request *request, json_t *step, const char *plac
   return true;
 }
 
-// Checks that each entry of a list of steps is a string, or an object that names its step and may have a tag.
+// Each entry is a string, or an object that names its step and may have a tag.
 static bool check_steps(json_t *steps, struct error *error) {
   size_t i;
   json_t *step;
@@ -165,7 +165,6 @@ static bool is_in_a_step(json_t *steps, const char *name) {
   return false;
 }
 
-// Sets the list of steps in the form of a query, then the parameters of each step.
 static bool set_steps(struct job_request *request, json_t *steps, const char *place, struct error *error) {
   size_t i;
   json_t *step, *names;

@@ -69,7 +69,7 @@ const struct value_type value_twist_rows = {"rows", false, read_twists, write_ro
 
 // ---- rigid motions --------------------------------------------------------------------------------------------------
 
-// The velocities of a frame, in metres and radians per second.
+// Velocities in metres and radians per second.
 struct twist {
   double v[3], w[3];
 };
@@ -151,7 +151,6 @@ static struct twist twist_to(const struct pose *pose, double seconds) {
   return twist;
 }
 
-// The twist of a sensor that is mounted on the frame.
 static struct twist mounted(const struct twist *twist, const struct pose *mount) {
   double wt[3];
   struct twist own = {0};
@@ -168,7 +167,7 @@ static struct twist mounted(const struct twist *twist, const struct pose *mount)
 
 // The motion in double, before it is rounded to float32.
 struct course {
-  const char *parameter;  // the parameter that describes the motion
+  const char *parameter;
   int32_t count;
   double first, last;  // the ends of the motion
   struct {
@@ -258,7 +257,6 @@ static struct pose between(const struct pose *from, const struct pose *to, const
   return pose;
 }
 
-// Adds the way between two poses, as `pieces` screws.
 static bool add_way(struct course *course, double start, double seconds, const struct pose *from, const struct pose *to,
                     int32_t pieces) {
   struct pose step = pose_between(from, to), at = *from;

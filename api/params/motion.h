@@ -15,8 +15,8 @@
 enum {
   MOTION_POSES_MAX = VX_MAX_SEGMENTS + 1,
   MOTION_TWISTS_MAX = VX_MAX_SEGMENTS - 1,
-  MOTION_POSE_MOST = 1 + POSE_MATRIX,  // numbers of the longest row of poses: t and a matrix
-  MOTION_TWIST = 7,                    // numbers of a row of twists: t,vx,vy,vz,wx,wy,wz
+  MOTION_POSE_MOST = 1 + POSE_MATRIX,  // t and a matrix
+  MOTION_TWIST = 7,                    // t,vx,vy,vz,wx,wy,wz
   SLERP_PIECES = 16,
 };
 

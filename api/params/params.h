@@ -33,8 +33,8 @@ struct value_type {
 struct param {
   const char *name;
   const struct value_type *type;
-  size_t offset;             // offset of the value in the record
-  size_t second;             // offset of a second field, if the type has one (values.h)
+  size_t offset;             // of the value in the record
+  size_t second;             // of a second field, if the type has one (values.h)
   int64_t least, most;       // by type: bounds of a number, the count of numbers, or the bits allowed in a set
   double from, to;           // bounds of a float; both 0: none
   const char *const *words;  // names of the values in order, then NULL
@@ -43,7 +43,7 @@ struct param {
   const char *unit;          // of the numbers; NULL = none. Texts for people show it before `doc`.
   const char *doc;
   bool required;       // each request must give it
-  bool names_tensors;  // decides which tensors are returned: if a query gives it, a preset's `outputs` does not count
+  bool names_tensors;  // if a query gives it, a preset's `outputs` does not count
 };
 
 // A table: pointers to rows, then NULL.
@@ -53,11 +53,9 @@ enum { PARAMS_MAX = 64 };  // maximum rows of one table
 
 int params_find(param_rows rows, const char *name, size_t length);  // the number of the row; -1 if there is none
 
-// Writes the allowed values of the parameter in words.
 void param_allowed(const struct param *param, struct text *out);
 PARAM_WARN_UNUSED bool param_read(const struct param *param, const char *value, size_t length, void *record);
 
-// Reads the defaults into the record.
 void params_init(param_rows rows, void *record);
 // Writes a JSON object of the values that were given, have a default or are computed. `given` has an entry for each
 // row.
