@@ -14,8 +14,8 @@ struct file {
   bool exposed;  // users other than the owner and the group may read it
 };
 
-// Reads a file of up to `most` bytes; file_release releases it. `what` names the file's purpose in errors. If the
-// result is false, the error names the path, and `file` holds nothing.
+// Reads a file of up to `most` bytes; file_release releases it. `what` names its purpose in errors. False with an error
+// that names the path; `file` then holds nothing.
 VX_WARN_UNUSED bool file_read(const char *what, const char *path, size_t most, struct file *file, struct error *error);
 // Wipes the bytes, which may be secret, and frees them. Accepts a struct of zeros.
 void file_release(struct file *file);

@@ -21,7 +21,7 @@ struct json_document {
   size_t size, used;
 };
 
-// The maximum memory, in bytes, that a document of `size` bytes of text needs.
+// The maximum memory, in bytes, for `size` bytes of text.
 size_t json_cost(const char *text, size_t size);
 
 // Opens a document; json_close releases it. A repeated key in an object is an error. False with the reason and the line

@@ -43,7 +43,7 @@ static void put_colon(struct text *out) {
   out->json.behind = JSON_NAME;
 }
 
-// Appends a name, or a value that is a word. Neither needs escaping.
+// Neither names nor words need escaping.
 static void put_word(struct text *out, const char *word, size_t length, bool is_name) {
   go_on(out);
   if (is_name) put_quote(out);
@@ -210,7 +210,7 @@ static bool is_name(const char *token) {
   return *token == ':';
 }
 
-// Writes a name, a value, a bracket, a colon or a newline. Skips other characters, such as spaces.
+// Skips characters that are no token, such as spaces.
 static const char *put_token(struct text *out, const char *token, va_list *arguments) {
   const char *behind = token;
   while (is_in_word(*behind)) behind++;

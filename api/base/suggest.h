@@ -1,4 +1,4 @@
-// Finds the existing name that a client may have meant by an unknown name. Works on the caller's memory; any thread.
+// Finds the name that a client may have meant by an unknown name. Works on the caller's memory; any thread.
 #ifndef API_BASE_SUGGEST_H
 #define API_BASE_SUGGEST_H
 

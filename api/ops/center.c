@@ -179,7 +179,6 @@ static bool check_power_count(const char *name, int64_t count, int64_t classes, 
                       (long long)classes);
 }
 
-// Either both the map iou and its power are given, or neither is.
 static bool check_iou(const struct job_request *request, int64_t classes, struct error *error) {
   const struct vx_decode_center *params = &request->job.params.center;
   bool has_map = request->job.inputs[VX_IOU].rank != 0, has_power = params->num_iou_powers > 0;
@@ -191,7 +190,6 @@ static bool check_iou(const struct job_request *request, int64_t classes, struct
          check_power_count("score_power", params->num_score_powers, classes, error);
 }
 
-// A cloud has one candidate for each class in each cell.
 static bool count(struct job_request *request, struct error *error) {
   int64_t channels = request->job.inputs[VX_HEATMAP].dims[3], classes = vx_sizes_of(&request->job).logits;
   if (!boxes_check_maps(request, error)) return false;

@@ -172,7 +172,6 @@ static bool check_task_sizes(const struct vx_decode *params, struct error *error
                       (long long)sizes, (int)params->num_sizes);
 }
 
-// Cosines and sines can be computed for rotations up to VX_MOST_RADIANS.
 static bool check_rotations(const struct vx_decode *params, struct error *error) {
   for (int32_t i = 0; params->heading == VX_HEADING_COS_SIN && i < params->num_rotations; i++)
     if (!(params->rotations[i] >= -VX_MOST_RADIANS && params->rotations[i] <= VX_MOST_RADIANS))

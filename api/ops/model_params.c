@@ -89,7 +89,7 @@ bool model_params_finish(struct job_request *request, struct error *error) {
   if (!detector)
     return error_refuse(error, ERROR_BAD_PARAMETER, "model", "model is missing; give a name from GET /v1/models");
   if (!job_request_is_given(request, "num_features") && !request->num_fields) {
-    // The columns of the body: the model's columns without the time of a sweep, which the server appends.
+    // The body lacks the time of a sweep, which the server appends.
     request->num_features += vx_detector_columns(detector) - job_request_columns(request);
     request->job.inputs[VX_POINTS].dims[1] = request->num_features;
   }
@@ -97,7 +97,7 @@ bool model_params_finish(struct job_request *request, struct error *error) {
          check_outputs(request, error) && check_columns(request, error);
 }
 
-// Checks the columns again, since the body itself may have set their number.
+// The body itself may have set the number of columns.
 bool model_params_split(struct job_request *request, struct error *error) {
   const struct vx_detector *detector = request->job.params.detect.detector;
   const struct vx_sparse_rows rows = {.num_clouds = request->num_clouds, .max_rows = detector->max_rows};

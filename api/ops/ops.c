@@ -318,7 +318,7 @@ static bool split_rows(struct job_request *request, int64_t rows, struct error *
   return add_up(request, request->point_counts, request->num_clouds, rows, error);
 }
 
-// Checks an input's shape, which a tensor's sender chooses.
+// A client that sends the input as a tensor chooses its shape.
 static bool check_input(const struct job_request *request, int number, struct error *error) {
   const struct vx_input *input = &request->job.inputs[number];
   const struct vx_input_row *row = &vx_operations[request->job.op].inputs[number];

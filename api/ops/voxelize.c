@@ -164,7 +164,6 @@ static const struct param fps = {
     .doc = "number of voxels to choose from each cloud by farthest point sampling of their means",
 };
 static const struct param start = PARAM_START(job.params.voxelize.sampling.start);
-// What the model expects of its points. Other points get a warning.
 static const struct param columns = {
     .name = "columns",
     .type = &value_names,
@@ -300,7 +299,6 @@ static bool check_tensors(const struct job_request *request, struct error *error
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-// Gives a cylinder the voxel size that follows from its grid_shape.
 static bool finish_cylinder(struct job_request *request, struct error *error) {
   struct vx_voxelize *params = &request->job.params.voxelize;
   bool cylinder = params->coordinates == VX_CYLINDER, shaped = job_request_is_given(request, "grid_shape");
@@ -389,7 +387,7 @@ static bool find_intensity(struct job_request *request, struct error *error) {
       "outputs names a map of intensity, which needs a column named intensity or, without names, a fourth column");
 }
 
-// The number of voxels is unknown until they are computed, so `fps` and `start` are not compared with it here.
+// `fps` and `start` cannot be compared with the number of voxels yet.
 static bool split(struct job_request *request, struct error *error) {
   if (!find_intensity(request, error)) return false;
   return sampling_split(request, &request->job.params.voxelize.sampling, error);

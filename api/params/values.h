@@ -25,9 +25,9 @@ extern const struct value_type
 
 enum { VALUE_NAMES_SIZE = 256 };
 
-// Copies the next item of the list at *cursor, with a NUL. False at the end, or if the item is empty or too long.
+// Copies the next item of the list, with a NUL. False at the end, or if the item is empty or too long.
 PARAM_WARN_UNUSED bool value_next(const char **cursor, const char *end, char *item, size_t size);
-// The item after a comma or a semicolon: blanks there are skipped.
+// Skips blanks after a comma or a semicolon.
 const char *value_after(const char *separator, const char *end);
 // Whether the cursor is at the end of the list. If not, value_next refused an item, or items are left.
 PARAM_WARN_UNUSED bool value_ended(const char *cursor, const char *end);
@@ -39,7 +39,7 @@ PARAM_WARN_UNUSED bool value_take_floats(const char **cursor, const char *end, f
 // Reads one length for all axes, or one for each, above 0, to the end of the text.
 PARAM_WARN_UNUSED bool value_read_size(const char *value, const char *end, float size[3]);
 PARAM_WARN_UNUSED bool value_take_double(const char **cursor, const char *end, double *out);
-// Memory in the record's pool for the items of a list, `most` or fewer. NULL: the pool has none.
+// In the record's pool, for up to `most` items. NULL: the pool has none.
 PARAM_WARN_UNUSED void *value_take_list(void *record, const char *value, const char *end, char separator, int64_t most,
                                         size_t item_bytes);
 // Reads up to `most` whole numbers, each 0 or more, into the record's pool.

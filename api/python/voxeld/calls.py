@@ -49,14 +49,13 @@ class Calls:
         self._transport, self._endpoint, self._headers = transport, endpoint, headers
         self._encoding, self._encode = encoding, encodings.encoder_of(encoding)
         self._packer = None if uplink is None else Packer(uplink, encoding)
-        self._rows: Dict[Tuple[str, str, str], Dict[str, Any]] = {}  # by kind ("preset" or "model"), name and operation
+        self._rows: Dict[Tuple[str, str, str], Dict[str, Any]] = {}  # by "preset" or "model", name and operation
         self._slots: Optional[Slots] = None
         self._gpu = cuda.Memory(transport, endpoint, headers)
         self._hands_over = True  # until the service refuses memory of GPUs
         self._warned: Set[str] = {EVERY_STREAM_BEGINS_SO}  # kinds of warnings that were shown
 
     def share(self) -> None:
-        """From now on uses shared memory if possible."""
         try:
             self._slots = Slots(self._transport, self._endpoint, self._headers)
         except Unavailable as reason:
@@ -74,7 +73,7 @@ class Calls:
     # --- computing ---
 
     def points(self, operation: str, kind: Type[R], told: Mapping[str, Any]) -> R:
-        """`told` has the arguments of the client's method, by their names."""
+        """`told`: the arguments of the client's method, by name."""
         if told.get("out") is not None:
             return self._points_on_gpu(operation, kind, told["points"], _given(told))
         packed, given = self._packed(operation, told)
@@ -141,7 +140,7 @@ class Calls:
         self.warn(SharedMemoryWarning(f"tensors on the GPU go through the host: {reason}"))
 
     def tensors(self, operation: str, kind: Type[R], inputs: Mapping[str, List[str]], told: Mapping[str, Any]) -> R:
-        """For an operation whose body is tensors. `inputs` has the types of each tensor, by its name."""
+        """`inputs`: the types of each tensor, by name."""
         given, headers = _given(told), {"Content-Type": TENSORS}
         out = given.pop("out", None)
         arrays = {name: given.pop(name) for name in inputs if name in given}
@@ -190,7 +189,7 @@ class Calls:
         if (kind, name, operation) not in self._rows:
             try:
                 page = self.get(f"/v1/{kind}s/{urllib.parse.quote(name, safe='')}", reading.document)
-            except (Problem, BadAnswer):  # there is no such page, or the service or a proxy does not show it
+            except (Problem, BadAnswer):
                 return None
             rows = _rows_of_model(page) if kind == "model" else _rows_of_preset(page, operation)
             if rows is None:

@@ -41,8 +41,7 @@ class Client(Operations):
                       A number: the resolution to which columns are rounded, or a list with one for each column.
                       Result.uplink says what was sent. `encoding` chooses the compression; without it, zstd if this
                       Python has it, else gzip.
-                      Answers come shuffled and compressed. A client reads the page of each preset or model once.
-                      Without that page, it only compresses bodies. If the rows of a preset change, make a new client.
+                      Answers come shuffled and compressed. If the rows of a preset change, make a new client.
 
     Result.warnings has the warnings of the service. The first warning of each kind is also a Python RequestWarning.
     """
@@ -110,7 +109,6 @@ class Client(Operations):
         return self._calls.get("/v1/streams", lambda answer: reading.listed(answer, "streams"))
 
     def status(self) -> Dict[str, Any]:
-        """The status of the service."""
         return self._document("/v1/status")
 
     def metrics(self) -> str:
@@ -122,8 +120,8 @@ class Client(Operations):
         return self._calls.probe("/healthz", "ok")
 
     def ready(self) -> bool:
-        """Whether the service takes requests. One attempt. False while the service starts or stops, and if nothing or
-        another program answers. Raises errors that waiting cannot resolve, such as an untrusted certificate."""
+        """False while the service starts or stops, and if nothing or another program answers. One attempt. Raises
+        errors that waiting cannot resolve, such as an untrusted certificate."""
         return self._calls.probe("/readyz", "ready", "degraded")
 
     # --- life ---

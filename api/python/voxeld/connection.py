@@ -26,7 +26,7 @@ from . import tensors
 from .encodings import GZIP, HEADER, LARGEST_ANSWER, ZSTD, Decoding
 from .errors import BadAnswer, media_type
 
-READ_AHEAD = 1 << 16  # bytes to receive at first; the rest of a body is received straight into place
+READ_AHEAD = 1 << 16  # bytes; the rest of a body is received straight into place
 PIECE = 1 << 20  # bytes of a piece of an answer without a length
 UNIX = "unix:"
 LOOPBACK = ("localhost", "127.", "::1")
@@ -50,7 +50,7 @@ class Endpoint:
 
     @staticmethod
     def parse(url: str, tls: Optional[ssl.SSLContext]) -> Endpoint:
-        """An endpoint from http://HOST[:PORT][/PREFIX], https://... or unix:PATH. `tls` is only for https."""
+        """http://HOST[:PORT][/PREFIX], https://... or unix:PATH. `tls` is only for https."""
         if url.startswith(UNIX):
             if tls is not None:
                 raise ValueError("TLS is for https://")
@@ -72,7 +72,6 @@ class Endpoint:
         return isinstance(self.address, str) or self.address[0].startswith(LOOPBACK)
 
     def hint(self) -> str:
-        """What to do if nobody listens."""
         if not self.is_local() or self.tls:
             return "is the URL right, and does the service run?"
         if isinstance(self.address, str):
@@ -164,8 +163,8 @@ class Connection:
         self._ended = False  # the service sends no more bytes
 
     def exchange(self, request: Request, until: float) -> Tuple[Answer, bool]:
-        """The complete answer, and whether the connection may be used again. Otherwise OSError if no complete answer
-        came by `until` (of time.monotonic), or BadAnswer if the answer is not HTTP; the caller must then close the
+        """The complete answer, and whether the connection may be used again. Raises OSError if no complete answer came
+        by `until` (of time.monotonic), and BadAnswer if the answer is not HTTP; the caller must then close the
         connection."""
         self._until = until
         sent = self._send(request)
@@ -230,7 +229,7 @@ class Connection:
         while True:
             response = http.client.HTTPResponse(self, method=method)  # type: ignore[arg-type]
             response.begin()
-            if self._ended:  # within a header: http.client takes that for the end of the headers
+            if self._ended:  # http.client takes this for the end of the headers
                 raise http.client.IncompleteRead(b"")
             if response.status == SWITCHING_PROTOCOLS:
                 raise BadAnswer("the answer changes the protocol")
@@ -249,7 +248,6 @@ class Connection:
         self._socket.close()
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """The stream from which http.client reads the answer."""
         return self._reader
 
     def receive_into(self, room: Any) -> Optional[int]:
@@ -321,7 +319,7 @@ class Connection:
             self._peeking = False
 
     def _has_more(self) -> bool:
-        """Whether bytes came after a plain answer. Bytes that are still in the kernel make is_stale() true."""
+        """Bytes that are still in the kernel make is_stale() true."""
         return bool(self._received) or (self._endpoint.tls is not None and bool(self._peek()))
 
     def _patience(self) -> float:

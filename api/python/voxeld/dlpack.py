@@ -179,7 +179,7 @@ def points_on_gpu(points: Any, wanted: Optional[int]) -> Tuple[Optional[List[Cud
 
 
 def arrays_on_gpu(given: Dict[str, Any], wanted: Optional[int]) -> Dict[str, CudaArray]:
-    """The arrays that are on a GPU. ValueError as points_on_gpu."""
+    """The arrays that are on a GPU. Raises ValueError as points_on_gpu() does."""
     arrays = {name: array_of(array) for name, array in given.items() if is_on_gpu(array)}
     _require_one(list(arrays.values()), wanted, "arrays")
     return arrays

@@ -1,7 +1,7 @@
-"""CUDA's driver library, libcuda.so.1, through ctypes.
+"""CUDA's driver library, libcuda.so.1, through ctypes. Any thread may call any function.
 
-Memory belongs to the primary context of its GPU, which PyTorch, CuPy and CUDA's runtime use too. Any thread may call
-any function. Numbers of GPUs are those of this process, as CUDA_VISIBLE_DEVICES orders them."""
+Memory belongs to the primary context of its GPU, which PyTorch, CuPy and CUDA's runtime use too. GPUs are numbered as
+CUDA_VISIBLE_DEVICES orders them."""
 
 from __future__ import annotations
 

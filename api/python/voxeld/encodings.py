@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from .connection import Answer
 
 HEADER = "Content-Encoding"
-LARGEST_ANSWER = 1 << 36  # bytes: the largest answer that a service can be configured to give
+LARGEST_ANSWER = 1 << 36  # bytes: the most that a service can be configured to give
 GZIP, ZSTD = "gzip", "zstd"
 GZIP_BITS = 16 + zlib.MAX_WBITS
-PIECE = 1 << 14  # bytes of an answer to decode at a time; they become at most a few hundred megabytes
+PIECE = 1 << 14  # bytes to decode at a time; they become at most a few hundred megabytes
 MODULES = ("compression.zstd", "zstandard")  # Python 3.14's own, or the package from PyPI
 
 

@@ -1,13 +1,4 @@
-"""The errors, one class for each kind. All are subclasses of Error. Classes named Warning are warnings, not errors.
-
-Problem         the service, or a balancer in front of it, refused the request and said why
-Superseded      a Problem: a newer request with the same `latest` came while this one waited
-TooOld          a Problem: the points were older than `max_age_ms` when their computation would have begun
-TransportError  no complete answer came: the connection was refused, broke or was too slow
-BadAnswer       an answer came, but it is not what the service promises
-CudaError       the CUDA driver refused something, or there is none
-ServerError     a daemon of this process's own did not start
-"""
+"""The errors, which are subclasses of Error, and the warnings."""
 
 from __future__ import annotations
 
@@ -75,12 +66,11 @@ class StreamWarning(UserWarning):
 
 
 class SharedMemoryWarning(UserWarning):
-    """Memory is not shared with the service: points and tensors go through the socket, or those of a GPU through the
-    host."""
+    """Points and tensors go through the socket, or those of a GPU through the host."""
 
 
 class TransportError(Error):
-    """No complete answer came. The message names the service's URL; `__cause__` is the exception that says why."""
+    """No complete answer came. The message names the service's URL; `__cause__` says why."""
 
     @staticmethod
     def of(reason: Exception, url: str, what: str = "") -> TransportError:
@@ -93,14 +83,15 @@ class TransportError(Error):
 
 
 class Problem(Error):
-    """An answer other than 2xx, with the fields of its application/problem+json document (RFC 9457)."""
+    """The service, or a balancer in front of it, refused the request. The fields are those of the answer's
+    application/problem+json document (RFC 9457)."""
 
     status: int
     type: str  # a URN; "about:blank" if the answer has no such document
     kind: str  # the last part of voxeld's URNs, such as "queue-full"; "" elsewhere
-    title: str  # what kind of problem it is
+    title: str
     detail: str  # what was wrong with this request: what was given and what is allowed
-    parameter: Optional[str]  # the parameter at fault, if any
+    parameter: Optional[str]  # at fault, if any
     request_id: Optional[str]  # as in the service's log
     document: Dict[str, Any]  # the whole document; {} if there is none
 

@@ -64,7 +64,7 @@ def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parame
 
 
 def describe(clouds: Sequence[Described], batch: bool, given: Parameters) -> Parameters:
-    """As body_of, for clouds in the memory of a GPU, or one array of clouds."""
+    """The parameters of body_of(), for clouds in the memory of a GPU or one array of clouds."""
     shapes = [cloud.shape for cloud in clouds]
     if not batch and len(shapes[0]) == 3:
         shapes, batch = [shapes[0][1:]] * shapes[0][0], True

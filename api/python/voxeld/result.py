@@ -17,10 +17,9 @@ Own = TypeVar("Own", bound="Result")
 
 
 class Result(Mapping[str, "NDArray[Any]"]):
-    """The tensors, as a mapping: result["voxel_coords"]. The result of each operation also has them as attributes:
-    result.voxel_coords. All are writable views of one buffer, which holds the whole answer. Copy a tensor to keep it
-    without the others. With `out` they are CudaTensors instead of numpy arrays. In a `with` statement the result drops
-    its tensors at the end of the block.
+    """The tensors, as a mapping, result["voxel_coords"], and as attributes, result.voxel_coords. All are writable views
+    of one buffer, which holds the whole answer: copy a tensor to keep it without the others. With `out` they are
+    CudaTensors instead of numpy arrays. In a `with` statement the result drops its tensors at the end of the block.
 
     tensors   the same as a dict
     metadata  what the service says of the request: parameters, counts, batch, warnings, timing

@@ -26,7 +26,7 @@ from .client import Client
 from .errors import ServerError
 
 KEPT_LINES = 1000  # of the log
-SAYS = "voxeld: "  # what precedes the reason why a daemon does not start
+SAYS = "voxeld: "  # before the reason why a daemon does not start
 POLL = 0.01  # seconds between two looks at a daemon that starts
 DEFAULTS = {"allow_shared_memory": True, "access_log": "errors"}
 
@@ -37,8 +37,8 @@ class Server:
     """Starts a daemon, and returns once the daemon takes requests. Any thread may use the server.
 
     args           arguments for the daemon's command line, as text
-    program        the daemon's program; without it the one of the package voxeld-server, else `voxeld` in PATH
-    start_timeout  most seconds until the daemon takes requests
+    program        the daemon's program; without it that of the package voxeld-server, else `voxeld` in PATH
+    start_timeout  maximum seconds until the daemon takes requests
     options        the daemon's options, such as workers=2; True and False are yes and no, a sequence is joined by
                    commas, and an option that is None is left out. They override args.
 

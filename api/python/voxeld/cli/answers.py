@@ -80,7 +80,7 @@ KINDS: Dict[str, Kind] = {
 
 
 class Writer:
-    """Writes files that appear under their names only when they are complete. Threads may share a writer."""
+    """Files appear under their names when they are complete. Threads may share a writer."""
 
     def __init__(self) -> None:
         self._parts: Set[pathlib.Path] = set()

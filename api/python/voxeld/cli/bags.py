@@ -1,7 +1,5 @@
-"""Bags of a robot's messages: MCAP files, folders and .db3 files of rosbag2, and .bag files of ROS 1.
-
-Needs mcap for .mcap files and rosbags for the others, which the extra `bags` of this package installs. One thread at a
-time may use a bag."""
+"""Bags of a robot's messages: MCAP files, folders and .db3 files of rosbag2, and .bag files of ROS 1. The extra `bags`
+of this package installs mcap, for .mcap files, and rosbags, for the others. One thread at a time may use a bag."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ class Topic:
 
 
 class Bag:
-    """A bag whose topics are known. `start` and `end` are the times of its first and last messages."""
+    """`start` and `end`: the times of the first and last messages."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -132,8 +130,6 @@ class McapBag(Bag):
 
 
 class RosBag(Bag):
-    """Any other bag."""
-
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._ros1 = path.suffix.lower() == BAG1
@@ -203,7 +199,6 @@ def topic_of(bags: Sequence[Bag], wanted: Optional[str]) -> str:
 
 
 def decimal(nanoseconds: int) -> str:
-    """Seconds with all their digits."""
     whole, rest = divmod(abs(nanoseconds), 10**9)
     return f"{'-' if nanoseconds < 0 else ''}{whole}.{rest:09d}"
 

@@ -22,14 +22,12 @@ DENIED = (401, 403, 404)  # refusals that apply to every other scan too
 
 
 def is_final(problem: Problem, scan: Scan) -> bool:
-    """Whether the service would refuse all other scans too. Job.check() finds bad parameters, but the service sees
-    those of a stream only in the first sweep."""
+    """Whether the service would refuse all other scans too. The service sees bad parameters of a stream only in the
+    first sweep, so Job.check() does not find them."""
     return problem.status in DENIED or (bool(scan.own) and problem.kind == "bad-parameter")
 
 
 class Job:
-    """The request for each scan."""
-
     def __init__(self, client: Client, operation: str, kind: str, parameters: Dict[str, Any]) -> None:
         self._client, self._operation, self._kind, self._parameters = client, operation, kind, parameters
         self._file: Callable[..., Body] = client.file_bytes
@@ -80,7 +78,7 @@ class Job:
 
 
 class Stop(Exception):
-    """Raised if no further scan can be answered."""
+    """No further scan can be answered."""
 
 
 class Report:
@@ -134,8 +132,8 @@ class Report:
 
 
 class Signals:
-    """`came` is true once SIGINT or SIGTERM came while the `with` block runs. A second signal ends the program at once.
-    Only the main thread may wait.
+    """`came` is true once SIGINT or SIGTERM came in the `with` block. A second signal ends the program at once. Only
+    the main thread may wait.
 
     The handler wakes wait() with a plain lock. An Event could deadlock: Python may call the handler within
     Event.wait(), which holds a lock that Event.set() needs."""
@@ -211,7 +209,7 @@ class Workers:
         self.end()
 
     def end(self) -> None:
-        """Takes no more scans, and waits briefly for the running ones."""
+        """Waits briefly for the running scans."""
         self._over.set()
         for _ in self._threads:
             self._queue.put(None)
@@ -238,7 +236,7 @@ class Workers:
                 self._fail(scan, reason)
             except (OSError, ValueError, TypeError, MemoryError) as reason:
                 self._report.fail(scan, str(getattr(reason, "strerror", None) or reason or type(reason).__name__))
-            except Exception as reason:  # a bug in this program; the other threads must not wait for this thread
+            except Exception as reason:  # a bug; the other threads must not wait for this thread
                 self._stop(f"{scan.name}: {type(reason).__name__}: {reason}")
 
     def _fail(self, scan: Scan, error: Error) -> None:

@@ -2,8 +2,8 @@
 is older than the last one.
 
 A message waits in the inbox, which holds one: a newer message replaces it. Workers take messages, send them and publish
-the answers. With `latest` the service computes only the newest of the messages that wait there. Another thread looks
-after the robot; the main thread prints the counts and waits for signals."""
+the answers. With `latest` the service computes only the newest of the messages that wait there. One thread tends the
+robot; the main thread prints the counts and waits for signals."""
 
 from __future__ import annotations
 
@@ -60,8 +60,6 @@ class Message(NamedTuple):
 
 
 class Inbox(Generic[T]):
-    """Holds the newest item until a thread takes it."""
-
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._item: Optional[T] = None
@@ -101,7 +99,7 @@ class Bridge:
         self._ask, self._counts, self._say = ask, counts, say
         self._inbox: Inbox[Message] = Inbox()
         self._order = threading.Lock()  # held while an answer is published
-        self._newest = 0  # number of the newest message whose answer was published
+        self._newest = 0  # of the newest message whose answer was published
         self._number = 0
         self._last_state = ""  # what was last printed of the service
         self._closed = threading.Event()
@@ -110,7 +108,7 @@ class Bridge:
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(jobs)]
 
     def receive(self, content: bytes, kind: str, gap: int) -> None:
-        """A message has come. Called by one thread at a time."""
+        """Called by one thread at a time."""
         self._counts.receive(gap)
         if gap < 0:
             self._counts.drop(REPEATED)
@@ -120,7 +118,7 @@ class Bridge:
             self._counts.drop(REPLACED)
 
     def start(self, tend: Callable[[], None]) -> None:
-        """Also starts a thread that calls `tend` regularly, which looks after the robot and may block."""
+        """Also starts a thread that calls `tend` regularly. tend() may block."""
         for worker in self._workers:
             worker.start()
         threading.Thread(target=self._tend, args=(tend,), daemon=True).start()
@@ -206,7 +204,6 @@ class Bridge:
             self._tell(reason, reason)
 
     def _tell(self, state: str, line: str) -> None:
-        """Prints a line if the state has changed."""
         if state != self._last_state:
             self._last_state = state
             self._say(line)
@@ -222,8 +219,8 @@ class Asker:
         self._file: Callable[..., Any] = client.file_bytes
 
     def ask(self, message: Message) -> Answer:
-        """ValueError if the message does not have the form of its type; Unknown without a pose; BadAnswer without a
-        message."""
+        """ValueError if the message does not have the form of its type; Unknown if there is no pose for it; BadAnswer
+        if the answer has no message."""
         cloud = ros.cloud_of(message.kind, message.content)
         given = {"format": cloud.format, **self._parameters}
         if MAX_AGE in given:
@@ -336,7 +333,7 @@ class View:
 
 
 def _apart(call: Callable[[], None]) -> None:
-    """Gives up after PATIENCE."""
+    """Waits for the call, but at most PATIENCE."""
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(PATIENCE)

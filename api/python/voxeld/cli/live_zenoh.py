@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 from .. import ros
 from .scans import UsageError
 
-RETRY = 1.0  # seconds between attempts to reach a robot
+RETRY = 1.0
 SLASH, BRIDGE_SLASH = "%", "§"  # these replace `/` within a part of a token, of rmw_zenoh and of the bridge
 NODE, PUBLISHER, SUBSCRIPTION = "NN", "MP", "MS"
 # Quality of service as tokens write it. An empty field means ROS 2's default. A topic keeps only its last message.
@@ -44,10 +44,8 @@ OnPose = Callable[[str, bytes, str], None]
 
 
 class Form(NamedTuple):
-    """How the robot writes the topic."""
-
     bridged: bool  # by zenoh-bridge-ros2dds
-    kind: str  # the type of the messages
+    kind: str
     hash: str
 
 
@@ -126,7 +124,7 @@ class Zenoh:
             self._publisher.put(message, attachment=None if self._form.bridged else attachment)
 
     def close(self) -> None:
-        """Also ends a session that tend() is opening, as soon as it is open."""
+        """Also ends a session that tend() is opening."""
         with self._lock:
             session, self._session, self._closed = self._session, None, True
         if session is not None:
@@ -300,6 +298,6 @@ def _dds_of(kind: str) -> str:
 
 
 def _kind_of(dds: str) -> str:
-    """sensor_msgs::msg::dds_::PointCloud2_ -> sensor_msgs/msg/PointCloud2. Other names stay unchanged."""
+    """sensor_msgs::msg::dds_::PointCloud2_ -> sensor_msgs/msg/PointCloud2. Other names stay."""
     package, _, name = dds.partition("::msg::dds_::")
     return f"{package}/msg/{name.rstrip('_')}" if name else dds

@@ -40,7 +40,6 @@ class Motion:
     deskew=poses `deskew_poses`."""
 
     def __init__(self, tree: Optional[Tree], fixed: Optional[str], parameters: Dict[str, str]) -> None:
-        """`tree` has the poses. UsageError if they would be of no use."""
         self._tree, self._fixed = tree, fixed
         self._stream = STREAM in parameters
         self._deskew = parameters.get(DESKEW) == "poses" and ROWS not in parameters

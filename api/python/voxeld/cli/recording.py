@@ -26,7 +26,7 @@ from .parameters import DETECT
 from .scans import Path, Scan, UsageError
 
 MESSAGES = ("voxelize", "fps", "points", "transform", DETECT)  # operations whose answers are messages
-BOXES = "/boxes"  # the topic of boxes; the service names the topics of points
+BOXES = "/boxes"  # the service names the topics of points
 RECORD = "voxeld"  # the metadata record with the request
 RULE = "=" * 80
 # For each type of message: its definition, and the names of the types in it, whose definitions are in PARTS.
@@ -100,11 +100,11 @@ class Recording:
         usable = [] if force or anew else [file for file in (self._part, path) if self._is_usable(file, newest)]
         self._before = usable[0] if usable else None
         self.answered = {number for number, *_ in _messages(self._before)} if self._before else set[int]()
-        if self._before == self._part:  # the last scan of an interrupted run may lack some of its messages
+        if self._before == self._part:  # an interrupted run may have written only some messages of its last scan
             self.answered -= {max(self.answered, default=0)}
         self._lock = threading.Lock()
         self._channels: Dict[Tuple[str, str], int] = {}
-        self._waiting: Deque[int] = deque()  # the numbers of scans that were begun and are not yet written
+        self._waiting: Deque[int] = deque()  # scans that were begun and are not written
         self._ready: Dict[int, Tuple[int, List[Answer]]] = {}
         self._writer: Any = None
         self._file: Any = None
@@ -131,15 +131,15 @@ class Recording:
             raise
 
     def expect(self, scan: BagScan) -> None:
-        """Call this before put(): scans are written in the order of these calls. OSError if the file cannot be
-        written."""
+        """Call this before put(): scans are written in the order of these calls. May raise OSError."""
         with self._lock:
             if not self._writer:
                 self._begin()
             self._waiting.append(scan.number)
 
     def put(self, scan: BagScan, answers: List[Answer]) -> None:
-        """Writes the answers once the earlier scans are written. `answers` is empty if the scan failed. OSError."""
+        """Writes the answers once the earlier scans are written. `answers` is empty if the scan failed. May raise
+        OSError."""
         with self._lock:
             self._ready[scan.number] = scan.time, answers
             while self._writer and self._waiting and self._waiting[0] in self._ready:
@@ -149,7 +149,7 @@ class Recording:
                     self._write(number, time, answer)
 
     def end(self, whole: bool) -> None:
-        """Closes the file, and gives it its name if it is whole. OSError."""
+        """Closes the file, and gives it its name if it is whole. May raise OSError."""
         with self._lock:
             if whole and not self._writer and self._before == self._part:
                 self._begin()
@@ -197,7 +197,6 @@ class Recorder(Job):
 
 
 def _request_of(path: Path) -> Optional[str]:
-    """The request in the metadata of a file. None if it has none."""
     with open(path, "rb") as file:
         try:
             for record in needed("mcap.stream_reader", path).StreamReader(file).records:

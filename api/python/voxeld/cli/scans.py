@@ -1,4 +1,4 @@
-"""Finds scans, reads their points in each format, and says where the answer to each scan belongs."""
+"""Finds scans, reads their points, and says where their answers belong."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ class Scan:
 
     @property
     def told(self) -> Dict[str, Any]:
-        """The name of the scan in JSON."""
         return {"scan": self.name}
 
     def is_answered(self) -> bool:

@@ -19,9 +19,9 @@ TF_KINDS = ("tf2_msgs/msg/TFMessage", "tf/msg/tfMessage")
 POSES = ("geometry_msgs/msg/PoseStamped", "geometry_msgs/msg/PoseWithCovarianceStamped")
 KINDS = (ODOMETRY, *POSES, *TF_KINDS)
 STATIC = "_static"  # at the end of a topic of transforms that hold at all times
-LONGEST_GAP = 1_000_000_000  # nanoseconds between two poses; in a longer gap no pose is interpolated
+LONGEST_GAP = 1_000_000_000  # nanoseconds between two poses that may be interpolated
 DEGREES_OF_FREEDOM = 7
-NEARLY_PARALLEL = 0.999999  # from this cosine on the interpolation is linear: slerp would divide by almost 0
+NEARLY_PARALLEL = 0.999999  # from this cosine on, linear: slerp would divide by almost 0
 
 
 class Unknown(ValueError):
@@ -73,11 +73,10 @@ class Track:
         return self._times[bisect.bisect_left(self._times, first) : bisect.bisect_right(self._times, last)]
 
     def _is_back(self, time: int) -> bool:
-        """Whether the robot's time has gone back."""
         return self._keep is not None and bool(self._times) and time < self._times[-1] - self._keep
 
     def _forget(self, time: int, keep: int) -> None:
-        """Drops old poses, or all if the robot's time has gone back."""
+        """Drops all poses if the robot's time has gone back."""
         self._sort()
         times, dropped = self._times, 0
         if self.static or self._is_back(time):

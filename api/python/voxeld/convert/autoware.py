@@ -11,7 +11,7 @@ from .state import ConvertError
 
 POINTS_OF_A_PILLAR = 32  # a constant in Autoware's source
 GROUPS = ("model_params", "post_process_params")
-MOST = 1 << 20  # the service's limit for max_objects, and for nms_post_max
+MOST = 1 << 20  # of max_objects and nms_post_max
 
 
 def is_autoware(config: Config) -> bool:

@@ -1,5 +1,5 @@
-"""The backbone of sparse convolutions in SECOND and CenterPoint (kernels/sparse.h): the names of its layers, which
-depend on the project, and the layouts of weights, which depend on the version of spconv that wrote the checkpoint."""
+"""The backbone of sparse convolutions in SECOND and CenterPoint (kernels/sparse.h). The names of its layers depend on
+the project, the layouts of its weights on the version of spconv that wrote the checkpoint."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """A backbone that its project hard-codes. Every level but the first begins with a strided layer."""
+    """Every level but the first begins with a strided layer."""
 
     kind: Kind  # of all parts but the first of each level
     widths: Tuple[int, ...]  # of the levels
@@ -53,7 +53,7 @@ class Chain(NamedTuple):
         parts = []
         for level, (width, names) in enumerate(zip(self.widths, self.names)):
             first, *others = names.split()
-            padding = (0, 1, 1) if level == 3 else (1, 1, 1)  # the last level has no padding along z
+            padding = (0, 1, 1) if level == 3 else (1, 1, 1)  # none along z in the last level
             parts.append(Part(DOWN, first, width, padding) if level else Part(CONV, first, width))
             parts += [Part(self.kind, name, width) for name in others]
         return [*parts, Part(OUT, self.out, 128)]

@@ -1,9 +1,8 @@
 """Checkpoints: files of torch.save, .safetensors and .npz, told apart by their bytes.
 
-A file of torch.save is a pickle, a program for a stack machine. Python's own machine imports and calls whatever the
-pickle names, and even a pickle that names nothing can take gigabytes or crash Python. The machine here knows a handful
-of names, which make tensors and dicts. It imports nothing and calls nothing that the file names; objects of other
-classes are empty shells."""
+A file of torch.save is a pickle, a program for a stack machine. Python's own machine calls whatever the pickle names,
+and even a pickle that names nothing can take gigabytes or crash Python. The machine here knows a handful of names,
+which make tensors and dicts; objects of other classes are empty shells."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from .state import Array, ConvertError, State
 
-MOST_STEPS = 20_000_000  # of a pickle; the checkpoints of a training run have some thousands
+MOST_STEPS = 20_000_000
 MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a file that torch.save wrote before torch 1.6
 STATES = ("model_state", "state_dict", "model")  # keys of OpenPCDet, of mmdetection3d and det3d, of others
 BFLOAT16 = "bfloat16"

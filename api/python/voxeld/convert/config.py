@@ -9,7 +9,7 @@ from . import statements
 from .state import ConvertError
 
 OPENPCDET_BASE = "_BASE_CONFIG_"
-LARGEST = 1e30  # every number must be smaller than this
+LARGEST = 1e30
 
 
 class Config:

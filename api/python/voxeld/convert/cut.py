@@ -214,8 +214,6 @@ def cut(graphs: Sequence[Graph]) -> Cut:
 
 
 class CutNetwork:
-    """The network after the scatter."""
-
     input_name = INPUT
 
     def __init__(self, place: Cut, plan: Plan, width: int, named: Mapping[str, str]) -> None:
@@ -280,7 +278,7 @@ class CutNetwork:
         )
 
     def learn(self, found: Mapping[str, Array], channels: Mapping[str, int]) -> None:
-        """Takes sizes and layout from the outputs of a run."""
+        """From the outputs of a run."""
         self.sizes = {name: list(values.shape) for name, values in found.items()}
         layouts: Set[str] = {"nhwc", "nchw"}
         for output, name in self.outputs.items():

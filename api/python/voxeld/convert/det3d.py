@@ -30,7 +30,7 @@ PARTS: Dict[str, Parts] = {  # by the model's type
 }
 MAPS = {"heatmap": "hm", "center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
 OVERLAP = {"iou": Reordered([0], 2, -1)}  # the map has the overlap; /v1/decode takes 2 * overlap - 1
-MOST_VOXELS = 1 << 24  # the maximum of max_voxels
+MOST_VOXELS = 1 << 24
 MOST_OBJECTS = 4096  # candidates of a task; det3d has no limit
 
 

@@ -13,7 +13,7 @@ from .state import ConvertError
 
 class Rule(NamedTuple):
     what: str
-    values: Tuple[Any, ...] = ()  # of only(): the values that can be converted
+    values: Tuple[Any, ...] = ()
     reason: str = ""
     below: bool = True  # whether the rule holds for the keys of a dict too
 
@@ -492,7 +492,6 @@ DET3D: Table = {
 
 
 def rule_of(table: Table, path: str) -> Rule:
-    """The rule of a value that is not a dict."""
     names = [name.removeprefix("pts_") if place == 1 else name for place, name in enumerate(path.split("."))]
     for count in range(len(names), 0, -1):
         rule = table.get(".".join(names[:count]))

@@ -42,14 +42,14 @@ class Backbone:
     """Levels of convolutions. Each level's map passes an upsampling, if there are any. Then the maps are joined."""
 
     blocks: str  # the beginning of the convolutions' names
-    first: int  # number of a block's first convolution: others follow at +3, each norm at +1
+    first: int  # of a block's first convolution: others follow at +3, each norm at +1
     deblocks: str
     layers: List[int]  # convolutions of each level after the first
     strides: List[int]
     channels: List[int]
     up_strides: List[float]
     up_channels: List[int]
-    conv_for_no_stride: bool  # whether an upsampling by 1 is a convolution; otherwise a transposed one
+    conv_for_no_stride: bool  # an upsampling by 1 is a convolution, not a transposed one
     eps: float = NORM_EPS  # of the norms after convolutions
     up_eps: float = NORM_EPS  # of the norms after upsamplings
 
@@ -121,7 +121,7 @@ class Branch(NamedTuple):
 
 
 class Task(NamedTuple):
-    """For a task, or for all tasks together."""
+    """The maps of a task, or of all tasks together."""
 
     maps: Dict[str, List[Branch]]  # name in /v1/decode -> the branches whose maps are joined
     backbone: Optional[Backbone] = None

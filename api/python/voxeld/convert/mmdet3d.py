@@ -126,7 +126,7 @@ def _padding(encoder: Config, padding: Any) -> backbone.Three:
 
 
 def _check_axes(state: State, model: Config) -> List[str]:
-    """Refuses a checkpoint from before 1.0, when boxes had their widths first and other headings."""
+    """Before 1.0, boxes had their widths first and other headings."""
     version = state.versions.get("mmdet3d", "1" if "mmengine" in state.versions else "")
     if version.partition(".")[0].isdigit():
         if int(version.partition(".")[0]) < 1:
@@ -158,7 +158,7 @@ def _voxels(config: Config) -> Voxels:
 
 
 def points(config: Config) -> Points:
-    """The columns that the pipeline of tests loads. Joined sweeps have a time in place of the fifth column."""
+    """Joined sweeps have a time in place of the fifth column."""
     data = below(config.values, "test_dataloader", "dataset") or below(config.values, "data", "test")
     kind, steps = data.get("type"), data.get("pipeline")
     columns, tanh = columns_of(kind), False
@@ -198,7 +198,7 @@ def _encoder(state: State, encoder: Config, name: str) -> List[fold.Layer]:
 
 
 def norm_eps(part: Config, default: float) -> float:
-    """The eps of the norms. If norm_cfg has no eps, mmcv takes its own default, not the part's."""
+    """If norm_cfg has no eps, mmcv takes its own default, not the part's."""
     return float(part.at("norm_cfg").number("eps", MMCV_EPS)) if "norm_cfg" in part else default
 
 

@@ -23,8 +23,6 @@ PILLAR_EXTRA = 6  # offsets from the mean, then offsets from the centre
 
 @dataclasses.dataclass
 class Voxels:
-    """How points become pillars or voxels."""
-
     bounds: List[float]  # point_cloud_range
     size: List[float]
     cap: int  # points that a voxel keeps; 0: all
@@ -84,7 +82,7 @@ class Head:
     decode: Dict[str, Any]  # parameters of /v1/decode
     class_names: List[str]  # in the order of the labels
     notes: List[str] = dataclasses.field(default_factory=list)  # differences from the model's own program
-    # The maps whose channels /v1/decode has in another order or with other values.
+    # For /v1/decode, whose channels have another order or other values.
     reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)
 
 
@@ -108,7 +106,7 @@ Rows = Callable[[int], List[int]]  # the number of an encoder's inputs -> which 
 
 
 class Stem(Protocol):
-    """The part in front of the network: an encoder of pillars, or a backbone of sparse convolutions."""
+    """An encoder of pillars, or a backbone of sparse convolutions."""
 
     member: str  # of model.json
     file: str

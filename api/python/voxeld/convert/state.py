@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-COUNTERS = ("num_batches_tracked", "global_step")  # counters of training
+COUNTERS = ("num_batches_tracked", "global_step")  # of training
 
 
 class ConvertError(Exception):
@@ -17,7 +17,7 @@ class ConvertError(Exception):
 
 class State:
     def __init__(self, tensors: Mapping[str, Array], versions: Optional[Mapping[str, str]] = None) -> None:
-        self.versions = versions or {}  # of the programs that wrote the checkpoint, as far as the checkpoint has them
+        self.versions = versions or {}  # of the programs that wrote the checkpoint, if known
         self._tensors = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
         self._taken: Set[str] = set()
 

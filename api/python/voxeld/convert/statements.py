@@ -176,7 +176,7 @@ class _File:
     def __init__(self, path: pathlib.Path, above: Tuple[pathlib.Path, ...]) -> None:
         self.path, self._above = path, (*above, path.resolve())
         self.names: Dict[str, Any] = {}
-        self._scope: Dict[str, Any] = self.names  # where assignments put their names
+        self._scope: Dict[str, Any] = self.names
         self._turns = 0
         if path.resolve() in above:
             raise ConvertError(f"{path} is a base of itself")
