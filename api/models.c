@@ -30,7 +30,7 @@ static const struct job_request *find_further(const struct presets *presets, con
   return found;
 }
 
-// Also by the name DETECTOR_backbone, if it has a backbone.
+// Also finds the detector by the name DETECTOR_backbone, if it has a backbone.
 static struct detector *find_detector(const struct detectors *detectors, const char *name, enum vx_op *op) {
   char own[MODEL_NAME_SIZE];
   struct detector *detector = detectors_find(detectors, name);

@@ -225,7 +225,7 @@ void voxeld_result_free(struct voxeld_result *result);
 
 const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, const char *name);  // NULL: none
 
-// Such as voxeld_number(result, "points", "kept"); -1 if the metadata has no such number.
+// For example voxeld_number(result, "points", "kept"); -1 if the metadata has no such number.
 double voxeld_number(const struct voxeld_result *result, const char *group, const char *name);
 
 // NULL if there is no such class. `label`: from the tensor `labels` of voxeld_detect.
@@ -953,7 +953,7 @@ static void voxeld__describe(const char *query, const struct voxeld__column *col
     text = voxeld__number(text, i ? "," : "&scale=", columns[i].unit > 0 ? columns[i].unit : 1.0);
 }
 
-// Still URL-encoded; NULL if the query does not have the parameter.
+// The value is still URL-encoded; NULL if the query does not have the parameter.
 static const char *voxeld__value_of(const char *query, const char *name) {
   size_t length = strlen(name);
   for (; query; query = strchr(query, '&')) {
@@ -1203,7 +1203,7 @@ static size_t voxeld__header(char *line, size_t one, size_t size, void *context)
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
-// On a new handle: with a reused one, libcurl 7.83 to 8.0 may write into freed headers.
+// Uses a new handle: with a reused one, libcurl 7.83 to 8.0 may write into freed headers.
 static CURLcode voxeld__transfer(struct voxeld_client *client) {
   curl_easy_cleanup(client->transfer);
   client->transfer = curl_easy_duphandle(client->curl);

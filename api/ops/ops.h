@@ -190,7 +190,7 @@ VX_WARN_UNUSED bool job_request_join(struct job_request *request, int64_t rows, 
 // The job of a split request over these points; it points into the request. The caller fills the other members.
 struct vx_job job_request_job(const struct job_request *request, const void *points);
 
-// Of the body as it is sent.
+// Bytes of a row of the body as it is sent.
 size_t job_request_row_bytes(const struct job_request *request);
 
 // Columns of the points that the job reads: the body's columns and, with time_column, the time of a sweep.

@@ -64,7 +64,7 @@ enum {
   MAX_VALUE = STEP_MATRICES * VX_MATRIX_VALUES * LONGEST_NUMBER  // bytes of a value's text: the longest is a matrix
 };
 
-// In the form of a query: numbers and strings unchanged, the items of an array separated by commas.
+// Writes numbers and strings unchanged, and the items of an array separated by commas.
 static bool write_text(const json_t *value, struct text *out) {
   size_t index;
   const json_t *item;

@@ -39,7 +39,7 @@ PARAM_WARN_UNUSED bool value_take_floats(const char **cursor, const char *end, f
 // Reads one length for all axes, or one for each, above 0, to the end of the text.
 PARAM_WARN_UNUSED bool value_read_size(const char *value, const char *end, float size[3]);
 PARAM_WARN_UNUSED bool value_take_double(const char **cursor, const char *end, double *out);
-// In the record's pool, for up to `most` items. NULL: the pool has none.
+// Takes memory for up to `most` items from the record's pool. NULL if there is none.
 PARAM_WARN_UNUSED void *value_take_list(void *record, const char *value, const char *end, char separator, int64_t most,
                                         size_t item_bytes);
 // Reads up to `most` whole numbers, each 0 or more, into the record's pool.

@@ -43,7 +43,7 @@ _decoder = json.JSONDecoder()
 
 
 def device_of(out: str) -> Optional[int]:
-    """None: the GPU that has the points."""
+    """None stands for the GPU that has the points."""
     word, colon, number = out.partition(":")
     if word != "cuda" or (colon and not number.isdecimal()):
         raise ValueError(f'out is {out!r}; allowed: "cuda", or "cuda:1" and the like')

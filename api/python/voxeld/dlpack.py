@@ -236,7 +236,7 @@ def _of_dlpack(array: Any) -> CudaArray:
 
 
 def _strides(shape: Tuple[int, ...], step: int) -> Tuple[int, ...]:
-    """Of a contiguous array; `step` along the last axis."""
+    """The strides of a contiguous array; `step` along the last axis."""
     steps = []
     for size in reversed(shape):
         steps.append(step)

@@ -150,7 +150,7 @@ class Driver:
         self._call("cuStreamSynchronize", ctypes.c_void_p(stream))
 
     def is_idle(self, stream: int) -> bool:
-        """True: all work is done. Unlike an event, the question gives the GPU no work."""
+        """True if all work is done. Unlike an event, the question gives the GPU no work."""
         capturing = ctypes.c_int()
         self._call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(capturing))
         return not capturing.value and self._functions.cuStreamQuery(ctypes.c_void_p(stream)) == 0

@@ -112,7 +112,7 @@ class McapBag(Bag):
             self.topics.append(Topic(channel.topic, ros.kind_of(schema.name), count))
 
     def _all(self, topics: Optional[Collection[str]]) -> Iterator[Any]:
-        """In the order of the file. None: all topics."""
+        """The messages in the order of the file. None: all topics."""
         self._file.seek(0)
         reader = self._reader.NonSeekingReader(self._file, validate_crcs=True)
         yield from reader.iter_messages(topics, log_time_order=False)

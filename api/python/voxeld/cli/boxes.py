@@ -65,7 +65,7 @@ def name_of(result: Result, label: int) -> str:
 
 
 def _rows(result: Result) -> NDArray[np.float32]:
-    """[N, 1 + values]: scores and boxes. BadAnswer if they are missing."""
+    """Returns [N, 1 + values]: scores and boxes. BadAnswer if they are missing."""
     boxes, scores, labels = (result.tensors.get(name) for name in ("boxes", "scores", "labels"))
     if boxes is None or scores is None or labels is None or boxes.ndim != 2 or boxes.shape[1] not in (7, 9):
         raise BadAnswer("the answer has no boxes")

@@ -139,7 +139,7 @@ def _scans_of(path: Path, layout: Optional[Layout], any_kind: bool) -> Iterable[
 
 
 def walk(folder: Path, endings: Collection[str] = FORMATS) -> Iterator[Path]:
-    """By name. Hidden files and folders are skipped."""
+    """The scans, sorted by name. Hidden files and folders are skipped."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):

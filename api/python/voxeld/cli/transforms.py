@@ -200,7 +200,7 @@ def between(a: Pose, b: Pose, share: float) -> Pose:
 
 
 def _pose(reader: Reader) -> Pose:
-    """From x, y, z, qx, qy, qz, qw."""
+    """Reads x, y, z, qx, qy, qz, qw."""
     x, y, z, qx, qy, qz, qw = reader.numbers("d", DEGREES_OF_FREEDOM)
     return x, y, z, qw, qx, qy, qz
 

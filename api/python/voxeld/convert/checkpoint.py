@@ -132,7 +132,7 @@ def _read_zip(path: pathlib.Path, file: BinaryIO) -> State:
 
 
 def _read_new(path: pathlib.Path, archive: zipfile.ZipFile, folder: str) -> Any:
-    """torch 1.6 and later: a pickle, and a file for each storage."""
+    """The files of torch 1.6 and later: a pickle, and a file for each storage."""
 
     def data(name: str) -> bytes:
         info = archive.getinfo(folder + name)
@@ -165,7 +165,7 @@ class _Rest:
 
 
 def _read_old(path: pathlib.Path, whole_file: BinaryIO) -> Any:
-    """Older torch: five pickles, then the storages in the order of the last pickle."""
+    """The files of older torch: five pickles, then the storages in the order of the last pickle."""
     file: Any = _Rest(whole_file, path.stat().st_size)
     document = _Machine(path, lambda kind, key, count: None).run(file)
     if document != MAGIC:
@@ -451,7 +451,7 @@ def _state(path: pathlib.Path, document: Any) -> State:
 
 
 def _versions(document: Any) -> Dict[str, str]:
-    """From `meta`."""
+    """Reads them from `meta`."""
     meta: Optional[Any] = document.get("meta") if isinstance(document, dict) else None
     pairs = meta.items() if isinstance(meta, dict) else ()
     return {

@@ -98,7 +98,7 @@ def _unpack_numbers(nodes: Iterable[Any], versions: Mapping[str, int]) -> None:
 
 
 def dims_of(value: Any) -> List[Optional[int]]:
-    """None: any length."""
+    """None stands for any length."""
     return [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
 
 
@@ -278,7 +278,7 @@ class CutNetwork:
         )
 
     def learn(self, found: Mapping[str, Array], channels: Mapping[str, int]) -> None:
-        """From the outputs of a run."""
+        """Takes sizes and layout from the outputs of a run."""
         self.sizes = {name: list(values.shape) for name, values in found.items()}
         layouts: Set[str] = {"nhwc", "nchw"}
         for output, name in self.outputs.items():

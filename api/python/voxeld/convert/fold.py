@@ -27,7 +27,7 @@ def layer(
 
 
 def _norm(state: State, name: str, channels: int, eps: float) -> Tuple[Array, Array]:
-    """y = x * gain + shift"""
+    """Returns gain and shift: y = x * gain + shift."""
     mean, variance = (state.take(f"{name}.running_{what}", channels) for what in ("mean", "var"))
     scale = gain(f"{name}.running_var", state.take(f"{name}.weight", channels), variance, eps)
     return scale, state.take(f"{name}.bias", channels) - mean * scale

@@ -82,7 +82,7 @@ class Head:
     decode: Dict[str, Any]  # parameters of /v1/decode
     class_names: List[str]  # in the order of the labels
     notes: List[str] = dataclasses.field(default_factory=list)  # differences from the model's own program
-    # For /v1/decode, whose channels have another order or other values.
+    # Maps whose channels /v1/decode has in another order or with other values.
     reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)
 
 

@@ -250,7 +250,7 @@ def _multi_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
 
 
 def _branches(head: Config, place: str, anchors: int, classes: int, boxes: Anchors) -> Dict[str, List[Branch]]:
-    """If several layers make the boxes, each gives its channels anchor by anchor."""
+    """If several layers make a part's boxes, each gives its channels anchor by anchor."""
     naming: Naming = alone
     depth, width, values = 1, 0, [("", boxes.values)]
     if head.get("SEPARATE_REG_CONFIG", None) is not None:

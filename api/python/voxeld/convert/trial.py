@@ -44,7 +44,7 @@ def random_pillars(voxels: Voxels, count: int, cap: int) -> Pillars:
 
 
 def encoded(layers: Sequence[Layer], rows: Array) -> Array:
-    """[V, width] float64 of rows [V, P, C + 6]. A layer is weight [inputs, width] and bias [width]."""
+    """Returns [V, width] float64 for rows [V, P, C + 6]. A layer is weight [inputs, width] and bias [width]."""
     for weight, bias in layers:
         rows = np.maximum(rows @ weight + bias, 0)
         largest = rows.max(axis=1)
