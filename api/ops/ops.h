@@ -67,7 +67,7 @@ struct job_request {
   int32_t num_grid_shape;           // as given; 0 = not given
   int32_t num_bottoms;              // of anchors, as given
   int32_t num_class_names;          // as given; 0 = not given
-  int32_t timeout_ms;               // 0 = none
+  int32_t timeout_ms;               // 0 = the server's own limit
   int32_t max_age_ms;               // of the points; 0 = any age
   char latest[STREAM_NAME_SIZE];    // requests with this name supersede older ones; "" = none
   struct points_expected expected;  // by the preset or the model

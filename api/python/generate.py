@@ -11,7 +11,7 @@ import sys
 import textwrap
 
 COLUMNS = 120
-MANY = 6  # a parameter with more words gets a named type
+MANY = 6  # a parameter with more words than this gets a named type
 QUOTES = '"""'
 HEAD = '''\
 """The operations of the service: steps, parameters, results, methods of Client. Written by generate.py; do not edit.
