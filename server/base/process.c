@@ -1,4 +1,4 @@
-// getrusage, getrlimit and /proc/self; see base.h.
+// See base.h.
 #include "server/base/base.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-// Checking credentials; see access.h.
+// See access.h.
 #include "server/clients/access.h"
 
 #include <stdio.h>
