@@ -79,7 +79,6 @@ struct vx_decode {
   struct vx_nms nms;      // of a group
 };
 
-// Values of a box in the answer.
 VX_SHARED int32_t vx_decoded_values(const struct vx_decode *decode) {
   return decode->velocity ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
 }

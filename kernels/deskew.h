@@ -29,7 +29,6 @@ struct vx_motion {
   struct vx_segment segments[VX_MAX_SEGMENTS];  // ascending by start
 };
 
-// How the points of a job move.
 struct vx_deskew {
   const float *times;              // [N]: seconds from the reference; caller's memory
   const struct vx_motion *motion;  // caller's memory

@@ -100,12 +100,11 @@ struct vx_detect {
 #define VX_DETECT_TENSORS (VX_DECODE_TENSORS | VX_BACKBONE_TENSORS | VX_HEAD_TENSORS)
 // A detection makes room for this tensor; the caller, which has the tracks, fills it.
 #define VX_TRACK_TENSORS VX_TENSOR_BIT(VX_TRACK_IDS)
-// The tensors from which tracks are made.
+// For tracks.
 #define VX_TRACKED_TENSORS                                                                                             \
   (VX_TENSOR_BIT(VX_DECODED_BOXES) | VX_TENSOR_BIT(VX_DECODED_SCORES) | VX_TENSOR_BIT(VX_DECODED_LABELS))
 
 static inline bool vx_has_backbone(const struct vx_detector *detector) { return detector->backbone.num_layers > 0; }
-// The columns of the detector's points.
 static inline int32_t vx_detector_columns(const struct vx_detector *detector) {
   return vx_has_backbone(detector) ? detector->backbone.layers[0].inputs
                                    : detector->voxelize.encoder.layers[0].inputs - VX_PILLAR_EXTRA;

@@ -30,7 +30,7 @@ struct vx_detection {
   unsigned char *output;         // NULL until then
 };
 
-// The stages' tensors that a job may ask for: the network's maps, the rows of the backbone, then bev_features.
+// The network's maps, the rows of the backbone, then bev_features.
 enum { VX_SHOWN_TENSORS = VX_MAX_INPUTS + 3 };
 struct vx_shown {
   enum vx_tensor tensor;
@@ -46,7 +46,7 @@ VX_WARN_UNUSED enum vx_status vx_detection_measure(struct vx_detection *detectio
 struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row_counts);
 // The input of the backbone, which writes its map to features_at.
 struct vx_sparse_rows vx_detection_rows(const struct vx_detection *detection);
-// Whether the channels of a map must be moved from `written` to `last`.
+// Whether a map's channels must be moved from `written` to `last`.
 bool vx_detection_moves(const struct vx_detection *detection, int map);
 
 // VX_STOPPED if the job is stopped. `next` completes the error: "ended before ...".

@@ -36,7 +36,7 @@ struct vx_encoder {
   struct vx_encoder_layer layers[VX_MAX_ENCODER_LAYERS];
 };
 
-// The number of features of a pillar; 0 without an encoder.
+// Features of a pillar; 0 without an encoder.
 int32_t vx_encoder_width(const struct vx_encoder *encoder);
 
 // VX_REFUSED if there is no encoder, or if its layers do not fit each other or points with this many columns.

@@ -22,7 +22,7 @@ enum {
   VX_NETWORK_NAME_SIZE = 128,  // bytes of a tensor's name, with the terminating zero
 };
 
-// An input or an output of a network, as its file declares it.
+// As the network's file declares it.
 struct vx_network_tensor {
   char name[VX_NETWORK_NAME_SIZE];
   enum vx_dtype dtype;
@@ -49,7 +49,7 @@ struct vx_network_run {
   const struct vx_network_value *output;  // [outputs]: memory for each, with the shape that the network gives
 };
 
-// The stream of a GPU that a session runs in, and its limits.
+// Where and how a session runs.
 struct vx_device_stream {
   int device;           // the GPU's number in CUDA
   void *handle;         // cudaStream_t

@@ -82,7 +82,7 @@ VX_SHARED double vx_power(float x, float power) {
 // 1 / (1 + e^-x). Never falls as x grows. NaN gives 0.
 VX_SHARED float vx_sigmoid(float x) { return (float)(1 / (1 + vx_exp(-(double)x))); }
 
-// The sine and cosine of an angle from -VX_MOST_RADIANS to VX_MOST_RADIANS.
+// `angle`: from -VX_MOST_RADIANS to VX_MOST_RADIANS.
 VX_SHARED void vx_sincos(double angle, double *sine, double *cosine) {
   double k = floor(angle * 0x1.45f306dc9c883p-1 + 0.5);
   double r = ((angle - k * 0x1.921fb544p+0) - k * 0x1.0b4611a6p-34) - k * 0x1.3198a2e037073p-69;
@@ -113,8 +113,8 @@ VX_SHARED void vx_sincos(double angle, double *sine, double *cosine) {
   }
 }
 
-// The angle of (x, y), from -pi to pi; 0 for (0, 0). If u is the tangent of an angle, u / (1 + sqrt(1 + u * u)) is the
-// tangent of half the angle. Halving three times keeps the series short.
+// The angle of (x, y), from -pi to pi; 0 for (0, 0). u / (1 + sqrt(1 + u * u)) is the tangent of half the angle.
+// Halving three times keeps the series short.
 VX_SHARED double vx_atan2(double y, double x) {
   double across = fabs(x), up = fabs(y);
   double least = across < up ? across : up, most = across < up ? up : across;

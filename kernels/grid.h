@@ -82,7 +82,7 @@ VX_SHARED bool vx_cell_on_axis(const struct vx_cell_map *map, int axis, float p,
   return inside;
 }
 
-// The cell of a point. Returns false if the point is out of range or not finite; then `cell` is undefined.
+// False if the point is out of range or not finite; then `cell` is undefined.
 VX_SHARED bool vx_cell_of_point(const struct vx_cell_map *map, float x, float y, float z, int32_t cell[3]) {
   bool in_x = vx_cell_on_axis(map, 0, x, &cell[0]);
   bool in_y = vx_cell_on_axis(map, 1, y, &cell[1]);
@@ -90,7 +90,6 @@ VX_SHARED bool vx_cell_of_point(const struct vx_cell_map *map, float x, float y,
   return in_x & in_y & in_z;
 }
 
-// The centre of cell c on one axis.
 VX_SHARED float vx_cell_centre(const struct vx_cell_map *map, int axis, int32_t c) {
   float offset = map->size[axis] / 2.0f + map->min[axis];
   return (float)c * map->size[axis] + offset;

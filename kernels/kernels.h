@@ -134,7 +134,6 @@ struct vx_sections {
   struct vx_counts *counts;  // out; [count], caller's memory
 };
 
-// What a job's chain did to its points.
 struct vx_chain_report {
   int64_t left;                                    // rows that remain after the chain
   int64_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];  // [i]: of the rows that step i dropped; [0]: of all other rows
@@ -164,7 +163,7 @@ enum vx_stage {
 };
 #define VX_STAGE_BIT(stage) (1u << (stage))
 
-// The maximum scratch that an arena of a CPU lane keeps between jobs.
+// Scratch that an arena of a CPU lane keeps between jobs.
 #define VX_SCRATCH_KEPT ((size_t)64 << 20)
 
 struct vx_chain;  // steps.h
@@ -274,7 +273,7 @@ struct vx_description {
   bool integrated;         // a GPU that shares the host's memory, such as a Jetson
 };
 
-// Device memory that another process has allocated, as the driver knows it.
+// Device memory that another process has allocated.
 struct vx_block {
   char *memory;  // address for the device, not for the CPU
   size_t bytes;
@@ -293,7 +292,7 @@ struct vx_backend {
 
   // Counts the devices. If there is none, fails and says why: no driver, a driver that is too old, or no device.
   VX_WARN_UNUSED enum vx_status (*count)(int *count, struct error *error);
-  // Opens device number `index`. On success *device belongs to the caller until close.
+  // On success *device belongs to the caller until close.
   VX_WARN_UNUSED enum vx_status (*open)(int index, struct vx_device **device, struct error *error);
   void (*close)(struct vx_device *device);
   void (*describe)(const struct vx_device *device, struct vx_description *description);

@@ -35,7 +35,6 @@ extern const struct vx_number vx_numbers[VX_DTYPES];
 extern const char *const vx_float_words[];  // of the floating types, then NULL
 extern const char *const vx_dtype_words[];  // of the types of points as they are sent, then NULL
 
-// The name in safetensors.
 static inline const char *vx_dtype_name(enum vx_dtype dtype) { return vx_numbers[dtype].safetensors; }
 
 #ifdef __cplusplus
@@ -63,7 +62,7 @@ VX_SHARED size_t vx_dtype_size(enum vx_dtype dtype) {
   return 1;
 }
 
-// Reads one value of a floating type.
+// A floating type.
 VX_SHARED float vx_load(enum vx_dtype dtype, const void *values, uint64_t index) {
   switch (dtype) {
     case VX_FLOAT16: return vx_half_to_float(((const uint16_t *)values)[index]);

@@ -13,7 +13,7 @@ extern "C" {
 
 extern const char *const vx_stage_names[VX_STAGE_COUNT];
 
-// What the rows of an operation's first input are.
+// The rows of an operation's first input.
 enum vx_items { VX_POINT_ITEMS, VX_BOX_ITEMS, VX_ANCHOR_ITEMS, VX_VOXEL_ITEMS, VX_CANDIDATE_ITEMS, VX_ITEMS };
 extern const char *const vx_item_names[VX_ITEMS];
 // VX_FATE_BITs of the fates that the job's operation and its steps can give.

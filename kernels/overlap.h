@@ -8,7 +8,6 @@
 #include "kernels/boxes.h"
 #include "kernels/exact.h"
 
-// A box from above.
 struct vx_rectangle {
   double x, y;          // of the centre
   double hx, hy;        // half the sides
@@ -101,7 +100,6 @@ VX_SHARED double vx_overlap(const struct vx_rectangle *a, const struct vx_rectan
   return area < least ? area : least;
 }
 
-// Whether the centres are at most `radius` apart.
 VX_SHARED bool vx_are_near(const struct vx_rectangle *a, const struct vx_rectangle *b, float radius) {
   double x = b->x - a->x, y = b->y - a->y;
   return x * x + y * y <= (double)radius * (double)radius;

@@ -21,7 +21,7 @@ static void fill_api(const ort_function *table, struct ort_api *api) {
 #undef X
 }
 
-// The functions of the library that was loaded as `object`; NULL with an error if it is not usable.
+// NULL with an error if the library is not usable.
 static const ort_function *functions_of(void *object, const char *path, const char **version, struct error *error) {
   const struct ort_base *(*get_base)(void);
   void *symbol = dlsym(object, "OrtGetApiBase");

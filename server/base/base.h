@@ -65,7 +65,7 @@ __attribute__((format(printf, 1, 2))) void notify_supervisor(const char *format,
 
 // max(1, min(processors of the affinity, CPU quota rounded up)).
 int64_t limits_processors(const char *root);
-// Bytes of memory that the process may have; INT64_MAX if there is no limit.
+// INT64_MAX: no limit.
 int64_t limits_memory_bytes(const char *root);
 
 // ---- process.c: the process_... metrics of Prometheus, 0 if unknown -------------------------------------------------

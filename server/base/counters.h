@@ -29,7 +29,7 @@ struct histogram {
   atomic_uint_fast64_t sum_ns;
 };
 
-// Parts of the time of an answered request, as Triton's statistics name them.
+// Parts of a request's time, as Triton's statistics name them.
 enum model_part { MODEL_QUEUE, MODEL_COMPUTE_INPUT, MODEL_COMPUTE_INFER, MODEL_COMPUTE_OUTPUT, MODEL_PARTS };
 
 // Made with the model's first request and kept until the end, even if a reload removes the model.
@@ -68,13 +68,12 @@ void counters_request(struct counters *counters, enum endpoint endpoint, enum er
 void counters_unchanged(struct counters *counters, enum endpoint endpoint, int64_t ns);
 void counters_abort(struct counters *counters, enum abort_stage stage);
 const char *abort_name(enum abort_stage stage);
-// Counts an answer that the HTTP library made by itself.
 void counters_unparsed(struct counters *counters, int status);
 // `send_ns`: the time to send a job's whole answer; -1: none was sent.
 void counters_transfer(struct counters *counters, int64_t received, int64_t sent, int64_t send_ns);
-// Counts a job that succeeded; `answer` has its times and warnings.
+// A job succeeded; `answer` has its times and warnings.
 void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer);
-// Counts a job that failed on a GPU with this status and ran on the CPU instead.
+// A job failed on a GPU with this status and ran on the CPU instead.
 void counters_rerun(struct counters *counters, enum vx_status status);
 const char *failure_name(enum vx_status status);
 

@@ -32,7 +32,6 @@ static inline void lock_release(struct lock *lock) RELEASES(*lock) LOCK_UNCHECKE
   pthread_mutex_unlock(&lock->mutex);
 }
 
-// Releases the lock, sleeps until the condition is signalled, and acquires the lock again.
 static inline void lock_wait(struct lock *lock, pthread_cond_t *condition) HOLDS(*lock) {
   pthread_cond_wait(condition, &lock->mutex);
 }

@@ -31,7 +31,7 @@ struct log_line {
 
 void log_configure(enum log_level least, enum log_format format);  // before threads start
 
-// Starts the thread that writes. False with a reason.
+// False with a reason.
 VX_WARN_UNUSED bool log_start(struct error *error);
 // Writes out the ring, for a second at most, and ends the thread. If stderr blocks the thread, leaves it behind after
 // two seconds. Does nothing if no thread was started.

@@ -21,7 +21,7 @@ void trace_begin(struct trace *trace, const char *traceparent);
 
 static inline bool trace_is_clients(const struct trace *trace) { return trace->parent_id[0] != '\0'; }
 
-// The traceparent of the request's span, for the answer.
+// For the answer.
 void trace_write(const struct trace *trace, char out[TRACEPARENT_LENGTH + 1]);
 
 #endif

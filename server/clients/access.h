@@ -35,7 +35,6 @@ bool access_knows(struct access *access, const char *user);
 // Whether the service may listen beyond loopback: clients need credentials, or allow_anonymous is yes.
 bool access_may_expose(const struct access *access);
 
-// The credentials of a request.
 struct credential {
   int count;                 // Authorization headers
   const char *value;         // of the first header; NULL: there is none

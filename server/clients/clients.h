@@ -120,7 +120,6 @@ struct clients_use {
 };
 struct clients_use clients_use(struct clients *clients);
 
-// The shares of one client.
 struct client_use {
   size_t number;  // of the client while it exists
   char name[CLIENT_NAME_SIZE];
@@ -146,7 +145,7 @@ static inline void recency_note(struct recency *recency, const struct client *cl
   recency->last_ns = now_ns;
 }
 
-// Whether another client asked within the last second.
+// Within the last second.
 static inline bool recency_others(const struct recency *recency, const struct client *client, int64_t now_ns) {
   bool own = recency->last == client;
   return (own ? recency->other : recency->last) && now_ns - (own ? recency->other_ns : recency->last_ns) < NS_PER_S;

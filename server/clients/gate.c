@@ -41,7 +41,7 @@ static struct gate_entry *take(struct gate *gate, struct client *client, struct 
   return entry;
 }
 
-// Lets in up to `most` entries of each client.
+// `most`: of each client.
 static struct gate_entry *take_all(struct gate *gate, int64_t most) HOLDS(gate->lock) {
   struct gate_entry *list = NULL;
   for (struct client *client = gate->first, *next; client; client = next) {

@@ -18,7 +18,6 @@
 // Bytes. A body of up to this size is read before the gate.
 enum { GATED_BODY = 128 * 1024 };
 
-// A request as the gate sees it.
 struct gate_entry {
   struct gate_entry *next;  // the client's next entry that waits
   struct client *client;    // NULL: the request has not been at the gate, or has left it

@@ -104,7 +104,6 @@ struct option {
 extern const struct option options_table[];  // [options_count]
 extern const size_t options_count;
 
-// Writes which values are allowed.
 void option_allowed(const struct option *option, struct text *out);
 
 void options_help(struct text *out);

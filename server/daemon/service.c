@@ -76,7 +76,6 @@ static void on_tick(void *cls, int64_t now_ns) {
   if (atomic_load(&service->gate.waiting) > 0) gate_let_in(&service->gate, false);
 }
 
-// Warns if the options allow more memory than the system grants.
 static void warn_of_memory(const struct service *service) {
   const struct options *options = &service->options;
   int64_t limit = limits_memory_bytes("");

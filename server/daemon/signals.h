@@ -28,7 +28,6 @@ void signals_join(pthread_t thread);
 // thread is not joined, since a read may wait for ever. False with a reason.
 VX_WARN_UNUSED bool signals_follow_stdin(struct error *error);
 void signals_device_lost(void);
-// Waits for a signal and returns its number.
 int signals_wait(void);
 // The drain begins because of this signal. From here on SIGHUP is ignored.
 void signals_drain(int number);

@@ -13,7 +13,6 @@ static enum abort_stage abort_stage(const struct request *request) {
   return request->job.result.begun ? ABORT_RUN : ABORT_QUEUE;
 }
 
-// Endpoints that probes and Prometheus poll.
 static bool is_routine(const struct request *request) {
   return route_is_probe(request->endpoint) || request->endpoint == ENDPOINT_METRICS;
 }

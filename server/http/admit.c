@@ -57,7 +57,6 @@ static bool id_is_sound(const char *id) {
   return length > 0 && length <= 128 && id[length] == '\0';
 }
 
-// Takes the client's X-Request-Id if it is valid, else makes an id.
 static void take_id(struct request *request, const struct heads *heads) {
   static atomic_uint_fast64_t counter;
   const char *own = heads->value[HEAD_REQUEST_ID];
@@ -69,7 +68,6 @@ static void take_id(struct request *request, const struct heads *heads) {
            (unsigned long long)atomic_fetch_add(&counter, 1));
 }
 
-// Whether the media type is `type`, with any parameters.
 static bool is_media_type(const char *value, const char *type) {
   size_t length = strlen(type);
   return strncasecmp(value, type, length) == 0 && (value[length] == '\0' || strchr("; \t", value[length]));
@@ -334,7 +332,7 @@ static bool check_state(struct request *request, const struct heads *heads) {
 
 // ---- all together ---------------------------------------------------------------------------------------------------
 
-// The path of a target. A proxy may send a whole URL as the target.
+// A proxy may send a whole URL as the target.
 static const char *path_of_target(const char *target) {
   static const char *const schemes[] = {"http://", "https://"};
   for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {

@@ -25,7 +25,7 @@ static enum MHD_Result on_chunk(struct request *request) {
   return MHD_YES;
 }
 
-// Discards bytes that the caller has counted.
+// The caller has counted the bytes.
 static enum MHD_Result discard(struct request *request, const char *data, size_t *size) {
   // A body that is not whole rows may be a file of another format; its first bytes tell.
   if (request->not_rows) format_suggest(FORMAT_RAW, data, *size, &request->error);

@@ -19,7 +19,7 @@ struct head_trace {
 
 // `target_end`: the end of the target that MHD_OPTION_URI_LOG_CALLBACK passes.
 void head_trace_begin(struct head_trace *trace, const char *target_end, const char *version);
-// The next header, in the order in which they came.
+// For each header in turn.
 void head_trace_header(struct head_trace *trace, const char *name, size_t name_size, const char *value,
                        size_t value_size);
 // Whether the head, which ends at `end`, lies as it was sent.

@@ -104,7 +104,6 @@ static int descriptor_of(struct MHD_Connection *connection) {
   return info ? info->connect_fd : -1;
 }
 
-// NULL without TLS.
 static void *gnutls_session_of(struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
   return info ? info->tls_session : NULL;

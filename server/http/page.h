@@ -19,7 +19,6 @@ struct subscriber;
 enum { PAGE_BODY_MAX = 16384 };  // bytes of a POST's body
 #define PAGE_BODY_TOO_LARGE "the body is longer than %d bytes, the maximum that this path takes"
 
-// Who asks for a page, and for what.
 struct page_asked {
   struct service *service;
   const struct page *page;
@@ -53,7 +52,7 @@ struct page {
   bool (*fill)(const struct page_asked *asked, struct job *job);
   // The length of the file that `fill` makes, for HEAD. -1: unknown until the file is made.
   bool (*measure)(const struct page_asked *asked, int64_t *length, struct error *error);
-  // Subscribes to events. The answer lasts until the client or the server ends it.
+  // Subscribes to events.
   bool (*follow)(const struct page_asked *asked, struct subscriber *subscriber, struct error *error);
   // Does what a POST or DELETE asks for, once, before the page is written. False with an error. NULL: nothing to do.
   bool (*act)(const struct page_asked *asked, struct error *error);

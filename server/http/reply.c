@@ -103,7 +103,7 @@ static struct MHD_Response *head_of_length(int64_t length) {
   return NULL;
 }
 
-// HEAD. For GET a worker makes the file.
+// For HEAD.
 static struct MHD_Response *response_of_file(struct request *request, const struct page_asked *asked) {
   int64_t length;
   if (!asked->page->measure(asked, &length, &request->error)) return NULL;

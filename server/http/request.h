@@ -72,7 +72,6 @@ struct service {
   char address[1100], pages_address[1100];
 };
 
-// A fault of a request's first line.
 struct line_fault {
   enum error_kind kind;  // ERROR_NONE: no fault
   const char *detail;
@@ -139,7 +138,7 @@ static inline struct request *request_of_job(struct job *job) {
   return (struct request *)((char *)job - offsetof(struct request, job));
 }
 
-// Sends the request to the gate. False: it is suspended there.
+// False: the request is suspended at the gate.
 VX_WARN_UNUSED static inline bool request_enter_gate(struct request *request) {
   return gate_enter(&request->service->gate, &request->entry, request->job.client, request->job_kind != NO_JOB,
                     clock_ns());

@@ -20,7 +20,6 @@
 
 static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
 
-// A body while it is being opened.
 struct body {
   struct job *job;
   struct job_request *asked;

@@ -1,7 +1,7 @@
 // The block filter: a row stays if the heights of the kept points around it span the right range.
 //
-// A hash table has the blocks with kept points. atomicMin and atomicMax find the heights, as integers with the same
-// order as the floats, so the heights do not depend on the order of the threads.
+// A hash table has the blocks with kept points. atomicMin and atomicMax find the heights, as integers with the order of
+// the floats.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include <cub/device/device_scan.cuh>

@@ -85,9 +85,8 @@ static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned ch
   }
 }
 
-// The row of this thread in one part of the rows, or a row without points after the last row. Neighbouring rows have
-// lists of similar length: a warp has neighbouring rows, for equal work of its threads, and the warps of a block have
-// distant rows, so that few blocks have several long lists.
+// The row of this thread, or a row without points after the last row. Neighbouring rows have lists of similar length: a
+// warp has neighbouring rows, for equal work of its threads, and the warps of a block have distant rows.
 template <int width>
 static __device__ struct gathered_row row_of_part(const struct voxel_view &v, uint32_t part, uint32_t parts,
                                                   uint32_t num_rows) {
@@ -97,7 +96,7 @@ static __device__ struct gathered_row row_of_part(const struct voxel_view &v, ui
   return part < parts && output_row < num_rows ? find_row(v, (uint32_t)output_row) : row;
 }
 
-// Called by a whole block. Writes the rows of the block's parts. Finds the first rows before it waits for the lists.
+// Called by a whole block. Finds its first rows before it waits for the lists.
 template <int width, bool by_chunks>
 static __device__ void gather_parts(const struct voxel_view &v, const struct gather &gather, uint32_t block,
                                     uint32_t parts, uint32_t num_rows, unsigned char *const *offsets,
@@ -121,7 +120,7 @@ static __device__ void gather_parts(const struct voxel_view &v, const struct gat
   }
 }
 
-// Called by a whole block. Zeroes the gaps between the tensors.
+// Called by a whole block.
 static __device__ void zero_gaps(const struct cuda_image_plan &plan, uint64_t num_rows,
                                  const struct tensor_offsets &offsets) {
   unsigned char *end = plan.memory;
@@ -150,7 +149,7 @@ static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABI
   }
   cuda_read_plan(plan, &offsets);
   if (!gather.rows_known) cuda_wait();
-  // num_inside, num_cells, num_rows, num_output_rows. One thread reads them, because all blocks read them at once.
+  // num_inside, num_cells, num_rows, num_output_rows
   __shared__ uint4 sizes;
   if (threadIdx.x == 0) sizes = __ldcg((const uint4 *)&v.counters->num_inside);
   __syncthreads();

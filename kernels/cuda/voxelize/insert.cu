@@ -21,7 +21,7 @@ static __device__ uint64_t key_of(const struct voxel_view &v, uint32_t point, co
   return ((cloud * v.nx + cell[0]) * v.ny + cell[1]) * v.nz + cell[2];
 }
 
-// Called by a whole warp. Adds the number of threads with a true `is` to the block's count.
+// Called by a whole warp. Adds the number of threads with a true `is`.
 static __device__ void count_up(uint32_t *count, bool is) {
   uint32_t threads = __popc(__ballot_sync(~0u, is));
   if (threadIdx.x % 32 == 0 && threads != 0) atomicAdd(count, threads);

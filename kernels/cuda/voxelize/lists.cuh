@@ -24,7 +24,7 @@ enum lists {
   UNATTENDED  // all points of each row, and nobody waits for the length of the longest list
 };
 
-// The row's record. `hits` becomes the number of points that are sorted.
+// `hits` becomes the number of points that are sorted.
 template <enum lists lists> static __device__ struct cuda_record record_of(const struct voxel_view &v, uint32_t row) {
   struct cuda_record record = cuda_record_of(v, row);
   if (lists == PICKED) record.hits = cuda_listed(v, record.hits);
@@ -152,8 +152,8 @@ static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t 
   return buffers[from];
 }
 
-// Called by a whole block. Lists the points of a row again, in order, by a search through all points. Ends early if the
-// job is stopped; the list then has points of the row in any order, some of them twice.
+// Called by a whole block. Searches all points for those of a row. Ends early if the job is stopped; the list then has
+// points of the row in any order, some of them twice.
 static __device__ const uint32_t *list_in_order(const struct voxel_view &v, const struct cuda_record &record) {
   enum { LOOK_POINTS = 1024 * LISTS_BLOCK };
   uint32_t *list = v.lists + record.begin, listed = 0, found;

@@ -20,7 +20,7 @@ static_assert((VX_CELL_MAPS | VX_PILLAR_MAPS) == VX_TENSOR_BIT(VX_BEV_DENSITY + 
               "the maps are consecutive tensors, so they are one stretch of the image");
 #define MAPS_OF_POINTS (VX_PILLAR_MAPS & ~VX_TENSOR_BIT(VX_BEV_DENSITY))
 
-// The maps in the image; maps that are not requested are NULL. Unsettled words are uint32_t.
+// NULL: not requested. Unsettled words are uint32_t.
 struct maps {
   unsigned char *begin;  // of the first map
   unsigned char *occupancy;
@@ -29,7 +29,7 @@ struct maps {
   uint32_t *max_height, *min_height, *max_intensity, *top_intensity, *density;
 };
 
-// Called by a whole block. Waits for the previous kernel, then finds the maps.
+// Called by a whole block. Waits for the previous kernel.
 static __device__ struct maps find_maps(const struct voxel_view &v, const struct cuda_image_plan &plan) {
   __shared__ struct tensor_offsets offsets;
   cuda_read_plan(plan, &offsets);

@@ -62,7 +62,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_
   if (tile == v.num_tiles - 1 && threadIdx.x == 0) note_totals(v, total);
 }
 
-// Counts the rows of each cloud. One block.
+// One block.
 static __global__ void __launch_bounds__(VX_MAX_CLOUDS)
     close_clouds_kernel(const __grid_constant__ struct voxel_view v) {
   typedef cub::BlockScan<uint32_t, VX_MAX_CLOUDS> scan;

@@ -21,7 +21,7 @@ static __device__ uint32_t marks_in(uint4 part) {
   return __popc(part.x) + __popc(part.y) + __popc(part.z) + __popc(part.w);
 }
 
-// Called by a whole block. Counts the marks of a tile's groups. Neighbouring threads read neighbouring parts.
+// Called by a whole block. Counts the marks of a tile's groups.
 static __device__ void count_tile(const struct voxel_view &v, uint32_t tile, uint32_t counts[CUDA_TILE]) {
   const uint4 *parts = (const uint4 *)v.marks + (uint64_t)tile * CUDA_TILE * PARTS;
   uint64_t here = (cuda_mark_groups(v.num_cells) - (uint64_t)tile * CUDA_TILE) * PARTS;

@@ -59,7 +59,7 @@ static __device__ void find_digit(const uint32_t *digits, uint32_t left, uint32_
   }
 }
 
-// Called by the threads of a list: a warp, or a block.
+// Called by a warp or a block.
 template <int threads>
 static __device__ struct limit find_limit(const struct random_list &list, struct pick_shared *shared) {
   uint32_t thread = threadIdx.x % threads, of = threads == BLOCK ? 0 : threadIdx.x / 32, left = list.cap;
@@ -84,7 +84,7 @@ static __device__ struct limit find_limit(const struct random_list &list, struct
   return limit;
 }
 
-// Called by the threads of a list. Returns how many threads before this one have a true `is`.
+// Called by a warp or a block. How many threads before this one have a true `is`.
 template <int threads> static __device__ uint32_t before_this(bool is, uint32_t *total) {
   if (threads == BLOCK) return cuda_block_before(is, total);
   uint32_t all = __ballot_sync(~0u, is);
@@ -92,8 +92,8 @@ template <int threads> static __device__ uint32_t before_this(bool is, uint32_t 
   return __popc(all & ((1u << threadIdx.x % 32) - 1));
 }
 
-// Called by the threads of a list. Goes from the end to the front: moves dropped points towards the end, over entries
-// that have been read, and collects the points that stay in `stay`. Then copies these to the front.
+// Called by a warp or a block. Goes from the end to the front: moves dropped points towards the end, over entries that
+// have been read, and collects the points that stay in `stay`. Then copies these to the front.
 template <int threads>
 static __device__ void move_points(const struct random_list &list, const struct limit &limit, uint32_t *stay) {
   uint32_t thread = threadIdx.x % threads, stay_from = list.cap, go_from = list.hits;

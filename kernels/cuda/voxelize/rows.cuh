@@ -43,7 +43,6 @@ template <int width> static __device__ uint32_t row_mask() {
   return width == WARP ? ~0u : ((1u << width % WARP) - 1) << threadIdx.x % WARP / width * width;
 }
 
-// Points per chunk.
 template <int width> static __host__ __device__ uint32_t chunk_of(const struct voxel_view &v) {
   return width == WARP ? v.chunk : width;
 }
@@ -81,7 +80,7 @@ static __device__ void load_chunk(const struct voxel_view &v, float *chunk, uint
   __syncwarp(mask);
 }
 
-// The mean of one column. v.means must not be NULL.
+// v.means must not be NULL.
 static __device__ float known_mean(const struct voxel_view &v, const struct gathered_row &row, uint32_t column) {
   return v.means[(uint64_t)row.number * v.columns + column];
 }

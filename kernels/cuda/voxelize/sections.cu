@@ -64,7 +64,7 @@ struct rows_shared {
   uint32_t num_short, num_long;
 };
 
-// Called by a whole warp. Counts the points of a part of a list by section.
+// Called by a whole warp. Counts listed points by section.
 static __device__ void count_points(const struct cuda_sections &sections, const uint32_t *list, uint32_t hits,
                                     uint64_t begin, uint32_t step, uint32_t *points) {
   for (uint64_t at = begin; at < hits; at += step) {

@@ -44,8 +44,7 @@ template <int width> static __device__ bool in_order(uint32_t mask, uint32_t val
 }
 
 // Called by a whole warp. Returns the 32 lowest items, sorted, of the chunks of 32 at `begin`, `begin + step`, and so
-// on. Prefetches chunks. Sorts a chunk only if it has an item below the 32 found before. Not inlined, because its
-// registers would add to those of its callers.
+// on. Not inlined, because its registers would add to those of its callers.
 static __device__ __attribute__((noinline)) uint32_t lowest_of(const uint32_t *list, uint32_t count, uint32_t begin,
                                                                uint32_t step) {
   enum { AHEAD = 4 };

@@ -21,7 +21,7 @@ static __device__ inline void cuda_read_plan(const struct cuda_image_plan &plan,
   __syncthreads();
 }
 
-// Called by a block that has called cuda_read_plan. Sets offsets->at, which the block sees after its next barrier.
+// Called by a block after cuda_read_plan. The block sees offsets->at after its next barrier.
 static __device__ inline void cuda_find_offsets(const struct cuda_image_plan &plan, uint64_t num_rows,
                                                 struct tensor_offsets *offsets) {
   unsigned char *end = plan.memory;

@@ -150,14 +150,13 @@ static enum vx_status write_image(struct cuda_run *run, bool publish, struct err
   return run->scattered != VX_TENSOR_COUNT ? cuda_write_bev(run, error) : VX_OK;
 }
 
-// Called when all sizes are known: takes the output's memory.
+// Takes the output's memory, once all sizes are known.
 static enum vx_status settle(struct cuda_run *run, struct error *error) {
   if (run->sampling) CUDA_TRY(vx_begin_samples(run->job, run->job->row_counts, error));
   if (run->tensors == 0) return VX_OK;
   return run->clouds.num_points == 0 ? cuda_take_zeros(run, error) : cuda_take_output(run, error);
 }
 
-// Enqueues as much as possible before any size is known.
 static enum vx_status run_eagerly(struct cuda_run *run, struct error *error) {
   uint32_t sequence = run->sequence;
   CUDA_TRY(find_rows(run, false, error));

@@ -16,7 +16,6 @@ void cuda_plan_choice(struct cuda_run *run);
 // Fills run->num_rooms and run->room_floats.
 void cuda_measure_encoder(struct cuda_run *run);
 
-// From points to cells, to numbers, to rows.
 VX_WARN_UNUSED enum vx_status cuda_insert(const struct cuda_run *run, struct error *error);
 VX_WARN_UNUSED enum vx_status cuda_number(const struct cuda_run *run, struct error *error);
 VX_WARN_UNUSED enum vx_status cuda_assign(const struct cuda_run *run, struct error *error);
@@ -38,16 +37,16 @@ VX_WARN_UNUSED enum vx_status cuda_filter(const struct cuda_run *run, struct err
 // counters are published.
 VX_WARN_UNUSED enum vx_status cuda_count_sections(const struct cuda_run *run, struct error *error);
 
-// Orders rows by the marks of their cells.
+// By the marks of cells.
 VX_WARN_UNUSED enum vx_status cuda_order_rows(const struct cuda_run *run, struct error *error);
-// For grids that are too large for marks: sorts the rows with cub. Expects run->sizes.
+// For grids that are too large for marks: with cub. Expects run->sizes.
 VX_WARN_UNUSED enum vx_status cuda_sort_rows(const struct cuda_run *run, struct error *error);
 
-// From rows to tensors: writes the image. `publish`: also tells the host the sizes.
+// Writes the image. `publish`: also tells the host the sizes.
 VX_WARN_UNUSED enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct error *error);
-// Writes the dense tensors except bev_features. kernels/maps.h defines them.
+// Writes the tensors of kernels/maps.h except bev_features.
 VX_WARN_UNUSED enum vx_status cuda_write_maps(const struct cuda_run *run, struct error *error);
-// Writes encoded_features, or the rows for bev_features. kernels/encode.h defines them.
+// Writes encoded_features, or the rows for bev_features (kernels/encode.h).
 VX_WARN_UNUSED enum vx_status cuda_encode(const struct cuda_run *run, struct error *error);
 // Writes bev_features, once the rows' features are written.
 VX_WARN_UNUSED enum vx_status cuda_write_bev(const struct cuda_run *run, struct error *error);
