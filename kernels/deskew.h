@@ -3,10 +3,10 @@
 // In each segment of the motion the sensor has a constant velocity `v` and a constant angular velocity `w`, both in its
 // own frame. api/params/motion.h makes the segments in double and rounds them once.
 //
-// A job with a struct vx_deskew moves its points before its chain. The points are float32. Times outside the motion are
-// clamped to it. A point without a finite time gets NaN as its x, so that it counts as not finite.
+// A job with a struct vx_deskew moves its float32 points before its chain. Times outside the motion are clamped to it.
+// A point without a finite time gets NaN as its x, so that it counts as not finite.
 //
-// IEEE binary32, in the stated order on both backends: compile it with -ffp-contract=off or --fmad=false.
+// IEEE binary32, in the order written here: compile it with -ffp-contract=off or --fmad=false.
 #ifndef VOXELD_DESKEW_H
 #define VOXELD_DESKEW_H
 

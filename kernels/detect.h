@@ -5,8 +5,8 @@
 // maps. decode.h or center.h turns the maps into boxes. The network's values may differ between devices and between
 // versions of ONNX Runtime.
 //
-// Backbone: points in, the rows of a detector's backbone and their map out. It ends after the backbone. Both operations
-// count the rows of each level of the backbone.
+// Backbone: the same up to the backbone; its rows and their map out. Both operations count the rows of each level of
+// the backbone.
 //
 // Each point has one of the fates of voxelize.h. below_threshold, over_max_objects, invalid, outside, over_pre_max,
 // suppressed and over_post_max count anchors or candidates of the decoder. row_counts are the boxes of each cloud, of a

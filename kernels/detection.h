@@ -1,5 +1,5 @@
-// The stages of a detection, for every backend: jobs of other operations, and the runs of the network between them. A
-// backend allocates the tensors between the stages, runs the jobs, and moves channels.
+// The stages of a detection: jobs of other operations, and the runs of the network between them. A backend allocates
+// the tensors between the stages, runs the jobs, and moves channels.
 //
 // A detection belongs to the thread that has the lane. Its job outlives it.
 #ifndef VOXELD_DETECTION_H
@@ -55,14 +55,13 @@ VX_WARN_UNUSED enum vx_status vx_detection_check_time(const struct vx_detection 
 // Runs the network for all clouds at once, or cloud by cloud. Uses the job's session if there is one.
 VX_WARN_UNUSED enum vx_status vx_detection_network(struct vx_detection *detection, struct error *error);
 
-// The last stage, which reads the maps at `last`. It writes into the job's output. The decoder's tensors are
-// consecutive in the table of tensors, so the distances between them are the same in the layouts of the stage and of
-// the job.
+// The last stage, which reads the maps at `last`. It writes into the job's output, since the decoder's tensors are
+// consecutive in both layouts.
 struct vx_job vx_detection_decode(struct vx_detection *detection);
 // Copies the counts of a stage to the job, and adds its times. Call this even if the stage failed.
 void vx_detection_add(struct vx_detection *detection, const struct vx_job *stage);
 
-// Takes the job's output, if the job has tensors and the decoder's stage has not taken it.
+// Takes the job's output, unless the job has no tensors or the decoder's stage has taken it.
 VX_WARN_UNUSED enum vx_status vx_detection_settle(struct vx_detection *detection, struct error *error);
 // Fills `shown` with the stages' tensors, whether the job asks for them or not, and returns their number.
 int vx_detection_shown(const struct vx_detection *detection, struct vx_shown shown[VX_SHOWN_TENSORS]);

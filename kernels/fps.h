@@ -1,5 +1,4 @@
-// Farthest point sampling of each cloud. The operation fps samples points; a voxelization may sample the means of its
-// voxels.
+// Farthest point sampling of each cloud: of points (fps), or of the means of voxels (voxelize).
 //
 // The candidates are the points, or the means, with finite x, y and z: float32, in the order of the rows. The first
 // sample is the first candidate numbered `start` or above; if there is none, the first candidate. Each next sample is

@@ -81,13 +81,12 @@ VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct error *err
 // Returns VX_STOPPED, with an error that names the unfinished work. Not for a detection.
 VX_WARN_UNUSED enum vx_status vx_end_stopped(const struct vx_job *job, struct error *error);
 
-// Adds the report of the job's chain to the counts of the job and its sections, once the operation has filled these
-// counts. The operation has counted the rows that the chain dropped as not_finite; this call moves them to their own
-// fates. Further calls in a run do nothing.
+// Adds the report of the job's chain to the counts of the job and its sections, which the operation has filled. The
+// operation has counted the rows that the chain dropped as not_finite; this call moves them to their own fates. Further
+// calls in a run do nothing.
 void vx_settle_chain(struct vx_job *job);
 
-// Lays out the job's tensors and asks the caller for their memory. Call this once the operation's counts and the
-// chain's report are final.
+// Asks the caller for the memory of the job's tensors, once the operation's counts and the chain's report are final.
 VX_WARN_UNUSED enum vx_status vx_take_output(struct vx_job *job, struct vx_layout *layout, void **output,
                                              struct error *error);
 

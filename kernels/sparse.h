@@ -73,7 +73,7 @@ struct vx_sparse {
 struct vx_sparse_rows {
   int32_t num_clouds, num_rows;
   const int32_t *coords;  // [num_rows, 4]: cloud, z, y, x; no two rows have the same cell
-  const float *features;  // [num_rows, inputs of the first layer]
+  const float *features;  // [num_rows, layers[0].inputs]
   int64_t max_rows;       // maximum rows of a level; 1 to VX_MAX_SPARSE_ROWS
   bool half;              // float16; only on a GPU
 };
@@ -98,8 +98,8 @@ struct vx_sparse_plan {
 VX_WARN_UNUSED enum vx_status vx_sparse_plan_of(const struct vx_sparse *backbone, struct vx_sparse_plan *plan,
                                                 struct error *error);
 
-// VX_REFUSED if a number in `rows` is out of its bounds, if the input has more than max_rows rows, or if the batch has
-// too many clouds for the grid.
+// VX_REFUSED if a number in `rows` is out of bounds, if num_rows > max_rows, or if the batch has too many clouds for
+// the grid.
 VX_WARN_UNUSED enum vx_status vx_sparse_rows_fit(const struct vx_sparse_plan *plan, const struct vx_sparse_rows *rows,
                                                  struct error *error);
 

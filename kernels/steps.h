@@ -1,27 +1,24 @@
 // Steps: what happens to the points between the input and the operation of a job.
 //
-// A chain is an ordered list of up to VX_MAX_STEPS steps. Each step sees the points that the steps before it left, in
-// the order of the input. A step may move points, change their other columns, and drop points. It treats each cloud of
-// a batch alone.
+// A chain is a list of steps. Each step sees the points that the steps before it left, in the order of the input. A
+// step may move points, change their other columns, and drop points. It treats each cloud of a batch alone.
 //
 // The chain works on a float32 copy of the rows, where the x of a dropped row becomes NaN. The operation then runs on
-// the copy as on a body of float32, and skips rows that are not finite. So no operation knows of steps.
+// the copy, and skips rows that are not finite. So no operation knows of steps.
 //
 // The chain's rows, on every backend:
-//   rows   float32 [N, C], one row for each row of the input. A row is left if its x is not NaN; then x, y and z are
-//          finite. Before the first step, rows whose x, y or z is not finite are dropped as not_finite, and count as
-//          dropped by step 1.
+//   rows   float32 [N, C]. A row is left if its x is not NaN; then x, y and z are finite. Before the first step, rows
+//          whose x, y or z is not finite are dropped as not_finite, and count as dropped by step 1.
 //   fates  uint8 [N]: enum vx_fate of a dropped row; 0 (VX_FATE_KEPT) while the row is left.
-//   steps  uint8 [N]: the number, from 1, of the step that dropped the row; 0 if no step has dropped it.
+//   steps  uint8 [N]: the number, from 1, of the step that dropped the row; 0: none.
 //   heads  int32 [N]: for a row with the fate `merged`, the row that represents it. Other entries are undefined. NULL
 //          if nothing reads them.
 //
 // What a step may write:
-//   - of a row that is left: any column, in place. If x, y or z is no longer finite, the step must drop the row, with
-//     the fate `not_finite`.
+//   - of a row that is left: any column. If x, y or z is no longer finite, the step must drop the row as not_finite.
 //   - to drop a row that is left: its fate, its step, NaN as its x, and for `merged` its head, which must be a row that
 //     this step leaves or merges. cpu_drop and cuda_drop write these.
-//   - nothing of a row that is not left.
+//   - nothing of a dropped row.
 // On the CPU the chain counts the fates at its end. On a GPU cuda_drop counts them.
 //
 // The operation `points` returns the rows that its chain, perhaps of 0 steps, has left. `transform` is the same with a
@@ -93,7 +90,7 @@ const struct vx_step_row *vx_step_row_of(enum vx_step_type type);
 uint32_t vx_fates_of_chain(const struct vx_chain *chain);
 // Whether a backend must note the head of each merged row.
 bool vx_chain_needs_heads(const struct vx_job *job);
-// Whether a step of the job's chain, or its operation, reads the body as it was before the steps.
+// Whether a step or the operation reads the body as it was before the steps.
 bool vx_chain_reads_body(const struct vx_job *job);
 // VX_REFUSED if the chain does not fit the job.
 VX_WARN_UNUSED enum vx_status vx_check_chain(const struct vx_job *job, struct error *error);

@@ -38,7 +38,7 @@ static inline bool vx_stopped(struct vx_stop *stop, int64_t rows) {
   return stop->rows >= VX_STRIDE ? vx_stop_now(stop) : stop->has_stopped;
 }
 
-// The end of the stride that begins at row `begin` of `count`; `begin` if no row is left or the job is stopped.
+// The end of the stride that begins at row `begin`; `begin` if no row is left or the job is stopped.
 int64_t vx_stride_end(struct vx_stop *stop, int64_t begin, int64_t count);
 
 // A loop over the rows `begin` to `count` - 1, with int64_t `i`. Its body must not `break`. The plain inner loop is for
@@ -50,7 +50,7 @@ int64_t vx_stride_end(struct vx_stop *stop, int64_t begin, int64_t count);
 // How many of `left` bytes a pass may move next; 0 if none are left or the job is stopped.
 size_t vx_stride_bytes(struct vx_stop *stop, size_t left);
 
-// memset and memcpy in strides, so that a large block does not delay a stop.
+// memset and memcpy in strides.
 void vx_fill(struct vx_stop *stop, void *to, int byte, size_t bytes);
 void vx_copy(struct vx_stop *stop, void *to, const void *from, size_t bytes);
 

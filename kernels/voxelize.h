@@ -3,10 +3,10 @@
 // The range is cut into a grid of cells (vx_grid_of). A point is in the cell c[a] = floor((p[a] - min[a]) / size[a]).
 // Points outside the grid, and points whose x, y or z is not finite, are dropped.
 //
-// With VX_CYLINDER the rows are those of cylinder.h: rho, phi, z, x, y, then the other columns. The range bounds rho,
-// phi and z. Axis a has grid_shape[a] cells of the size (max[a] - min[a]) / (grid_shape[a] - 1), as in mmdetection3d.
-// (p[a] - min[a]) / size[a] is clamped to 0 .. (max[a] - min[a]) / size[a] before it is rounded down. Such a job has a
-// chain. It is neither sampled nor encoded, and has no dense maps.
+// With VX_CYLINDER the rows are those of cylinder.h, and the range bounds rho, phi and z. Axis a has grid_shape[a]
+// cells of the size (max[a] - min[a]) / (grid_shape[a] - 1), as in mmdetection3d. (p[a] - min[a]) / size[a] is clamped
+// to 0 .. (max[a] - min[a]) / size[a] before it is rounded down. Such a job has a chain. It is neither sampled nor
+// encoded, and has no dense maps.
 //
 // A voxel is a cell that holds a point. The voxels of a cloud are numbered in the order of their first points. If there
 // are more than max_voxels, the voxels with the least vx_voxel_rank (grid.h) stay; of equal ranks, the lower numbers. A

@@ -1,4 +1,4 @@
-// What the files of this engine share: a loaded library, its errors, the options of a session, tensors over memory.
+// What the files of this engine share.
 //
 // Any thread. A library does not change once it is open.
 #ifndef VOXELD_ENGINE_ORT_LIBRARY_H
@@ -35,7 +35,7 @@ struct ort_values {
 
 // Whether a call succeeded. If not, fills the error and releases `status`.
 VX_WARN_UNUSED bool ort_did(const struct ort_api *api, struct ort_status *status, struct error *error);
-// The status for an error of ort_did: VX_OUT_OF_MEMORY if the words say so, else `otherwise`.
+// The status for an error of ort_did: VX_OUT_OF_MEMORY if its words say so, else `otherwise`.
 enum vx_status ort_fault(const struct error *error, enum vx_status otherwise);
 
 // 0 if `elements` (ort_library.c) has no ONNX element type for the dtype.
@@ -53,8 +53,8 @@ VX_WARN_UNUSED bool ort_open_session(const struct vx_network *network, const str
 // Whether the path leads to a regular file; the library would wait for a FIFO's writer. Fills *file.
 VX_WARN_UNUSED bool ort_look_at(const char *path, struct stat *file, struct error *error);
 
-// Describes `count` tensors, whose data is where `memory` says. `values` must be all zero before. Call ort_unwrap
-// afterwards, even after a failure.
+// Describes `count` tensors, whose data is where `memory` says. `values` must be all zero. Call ort_unwrap afterwards,
+// even after a failure.
 VX_WARN_UNUSED bool ort_wrap(const struct vx_engine_library *library, const struct ort_memory *memory,
                              const struct vx_network_value *from, int count, struct ort_values *values,
                              struct error *error);

@@ -1,8 +1,7 @@
 // TLS: the server's certificate, and the names in clients' certificates. The HTTP library does handshakes and records.
 //
-// The HTTP library takes one certificate for the life of a daemon, and does not verify certificates of clients. So here
-// each new connection gets the credentials that were loaded last. A client's certificate is verified at the first
-// request that needs it, and again after a reload or once it has expired.
+// Each new connection gets the credentials that were loaded last; the HTTP library by itself would keep the first. A
+// client's certificate is verified at the first request that needs it, and again after a reload or once it has expired.
 //
 // A session belongs to the I/O thread of its connection, and keeps its credentials alive. The thread of reloads
 // replaces the current credentials.
@@ -24,7 +23,7 @@ struct tls {
   bool asks_clients;                      // for certificates: tls_client_ca is set
 };
 
-// Loads the files that the options name; none if tls_cert is not set. False with a reason.
+// Loads the files of the options; none if tls_cert is not set. False with a reason.
 VX_WARN_UNUSED bool tls_init(struct tls *tls, const struct options *options, struct error *error);
 // Loads the same files again; tls_cert must be set. False with a reason; then nothing changes.
 VX_WARN_UNUSED bool tls_reload(struct tls *tls, const struct options *options, struct error *error);

@@ -16,10 +16,10 @@ struct catalog {
   struct named named;           // the presets and the detectors
 };
 
-// Loads the built-in presets, the presets of a folder, and the models of another folder ("": none). With a folder of
-// models, loads ONNX Runtime; `library` is its path, or "". A model without ONNX Runtime, or with a fault of its own,
-// does not serve. Each network runs on `threads` threads and takes up to `memory_bytes` of the host (0: any). False
-// with a reason; then nothing is held.
+// Loads the built-in presets, the presets of the folder `presets` and the models of the folder `models` ("": none).
+// With models, loads ONNX Runtime; `library` is its path, or "". A model without ONNX Runtime, or with a fault of its
+// own, does not serve. Each network runs on `threads` threads and takes up to `memory_bytes` of the host (0: any).
+// False with a reason; then nothing is held.
 VX_WARN_UNUSED bool catalog_open(struct catalog *catalog, const char *presets, const char *models, const char *library,
                                  int threads, size_t memory_bytes, struct error *error);
 // Loads the presets again. False with a reason; then nothing changes.

@@ -16,8 +16,8 @@
 #define SIGNAL_DEVICE_LOST SIGUSR1
 #define SIGNAL_STDIN_ENDED SIGUSR2
 
-// Blocks the signals in this thread and in all threads that it starts: they stay pending until main takes them. Main
-// calls this first: the kernel discards a signal that process 1 of a container neither blocks nor handles.
+// Blocks the signals in this thread and in all threads that it starts. Main calls this first: the kernel discards a
+// signal that process 1 of a container neither blocks nor handles.
 void signals_block(void);
 // Lets the signals end the process through this thread too.
 void signals_unblock(void);
@@ -31,7 +31,7 @@ void signals_device_lost(void);
 int signals_wait(void);
 // The drain begins because of this signal. From here on SIGHUP is ignored.
 void signals_drain(int number);
-// The drain is over. If SIGTERM or SIGINT has come, the next one ends the process at once, even during the stop.
+// The drain is over. If SIGTERM or SIGINT has come, the next ends the process at once, even during the stop.
 void signals_let_end(void);
 
 // Sleep for 2 ms, or until a time of clock_ns. A second SIGTERM or SIGINT ends the process meanwhile.

@@ -1,8 +1,8 @@
-// The headers of a request that decide whether and how it is served, found in one walk over all of them.
+// The headers of a request that decide how it is served, found in one walk over all of them. (The library's look-up by
+// name returns the first header of a name, and does not check names.)
 //
-// The library's look-up by name returns the first header of a name, and does not check names. The walk also cuts the
-// blanks after each value but Transfer-Encoding's. Runs on the I/O thread that owns the request. The texts are in the
-// library's memory, and stay as long as the request.
+// The walk also cuts the blanks after each value but Transfer-Encoding's. Runs on the I/O thread that owns the request.
+// The texts are in the library's memory, and stay as long as the request.
 #ifndef VOXELD_HEADS_H
 #define VOXELD_HEADS_H
 

@@ -11,7 +11,7 @@ bool body_is_whole(const struct job *job, int64_t bytes);
 // Splits `bytes` bytes of raw rows among the clouds. Does nothing for other formats. False with an error.
 VX_WARN_UNUSED bool body_split(struct job *job, int64_t bytes, struct error *error);
 // Sets job->points, and splits the rows that body_split did not. `gpu` will run the job; NULL: the CPU will. Rows in
-// shared memory stay there if the GPU can read them in place. False with an error in the job's result.
+// shared memory stay there if the GPU can read them. False with an error in the job's result.
 VX_WARN_UNUSED bool body_open(struct job *job, const struct device *gpu);
 
 #endif

@@ -44,8 +44,8 @@ struct devices {
   struct lock lock;  // protects the states
 };
 
-// Opens the CPU and the GPUs that the options name. Logs and leaves out a GPU that cannot be opened. With
-// `--backend cuda`, false with a reason if `--devices` names that GPU, or if no GPU is left.
+// Opens the CPU and the GPUs that the options name. Logs and leaves out a GPU that cannot be opened. False with a
+// reason: with `--backend cuda`, if `--devices` names that GPU, or if no GPU is left.
 VX_WARN_UNUSED bool devices_open(struct devices *devices, const struct options *options, struct error *error);
 void devices_close(struct devices *devices);
 
