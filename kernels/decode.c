@@ -1,4 +1,4 @@
-// See decode.h. Pure functions: any thread may call them.
+// See decode.h. Pure functions. Any thread.
 #include "kernels/decode.h"
 
 int64_t vx_cell_logits(const struct vx_decode *decode, int64_t channels) {

@@ -1,13 +1,13 @@
 // Decode of an anchor head: a detection head's maps in, boxes out.
 //
-// The inputs are [B, H, W, channels], float32 or float16. float16 is widened to float32. A cell has A anchors: its
-// sizes, each with every rotation. The sizes are divided among the head's tasks (head.h), in order. An anchor has a
-// logit for each class of its task.
-//   cls_preds      for each anchor its logits: L channels in all
-//   box_preds      for each anchor the values t0, t1, ...: 7, or 8 if the heading is given as cosine and sine; then 2
+// The inputs are [B, H, W, channels], float32 or float16. float16 is widened to float32. A cell has A anchors: each
+// size with each rotation. The sizes are divided among the head's tasks (head.h), in order. An anchor has a logit for
+// each class of its task.
+//   cls_preds      the logits of each anchor: L channels in all
+//   box_preds      the values t0, t1, ... of each anchor: 7, or 8 if the heading is given as cosine and sine; then 2
 //                  for a velocity
-//   dir_cls_preds  for each anchor the logits of dir_bins directions; optional
-// In its cloud, anchor a has the flat index (row * W + column) * A + a, and logit l has (row * W + column) * L + l.
+//   dir_cls_preds  the logits of dir_bins directions of each anchor; optional
+// In its cloud, anchor a of a cell has the index (row * W + column) * A + a; logit l has (row * W + column) * L + l.
 //
 // The anchor box, in a map of n columns, is computed in binary64 and rounded once:
 //   x = ((max - min) * column) / (n - 1) + min, or min if n is 1
@@ -17,15 +17,15 @@
 //   t0 * d + x, t1 * d + y, t2 * dz + z, exp(t3) * dx, exp(t4) * dy, exp(t5) * dz, t6 + rotation
 // A heading of cosine and sine is instead the angle of t6 + cos(rotation), t7 + sin(rotation). cos, sin and the angle
 // are computed in binary64 and rounded once, the sums in binary32. The last two values are the velocity along x and y.
-// With `dir_cls_preds`, the heading r is replaced, in binary64 and rounded once. The period is 2 pi / dir_bins, and
-// `bin` is the anchor's direction with the largest logit, the first if several are equal:
+// With `dir_cls_preds`, the heading r becomes, in binary64 and rounded once, with period = 2 pi / dir_bins and `bin`
+// the first direction with the largest logit:
 //   v = r - dir_offset; ((v - floor(v / period + dir_limit_offset) * period) + dir_offset) + period * bin
 //
-// A candidate is a logit that gives a box. Fates are counted for items. With labels=best, each anchor is an item, and
-// its largest logit is the candidate. NaN is ignored; of equal logits the first class wins. With labels=all, each logit
-// is an item and a candidate.
+// Fates are counted for items; a candidate is a logit that may give a box. With labels=best, each anchor is an item,
+// and its largest logit is the candidate. NaN is ignored; of equal logits the first class wins. With labels=all, each
+// logit is an item and a candidate.
 //
-// Each item has one fate, the first of these that applies:
+// The fate of an item is the first of these that applies:
 //   below_threshold  the sigmoid of its candidate, in binary32, is less than score_threshold; or the logit is NaN or
 //                    -infinity
 //   invalid          a value of the box or its velocity is not finite, or the heading is not from -65536 to 65536
@@ -70,7 +70,7 @@ struct vx_decode {
   int32_t task_sizes[VX_MAX_TASKS];  // how many sizes each task has, 1 or more; the sum is num_sizes
   int32_t heading;                   // enum vx_heading
   int32_t velocity;                  // 1: boxes have a velocity
-  int32_t align_center;  // 1: anchors are at the centres of cells; 0: the outer anchors are at the ends of the range
+  int32_t align_center;              // 1: anchors are at the centres of cells; 0: the outer ones at the range's ends
   float dir_offset, dir_limit_offset;
   int32_t dir_bins;
   int32_t labels;         // enum vx_labels
@@ -79,7 +79,6 @@ struct vx_decode {
   struct vx_nms nms;      // of a group
 };
 
-// Values of a box in the answer.
 VX_SHARED int32_t vx_decoded_values(const struct vx_decode *decode) {
   return decode->velocity ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
 }
@@ -93,7 +92,7 @@ static inline int32_t vx_cell_anchors(const struct vx_decode *decode) {
   return decode->num_sizes * decode->num_rotations;
 }
 
-// The logits of a cell. Without tasks: `channels`, the channels of cls_preds, rounded down to a multiple of A.
+// The logits of a cell. Without tasks: `channels`, those of cls_preds, rounded down to a multiple of A.
 int64_t vx_cell_logits(const struct vx_decode *decode, int64_t channels);
 // A copy of `decode` with at least one task: if `decode` has none, one task gets all classes. `logits`: of a cell.
 struct vx_decode vx_with_tasks(const struct vx_decode *decode, int64_t logits);

@@ -13,10 +13,9 @@ extern "C" {
 // A detection with the detector's own parameters, without a session.
 struct vx_detect vx_detect_of(const struct vx_detector *detector);
 
-// Sets the operation and the parameters of `decode` from the detection's decoder.
+// Sets decode->op and decode->params.
 void vx_set_decoder(const struct vx_detect *detect, struct vx_job *decode);
 
-// The tensor of one of the detector's maps.
 enum vx_tensor vx_map_tensor(const struct vx_detector *detector, int map);
 
 #ifdef __cplusplus

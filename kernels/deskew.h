@@ -1,13 +1,12 @@
 // De-skew: moves each point of a sweep from the sensor's frame at the point's time to its frame at one reference time.
 //
-// The motion has up to VX_MAX_SEGMENTS segments. In each the sensor moves with a constant velocity `v` and a constant
-// angular velocity `w`, both in its own frame. api/params/motion.h makes the segments in double and rounds them once. A
-// segment of more than 0.2 rad is cut, so the short series below are as good as float32 allows.
+// In each segment of the motion the sensor has a constant velocity `v` and a constant angular velocity `w`, both in its
+// own frame. api/params/motion.h makes the segments in double and rounds them once.
 //
-// A job with a struct vx_deskew moves its points first, even before its chain. The points are float32. Times outside
-// the motion are clamped to it. A point without a finite time gets NaN as its x, so that it counts as not finite.
+// A job with a struct vx_deskew moves its float32 points before its chain. Times outside the motion are clamped to it.
+// A point without a finite time gets NaN as its x, so that it counts as not finite.
 //
-// IEEE binary32, in the stated order on both backends: compile it with -ffp-contract=off or --fmad=false.
+// IEEE binary32, in the order written here: compile it with -ffp-contract=off or --fmad=false.
 #ifndef VOXELD_DESKEW_H
 #define VOXELD_DESKEW_H
 
@@ -16,7 +15,7 @@
 
 enum { VX_MAX_SEGMENTS = 64 };
 #define VX_MOTION_MARGIN 0.1  // seconds before and after a motion in which its first and its last velocity continue
-#define VX_SEGMENT_TURN 0.2   // radians; the maximum turn of a segment
+#define VX_SEGMENT_TURN 0.2   // radians; the maximum turn of a segment, for which the series of vx_deskew suffice
 
 struct vx_segment {
   float start;       // seconds from the reference
@@ -25,17 +24,15 @@ struct vx_segment {
 };
 
 struct vx_motion {
-  int32_t count;                                // 0 = not known: points stay
+  int32_t count;                                // 0: not known; points stay
   float first, last;                            // times outside are clamped
   struct vx_segment segments[VX_MAX_SEGMENTS];  // ascending by start
 };
 
-// How the points of a job move.
 struct vx_deskew {
   const float *times;              // [N]: seconds from the reference; caller's memory
   const struct vx_motion *motion;  // caller's memory
-  // Out: how many points were moved, and how many of the moved points had a clamped time.
-  int64_t moved, clamped;
+  int64_t moved, clamped;          // out: points that moved, and those of them with a clamped time
 };
 
 VX_SHARED void vx_cross(const float a[3], const float b[3], float out[3]) {
@@ -44,7 +41,7 @@ VX_SHARED void vx_cross(const float a[3], const float b[3], float out[3]) {
   out[2] = a[0] * b[1] - a[1] * b[0];
 }
 
-// The index of the last segment with start <= t; 0 if there is none. The search begins at index `near`.
+// The index of the last segment with start <= t, or 0. The search begins at index `near`.
 VX_SHARED int32_t vx_segment_at(const struct vx_segment *segments, int32_t count, float t, int32_t near) {
   while (near + 1 < count && segments[near + 1].start <= t) near++;
   while (near > 0 && segments[near].start > t) near--;
@@ -77,7 +74,7 @@ VX_SHARED void vx_deskew(const struct vx_segment *segment, float t, float point[
 extern "C" {
 #endif
 
-// Moves the points of consecutive rows in place, on the CPU. Adds to the counts.
+// Moves points in place, on the CPU. Adds to the counts. rows: [points, columns].
 void vx_deskew_rows(struct vx_deskew *deskew, int32_t columns, int64_t points, struct vx_stop *stop, float *rows);
 
 #ifdef __cplusplus

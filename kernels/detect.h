@@ -1,17 +1,16 @@
-// Detect: points in, boxes out. One job has a detector's voxels, its network and its decoder.
+// Detect: points in, boxes out.
 //
-// The stages come from other operations. voxelize.h, with an encoder, makes bev_features. A detector with a backbone
-// has no encoder: the backbone (sparse.h) makes bev_features from the mean of each voxel. The network (engine.h) turns
-// bev_features into a head's maps. decode.h or center.h turns the maps into boxes. One request per stage would give the
-// same result. Only the network's values may differ, between devices and between versions of ONNX Runtime.
+// The stages: voxelize.h, with an encoder, makes bev_features. A detector with a backbone has no encoder: the backbone
+// (sparse.h) makes bev_features from the mean of each voxel. The network (engine.h) turns bev_features into a head's
+// maps. decode.h or center.h turns the maps into boxes. The network's values may differ between devices and between
+// versions of ONNX Runtime.
 //
-// Backbone: points in, the rows of a detector's backbone and their map out. This operation runs the same stages, and
-// ends after the backbone. Both operations count the rows of each level of the backbone. A backbone job's row_counts
-// are the voxels of each cloud.
+// Backbone: the same up to the backbone; its rows and their map out. Both operations count the rows of each level of
+// the backbone.
 //
-// Each point has one of the fates of voxelize.h. The fates that the decoder gives are counted too: below_threshold,
-// over_max_objects, invalid, outside, over_pre_max, suppressed and over_post_max count anchors or candidates. A
-// detection's row_counts are the boxes of each cloud.
+// Each point has one of the fates of voxelize.h. below_threshold, over_max_objects, invalid, outside, over_pre_max,
+// suppressed and over_post_max count anchors or candidates of the decoder. row_counts are the boxes of each cloud, of a
+// backbone job its voxels.
 #ifndef VOXELD_DETECT_H
 #define VOXELD_DETECT_H
 
@@ -39,8 +38,7 @@ struct vx_track_terms {
 };
 #define VX_DEFAULT_TRACK_TERMS ((struct vx_track_terms){1, {4}, 3})
 
-// What a sweep did to the tracks. matched: tracks that got a box of this sweep. started: new tracks. missed: tracks
-// that got no box, but stay. ended: tracks that are gone.
+// What a sweep did to the tracks. matched: old tracks that got a box. missed: tracks that got no box, but stay.
 struct vx_track_counts {
   bool begun;  // the tracks begin with this sweep
   int32_t matched, started, missed, ended;
@@ -53,7 +51,7 @@ struct vx_detector_map {
   enum vx_dtype dtype;  // float32 or float16
 };
 
-// All parts of a model that a job needs. Constant. They belong to the model's owner and outlive the jobs.
+// All parts of a model that a job needs. Constant; the model's owner keeps them longer than the jobs.
 struct vx_detector {
   const struct vx_engine *engine;
   struct vx_network *network;
@@ -61,7 +59,7 @@ struct vx_detector {
   struct vx_sparse backbone;    // its plan exists; 0 layers: there is no backbone
   struct vx_sparse_plan plan;   // of the backbone
   int64_t max_rows;             // maximum rows of a level of the backbone
-  uint64_t backbone_number;     // never 0; no other backbone of the process has had the same number
+  uint64_t backbone_number;     // not 0; each backbone of the process has its own
   const char *input;            // the network's input for bev_features
   bool one_by_one;              // the network takes exactly one cloud per run
   bool channels_first;          // the outputs are [B, channels, height, width], not [B, height, width, channels]
@@ -77,8 +75,7 @@ struct vx_detector {
   struct vx_track_terms tracks;
 };
 
-// What a job chooses itself. `choice`, `score_threshold`, `max_objects`, `nms` and `tracks` replace the detector's
-// parameters of the same names.
+// `choice`, `score_threshold`, `max_objects`, `nms` and `tracks` replace the detector's own.
 struct vx_detect {
   const struct vx_detector *detector;
   struct vx_choice choice;
@@ -88,11 +85,10 @@ struct vx_detect {
   int32_t track;  // 1: the caller writes track_ids, by `tracks`
   struct vx_track_terms tracks;
   enum vx_dtype precision;     // of the backbone: float32, or float16, which only a GPU computes
-  struct vx_session *session;  // the network on the lane of the job; NULL: the network runs on the host's processors
+  struct vx_session *session;  // of the job's lane; NULL: the network runs on the host's processors
 };
 
-// The maps of a head, with the network's types and with the channels last. A detector has the maps of one head. A job
-// that asks for maps of another head is refused.
+// The maps of a head, with the network's types and the channels last. A detector has the maps of one kind of head.
 #define VX_ANCHOR_MAPS                                                                                                 \
   (VX_TENSOR_BIT(VX_HEAD_CLS_PREDS) | VX_TENSOR_BIT(VX_HEAD_BOX_PREDS) | VX_TENSOR_BIT(VX_HEAD_DIR_CLS_PREDS))
 #define VX_CENTER_MAPS                                                                                                 \
@@ -102,14 +98,13 @@ struct vx_detect {
 #define VX_SPARSE_TENSORS (VX_TENSOR_BIT(VX_SPARSE_COORDS) | VX_TENSOR_BIT(VX_SPARSE_FEATURES))
 #define VX_BACKBONE_TENSORS (VX_SPARSE_TENSORS | VX_TENSOR_BIT(VX_BEV_FEATURES))
 #define VX_DETECT_TENSORS (VX_DECODE_TENSORS | VX_BACKBONE_TENSORS | VX_HEAD_TENSORS)
-// A detection only makes room for this tensor. The caller, who has the tracks, fills it.
+// A detection makes room for this tensor; the caller, which has the tracks, fills it.
 #define VX_TRACK_TENSORS VX_TENSOR_BIT(VX_TRACK_IDS)
-// The tensors from which tracks are made.
+// For tracks.
 #define VX_TRACKED_TENSORS                                                                                             \
   (VX_TENSOR_BIT(VX_DECODED_BOXES) | VX_TENSOR_BIT(VX_DECODED_SCORES) | VX_TENSOR_BIT(VX_DECODED_LABELS))
 
 static inline bool vx_has_backbone(const struct vx_detector *detector) { return detector->backbone.num_layers > 0; }
-// The columns of the points that the detector takes.
 static inline int32_t vx_detector_columns(const struct vx_detector *detector) {
   return vx_has_backbone(detector) ? detector->backbone.layers[0].inputs
                                    : detector->voxelize.encoder.layers[0].inputs - VX_PILLAR_EXTRA;

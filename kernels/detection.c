@@ -152,7 +152,7 @@ bool vx_detection_moves(const struct vx_detection *detection, int map) {
 
 // ---- the network ----------------------------------------------------------------------------------------------------
 
-// The part of a tensor that holds `clouds` clouds, beginning with cloud `first`.
+// The part of a tensor for the clouds `first` .. `first` + `clouds` - 1.
 static struct vx_network_value part_of(const struct vx_detection *detection, const char *name,
                                        const struct vx_shape *shape, void *data, int64_t first, int64_t clouds) {
   struct vx_network_value value = {.name = name, .shape = *shape};

@@ -1,4 +1,4 @@
-// Whether an encoder fits a job; see encode.h. Pure functions: any thread may call them.
+// See encode.h. Pure functions. Any thread.
 #include "kernels/encode.h"
 
 int32_t vx_encoder_width(const struct vx_encoder *encoder) {

@@ -7,7 +7,6 @@
 
 enum { LONGEST_TEXT = 4096 };
 
-// Keeps the beginning and the end of a text that is too long.
 static void shorten(struct error *error, const char *whole, size_t length) {
   static const char gap[] = " ... ";
   const size_t beginning = 200, end = sizeof error->text - beginning - sizeof gap;
@@ -50,7 +49,7 @@ bool error_set(struct error *error, const char *format, ...) {
   return false;
 }
 
-// Writes the printed text as the error's text; the error keeps its kind and its parameter.
+// Replaces the error's text; keeps its kind and its parameter.
 __attribute__((format(printf, 2, 3))) static void rewrite(struct error *error, const char *format, ...) {
   const struct error before = *error;
   va_list arguments;

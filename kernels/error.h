@@ -1,6 +1,6 @@
-// The result of a call: a status and, if the status is not VX_OK, an error with the reason.
+// The result of a call: a status and, if it is not VX_OK, an error with the reason.
 //
-// Any thread may call these functions. An error belongs to its caller.
+// Any thread. An error belongs to the caller.
 #ifndef VOXELD_ERROR_H
 #define VOXELD_ERROR_H
 
@@ -13,7 +13,6 @@ extern "C" {
 
 #define VX_WARN_UNUSED __attribute__((warn_unused_result))
 
-// Why a call of the kernels failed.
 enum vx_status {
   VX_OK,
   VX_REFUSED,        // the request cannot be satisfied
@@ -24,32 +23,32 @@ enum vx_status {
   VX_STATUS_COUNT,
 };
 
-// Why something failed. The same value passes from the kernels to HTTP.
+// The same value passes from the kernels to HTTP.
 struct error {
   int kind;            // 0: none; else a vx_status, or an error_kind (api/base/problem.h), which continues vx_status
   char parameter[64];  // the parameter at fault, or ""
-  char text[640];      // the reason; a longer one loses its middle
+  char text[640];      // the reason; a longer reason loses its middle
 };
 
-// Fills an error; the parameter may be NULL. A text that is too long keeps its beginning and its end, since reasons of
-// foreign libraries often end with what is wrong. The arguments may point into the error.
+// `parameter` may be NULL. A text that is too long keeps its beginning and its end, since reasons of foreign libraries
+// often end with what is wrong. The arguments may point into the error.
 __attribute__((format(printf, 4, 0))) void error_write(struct error *error, int kind, const char *parameter,
                                                        const char *format, va_list arguments);
 
-// Each of the following functions writes an error and returns a failure, so a refusal is one statement.
-//
+// Each of the following functions writes an error and returns a failure, so that a refusal is one statement.
+
 // Returns VX_REFUSED.
 __attribute__((format(printf, 2, 3))) enum vx_status vx_refuse(struct error *error, const char *format, ...);
 // Returns `status`.
 __attribute__((format(printf, 3, 4))) enum vx_status vx_fail(struct error *error, enum vx_status status,
                                                              const char *format, ...);
-// Returns false. For calls that only succeed or fail.
+// Returns false.
 __attribute__((format(printf, 2, 3))) bool error_set(struct error *error, const char *format, ...);
-// Puts the formatted text in front of the error's text. Returns false.
+// Writes before the error's text. Returns false.
 __attribute__((format(printf, 2, 3))) bool error_prefix(struct error *error, const char *format, ...);
-// Appends the formatted text to the error's text. Returns false.
+// Writes after the error's text. Returns false.
 __attribute__((format(printf, 2, 3))) bool error_suffix(struct error *error, const char *format, ...);
-// Names the parameter at fault. Returns false.
+// Sets error->parameter. Returns false.
 bool error_blame(struct error *error, const char *parameter);
 
 #ifdef __cplusplus

@@ -1,9 +1,8 @@
-// Elementary functions that give the same bits everywhere. None calls a mathematical library.
+// Elementary functions that give the same bits everywhere. Pure functions for C and CUDA.
 //
-// They use only addition, subtraction, multiplication, division, square root, rounding down and comparison, in IEEE
-// binary64 and in the order written here. Compile them with -ffp-contract=off or --fmad=false. The series are Taylor
-// series. The constants split ln 2 and pi / 2 into parts; the multiples of all parts but the last are exact. Pure
-// functions for C and CUDA.
+// They use operations that IEEE binary64 rounds correctly (+, -, *, /, sqrt, floor, comparison), in the order written
+// here. Compile them with -ffp-contract=off or --fmad=false. The series are Taylor series. The constants split ln 2 and
+// pi / 2 into parts; the multiples of all parts but the last are exact.
 #ifndef VOXELD_EXACT_H
 #define VOXELD_EXACT_H
 
@@ -16,7 +15,6 @@
 #define VX_HALF_PI 0x1.921fb54442d18p+0
 #define VX_PI 0x1.921fb54442d18p+1
 
-// vx_sincos takes angles from -VX_MOST_RADIANS to VX_MOST_RADIANS.
 #define VX_MOST_RADIANS 65536
 
 // 2^power, which must be a normal number.
@@ -50,7 +48,7 @@ VX_SHARED double vx_exp(double x) {
   return p * vx_power_of_two((int)k);
 }
 
-// vx_exp rounded to float32. Overflow and NaN give +inf.
+// Overflow and NaN give +inf.
 VX_SHARED float vx_exp_float(float x) { return (float)vx_exp(x); }
 
 // ln x, for x from 2^-1000 to 2^1000. With x = 2^k * m and m from sqrt(1 / 2) to sqrt(2):
@@ -75,8 +73,7 @@ VX_SHARED double vx_log(double x) {
   return k * 0x1.62e42feep-1 + (k * 0x1.a39ef35793c76p-33 + 2 * (u + (u * z) * p));
 }
 
-// x^power = e^(power ln x), for x from 0 to 1 and a power of 0 or more. 0^0 is 1. If x > 0, results below e^-128 become
-// e^-128.
+// x^power, for x from 0 to 1 and a power of 0 or more. 0^0 is 1. If x > 0, results below e^-128 become e^-128.
 VX_SHARED double vx_power(float x, float power) {
   if (power == 0) return 1;
   return x > 0 ? vx_exp((double)power * vx_log((double)x)) : 0;
@@ -85,7 +82,7 @@ VX_SHARED double vx_power(float x, float power) {
 // 1 / (1 + e^-x). Never falls as x grows. NaN gives 0.
 VX_SHARED float vx_sigmoid(float x) { return (float)(1 / (1 + vx_exp(-(double)x))); }
 
-// The sine and cosine of an angle from -VX_MOST_RADIANS to VX_MOST_RADIANS.
+// `angle`: from -VX_MOST_RADIANS to VX_MOST_RADIANS.
 VX_SHARED void vx_sincos(double angle, double *sine, double *cosine) {
   double k = floor(angle * 0x1.45f306dc9c883p-1 + 0.5);
   double r = ((angle - k * 0x1.921fb544p+0) - k * 0x1.0b4611a6p-34) - k * 0x1.3198a2e037073p-69;
@@ -116,8 +113,8 @@ VX_SHARED void vx_sincos(double angle, double *sine, double *cosine) {
   }
 }
 
-// The angle of (x, y), from -pi to pi; 0 for (0, 0). If u is the tangent of an angle, u / (1 + sqrt(1 + u * u)) is the
-// tangent of half the angle. Halving three times keeps the series short.
+// The angle of (x, y), from -pi to pi; 0 for (0, 0). u / (1 + sqrt(1 + u * u)) is the tangent of half the angle.
+// Halving three times keeps the series short.
 VX_SHARED double vx_atan2(double y, double x) {
   double across = fabs(x), up = fabs(y);
   double least = across < up ? across : up, most = across < up ? up : across;

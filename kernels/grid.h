@@ -1,7 +1,7 @@
-// From a point to its cell, and from a cell to its key: the index arithmetic that both backends share.
+// From a point to its cell, and from a cell to its key.
 //
 // Pure functions for C and CUDA. All arithmetic is IEEE binary32, with division instead of reciprocals. Compile it with
-// -ffp-contract=off or --fmad=false. The host makes a struct vx_cell_map once per job and passes it by value.
+// -ffp-contract=off or --fmad=false.
 #ifndef VOXELD_GRID_H
 #define VOXELD_GRID_H
 
@@ -14,20 +14,20 @@
 #include "kernels/voxelize.h"
 
 // The layout of a 64-bit cell key: x above y above z, each in as many bits as its axis needs. Ascending keys are
-// ascending (x, y, z). Shifts give the coordinates back. A grid of at most VX_MAX_GRID_CELLS cells needs at most 64
-// bits, since each axis wastes less than one bit.
+// ascending (x, y, z). A grid of at most VX_MAX_GRID_CELLS cells needs at most 64 bits, since each axis wastes less
+// than one bit.
 struct vx_key_format {
   int z_bits, yz_bits, bits;
 };
 
 struct vx_cell_map {
   float min[3], size[3];
-  float least[3], most[3];  // a point's place is clamped to these bounds; infinite: no bound
+  float least[3], most[3];  // (p - min) / size is clamped to these bounds; infinite: no bound
   float limit[3];           // number of cells; a whole number in float32, so t < limit is exact
   struct vx_key_format key;
 };
 
-// The number of bits that hold 0 .. cells - 1.
+// Bits that hold 0 .. cells - 1.
 VX_SHARED int vx_bits_for(int32_t cells) {
   int bits = 0;
   while (bits < 31 && (INT32_C(1) << bits) < cells) bits++;
@@ -71,19 +71,18 @@ static inline struct vx_cell_map vx_cell_map_of(const struct vx_voxelize *params
 
 // Whether coordinate p lies in the grid on one axis, and in which cell (0 if it does not).
 //
-// No floor() is needed. floor(t) >= 0 if and only if t >= 0 (-0.0 included). floor(t) < cells if and only if t < cells.
-// In between, truncation equals floor. If p is NaN, so is t, and p is not inside. An infinite p is not inside either,
-// unless t is clamped: with VX_CYLINDER, the job's chain has dropped such points.
+// In the grid, truncation equals floor(), -0.0 included. NaN is not inside. An infinite p is not inside either, unless
+// t is clamped: with VX_CYLINDER, the job's chain has dropped such points.
 VX_SHARED bool vx_cell_on_axis(const struct vx_cell_map *map, int axis, float p, int32_t *cell) {
   float t = (p - map->min[axis]) / map->size[axis];
   t = t < map->least[axis] ? map->least[axis] : t;
   t = t > map->most[axis] ? map->most[axis] : t;
   bool inside = (t >= 0.0f) & (t < map->limit[axis]);
-  *cell = (int32_t)(inside ? t : 0.0f);  // 1e30 must not reach the conversion
+  *cell = (int32_t)(inside ? t : 0.0f);  // 1e30 does not fit int32_t
   return inside;
 }
 
-// The cell of a point. Returns false if the point is out of range or not finite; then `cell` is undefined.
+// False if the point is out of range or not finite; then `cell` is undefined.
 VX_SHARED bool vx_cell_of_point(const struct vx_cell_map *map, float x, float y, float z, int32_t cell[3]) {
   bool in_x = vx_cell_on_axis(map, 0, x, &cell[0]);
   bool in_y = vx_cell_on_axis(map, 1, y, &cell[1]);
@@ -91,15 +90,13 @@ VX_SHARED bool vx_cell_of_point(const struct vx_cell_map *map, float x, float y,
   return in_x & in_y & in_z;
 }
 
-// The centre of cell c on one axis; each operation rounded to float32, in this order.
 VX_SHARED float vx_cell_centre(const struct vx_cell_map *map, int axis, int32_t c) {
   float offset = map->size[axis] / 2.0f + map->min[axis];
   return (float)c * map->size[axis] + offset;
 }
 
-// The rank of a voxel for max_voxels. With `near` it is the bits of the squared distance from the origin to the voxel's
-// centre, in x and y. A squared distance is never negative and never NaN, so its bits have the order of the distances.
-// With `full` the rank falls as the number of points rises.
+// The rank of a voxel for max_voxels; voxels with low ranks are kept. `near`: the bits of the squared distance from the
+// origin to the voxel's centre, in x and y. The distance is not negative or NaN, so its bits have its order.
 VX_SHARED uint32_t vx_voxel_rank(enum vx_voxels_by by, const struct vx_cell_map *map, const int32_t cell[3],
                                  uint32_t points) {
   if (by == VX_VOXELS_FIRST) return 0;

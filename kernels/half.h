@@ -1,8 +1,7 @@
-// The bits of floats: finiteness, the one NaN that computed tensors may have, and float16 <-> float32 in integer
-// arithmetic.
+// The bits of floats: finiteness, one NaN for computed tensors, and float16 <-> float32 in integer arithmetic, since
+// machines differ in how they convert the payload of a NaN.
 //
-// Pure functions for C and CUDA. The machine's own conversions treat the payload of a NaN differently, and tensors must
-// be the same bytes everywhere. So the conversions here do not use them.
+// Pure functions for C and CUDA.
 #ifndef VOXELD_HALF_H
 #define VOXELD_HALF_H
 
@@ -34,7 +33,7 @@ VX_SHARED bool vx_are_finite(float x, float y, float z) {
   return (fabsf(x) < INFINITY) & (fabsf(y) < INFINITY) & (fabsf(z) < INFINITY);
 }
 
-// Replaces any NaN by VX_FLOAT_NAN. Processors differ in which of two payloads an addition keeps.
+// Replaces any NaN by VX_FLOAT_NAN: processors differ in which of two payloads an addition keeps.
 VX_SHARED float vx_canonical(float value) { return value == value ? value : vx_bits_float(VX_FLOAT_NAN); }
 
 // Exact. A NaN keeps its sign and payload and is not quieted.

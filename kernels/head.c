@@ -3,7 +3,7 @@
 
 #include "kernels/exact.h"
 
-// Maps 0 .. 2^32 - 1 to all floats in rising order, from -inf to +inf. The NaNs are at both ends.
+// Maps 0 .. 2^32 - 1 to all floats in rising order, with NaNs at both ends.
 static float float_of_order(uint32_t order) {
   uint32_t bits = order >> 31 != 0 ? order ^ 0x80000000u : ~order;
   float value;

@@ -1,9 +1,8 @@
 // What both kinds of head have: classes in tasks, groups of classes, and the least logit of a candidate.
 //
-// A head has K classes in T tasks. Classes are numbered through all tasks, so the classes of a task follow each other.
-//
-// The classes are also divided into groups: a group is a task, or one class. Each group has its own ranks, its own
-// limits and its own suppression, as boxes.h says for a cloud. The kept boxes of a cloud are listed group by group.
+// Classes are numbered through all tasks. They are also divided into groups: a group is a task, or one class. Each
+// group has its own ranks, limits and suppression, as boxes.h says for a cloud. The kept boxes of a cloud are listed
+// group by group.
 //
 // Pure functions. Any thread.
 #ifndef VOXELD_HEAD_H
@@ -31,12 +30,12 @@ struct vx_head_groups {
   unsigned char of_class[VX_MAX_CLASSES];  // group of each class
 };
 
-// The given tasks or, if there are none, one task with `classes` classes: 1 to VX_MAX_CLASSES.
+// The given tasks or, if there are none, one task with `classes` classes, clamped to 1..VX_MAX_CLASSES.
 struct vx_head_tasks vx_head_tasks_of(const struct vx_head_tasks *given, int64_t classes);
-// The groups of all tasks. `tasks` has at least one.
+// `tasks` has at least one task.
 struct vx_head_groups vx_head_groups_of(const struct vx_head_tasks *tasks, enum vx_nms_groups kind);
 
-// The least logit whose sigmoid is at least the threshold or, if `strict`, above it; NaN if there is none.
+// The least logit whose sigmoid is at least the threshold (`strict`: above it); NaN if there is none.
 float vx_least_logit(float score_threshold, bool strict);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// VX_SHARED marks small functions that both backends run: inline functions in C, host and device functions under nvcc.
+// VX_SHARED marks functions that both backends run.
 #ifndef VOXELD_HOST_DEVICE_H
 #define VOXELD_HOST_DEVICE_H
 

@@ -13,9 +13,8 @@
 
 enum vx_lattice_cells { VX_CELLS_FLOOR, VX_CELLS_NEAREST };
 
-// The cell of coordinate p, plus VX_LATTICE_END. False if p is beyond the lattice. No floor() or rint() is needed:
-// within the lattice a float32 can be truncated exactly, and (t + 12582912) - 12582912 is t rounded to a whole number,
-// halves to even, because 12582912 = 1.5 * 2^23.
+// The cell of coordinate p, plus VX_LATTICE_END. False if p is beyond the lattice. (t + 12582912) - 12582912 is
+// rint(t), because 12582912 = 1.5 * 2^23.
 VX_SHARED bool vx_lattice_cell(float origin, float size, enum vx_lattice_cells cells, float p, int32_t *cell) {
   float t = (p - origin) / size;
   bool inside = cells == VX_CELLS_NEAREST ? fabsf(t) < VX_LATTICE_END + 0.5f

@@ -11,8 +11,7 @@
 //   bev_max_intensity  the largest finite intensity of its points; 0 if none is finite
 //   bev_top_intensity  the intensity, bit for bit, of the point with the largest z; of several, the first
 //   bev_density        vx_density of the number of its points
-// +0.0f is added to each value of the two heights and of bev_max_intensity, so -0 becomes 0. Points at z = -0 and 0 are
-// equally high. The order of the points matters only for bev_top_intensity, where the first of the highest points wins.
+// In the two heights and bev_max_intensity, -0 becomes 0. Points at z = -0 and 0 are equally high.
 #ifndef VOXELD_MAPS_H
 #define VOXELD_MAPS_H
 
@@ -25,8 +24,7 @@
 #define VX_PILLAR_MAPS                                                                                                 \
   (VX_INTENSITY_MAPS | VX_TENSOR_BIT(VX_BEV_MAX_HEIGHT) | VX_TENSOR_BIT(VX_BEV_MIN_HEIGHT) |                           \
    VX_TENSOR_BIT(VX_BEV_DENSITY))
-// All dense tensors of a voxelization. bev_features is scatter.h's map of encoded_features if there is an encoder, else
-// of voxel_features.
+// bev_features is scatter.h's map of encoded_features if there is an encoder, else of voxel_features.
 #define VX_DENSE_TENSORS (VX_CELL_MAPS | VX_PILLAR_MAPS | VX_TENSOR_BIT(VX_BEV_FEATURES))
 
 // min(1, ln(points + 1) / ln 64), rounded to the nearest float32.

@@ -1,10 +1,10 @@
-// The types of numbers in tensors: their sizes, their names in the formats, and how floating values are read and
-// written.
+// The types of numbers in tensors: sizes, names, and how floating values are read and written. Functions for C and
+// CUDA.
 //
-// A floating type is float32 or a narrow type. Everything is computed in float32. Narrow values are widened exactly
-// when they are read, and rounded when they are written. A new narrow type needs a value of enum vx_dtype after the
-// last narrow one, conversions like the ones in half.h, a case in each function here, a row in number.c, and a tag in
-// cuda/base/number.cuh. Functions for C and CUDA. Values are aligned to their size.
+// A floating type is float32 or a narrow type. Narrow values are widened exactly when they are read, and rounded when
+// they are written. A new narrow type needs a value of enum vx_dtype after the last narrow type, conversions like those
+// in half.h, a case in each function here, a row in number.c, and a tag in cuda/base/number.cuh. Values are aligned to
+// their size.
 #ifndef VOXELD_NUMBER_H
 #define VOXELD_NUMBER_H
 
@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-// The floating types come first. VX_INT8 to VX_UINT32 occur only in points as they are sent: nothing is computed from
-// them before they are widened. VX_INT64 occurs only in answers.
+// The floating types come first. VX_INT8 to VX_UINT32 occur in points as they are sent, before they are widened.
+// VX_INT64 occurs in answers.
 enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8, VX_INT8, VX_INT16, VX_UINT16, VX_UINT32, VX_INT64 };
 enum { VX_FLOAT_TYPES = VX_FLOAT16 + 1, VX_DTYPES = VX_INT64 + 1 };
 #define VX_DTYPE_BIT(dtype) (1u << (dtype))
@@ -35,7 +35,6 @@ extern const struct vx_number vx_numbers[VX_DTYPES];
 extern const char *const vx_float_words[];  // of the floating types, then NULL
 extern const char *const vx_dtype_words[];  // of the types of points as they are sent, then NULL
 
-// The name in safetensors: F32, F16, I32, U8.
 static inline const char *vx_dtype_name(enum vx_dtype dtype) { return vx_numbers[dtype].safetensors; }
 
 #ifdef __cplusplus
@@ -48,7 +47,6 @@ VX_SHARED bool vx_is_narrow(enum vx_dtype dtype) {
   return (VX_DTYPE_BIT(dtype) & VX_FLOATS & ~VX_DTYPE_BIT(VX_FLOAT32)) != 0;
 }
 
-// Bytes per value.
 VX_SHARED size_t vx_dtype_size(enum vx_dtype dtype) {
   switch (dtype) {
     case VX_FLOAT32:
@@ -64,7 +62,7 @@ VX_SHARED size_t vx_dtype_size(enum vx_dtype dtype) {
   return 1;
 }
 
-// Reads one value from an array of a floating type, as float32.
+// A floating type.
 VX_SHARED float vx_load(enum vx_dtype dtype, const void *values, uint64_t index) {
   switch (dtype) {
     case VX_FLOAT16: return vx_half_to_float(((const uint16_t *)values)[index]);
@@ -72,7 +70,7 @@ VX_SHARED float vx_load(enum vx_dtype dtype, const void *values, uint64_t index)
   }
 }
 
-// Reads `count` values of a floating type, beginning at index `first`, as float32.
+// Reads `count` values of a floating type from index `first` on.
 static inline void vx_widen(enum vx_dtype dtype, const void *values, int64_t first, int64_t count, float *to) {
   switch (dtype) {
     case VX_FLOAT16:
@@ -82,7 +80,7 @@ static inline void vx_widen(enum vx_dtype dtype, const void *values, int64_t fir
   }
 }
 
-// Writes float32 values as a floating type.
+// Writes values as a floating type.
 static inline void vx_narrow(enum vx_dtype dtype, const float *values, int64_t count, void *to) {
   switch (dtype) {
     case VX_FLOAT16:

@@ -1,5 +1,4 @@
-// The table of operations, and what all jobs have in common; see ops.h. The tables are constant. Some functions fill a
-// job; all others are pure. Any thread may call them.
+// See ops.h.
 #include "kernels/ops.h"
 
 #include <string.h>
@@ -51,12 +50,12 @@ static void add_transform_sizes(const struct vx_job *job, struct vx_sizes *sizes
 
 static void add_nms_sizes(const struct vx_job *job, struct vx_sizes *sizes) { sizes->kept = job->counts.kept; }
 
-// All maps have the height and width of `cls_preds`. Without tasks, its channels give the number of classes.
+// All maps have the height and width of `cls_preds`.
 static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_decode *params = &job->params.decode;
   int64_t anchors = vx_cell_anchors(params);
   const int64_t *dims = job->inputs[VX_CLS_PREDS].dims;
-  // If a dimension is 0, the other dimensions may have any size, so their product could overflow.
+  // If a dimension is 0, the product of the others could overflow.
   bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0 || dims[3] == 0;
   sizes->logits = vx_cell_logits(params, dims[3]);
   sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * (params->labels == VX_LABELS_ALL ? sizes->logits : anchors);
@@ -68,7 +67,7 @@ static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->bins = anchors * params->dir_bins;
 }
 
-// Each logit has a number over all clouds, up to VX_MAX_POINTS.
+// Logits are numbered over all clouds, up to VX_MAX_POINTS.
 static enum vx_status check_decode(const struct vx_job *job, struct error *error) {
   const int64_t *dims = job->inputs[VX_CLS_PREDS].dims;
   int64_t cells = dims[0] * dims[1] * dims[2];  // at most VX_MAX_POINTS, unless there are no items
@@ -79,7 +78,7 @@ static enum vx_status check_decode(const struct vx_job *job, struct error *error
 static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_decode_center *params = &job->params.center;
   const int64_t *dims = job->inputs[VX_HEATMAP].dims;
-  bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0;  // then the product of the other dimensions could overflow
+  bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0;  // then the product of the others could overflow
   sizes->tasks = params->tasks.count == 0 ? 1 : params->tasks.count;
   sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * (params->best_class ? sizes->tasks : dims[3]);
   sizes->kept = job->counts.kept;
@@ -115,8 +114,7 @@ static void add_backbone_sizes(const struct vx_job *job, const struct vx_sparse_
   sizes->width = plan->shape[last][2];
 }
 
-// The grid is the grid of the voxels, or of the backbone's last level. Here `kept` counts boxes, not points: the boxes
-// of all clouds so far.
+// The grid is that of the voxels, or of the backbone's last level. `kept` counts boxes, not points.
 static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_detector *detector = job->params.detect.detector;
   const struct vx_detector_map *maps = detector->maps;
@@ -161,7 +159,7 @@ static enum vx_status check_detect(const struct vx_job *job, struct error *error
                       : vx_refuse(error, "the detector does not make %s", vx_tensors[__builtin_ctzll(missing)].name);
 }
 
-// The maximum number of pairs: if no box is suppressed, each kept box is compared with all boxes that rank after it.
+// The maximum number of pairs: each kept box is compared with all boxes that rank after it.
 static int64_t pairs_of(const struct vx_nms *nms, int64_t boxes) {
   int64_t candidates = boxes < nms->pre_max ? boxes : nms->pre_max;
   return candidates * (candidates < nms->post_max ? candidates : nms->post_max);
@@ -189,7 +187,6 @@ static int64_t center_pairs(const struct vx_job *job, int64_t rows) {
   return tasks * pairs_of(&params->nms, rows < params->max_objects ? rows : params->max_objects);
 }
 
-// The chain has run, so the input rows of the first stage are sizes->left.
 static void add_serialize_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_serialize *params = &job->params.serialize;
   int64_t before = sizes->left;
@@ -240,7 +237,7 @@ static enum vx_status check_serialize(const struct vx_job *job, struct error *er
     .name = (title), .dtypes = VX_FLOATS, .extents = {VX_EXTENT_BATCH, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH, channels},   \
     .optional = !(given)                                                                                               \
   }
-// The stages of voxelization and sampling. A stage that does not run takes 0 ns.
+// A stage that does not run takes 0 ns.
 #define STAGES                                                                                                         \
   (VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) | VX_STAGE_BIT(VX_STAGE_FEATURES) |                \
    VX_STAGE_BIT(VX_STAGE_SCATTER) | VX_STAGE_BIT(VX_STAGE_SAMPLE) | VX_STAGE_BIT(VX_STAGE_COPY_OUT))
@@ -470,7 +467,7 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
   return fits && input->rank == rank;
 }
 
-// Only points with times move, and the caller has widened such points to float32.
+// The caller has widened points with times to float32.
 static enum vx_status check_deskew(const struct vx_job *job, struct error *error) {
   const struct vx_deskew *deskew = job->deskew;
   bool of_points = vx_operations[job->op].items == VX_POINT_ITEMS && job->inputs[VX_POINTS].dtype == VX_FLOAT32;
@@ -488,8 +485,7 @@ static enum vx_status begin_chain(struct vx_job *job, struct error *error) {
   return status;
 }
 
-// Clears the counts of each section but `received`, which it fills. Returns false if the sections do not fit the job's
-// clouds.
+// Fills `received` of each section and clears its other counts. False if the sections do not fit the job's clouds.
 static bool begin_sections(struct vx_job *job) {
   const struct vx_sections *sections = &job->sections;
   int64_t points = 0;

@@ -1,15 +1,13 @@
-// The overlap of two rotated boxes, seen from above: the arithmetic that both backends share.
+// The overlap of two rotated boxes, seen from above. Pure functions for C and CUDA.
 //
-// Box b is clipped by the four sides of box a (Sutherland-Hodgman), in the frame of a. All arithmetic is
-// IEEE binary64, computed from the boxes' float32 values in the order written here. Compile it with -ffp-contract=off
-// or --fmad=false. Pure functions for C and CUDA.
+// Box b is clipped by the four sides of box a (Sutherland-Hodgman), in the frame of a. All arithmetic is IEEE binary64,
+// in the order written here. Compile it with -ffp-contract=off or --fmad=false.
 #ifndef VOXELD_OVERLAP_H
 #define VOXELD_OVERLAP_H
 
 #include "kernels/boxes.h"
 #include "kernels/exact.h"
 
-// A box from above, prepared for comparisons.
 struct vx_rectangle {
   double x, y;          // of the centre
   double hx, hy;        // half the sides
@@ -30,7 +28,7 @@ VX_SHARED struct vx_rectangle vx_rectangle_of(const float box[VX_BOX_VALUES]) {
   return r;
 }
 
-// The intersection of two rectangles has at most 8 corners. Rounding adds corners only if the area is 0.
+// The most corners of an intersection. Rounding adds corners only if the area is 0.
 enum { VX_OVERLAP_CORNERS = 8 };
 
 struct vx_polygon {
@@ -102,7 +100,6 @@ VX_SHARED double vx_overlap(const struct vx_rectangle *a, const struct vx_rectan
   return area < least ? area : least;
 }
 
-// Whether the distance of the centres is at most `radius`.
 VX_SHARED bool vx_are_near(const struct vx_rectangle *a, const struct vx_rectangle *b, float radius) {
   double x = b->x - a->x, y = b->y - a->y;
   return x * x + y * y <= (double)radius * (double)radius;

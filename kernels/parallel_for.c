@@ -1,7 +1,7 @@
 // See parallel_for.h.
 #include "kernels/parallel_for.h"
 
-enum { TASK_ROWS = 1 << 10 };  // rows that a task counts for `stop`, in addition to the rows of its passes
+enum { TASK_ROWS = 1 << 10 };  // rows that each task counts for `stop` in addition to those of its passes
 
 static enum vx_status run_task(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   const struct vx_tasks *tasks = ctx;

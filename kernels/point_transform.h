@@ -1,4 +1,4 @@
-// From a point to its moved position and its fate in a transform: the arithmetic that both backends share.
+// From a point to its moved position and its fate in a transform.
 //
 // Pure functions for C and CUDA, in IEEE binary32. Compile them with -ffp-contract=off or --fmad=false.
 #ifndef VOXELD_POINT_TRANSFORM_H
@@ -22,8 +22,7 @@ VX_SHARED bool vx_is_inside(const struct vx_box *box, const float at[3]) {
   return inside;
 }
 
-// `cuts`: the boxes to remove. They are a separate argument, because params->cuts points to memory that a GPU cannot
-// read.
+// `cuts`: the boxes to remove, because a GPU cannot read params->cuts.
 VX_SHARED enum vx_fate vx_fate_of_moved(const struct vx_transform *params, const struct vx_box *cuts,
                                         const float at[3]) {
   if (!vx_are_finite(at[0], at[1], at[2])) return VX_FATE_NOT_FINITE;

@@ -1,5 +1,5 @@
-// Random numbers for choices that are the same everywhere: a number for each seed and row, by the finalizer of
-// splitmix64 (S. Vigna). Rows of one seed have different numbers.
+// A random number for each seed and row, by the finalizer of splitmix64 (S. Vigna). Rows of one seed have different
+// numbers. Pure function for C and CUDA.
 #ifndef VOXELD_RANDOM_H
 #define VOXELD_RANDOM_H
 

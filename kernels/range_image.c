@@ -1,4 +1,4 @@
-// See range_image.h. Pure functions: any thread may call them.
+// See range_image.h. Pure functions. Any thread.
 #include "kernels/range_image.h"
 
 static bool are_channels(const struct vx_range_image *params, int64_t columns) {

@@ -1,4 +1,4 @@
-// Range image: turns points into an image of what the sensor sees.
+// Range image: turns points into an image of what the sensor sees. Pure functions, most of them for C and CUDA.
 //
 // Each point whose x, y and z are finite has a pixel, in double precision with exact.h:
 //   column  floor((0.5 - yaw / (2 pi)) * width), where yaw = vx_atan2(y, x); a column of `width` becomes 0
@@ -8,14 +8,13 @@
 // If a row by elevation is outside the image, VX_OUTSIDE_CLAMP takes the nearest row, and VX_OUTSIDE_DROP drops the
 // point. A point whose row by ring is outside the image, or that has no ring, is dropped.
 //
-// A pixel keeps one of its points: the nearest, the farthest, or the first or the last in the input. If several points
-// are nearest or farthest, the pixel keeps the one that comes first in the input. The distance of a point is
-// sqrtf((x*x + y*y) + z*z), in float32.
+// A pixel keeps one of its points: the nearest, the farthest, or the first or the last in the input. Of several nearest
+// or farthest points it keeps the first in the input. The distance of a point is sqrtf((x*x + y*y) + z*z), in float32.
 //
 // Each point has one fate: not_finite, outside_image (dropped), occluded (its pixel keeps another point), or kept.
 //
 // A channel of a pixel is a column of its point, bit for bit, or its distance. With means and stds it is
-// (value - mean) / std in float32, and every NaN has the bits VX_FLOAT_NAN. A pixel without a point is `empty` in all
+// (value - mean) / std in float32, and NaN has the bits VX_FLOAT_NAN. A pixel without a point has `empty` in all
 // channels.
 #ifndef VOXELD_RANGE_IMAGE_H
 #define VOXELD_RANGE_IMAGE_H
@@ -36,8 +35,8 @@ enum {
   VX_DISTANCE_CHANNEL = -1,  // in place of a column
 };
 #define VX_MAX_PIXELS (INT64_C(1) << 26)  // of the images of all clouds
-#define VX_NO_PIXEL (-1)                  // a point that is outside the image
-#define VX_NOT_FINITE_PIXEL (-2)          // a point that is not finite
+#define VX_NO_PIXEL (-1)                  // the point is outside the image
+#define VX_NOT_FINITE_PIXEL (-2)          // the point is not finite
 #define VX_EMPTY_KEY UINT64_MAX           // of a pixel without a point
 
 #define VX_RANGE_IMAGE_TENSORS                                                                                         \
@@ -50,20 +49,20 @@ enum vx_winner { VX_WINNER_NEAREST, VX_WINNER_FARTHEST, VX_WINNER_FIRST, VX_WINN
 enum vx_outside { VX_OUTSIDE_CLAMP, VX_OUTSIDE_DROP };
 
 struct vx_range_image {
-  int32_t height, width;    // 1 to VX_MAX_IMAGE_HEIGHT, 1 to VX_MAX_IMAGE_WIDTH
-  double fov_up, fov_down;  // degrees; only for rows by elevation
+  int32_t height, width;    // 1..VX_MAX_IMAGE_HEIGHT, 1..VX_MAX_IMAGE_WIDTH
+  double fov_up, fov_down;  // degrees; for rows by elevation
   enum vx_image_rows rows;
-  int32_t ring;  // the column of the rings, or VX_KITTI_RINGS; only for rows by ring
+  int32_t ring;  // the column of the rings, or VX_KITTI_RINGS; for rows by ring
   enum vx_outside outside;
   enum vx_winner winner;
   float empty;
-  int32_t num_channels;                     // 1 to VX_MAX_IMAGE_CHANNELS
+  int32_t num_channels;                     // 1..VX_MAX_IMAGE_CHANNELS
   int32_t channels[VX_MAX_IMAGE_CHANNELS];  // columns, or VX_DISTANCE_CHANNEL
   int32_t num_means, num_stds;              // both num_channels, or both 0
   float means[VX_MAX_IMAGE_CHANNELS], stds[VX_MAX_IMAGE_CHANNELS];
 };
 
-// The field of view in radians, and the size of the image, for the functions below.
+// The field of view in radians, and the size of the image in pixels.
 struct vx_view {
   double up, span, height, width;
 };
@@ -74,7 +73,7 @@ static inline struct vx_view vx_view_of(const struct vx_range_image *params) {
   return view;
 }
 
-// The column of a point, a whole number from 0 to width - 1.
+// A whole number from 0 to width - 1.
 VX_SHARED double vx_image_column(const struct vx_view *view, double x, double y) {
   double column = floor((0.5 - vx_atan2(y, x) / (2 * VX_PI)) * view->width);
   return column < view->width ? column : 0;
@@ -86,7 +85,7 @@ VX_SHARED double vx_image_row(const struct vx_view *view, double x, double y, do
   return floor((view->up - pitch) / view->span * view->height);
 }
 
-// The row in the image of a point whose row by elevation is `row`; -1 if the point is dropped.
+// The row in the image for a row by elevation; -1 if the point is dropped.
 VX_SHARED double vx_row_in_image(const struct vx_view *view, enum vx_outside outside, double row) {
   double within = row < 0 ? 0 : row < view->height ? row : view->height - 1;
   return outside == VX_OUTSIDE_CLAMP || within == row ? within : -1;
@@ -117,12 +116,12 @@ VX_SHARED float vx_image_value(const struct vx_range_image *params, int32_t chan
   return vx_canonical(value);
 }
 
-// Whether the rings are KITTI's, whose numbers follow from the turns in the body (rings.h).
+// Whether the rows are rings that are found by counting turns (rings.h).
 static inline bool vx_counts_turns(const struct vx_range_image *params) {
   return params->rows != VX_ROWS_ELEVATION && params->ring == VX_KITTI_RINGS;
 }
 
-// Refuses parameters that do not fit points with `columns` columns in `num_clouds` clouds.
+// VX_REFUSED if the parameters do not fit points with `columns` columns in `num_clouds` clouds.
 VX_WARN_UNUSED enum vx_status vx_check_range_image(const struct vx_range_image *params, int64_t columns,
                                                    int32_t num_clouds, struct error *error);
 

@@ -1,4 +1,4 @@
-// The order of scores and the validity of boxes, shared by both backends.
+// The order of scores and the validity of boxes.
 //
 // Pure functions for C and CUDA.
 #ifndef VOXELD_RANK_H

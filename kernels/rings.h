@@ -1,8 +1,10 @@
 // The rings of a scan: each has the points of one beam of the sensor.
 //
-// A column gives the number of a point's ring, from 0 to VX_MAX_RING. Files of KITTI have no such column: there the
+// A column gives the number of a point's ring, from 0 to VX_MAX_RING. KITTI's files have no such column: there the
 // number is the count of turns in the cloud, up to the point's row. A row of the body with x > 0 and y >= 0 begins a
-// turn if the row before it has y < 0. A point with another value in the column, or after more turns, has no ring.
+// turn if the row before it has y < 0. A point with another number has no ring.
+//
+// Pure functions for C and CUDA.
 #ifndef VOXELD_RINGS_H
 #define VOXELD_RINGS_H
 
@@ -14,13 +16,13 @@
 
 enum { VX_MAX_RING = 1023, VX_NO_RING = VX_MAX_RING + 1, VX_KITTI_RINGS = -1 };  // VX_KITTI_RINGS: in place of a column
 
-// The ring that a column names; VX_NO_RING for another value.
+// The ring for a value of the column; VX_NO_RING: none.
 VX_SHARED int32_t vx_ring_of(float value) {
   int32_t ring = value >= 0.0f && value <= VX_MAX_RING ? (int32_t)value : 0;
   return (float)ring == value ? ring : VX_NO_RING;
 }
 
-// The distance from the sensor, in float32 and in this order.
+// The distance from the sensor.
 VX_SHARED float vx_distance_of(float x, float y, float z) { return sqrtf((x * x + y * y) + z * z); }
 
 // Whether a row of the body begins a turn. `before`: the y of the row before it in the cloud.

@@ -3,7 +3,6 @@
 
 #include "kernels/ops.h"
 
-// What is sampled, for error texts.
 static const char *name_of(const struct vx_job *job) {
   return vx_operations[job->op].makes_voxels ? "voxels" : "points";
 }

@@ -1,4 +1,4 @@
-// The grid of a scatter; see scatter.h.
+// See scatter.h.
 #include "kernels/scatter.h"
 
 #include "kernels/voxelize.h"

@@ -1,9 +1,8 @@
 // Scatter: rows of features in, a dense map out.
 //
-// voxel_coords gives the cell of each row: batch, z, y, x. The map bev_features is [B, C * nz, ny, nx]. Value c of a
-// row's features goes, bit for bit, to the row's batch, channel c * nz + z, row y, column x. All other values are 0. If
-// nz is 1, this is OpenPCDet's PointPillarScatter; otherwise its HeightCompression of the dense tensor [B, C, nz, ny,
-// nx].
+// voxel_coords gives the cell of each row: batch, z, y, x. bev_features is [B, C * nz, ny, nx]. Value c of a row's
+// features goes, bit for bit, to [batch, c * nz + z, y, x]. All other values are 0. If nz is 1, this is OpenPCDet's
+// PointPillarScatter; otherwise its HeightCompression.
 //
 // Each row has one fate, the first of these that applies:
 //   out_of_range  its batch, z, y or x is negative, or not below B, nz, ny or nx
@@ -23,13 +22,12 @@ extern "C" {
 // The inputs, in this order: `features` [V, C] float32 or float16, and `voxel_coords` [V, 4] int32.
 enum { VX_FEATURES, VX_COORDS };
 
-// B is the job's number of clouds.
 struct vx_scatter {
-  int32_t grid_size[3];  // nx, ny, nz: 1 or more each; all clouds together have at most VX_MAX_GRID_CELLS cells
+  int32_t grid_size[3];  // nx, ny, nz: 1 or more each
 };
 
-// Fills `cells` with the number of cells of one cloud's grid. VX_REFUSED with a reason if the grid is empty or too
-// large.
+// Fills `cells` with the cells of one cloud's grid. VX_REFUSED if the grid is empty, or if the grids of all clouds have
+// more than VX_MAX_GRID_CELLS cells.
 VX_WARN_UNUSED enum vx_status vx_scatter_cells(const struct vx_scatter *params, int32_t num_clouds, int64_t *cells,
                                                struct error *error);
 

@@ -1,4 +1,4 @@
-// See serialize.h. Pure functions: any thread may call them.
+// See serialize.h. Pure functions. Any thread.
 #include "kernels/serialize.h"
 
 bool vx_serial_origin_fits(const struct vx_serialize *params) {

@@ -1,14 +1,12 @@
 // Serialize: orders points along curves through their cells, as Point Transformer V3 does, and pools cells in stages.
 //
-// A point is in the cell c[a] = floor(p[a] / size[a]) in float32, as in a downsample (lattice.h) with the origin 0. Its
-// row of grid_coord is c - m. Without a fixed origin, m is the least cell of the point's cloud along each axis; with
-// one, it is the cell of `origin`. A point beyond the lattice, or below a fixed origin along some axis, has the fate
-// out_of_lattice. The operation drops such a point after the last step of the chain, with 0 in point_steps. So the
-// point has no row in `points` or in the tensors below.
+// A point is in the cell c[a] = floor(p[a] / size[a]) in float32 (lattice.h). Its row of grid_coord is c - m, where m
+// is the cell of `origin` if that is fixed, else the least cell of the point's cloud along each axis. A point beyond
+// the lattice, or below a fixed origin along some axis, has the fate out_of_lattice. The operation drops such a point
+// after the last step of the chain, with 0 in point_steps. So the point has no row in `points` or in the tensors below.
 //
 // Let `most` be the largest value in grid_coord of all clouds. If no depth is given, the depth is the number of bits of
-// the integer (most + 1). A given depth must be at least the number of bits of `most`. The depth is 1 to
-// VX_MAX_SERIAL_DEPTH.
+// most + 1. A given depth must be at least the number of bits of `most`. The depth is 1 to VX_MAX_SERIAL_DEPTH.
 //
 // The code of a row on a curve is cloud << 3 * depth | key:
 //   z              bit 3 * i + 2 of the key is bit i of x, bit 3 * i + 1 is bit i of y, bit 3 * i is bit i of z
@@ -16,18 +14,17 @@
 //   z-trans, hilbert-trans    the same with x and y swapped
 // serialized_order has the rows by ascending (code, row); serialized_inverse has the place of each row in that order.
 //
-// Each stage of pooling joins its input rows into new rows. The first stage joins the rows of the points, each
-// later stage joins the new rows of the stage before. The stride of a stage is 1 << b. If the depth before the stage is
-// less than b, the stage takes b = 0 instead. Rows that have the same code >> 3 * b on the first curve become one new
-// row. The new rows ascend by this code:
+// The first stage of pooling joins the rows of the points into new rows, each later stage the new rows of the stage
+// before. The stride of a stage is 1 << b; if the depth before the stage is less than b, then b = 0 instead. Rows with
+// the same code >> 3 * b on the first curve become one new row. The new rows ascend by this code:
 //   pool_cluster       [rows before]      for each row, the new row that it joins
 //   pool_indices       [rows before]      the rows by ascending (new row, row)
 //   pool_indptr        [new rows + 1]     where each new row begins in pool_indices; last, the number of rows before
 //   pool_head_indices  [new rows]         the first row of each new row
 //   pool_grid_coord    [new rows, 3]      the head's grid_coord >> b
 //   pool_serialized_code [orders, new rows]  the head's codes >> 3 * b; two more tensors have the orders and inverses
-// The depth becomes depth - b. The tensors of all stages are joined, along their last dimension or, for
-// pool_grid_coord, along the rows.
+// The depth becomes depth - b. The tensors of all stages are joined along their last dimension, pool_grid_coord along
+// its rows. Pure functions, some of them for C and CUDA.
 #ifndef VOXELD_SERIALIZE_H
 #define VOXELD_SERIALIZE_H
 
@@ -48,7 +45,7 @@ enum vx_curve { VX_CURVE_Z, VX_CURVE_Z_TRANS, VX_CURVE_HILBERT, VX_CURVE_HILBERT
 
 struct vx_serialize {
   float size[3];
-  bool fixed;  // the grid begins at `origin`, not at the least cell
+  bool fixed;  // the grid begins at `origin`
   float origin[3];
   int32_t depth;                  // 0: computed, as above
   int32_t num_orders;             // 1..VX_CURVES
@@ -71,9 +68,9 @@ extern "C" {
 
 // Whether the origin is in the lattice.
 bool vx_serial_origin_fits(const struct vx_serialize *params);
-// Refuses parameters that are out of their bounds.
+// VX_REFUSED if a parameter is out of its bounds.
 VX_WARN_UNUSED enum vx_status vx_check_serialize(const struct vx_serialize *params, struct error *error);
-// The depth, given the largest value in grid_coord. VX_REFUSED if it is too large.
+// Fills `depth`. `most`: the largest value in grid_coord. VX_REFUSED if it needs a larger depth than allowed.
 VX_WARN_UNUSED enum vx_status vx_serial_depth(const struct vx_serialize *params, int32_t most, int32_t *depth,
                                               struct error *error);
 // How many bits per axis the stage removes from codes of this depth.
@@ -124,8 +121,8 @@ VX_SHARED uint64_t vx_z_key(uint32_t x, uint32_t y, uint32_t z) {
   return vx_spread_bits(x) << 2 | vx_spread_bits(y) << 1 | vx_spread_bits(z);
 }
 
-// One step of Skilling's transformation; the steps go from bit = depth - 1 down to 1. For x, y and z in turn: if the
-// coordinate has the bit, the bits of x below it are inverted. Otherwise the coordinate and x swap the bits below it.
+// One step of Skilling's transformation. For x, y and z in turn: if the coordinate has the bit, inverts the bits of x
+// below it. Otherwise the coordinate and x swap these bits.
 VX_SHARED void vx_hilbert_step(int bit, uint32_t *x, uint32_t *y, uint32_t *z) {
   uint32_t below = (1u << bit) - 1, set, swapped;
   *x ^= below & (0u - (*x >> bit & 1u));
@@ -139,7 +136,7 @@ VX_SHARED void vx_hilbert_step(int bit, uint32_t *x, uint32_t *y, uint32_t *z) {
   *z ^= swapped;
 }
 
-// The key of the coordinates after all steps: bit i is the parity of bits i and higher of their z key.
+// The key after all steps: bit i is the parity of bits i and higher of the z key.
 VX_SHARED uint64_t vx_hilbert_end(uint32_t x, uint32_t y, uint32_t z) {
   uint64_t key = vx_z_key(x, y, z);
   for (int shift = 1; shift < 64; shift *= 2) key ^= key >> shift;

@@ -1,4 +1,4 @@
-// Whether a backbone and its input fit; see sparse.h. Pure functions: any thread may call them.
+// See sparse.h. Pure functions. Any thread.
 #include "kernels/sparse.h"
 
 #include <string.h>

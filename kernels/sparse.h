@@ -1,9 +1,8 @@
 // Sparse convolution: the features of occupied cells in, a dense map seen from above out.
 //
-// This is the backbone of SECOND and CenterPoint. A level is a set of occupied cells (cloud, z, y, x) in a grid of one
-// shape. Each cell has a row of features. The rows of level 0 are the input. A layer makes rows of `width` values:
-//
-// Along each axis, a layer has a kernel of K offsets, a stride s and a padding p.
+// The backbone of SECOND and CenterPoint. A level is a set of occupied cells (cloud, z, y, x) in a grid of one shape.
+// Each cell has a row of features. The rows of level 0 are the input. A layer makes rows of `width` values. Along each
+// axis it has a kernel of K offsets, a stride s and a padding p.
 //
 // - A submanifold layer makes a row for each row of its level. At offset k, output o reads input o + k - (K - 1) / 2.
 // - A strided layer begins a level. An axis of n cells gets floor((n + 2 * p - K) / s) + 1 cells in the new level. Cell
@@ -13,21 +12,22 @@
 // before it, in binary64, rounded once: with g = gamma / sqrt(variance + eps), the layer has the weights weight * g and
 // the bias beta + (bias - mean) * g. Channel d of output o is
 //   s = bias[d];  s = fma(x[i_k][c], weight[k][c][d], s)
-// for the offsets k in ascending order that have an occupied input i_k, and for c = 0, 1, ... within each. Each step
-// has one rounding, to binary32. If the layer `adds`, then s = s + r[o][d], where r is the input of the layer before.
-// Then s becomes +0 unless s > 0. NaN and -0 become +0 too. Subnormal numbers are kept.
+// for the offsets k in ascending order that have an occupied input i_k, and for c = 0, 1, ... within each. Each fma
+// rounds once, to binary32. If the layer `adds`, then s = s + r[o][d], where r is the input of the layer before. Then s
+// becomes +0 unless s > 0, so NaN becomes +0. Subnormal numbers are kept.
 //
 // The map of a cloud has width * Z planes of Y * X values. The value d of a row (z, y, x) of the last level is in plane
 // d * Z + z. All other values are +0.
 //
-// The order of the rows is free, and so is the order in which rows and channels are computed: each value has a sum of
-// its own. An offset without an input may be computed as a row of +0. That changes s only from -0 to +0, because all
-// weights are finite. Sparse convolution is the only computation with fused multiply-adds. A processor without such an
-// instruction gets the same bits from binary64.
+// Rows and channels may be in any order, and may be computed in any order. An offset without an input may be computed
+// as a row of +0: all weights are finite, so s changes at most from -0 to +0. A processor without fused multiply-adds
+// gets the same bits from binary64.
 //
 // With float16, the features of the first layer, all weights, and the outputs of all layers but the last are rounded to
 // float16; numbers beyond +-65504 become +-65504. Sums, biases and additions stay binary32. The order of a sum depends
-// on the kind of GPU: GPUs of one kind give the same bits in every run and every batch, GPUs of two kinds may not.
+// on the kind of GPU.
+//
+// Pure functions. Any thread.
 #ifndef VOXELD_KERNELS_SPARSE_H
 #define VOXELD_KERNELS_SPARSE_H
 
@@ -51,7 +51,7 @@ enum {
 };
 #define VX_MAX_SPARSE_ROWS (INT64_C(1) << 27)  // maximum rows of a level
 
-// Arrays of three are along z, y and x. The memory is the caller's. All values are finite.
+// Arrays of three are along z, y and x. Caller's memory. All values are finite.
 struct vx_sparse_layer {
   const float *weight;  // [offsets, inputs, width]
   const float *bias;    // [width]
@@ -60,7 +60,7 @@ struct vx_sparse_layer {
   int32_t stride[3];   // 1 or 2; unused if submanifold, as is `padding`
   int32_t padding[3];  // 0 or 1
   bool submanifold;
-  bool adds;  // the input of the layer before; both layers are then submanifold
+  bool adds;  // adds the input of the layer before; both layers are then submanifold
 };
 
 struct vx_sparse {
@@ -69,21 +69,20 @@ struct vx_sparse {
   struct vx_sparse_layer layers[VX_MAX_SPARSE_LAYERS];
 };
 
-// The input of a backbone, and the caller's limit. The memory is the caller's.
+// The input of a backbone. Caller's memory.
 struct vx_sparse_rows {
   int32_t num_clouds, num_rows;
   const int32_t *coords;  // [num_rows, 4]: cloud, z, y, x; no two rows have the same cell
-  const float *features;  // [num_rows, inputs of the first layer]
+  const float *features;  // [num_rows, layers[0].inputs]
   int64_t max_rows;       // maximum rows of a level; 1 to VX_MAX_SPARSE_ROWS
-  bool half;              // features and weights are rounded to float16; only a GPU computes that
+  bool half;              // float16; only on a GPU
 };
 
-// The output of a backbone. The map is the caller's memory. The rows lie in the lane's memory, until its next sparse
-// convolution.
+// The output of a backbone. The map is the caller's memory. The rows are the lane's, until its next sparse convolution.
 struct vx_sparse_result {
-  float *map;                                // in: room for vx_sparse_map_values values; NULL: no map is wanted
+  float *map;                                // in: room for vx_sparse_map_values values; NULL: not wanted
   int64_t level_rows[VX_MAX_SPARSE_LEVELS];  // filled even if the rows of a level are refused
-  const int32_t *coords;                     // [rows of the last level, 4]: cloud, z, y, x; in this order
+  const int32_t *coords;                     // [rows of the last level, 4]: cloud, z, y, x; ascending
   const float *features;                     // [rows of the last level, width of the last layer]
 };
 
@@ -95,25 +94,23 @@ struct vx_sparse_plan {
   int32_t width;                        // of the last layer
 };
 
-// VX_REFUSED with a reason if the layers do not fit each other or a limit.
+// VX_REFUSED if the layers do not fit each other or a limit.
 VX_WARN_UNUSED enum vx_status vx_sparse_plan_of(const struct vx_sparse *backbone, struct vx_sparse_plan *plan,
                                                 struct error *error);
 
-// VX_REFUSED with a reason if a number of `rows` is out of its bounds, if the input has more than max_rows rows, or if
-// the batch has too many clouds for the grid.
+// VX_REFUSED if a number in `rows` is out of bounds, if num_rows > max_rows, or if the batch has too many clouds for
+// the grid.
 VX_WARN_UNUSED enum vx_status vx_sparse_rows_fit(const struct vx_sparse_plan *plan, const struct vx_sparse_rows *rows,
                                                  struct error *error);
 
-// Errors that a backend finds while it runs. Each function returns VX_REFUSED.
-//
-// A level has more rows than the caller allows.
+// Errors that a backend finds during the run. Each function returns VX_REFUSED.
+
+// A level has more than max_rows rows.
 enum vx_status vx_sparse_refuse_rows(int32_t level, int64_t rows, int64_t max_rows, struct error *error);
-// An input row is outside of the grid: the first such row, and its cell (cloud, z, y, x).
+// `row`: the first input row outside of the grid; `at`: its cloud, z, y, x.
 enum vx_status vx_sparse_refuse_outside(int64_t row, const int32_t at[4], struct error *error);
-// Several input rows have the same cell.
 enum vx_status vx_sparse_refuse_repeated(struct error *error);
 
-// The offsets of a layer.
 static inline int32_t vx_sparse_offsets(const struct vx_sparse_layer *layer) {
   return layer->kernel[0] * layer->kernel[1] * layer->kernel[2];
 }
@@ -126,7 +123,6 @@ static inline int32_t vx_sparse_padding(const struct vx_sparse_layer *layer, int
   return layer->submanifold ? (layer->kernel[axis] - 1) / 2 : layer->padding[axis];
 }
 
-// The values of a batch's map.
 static inline int64_t vx_sparse_map_values(const struct vx_sparse_plan *plan, int32_t num_clouds) {
   const int32_t *shape = plan->shape[plan->num_levels - 1];
   return (int64_t)num_clouds * plan->width * shape[0] * shape[1] * shape[2];

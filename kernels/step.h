@@ -6,12 +6,11 @@
 
 struct vx_step_row {
   const char *name;
-  bool is_long;    // may take as long as a sampling, so its jobs need lanes for long jobs
+  bool is_long;    // its jobs need lanes for long jobs
   uint32_t fates;  // VX_FATE_BITs of the fates that the step can give, but not VX_FATE_KEPT
-  // Refuses parameters that do not fit the job's columns or its number of clouds. `params`: the step's parameters, such
-  // as a struct vx_downsample. May be NULL.
+  // VX_REFUSED if the parameters, such as a struct vx_downsample, do not fit the job's columns or clouds. May be NULL.
   enum vx_status (*check)(const void *params, const struct vx_job *job, struct error *error);
-  // Whether the step also reads the body as it was before the first step. NULL: it does not.
+  // Whether the step also reads the body as it was before the first step. NULL: no.
   bool (*reads_body)(const void *params);
 };
 

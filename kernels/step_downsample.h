@@ -1,9 +1,8 @@
 // Downsample, a step: keeps few points of each cell of a lattice, or every k-th point.
 //
-// A point is in the cell c[a] = floor((p[a] - origin[a]) / size[a]), or, with cells `nearest`, rint(...), halves to
-// even. Each operation is in float32. Cells reach from -VX_LATTICE_END to VX_LATTICE_END on each axis. A point beyond
-// them has the fate out_of_lattice. If a cell has fewer than min_points points of the cloud, they have the fate
-// sparse_voxel. In each other cell one point stays and represents the other points, which have the fate merged:
+// Cells are those of lattice.h. A point beyond them has the fate out_of_lattice. If a cell has fewer than min_points
+// points of the cloud, they have the fate sparse_voxel. In each other cell one point stays and represents the other
+// points, which have the fate merged:
 //   first             the first
 //   centroid          the first, with the mean in place of its columns: all of them, or with average `xyz` only x, y, z
 //   center            the nearest to the cell's centre: (c + 0.5) * size + origin, or c * size + origin if `nearest`
@@ -12,10 +11,10 @@
 //
 // With the method `all`, all points of the cell stay. Of several points at the same squared distance (near.h), the
 // first counts as the nearest. The mean is the sum of the points, divided once. The points are added in the order of
-// rows, in groups of 64 as in a voxel without a cap. If the mean of x, y or z is not finite, the point with the mean
-// has the fate not_finite.
+// rows, in groups as in a voxel without a cap. If the mean of x, y or z is not finite, the point with the mean has the
+// fate not_finite.
 //
-// With `every`, cells do not matter: of the points of a cloud, numbered from 0, those whose number is a multiple of
+// With `every`, cells do not matter: the points of a cloud are numbered from 0, and those whose number is a multiple of
 // `every` stay. The other points have the fate skipped.
 #ifndef VOXELD_STEP_DOWNSAMPLE_H
 #define VOXELD_STEP_DOWNSAMPLE_H
@@ -53,7 +52,6 @@ extern const struct vx_step_row vx_step_downsample;
 }
 #endif
 
-// The cell of coordinate p on one axis (lattice.h).
 VX_SHARED bool vx_lattice_on_axis(const struct vx_downsample *params, int axis, float p, int32_t *cell) {
   return vx_lattice_cell(params->origin[axis], params->size[axis], params->cells, p, cell);
 }
@@ -63,7 +61,6 @@ VX_SHARED uint64_t vx_lattice_key(int32_t x, int32_t y, int32_t z) {
 }
 enum { VX_LATTICE_KEY_BITS = 63 };
 
-// The centre of the cell with that key.
 VX_SHARED void vx_lattice_centre(const struct vx_downsample *params, uint64_t key, float centre[3]) {
   for (int axis = 0; axis < 3; axis++) {
     int32_t cell = (int32_t)(key >> 21 * (2 - axis) & 0x1FFFFF) - VX_LATTICE_END;

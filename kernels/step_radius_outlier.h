@@ -3,12 +3,10 @@
 // A point stays if at least min_neighbors other points of its cloud have a squared distance (near.h) of at most
 // radius * radius, in float32. With the axes `xy`, z counts as 0. Other points have the fate radius_outlier.
 //
-// Both backends search in cells whose edge is 0.55 of the radius. Two points of one cell are neighbours, because the
-// cell's diagonal is 0.953 of the radius. So a point whose cell has more than min_neighbors points stays without a
-// test. The cells of neighbours are at most VX_NEAR_CELLS apart on each axis, because 1 / 0.55 < 2. At most
-// min_neighbors points per cell need a search. A search tests the points of at most 125 cells on a GPU, and of 216 on
-// the CPU, which takes blocks of eight cells. So there are at most 216 * min_neighbors * N tests, wherever the points
-// are.
+// Both backends search in cells whose edge is 0.55 of the radius. The diagonal of a cell is shorter than the radius, so
+// a point whose cell has more than min_neighbors points stays without a test. The cells of neighbours are at most
+// VX_NEAR_CELLS apart on each axis, because 1 / 0.55 < 2. So the number of tests is at most a multiple of
+// min_neighbors * N, wherever the points are.
 #ifndef VOXELD_STEP_RADIUS_OUTLIER_H
 #define VOXELD_STEP_RADIUS_OUTLIER_H
 
@@ -40,8 +38,7 @@ extern const struct vx_step_row vx_step_radius_outlier;
 #endif
 
 // How coordinates become cells. Up to VX_NEAR_END cells on both sides of 0, the number of a cell is floor(p * scale).
-// Farther away, adjacent floats are more than a cell apart. There each float is a cell of its own, and the numbers
-// rise with the bits of the floats.
+// Farther away, adjacent floats are more than a cell apart, so each float is a cell of its own.
 #define VX_NEAR_END 16777216
 struct vx_near_map {
   double scale;  // cells per metre

@@ -1,15 +1,14 @@
 // Ring outlier, a step: drops points that hang in the air between the surfaces that a beam of the sensor meets.
 //
-// rings.h says which ring a point belongs to. A point without a ring has the fate no_ring.
+// A point without a ring (rings.h) has the fate no_ring.
 //
 // The points of a ring in one cloud, in the order of rows, form a circle if they are three or more, else a line. With
 // d = sqrt((x*x + y*y) + z*z), two neighbours i and j are linked if
 //   max(di, dj) < min(di, dj) * ratio,  dot > 0  and  |cross| <= tangent * dot,
 //   where dot = xi*xj + yi*yj and cross = xi*yj - yi*xj.
 // If all neighbours of a circle are linked, its points stay. Otherwise the circle or the line is cut between neighbours
-// that are not linked, and each part is a walk. A walk stays if its ends are at least `length` apart (the squares are
-// compared, as in near.h), or if it has more than `most` points. The points of other walks have the fate ring_outlier.
-// All arithmetic is in float32, in the order written here.
+// that are not linked, and each part is a walk. A walk stays if its ends are at least `length` apart (near.h), or if it
+// has more than `most` points. The points of other walks have the fate ring_outlier. All arithmetic is in float32.
 #ifndef VOXELD_STEP_RING_OUTLIER_H
 #define VOXELD_STEP_RING_OUTLIER_H
 
@@ -20,12 +19,12 @@
 #include "kernels/step.h"
 
 struct vx_ring_outlier {
-  int32_t column;  // of the rings; VX_KITTI_RINGS: the turns give the rings
+  int32_t column;  // of the rings; or VX_KITTI_RINGS
   float ratio;
-  float length;   // metres; a walk whose ends are so far apart stays
+  float length;   // metres
   float degrees;  // the largest angle between neighbours
   float tangent;  // of the angle `degrees`
-  int32_t most;   // a walk of more points stays; INT32_MAX: the number of points does not matter
+  int32_t most;   // INT32_MAX: the number of points does not matter
 };
 
 #ifdef __cplusplus
@@ -36,7 +35,6 @@ extern const struct vx_step_row vx_step_ring_outlier;
 }
 #endif
 
-// A point of a ring.
 struct vx_ringed {
   float x, y, z, d;
 };
@@ -53,7 +51,6 @@ VX_SHARED bool vx_are_linked(const struct vx_ring_outlier *params, const struct 
   return (far < near * params->ratio) & (dot > 0.0f) & (fabsf(cross) <= params->tangent * dot);
 }
 
-// Whether a walk from one point to another stays.
 VX_SHARED bool vx_walk_stays(const struct vx_ring_outlier *params, const struct vx_ringed *first,
                              const struct vx_ringed *last, int64_t points) {
   float dx = last->x - first->x, dy = last->y - first->y, dz = last->z - first->z;

@@ -1,15 +1,14 @@
 // Statistical outlier, a step: drops points whose nearest neighbours are unusually far away.
 //
 // The distance of a point is the mean distance to its k nearest other points in its cloud, where
-// k = min(mean_k, points of the cloud - 1). The squared distances (near.h) are float32. Their square roots are added in
-// double, from the nearest on. The sum is divided by k and rounded to float32. Points at equal distances are
-// interchangeable, so the result does not depend on the search.
+// k = min(mean_k, points of the cloud - 1). The square roots of the squared distances (near.h) are added in double,
+// from the nearest on. The sum is divided by k and rounded to float32.
 //
 // The mean and the deviation of a cloud are taken over the distances of its points, in double: sums in the order of
-// rows, in groups of 64, then the groups' sums in groups of 64, and so on. The variance is the sum of (distance - mean)
-// squared, divided by one less than the number of points. A point whose distance is above mean + std_mul * deviation
-// has the fate statistical_outlier. If distances overflow, this bound is not a number, and all points stay. A lone
-// point stays.
+// rows, in groups of VX_DEVIATION_GROUP, then the groups' sums in such groups, and so on. The variance is the sum of
+// (distance - mean) squared, divided by one less than the number of points. A point whose distance is above
+// mean + std_mul * deviation has the fate statistical_outlier. If this bound is NaN, since distances overflow, all
+// points stay. A lone point stays.
 #ifndef VOXELD_STEP_STATISTICAL_OUTLIER_H
 #define VOXELD_STEP_STATISTICAL_OUTLIER_H
 
@@ -46,11 +45,11 @@ VX_SHARED float vx_squared_distance_to_box(const float at[3], const float low[3]
 }
 
 // A bound above the squared distance from a point to its mean_k-th nearest other point, if at least mean_k other points
-// are within `reach` of it. `reach` was computed in float32; the margin is above all rounding.
+// are within `reach`, a float32, of it. The margin is above all rounding.
 VX_SHARED float vx_nearest_bound(float reach) { return reach * reach * 1.0001f + 1e-30f; }
 
-// The mean distance from a point to its nearest other points, at most mean_k of them, in a cloud of two points or more.
-// `squares`: the least squared distances, ascending; the first is the distance from the point to itself.
+// `points`: of the cloud, 2 or more. `squares`: the least squared distances, ascending; the first is the distance from
+// the point to itself.
 VX_SHARED float vx_mean_distance(const float *squares, int32_t mean_k, int32_t points) {
   int32_t k = mean_k < points - 1 ? mean_k : points - 1;
   double sum = sqrt((double)squares[1]);
@@ -58,7 +57,7 @@ VX_SHARED float vx_mean_distance(const float *squares, int32_t mean_k, int32_t p
   return (float)(sum / k);
 }
 
-// A distance's term in the sum for the mean or, if `squared`, in the sum for the deviation.
+// A term of the sum for the mean or, if `squared`, for the deviation.
 VX_SHARED double vx_deviation_term(float distance, bool squared, double mean) {
   double term = (double)distance - (squared ? mean : 0.0);
   return squared ? term * term : term;

@@ -1,11 +1,11 @@
 // The step `transform`: moves and filters points.
 //
-// A point is moved by its cloud's matrix m: 16 values row by row, the last row 0, 0, 0, 1. In float32:
+// A point is moved by its cloud's matrix m, row by row, whose last row is 0, 0, 0, 1. In float32:
 //   x' = ((m[0]*x + m[1]*y) + m[2]*z) + m[3]; y' and z' in the same way, from m[4] and m[8] on.
 // Without matrices the identity is used, which makes -0 into 0. The other columns stay.
 //
 // Each moved point has one fate, the first of these that applies:
-//   not_finite       x, y or z is not finite (a coordinate that is not finite never becomes finite)
+//   not_finite       x, y or z is not finite
 //   out_of_crop      there is a box to keep, and the point is outside
 //   cut_out          the point is inside a box to remove
 //   out_of_distance  there are distances to keep, and d2 < least * least or d2 >= most * most, where
@@ -31,16 +31,16 @@ struct vx_transform {
   bool cropped;
   struct vx_box crop;         // the box to keep, if cropped
   int32_t num_cuts;           // 0..VX_MAX_CUTS
-  const struct vx_box *cuts;  // [num_cuts]: boxes to remove; caller's memory
+  const struct vx_box *cuts;  // [num_cuts], boxes to remove; caller's memory
   bool ranged;
-  float least, most;      // the distances to keep from the origin, if ranged; metres; 0 <= least < most
+  float least, most;      // distances from the origin to keep, if ranged; metres; 0 <= least < most
   int32_t num_matrices;   // 0: points do not move; 1: one for all clouds; or one for each
   const float *matrices;  // [num_matrices, 16]; caller's memory
 };
 
 extern const struct vx_step_row vx_step_transform;
 
-// The matrix of a cloud; the identity if there are none.
+// [16]; the identity if there are no matrices.
 const float *vx_matrix_of(const struct vx_transform *params, int32_t cloud);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// See steps.h. Pure functions over a constant table: any thread may call them.
+// See steps.h.
 #include "kernels/steps.h"
 
 static const struct vx_step_row *const step_table[VX_STEP_TYPES] = {

@@ -1,5 +1,4 @@
-// The table of tensors and the layout of the output block; see tensor.h. Pure functions over constant tables: any
-// thread may call them.
+// See tensor.h. Pure functions over constant tables. Any thread.
 #include "kernels/tensor.h"
 
 #define GRID(line)                                                                                                     \
@@ -96,7 +95,7 @@ vx_tensor_set vx_narrow_tensors(const struct vx_sizes *sizes) {
   return all;
 }
 
-// Returns INT64_MAX on overflow: no tensor of that length fits in memory.
+// INT64_MAX on overflow: no tensor of that length fits in memory.
 static int64_t product(int64_t a, int64_t b) {
   int64_t result;
   return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;

@@ -1,6 +1,4 @@
-// Tensors: their types, the table of output tensors, and their layout in one block of output memory.
-//
-// Each tensor is a row of the table in tensor.c: its name, its dtype, and the extent of each dimension.
+// The table of output tensors, and their layout in one block of output memory.
 #ifndef VOXELD_TENSOR_H
 #define VOXELD_TENSOR_H
 
@@ -77,7 +75,7 @@ enum vx_tensor {
   VX_POINT_RANGES,
   VX_PIXEL_COORDS,
   VX_POINT_PIXEL_ROWS,
-  VX_LEFT_POINTS,  // the tensors of a chain come last, since their length is known last
+  VX_LEFT_POINTS,  // the tensors of a chain come last
   VX_POINT_INDICES,
   VX_POINT_ROWS,
   VX_POINT_FATES,
@@ -114,7 +112,7 @@ enum vx_extent {
   VX_EXTENT_LOGITS,    // classes of all anchors of a cell
   VX_EXTENT_OFFSETS,   // box values of all anchors of a cell
   VX_EXTENT_BINS,      // direction bins of all anchors of a cell
-  VX_EXTENT_CLOUDS,    // clouds; never left out
+  VX_EXTENT_CLOUDS,    // clouds, even if samples are stacked
   VX_EXTENT_DEPTH,     // cells of a grid along z
   VX_EXTENT_CHANNELS,  // channels of a scattered map: the values of a voxel, each at every z
   VX_EXTENT_PACKED,    // bytes that hold a bit for each cell along x
@@ -135,10 +133,10 @@ enum vx_extent {
   VX_EXTENT_PIXEL,  // row, column
 };
 
-// The sizes that determine the shapes of a job's tensors. All counts are over all clouds.
+// The sizes that determine the shapes of a job's tensors. Rows and samples are those of all clouds.
 struct vx_sizes {
   int64_t clouds, rows, columns;
-  int64_t row;          // columns of the rows that become voxels: `columns`, or those of cylinder.h
+  int64_t row;          // columns of the rows that become voxels; more than `columns` with VX_CYLINDER
   int64_t values;       // values in a row of features
   int64_t voxels, cap;  // cap 0: no cap
   int64_t sparse;       // rows of a backbone's last level
@@ -167,7 +165,7 @@ struct vx_tensor_row {
 extern const struct vx_tensor_row vx_tensors[VX_TENSOR_COUNT];
 
 enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, const struct vx_sizes *sizes);
-// The tensors of any narrow type.
+// The tensors that have a narrow type.
 vx_tensor_set vx_narrow_tensors(const struct vx_sizes *sizes);
 
 struct vx_shape {
@@ -185,15 +183,15 @@ struct vx_input {
   const void *data;           // little-endian; `points` is 64-byte aligned
 };
 
-// The layout of the requested tensors in the output block. Each begins at a multiple of VX_TENSOR_ALIGNMENT bytes.
+// Tensors in the output block. Each begins at a multiple of VX_TENSOR_ALIGNMENT bytes.
 struct vx_layout {
-  vx_tensor_set tensors;                   // the tensors that are present
+  vx_tensor_set tensors;                   // that are present
   struct vx_shape shape[VX_TENSOR_COUNT];  // of each tensor that is present
   size_t offset[VX_TENSOR_COUNT];          // from the block's start
   size_t bytes;                            // from the block's start to the end of its last tensor
 };
 
-// Lays out the tensors in the set `tensors`. VX_REFUSED if the block would not fit a size_t.
+// VX_REFUSED if the block would not fit a size_t, or if a tensor needs a cap and `sizes` has none.
 VX_WARN_UNUSED enum vx_status vx_layout_of(vx_tensor_set tensors, const struct vx_sizes *sizes,
                                            struct vx_layout *layout, struct error *error);
 // Lays out only the tensors that have no pointer in vx_job.output_ptrs.

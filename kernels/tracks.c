@@ -41,7 +41,7 @@ static int64_t best_box(const struct vx_sweep_boxes *sweep, const int64_t *ids) 
   return best;
 }
 
-// The track that the box takes; NULL: none.
+// NULL: no track is near enough.
 static struct vx_track *nearest(const struct vx_track_terms *terms, const struct vx_sweep_boxes *sweep, int64_t number,
                                 double dt, struct vx_tracks *tracks) {
   int32_t label = sweep->labels[number];
@@ -95,7 +95,6 @@ static void add_boxes(const struct vx_sweep_boxes *sweep, int64_t *ids, struct v
   }
 }
 
-// Adds the tracks that no box has taken.
 static void add_missed(const struct vx_tracks *before, int32_t max_age, double dt, struct vx_tracks *after,
                        struct vx_track_counts *counts) {
   for (int64_t i = 0; i < before->count; i++) {

@@ -1,4 +1,4 @@
-// The grid of a voxelization; see voxelize.h.
+// See voxelize.h. Pure function.
 #include "kernels/voxelize.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ enum vx_status vx_grid_of(const struct vx_voxelize *params, int32_t num_clouds, 
     }
     grid->cells[axis] = (int32_t)cells;
   }
-  // The product of two axes fits in 62 bits. The product of all three may not fit in 64, so division checks the limit.
+  // The product of two axes fits in 62 bits; the product of three may not fit in 64.
   int64_t plane = (int64_t)grid->cells[0] * grid->cells[1];
   int64_t height = (int64_t)grid->cells[2] * num_clouds;
   if (plane > VX_MAX_GRID_CELLS / height) {

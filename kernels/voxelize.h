@@ -1,21 +1,21 @@
 // Voxelization: points in, voxels out.
 //
 // The range is cut into a grid of cells (vx_grid_of). A point is in the cell c[a] = floor((p[a] - min[a]) / size[a]).
-// Points outside the grid, and points whose x, y or z is not finite, are dropped and counted.
+// Points outside the grid, and points whose x, y or z is not finite, are dropped.
 //
-// With VX_CYLINDER the rows are those of cylinder.h: rho, phi, z, x, y, then the other columns. The range bounds rho,
-// phi and z. Axis a has grid_shape[a] cells of the size (max[a] - min[a]) / (grid_shape[a] - 1), as in mmdetection3d.
-// (p[a] - min[a]) / size[a] is clamped to 0 .. (max[a] - min[a]) / size[a] before it is rounded down. Such a job has a
-// chain. It is neither sampled nor encoded, and has no dense maps.
+// With VX_CYLINDER the rows are those of cylinder.h, and the range bounds rho, phi and z. Axis a has grid_shape[a]
+// cells of the size (max[a] - min[a]) / (grid_shape[a] - 1), as in mmdetection3d. (p[a] - min[a]) / size[a] is clamped
+// to 0 .. (max[a] - min[a]) / size[a] before it is rounded down. Such a job has a chain. It is neither sampled nor
+// encoded, and has no dense maps.
 //
 // A voxel is a cell that holds a point. The voxels of a cloud are numbered in the order of their first points. If there
-// are more than max_voxels, the voxels with the least vx_voxel_rank (grid.h) stay; of voxels with equal ranks, those
-// with lower numbers stay. A voxel keeps its first max_points_per_voxel points, or the points whose vx_random_of_row
-// (random.h) is least for the seed and the row of the input. The rows of the voxels are in the order of the voxels'
-// numbers or, with VX_ORDER_KEY, of their cells. The kept points of a voxel stay in input order.
+// are more than max_voxels, the voxels with the least vx_voxel_rank (grid.h) stay; of equal ranks, the lower numbers. A
+// voxel keeps its first max_points_per_voxel points, or those whose vx_random_of_row (random.h) is least for the seed
+// and the row of the input. Voxels are in the order of their numbers or, with VX_ORDER_KEY, of their cells. The kept
+// points of a voxel stay in input order.
 //
-// All arithmetic is float32, each operation rounded to nearest, in the order written here and in grid.h. The mean is
-// the sum of the kept points in input order, divided once. Without a cap, the sum is taken in groups (cpu/base/sums.h).
+// All arithmetic is float32, in the order written here and in grid.h. The mean is the sum of the kept points in input
+// order, divided once. Without a cap, the sum is taken in groups (cpu/base/sums.h).
 #ifndef VOXELD_VOXELIZE_H
 #define VOXELD_VOXELIZE_H
 
@@ -43,7 +43,7 @@ enum {
 #define VX_LIST_TENSORS                                                                                                \
   (VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) |                   \
    VX_ENCODED_TENSORS | VX_TENSOR_BIT(VX_BEV_FEATURES))
-// Tensors that need an encoder. bev_features is made from encoded_features, or without an encoder from voxel_features.
+// Tensors that need an encoder. bev_features does not: it can come from voxel_features.
 #define VX_ENCODED_TENSORS VX_TENSOR_BIT(VX_ENCODED_FEATURES)
 
 enum vx_coordinates { VX_XYZ, VX_CYLINDER };
@@ -75,26 +75,25 @@ struct vx_voxelize {
   float voxel_size[3];               // x, y, z; metres
   enum vx_coordinates coordinates;
   int32_t grid_shape[3];         // of VX_CYLINDER, 2 or more each; voxel_size follows from it
-  int32_t max_points_per_voxel;  // P; 0 = no cap
+  int32_t max_points_per_voxel;  // 0: no cap
   int32_t max_voxels;            // per cloud
   struct vx_choice choice;
-  enum vx_dtype feature_dtype;  // of all kinds of features
+  enum vx_dtype feature_dtype;  // of VX_FEATURE_TENSORS
   enum vx_order order;
   enum vx_fill fill;
   struct vx_block_filter block_filter;
-  struct vx_sampling sampling;  // sampling of the voxels
+  struct vx_sampling sampling;  // of the voxels
   int32_t intensity;            // the column with the intensity, for the maps
-  struct vx_encoder encoder;    // of pillars; may be absent
+  struct vx_encoder encoder;    // of pillars; may have 0 layers
 };
 
-// The grid of a range and a voxel size: cells[a] = round((max[a] - min[a]) / size[a]), in float32, halves away from
-// zero. With VX_CYLINDER it is the grid_shape.
+// cells[a] = round((max[a] - min[a]) / size[a]), in float32, halves away from zero. With VX_CYLINDER, grid_shape.
 struct vx_grid {
   int32_t cells[3];  // x, y, z
 };
 
-// Fills `grid`. VX_REFUSED with a reason if an axis has no cell or more than VX_MAX_AXIS_CELLS, or if
-// cells x num_clouds exceeds VX_MAX_GRID_CELLS. Expects finite ranges and finite positive voxel sizes.
+// VX_REFUSED if an axis has no cell or more than VX_MAX_AXIS_CELLS, or if the cells of all clouds exceed
+// VX_MAX_GRID_CELLS. Expects finite ranges and finite positive voxel sizes.
 VX_WARN_UNUSED enum vx_status vx_grid_of(const struct vx_voxelize *params, int32_t num_clouds, struct vx_grid *grid,
                                          struct error *error);
 

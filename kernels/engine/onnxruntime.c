@@ -1,7 +1,7 @@
 // ONNX Runtime as an engine; see engine.h and ort.h.
 //
-// A library or a network belongs to the caller that opened it. Neither changes once it is open. Any threads may call
-// the library's functions on a session at once.
+// A library or a network belongs to the caller that opened it. Neither changes once it is open. Any threads may run an
+// ort_session at once.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void fill_api(const ort_function *table, struct ort_api *api) {
 #undef X
 }
 
-// The functions of the ONNX Runtime that was loaded as `object`; NULL with an error if it is not usable.
+// NULL with an error if the library is not usable.
 static const ort_function *functions_of(void *object, const char *path, const char **version, struct error *error) {
   const struct ort_base *(*get_base)(void);
   void *symbol = dlsym(object, "OrtGetApiBase");
@@ -37,7 +37,7 @@ static const ort_function *functions_of(void *object, const char *path, const ch
   return table;
 }
 
-// The library stays loaded until the process ends, since its threads may outlive the networks that they run.
+// RTLD_NODELETE: the library's threads may outlive its networks.
 static const ort_function *find(const char *path, const char **version, struct error *error) {
   static const char *const usual[] = {"libonnxruntime.so.1", "libonnxruntime.so"};
   const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
@@ -200,8 +200,8 @@ static const struct vx_network_shape *shape_of(const struct vx_network *network)
 
 // ---- running it -----------------------------------------------------------------------------------------------------
 
-// If a run fails because the network's memory is used up, the network's arena may keep free blocks of the wrong sizes
-// for this run. So this function frees these blocks and runs the network again.
+// If the network's memory is used up, its arena may have free blocks of the wrong sizes for this run. Then frees these
+// blocks and runs the network again.
 static bool run_bounded(const struct vx_network *network, const struct ort_values *in, struct ort_values *out,
                         struct error *error) {
   if (ort_run(network, NULL, in, out, error)) return true;

@@ -1,8 +1,7 @@
-// The part of ONNX Runtime's C interface that is used, and where its functions are.
+// The used part of ONNX Runtime's C interface.
 //
-// The library exports one function, OrtGetApiBase. Its GetApi returns a table of pointers. New releases only append to
-// the table, so a function never changes its place. All that a caller needs from the header is each function's place,
-// name and type. No function keeps a pointer that its caller passes, except the data of a tensor.
+// The library's function OrtGetApiBase leads to a table of functions. New releases only append to the table, so a
+// function keeps its place. The functions copy names, options and shapes; a tensor refers to the caller's data.
 #ifndef VOXELD_ENGINE_ORT_H
 #define VOXELD_ENGINE_ORT_H
 
@@ -26,7 +25,6 @@ struct ort_binding;
 struct ort_cuda_options;
 struct ort_arena_options;
 
-// Values of ONNX Runtime's enumerations.
 enum { ORT_LOG_FATAL = 4 };
 enum { ORT_SEQUENTIAL };
 enum { ORT_ALL_OPTIMIZATIONS = 99 };
@@ -44,8 +42,8 @@ struct ort_base {
 };
 
 // clang-format off
-// The place of each function, its name, and its arguments. CALLS return a status. RELEASES take what an earlier call
-// made, or NULL. (The formatter would take the arguments for products.)
+// The place of each function, a name for it, and its arguments. CALLS return a status. RELEASES take what an earlier
+// call made. (The formatter would take the arguments for products.)
 #define ORT_CALLS(X)                                                                                                   \
   X(3, create_env, (int log_level, const char *log_name, struct ort_env **env))                                        \
   X(6, disable_telemetry, (const struct ort_env *env))                                                                 \

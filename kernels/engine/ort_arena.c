@@ -3,8 +3,7 @@
 
 // ---- the arena while a session is opened ----------------------------------------------------------------------------
 
-// The arena grows only by what is requested, so the bound limits the network and is not used up by the arena's
-// reserves.
+// ORT_SAME_AS_REQUESTED: the arena takes no reserves, which would count against the bound.
 static bool register_arena(const struct vx_engine_library *library, const struct ort_memory *memory, size_t bytes,
                            struct error *error) {
   static const char *const keys[] = {"max_mem", "arena_extend_strategy"};
@@ -28,8 +27,7 @@ static bool open_with_arena(struct vx_network *network, const struct ort_session
   return good && over;
 }
 
-// The library lets weights exceed the bound, and then does not enforce the bound at all. To detect this, the function
-// requests more than the bound.
+// If the weights exceed the bound, the library does not enforce it. To detect this, requests more than the bound.
 static bool is_bounded(const struct vx_network *network, const struct ort_memory *memory, size_t bytes,
                        struct error *error) {
   const struct ort_api *api = &network->library->api;
@@ -64,7 +62,7 @@ bool ort_open_bounded(struct vx_network *network, struct ort_session_options *op
 
 // ---- shrinking ------------------------------------------------------------------------------------------------------
 
-// A run that is set to end at once computes nothing. At its end the arena frees what is not in use.
+// The run is set to end at once, so it computes nothing. At its end the arena frees what is not in use.
 void ort_shrink(const struct vx_network *network, const struct ort_values *in, struct ort_values *out) {
   struct error ended;
   bool computed = ort_run(network, network->shrink, in, out, &ended);

@@ -1,8 +1,7 @@
 // See ort_lane_session.h.
 //
-// Each lane's session is a separate session of the library, because a session has one stream. It reads the network's
-// file again. Its inputs and outputs are bound to the caller's memory on the device. Its work is only enqueued: by
-// default the library would wait for the stream at the end of each run.
+// Each vx_session has an ort_session of its own, since that has one stream. Opening it reads the network's file again.
+// Runs only enqueue work: by default the library would wait for the stream at the end of each run.
 #include "kernels/engine/ort_lane_session.h"
 
 #include <inttypes.h>
@@ -20,10 +19,9 @@ struct vx_session {
 
 // ---- opening --------------------------------------------------------------------------------------------------------
 
-// One update sets all values, because each update resets the others to their defaults. cuDNN chooses algorithms of
-// convolution by rules (HEURISTIC), not by measured times, which could choose algorithms that round differently at the
-// next start. The arena grows only by what is requested, so the limit applies to the network and is not used up by the
-// arena's reserves.
+// One update sets all values, because each update resets the others to their defaults. HEURISTIC: cuDNN chooses
+// algorithms by rules, since algorithms chosen by measured times could round differently at the next start.
+// kSameAsRequested: the arena takes no reserves, which would count against the limit.
 static bool fill_cuda(const struct ort_api *api, struct ort_cuda_options *cuda, const struct vx_device_stream *stream,
                       struct error *error) {
   char device[16], limit[32];

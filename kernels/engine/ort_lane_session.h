@@ -1,4 +1,4 @@
-// Networks on a GPU, with ONNX Runtime's CUDA provider. engine.h defines a session.
+// Sessions of networks on a GPU (engine.h), with ONNX Runtime's CUDA provider.
 //
 // A session belongs to the caller that opened it. One thread at a time may run it.
 #ifndef VOXELD_ENGINE_ORT_SESSION_H

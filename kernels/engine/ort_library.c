@@ -11,8 +11,7 @@
 #define LOAD_FAILED " failed:"
 static const char out_of_memory[] = "onnxruntime: out of memory: ";
 
-// The library has no error code for a lack of memory. These are the words in which its arena, CUDA, cuDNN, cuBLAS and
-// C++ report it.
+// The library has no error code for a lack of memory, but its arena, CUDA, cuDNN, cuBLAS and C++ report it in words.
 static bool tells_of_memory(const char *text) {
   static const char *const words[] = {"Failed to allocate memory",
                                       "smaller than requested bytes",
@@ -26,9 +25,8 @@ static bool tells_of_memory(const char *text) {
   return false;
 }
 
-// The useful part of a message. If an arena lacks memory, this is the part that says so. Otherwise it is the message
-// without its prefix: a place in the library's source, "[ONNXRuntimeError] : 1 : FAIL : ", and the file's name, which
-// the caller reports anyway.
+// The useful part of a message: what an arena says about its memory, or else the message without a place in the
+// library's source, "[ONNXRuntimeError] : 1 : FAIL : ", and the file's name, which the caller reports anyway.
 static const char *core_of(const char *text) {
   const char *lack = strstr(text, "Available memory of "), *core = strstr(text, "[ONNXRuntimeError]");
   if (lack) return lack;
@@ -56,7 +54,6 @@ enum vx_status ort_fault(const struct error *error, enum vx_status otherwise) {
 
 // ---- sessions -------------------------------------------------------------------------------------------------------
 
-// Runs one operator at a time, on all threads together. Waiting threads sleep, so that other jobs get the processors.
 bool ort_set_options(const struct ort_api *api, struct ort_session_options *options, int threads, struct error *error) {
   return ort_did(api, api->set_execution_mode(options, ORT_SEQUENTIAL), error) &&
          ort_did(api, api->set_optimization(options, ORT_ALL_OPTIMIZATIONS), error) &&
@@ -71,8 +68,6 @@ bool ort_look_at(const char *path, struct stat *file, struct error *error) {
   return S_ISREG(file->st_mode) || error_set(error, "it is not a regular file");
 }
 
-// A file that is renamed into place has another inode. A write changes the time, unless the last write was in the same
-// tick of the clock.
 static bool is_as_before(const struct vx_network *network, struct error *error) {
   const struct stat *before = &network->file;
   struct stat now;
@@ -101,7 +96,7 @@ bool ort_read_dtype(int element, enum vx_dtype *dtype) {
   int row = 0;
   while (row < VX_DTYPES && elements[row] != element) row++;
   *dtype = (enum vx_dtype)row;
-  return row < VX_DTYPES && element != 0;  // a dtype that ONNX Runtime does not get here has a 0
+  return row < VX_DTYPES && element != 0;  // 0: a dtype that is not in `elements`
 }
 
 bool ort_wrap(const struct vx_engine_library *library, const struct ort_memory *memory,

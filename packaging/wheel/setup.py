@@ -1,5 +1,5 @@
-"""The wheel's tag: the program works with any version of Python, but only on its platform. packaging/wheels replaces
-each name between two @ by its value."""
+"""The wheel's tag: any version of Python 3, one platform. packaging/wheels replaces each name between two @ by its
+value."""
 
 from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel

@@ -1,5 +1,4 @@
-// The small modules of this room: clocks, lists of words, the phase of the daemon, messages to its supervisor, and the
-// operating system's limits and figures for the process. Any thread.
+// The small modules of this room. Any thread.
 #ifndef VOXELD_BASE_H
 #define VOXELD_BASE_H
 
@@ -13,7 +12,7 @@
 
 enum { ADDRESS_SIZE = 64 };  // bytes of a client's address as text (an IP address or unix:UID), with its NUL
 
-// The phases of the daemon's life. Main sets the phase.
+// Main sets the phase.
 enum phase {
   PHASE_STARTING,
   PHASE_READY,
@@ -31,8 +30,8 @@ static inline int64_t clock_wall_ns(void) {
   return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-// Spins until `is_over(ctx)` is true or `until_ns` has passed. Use it for waits that are shorter than waking a sleeping
-// thread. The caller holds no lock.
+// Spins until `is_over(ctx)` is true or `until_ns` has passed, for waits shorter than waking a sleeping thread takes.
+// The caller holds no lock.
 static inline void spin_until(int64_t until_ns, bool (*is_over)(const void *ctx), const void *ctx) {
   enum { CHECKS = 64 };
   do {
@@ -44,7 +43,7 @@ static inline void spin_until(int64_t until_ns, bool (*is_over)(const void *ctx)
   } while (clock_ns() < until_ns);
 }
 
-// Whether the list, separated by commas, has the item, in upper or lower case.
+// Whether the list, separated by commas, has the item. Ignores case.
 static inline bool list_has(const char *list, const char *item) {
   for (size_t length;; list += length + 1) {
     length = strcspn(list, ",");
@@ -55,19 +54,18 @@ static inline bool list_has(const char *list, const char *item) {
 
 // ---- notify.c: messages to the supervisor, such as systemd, by the protocol of sd_notify(3) -------------------------
 
-// Sends lines of NAME=VALUE to the socket that $NOTIFY_SOCKET names. Does nothing without such a socket. Does nothing
-// after STOPPING=1, so that a reload that ends later does not report READY=1. Logs a warning if it fails.
+// Sends lines of NAME=VALUE to the socket that $NOTIFY_SOCKET names. Does nothing without such a socket, or after
+// STOPPING=1, so that a reload that ends later does not report READY=1. Logs a warning if it fails.
 __attribute__((format(printf, 1, 2))) void notify_supervisor(const char *format, ...);
 
 // ---- limits.c: what the system grants the process -------------------------------------------------------------------
 //
-// In a container, the control group (cgroup, version 1 or 2) of the process, or a group above that group, may grant
-// less than the machine has. `root` is the directory that contains /proc and /sys: "", or another directory in tests.
+// The control group (cgroup, version 1 or 2) of the process, or a group above it, may grant less than the machine has.
+// `root`: the directory with /proc and /sys: "", or another directory in tests.
 
-// Processors that the process may use at the same time: min(processors of its affinity, CPU quota rounded up), but at
-// least 1.
+// max(1, min(processors of the affinity, CPU quota rounded up)).
 int64_t limits_processors(const char *root);
-// Bytes of memory that the process may have; INT64_MAX if there is no limit.
+// INT64_MAX: no limit.
 int64_t limits_memory_bytes(const char *root);
 
 // ---- process.c: the process_... metrics of Prometheus, 0 if unknown -------------------------------------------------

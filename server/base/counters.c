@@ -1,4 +1,4 @@
-// Counting; see counters.h.
+// See counters.h.
 #include "server/base/counters.h"
 
 #include <stdio.h>
@@ -118,7 +118,7 @@ struct outcomes counters_outcomes(const struct counters *counters) {
 
 // ---- by model -------------------------------------------------------------------------------------------------------
 
-// Searches the list from `from` to before `to`, or to the end if `to` is NULL.
+// Searches the list from `from` to before `to` (NULL: to the end).
 static struct model_counts *look(struct model_counts *from, const struct model_counts *to, const char *name) {
   while (from != to && strcmp(from->name, name) != 0) from = from->next;
   return from == to ? NULL : from;
@@ -128,8 +128,8 @@ const struct model_counts *models_find(const struct models *models, const char *
   return look(atomic_load(&models->first), NULL, name);
 }
 
-// Finds the model's counts, or adds new counts at the front of the list. If other threads add counts first, searches
-// these too.
+// Finds the model's counts, or adds new counts at the front of the list. Searches what other threads add meanwhile,
+// too.
 static struct model_counts *take(struct models *models, const char *name) {
   struct model_counts *first = atomic_load(&models->first), *found = look(first, NULL, name);
   if (found) return found;

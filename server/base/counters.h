@@ -1,5 +1,5 @@
-// The counters of the service, in total and for each model of the KServe v2 protocol. Counters only grow. Any thread
-// updates them, with relaxed atomics and no lock. pages/metrics.c shows them.
+// The counters of the service, in total and for each model of the KServe v2 protocol. Any thread updates them, with
+// atomics and no lock.
 #ifndef VOXELD_COUNTERS_H
 #define VOXELD_COUNTERS_H
 
@@ -18,7 +18,7 @@ enum { HISTOGRAM_BUCKETS = 19 };
 // Where a request was when its client left.
 enum abort_stage { ABORT_UPLOAD, ABORT_QUEUE, ABORT_RUN, ABORT_SEND, ABORT_STAGES };
 
-// Status codes of answers that the HTTP library makes by itself; the last, 0, counts all others.
+// Status codes of answers that the HTTP library makes by itself; 0: all others.
 enum { UNPARSED_CODES = 6 };
 extern const int unparsed_codes[UNPARSED_CODES];
 
@@ -29,10 +29,10 @@ struct histogram {
   atomic_uint_fast64_t sum_ns;
 };
 
-// Parts of the time of an answered request, as Triton's statistics name them.
+// Parts of a request's time, as Triton's statistics name them.
 enum model_part { MODEL_QUEUE, MODEL_COMPUTE_INPUT, MODEL_COMPUTE_INFER, MODEL_COMPUTE_OUTPUT, MODEL_PARTS };
 
-// A model's counts are made with its first request and kept until the end, so a reload loses none.
+// Made with the model's first request and kept until the end, even if a reload removes the model.
 struct model_counts {
   struct model_counts *next;
   char name[ROUTE_NAME_SIZE];
@@ -48,7 +48,7 @@ struct models {
 struct counters {
   atomic_uint_fast64_t requests[ENDPOINT_COUNT][ERROR_COUNT];  // ERROR_NONE: succeeded
   atomic_uint_fast64_t unchanged[ENDPOINT_COUNT];              // answered 304: the client has the page
-  struct histogram durations[ENDPOINT_COUNT];                  // of answered requests, unchanged pages included
+  struct histogram durations[ENDPOINT_COUNT];                  // of `requests` and `unchanged`
   atomic_uint_fast64_t aborted[ABORT_STAGES];                  // the client left before its answer was sent
   atomic_uint_fast64_t unparsed[UNPARSED_CODES];
   atomic_uint_fast64_t received_bytes, sent_bytes;
@@ -63,23 +63,21 @@ struct counters {
   struct models models;
 };
 
-// Counts an answered request; `ns` is the time from its headers to the end of its answer.
+// Count a request; `ns`: from its headers to the end of its answer. counters_unchanged: the answer was 304.
 void counters_request(struct counters *counters, enum endpoint endpoint, enum error_kind outcome, int64_t ns);
-// Counts a request for a page that was answered 304.
 void counters_unchanged(struct counters *counters, enum endpoint endpoint, int64_t ns);
 void counters_abort(struct counters *counters, enum abort_stage stage);
 const char *abort_name(enum abort_stage stage);
-// Counts an answer that the HTTP library made by itself.
 void counters_unparsed(struct counters *counters, int status);
-// Counts the bytes of a request's body and answer. `send_ns`: the time to send a job's whole answer; -1: none was sent.
+// `send_ns`: the time to send a job's whole answer; -1: none was sent.
 void counters_transfer(struct counters *counters, int64_t received, int64_t sent, int64_t send_ns);
-// Counts a job that succeeded; `answer` has its times and warnings.
+// A job succeeded; `answer` has its times and warnings.
 void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer);
-// Counts a job that failed on a GPU with this status and ran on the CPU instead.
+// A job failed on a GPU with this status and ran on the CPU instead.
 void counters_rerun(struct counters *counters, enum vx_status status);
 const char *failure_name(enum vx_status status);
 
-// Finished requests, for /v1/status. `refused` includes `superseded` and `too_old`. `aborted`: the client left.
+// Finished requests. `refused` includes `superseded` and `too_old`. `aborted`: the client left.
 struct outcomes {
   unsigned long long answered, refused, superseded, too_old, aborted;
 };
@@ -88,10 +86,10 @@ struct outcomes counters_outcomes(const struct counters *counters);
 unsigned long long counters_of_outcome(const struct counters *counters, enum error_kind outcome);
 unsigned long long counter_value(const atomic_uint_fast64_t *counter);
 
-// Counts a request to a model that exists; `answer`: NULL if it failed. `ns` is the time from its headers to its
-// answer. If there is no memory for the counts of a new model, the request is not counted.
+// Counts a request to a model; `answer`: NULL if it failed; `ns`: from its headers to its answer. Does nothing if there
+// is no memory for the counts of a new model.
 void models_count(struct models *models, const char *name, const struct answer *answer, int64_t ns);
-// NULL: the model has had no request yet.
+// NULL: no request to the model was counted.
 const struct model_counts *models_find(const struct models *models, const char *name);
 void models_release(struct models *models);
 

@@ -1,4 +1,4 @@
-// Affinity and the files of control groups; see base.h.
+// See base.h.
 #include "server/base/base.h"
 
 #include <limits.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// Reads the number at the beginning of a file into `first`, and the next number (0 if there is none) into `second`,
-// which may be NULL. False if the file does not begin with a number, for example if it begins with "max".
+// Reads the number at the beginning of a file, and the next number (0: none) into `second`, which may be NULL. False if
+// the file does not begin with a number, such as "max".
 static bool read_numbers(const char *directory, const char *name, double *first, double *second) {
   char path[2 * PATH_MAX + 32], line[128] = "", *end = line;
   snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -27,8 +27,8 @@ static bool read_numbers(const char *directory, const char *name, double *first,
 // ---- the limit of one group; INFINITY if it has none ----------------------------------------------------------------
 
 // The files of a limit, one row for each version of cgroup: a machine may use both versions, for different controllers.
-// `controller` is the name in /proc/self/cgroup, "" for version 2. A CPU limit is quota / period. The period is the
-// second number of the file `limit` (has_period), or the number in the file `period`.
+// `controller`: the name in /proc/self/cgroup, "" for version 2. A CPU limit is quota / period; the period is the
+// second number of the file `limit` (has_period), or in the file `period`.
 struct source {
   const char *controller, *mount, *limit, *period;
   bool has_period;
@@ -49,7 +49,7 @@ static double limit_of(const struct source *source, const char *directory) {
 
 // ---- this process's group and those above ---------------------------------------------------------------------------
 
-// The path of this process's group for `controller`, from a line NUMBER:CONTROLLERS:PATH; "" if there is no such line.
+// The path of this process's group for `controller`, from a line NUMBER:CONTROLLERS:PATH; "": there is none.
 static void find_group(const char *root, const char *controller, char group[PATH_MAX]) {
   char line[PATH_MAX];
   group[0] = '\0';
@@ -65,8 +65,8 @@ static void find_group(const char *root, const char *controller, char group[PATH
   if (file) (void)fclose(file);
 }
 
-// The least limit of the group and the groups above it. Skips directories that do not exist: in a container, the
-// group's files may be mounted at the top, although /proc/self/cgroup has the path on the host.
+// The least limit of the group and the groups above it. Directories may not exist: in a container, the group's files
+// may be mounted at the top, although /proc/self/cgroup has the path on the host.
 static double least_limit(const char *root, const struct source *source) {
   char group[PATH_MAX], directory[2 * PATH_MAX];
   find_group(root, source->controller, group);

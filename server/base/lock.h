@@ -1,6 +1,5 @@
-// A mutex that the linter checks: `./dev lint` refuses a call of a HOLDS function without the lock, and a path on which
-// a function keeps a lock that it should release (clang's thread-safety analysis). For other compilers it is a plain
-// mutex. Any thread.
+// A mutex that `./dev lint` checks by clang's thread-safety analysis: a HOLDS function must be called with the lock,
+// and a function must release what it acquires. Any thread.
 #ifndef VOXELD_LOCK_H
 #define VOXELD_LOCK_H
 
@@ -11,11 +10,11 @@
 #else
 #define LOCK_ATTRIBUTE(name)
 #endif
-// Written after a function's parameters. HOLDS: the caller holds the lock. ACQUIRES, RELEASES: the function does it.
+// Written after a function's parameters. HOLDS: the caller holds the lock.
 #define HOLDS(lock) LOCK_ATTRIBUTE(requires_capability(lock))
 #define ACQUIRES(lock) LOCK_ATTRIBUTE(acquire_capability(lock))
 #define RELEASES(lock) LOCK_ATTRIBUTE(release_capability(lock))
-// Written after the parameters of a function whose locks the analysis cannot follow. A comment there says why.
+// For a function whose locks the analysis cannot follow.
 #define LOCK_UNCHECKED LOCK_ATTRIBUTE(no_thread_safety_analysis)
 
 struct LOCK_ATTRIBUTE(capability("mutex")) lock {
@@ -33,7 +32,6 @@ static inline void lock_release(struct lock *lock) RELEASES(*lock) LOCK_UNCHECKE
   pthread_mutex_unlock(&lock->mutex);
 }
 
-// Releases the lock, sleeps until the condition is signalled, and acquires the lock again.
 static inline void lock_wait(struct lock *lock, pthread_cond_t *condition) HOLDS(*lock) {
   pthread_cond_wait(condition, &lock->mutex);
 }

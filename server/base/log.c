@@ -1,4 +1,4 @@
-// Log lines and the thread that writes them to stderr; see log.h.
+// See log.h.
 #include "server/base/log.h"
 #include "server/base/lock.h"
 
@@ -29,7 +29,7 @@ void log_configure(enum log_level least, enum log_format format) {
 
 static atomic_llong patience_ends_ns = INT64_MAX;  // after this time no thread waits for the reader
 
-// Waits for the reader of stderr. True if a write of PIPE_BUF bytes would not block, or would fail.
+// Waits for the reader of stderr. True: a write of PIPE_BUF bytes would not block, or would fail.
 static bool await_room(void) {
   struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
   for (;;) {
@@ -39,7 +39,7 @@ static bool await_room(void) {
   }
 }
 
-// Writes up to PIPE_BUF bytes. A pipe takes them in one piece, not mixed with lines of other processes.
+// Writes up to PIPE_BUF bytes, which a pipe does not mix with lines of other processes.
 static bool write_out(const char *bytes, size_t length) {
   while (length > 0) {
     if (!await_room()) return false;
@@ -73,7 +73,6 @@ static void drop(uint64_t lines) {
   atomic_fetch_add_explicit(&ring.dropped, lines, memory_order_relaxed);
 }
 
-// A line is short: copying it under the lock is quicker than taking the lock twice.
 static void push(const char *line, size_t length) HOLDS(ring.lock) {
   if (length > RING_BYTES - ring.used) {
     drop(1);
@@ -87,7 +86,7 @@ static void push(const char *line, size_t length) HOLDS(ring.lock) {
   pthread_cond_signal(&ring.more);
 }
 
-// Takes as many whole lines as fit. The ring has at least one line, and no line is longer than a batch.
+// Takes as many whole lines as fit. The ring has at least one line.
 static size_t take(char batch[PIPE_BUF]) HOLDS(ring.lock) {
   size_t length = ring.used < PIPE_BUF ? ring.used : PIPE_BUF, straight = RING_BYTES - ring.first;
   if (straight > length) straight = length;
@@ -123,8 +122,8 @@ static void write_dropped(uint64_t lines) {
   (void)write_out(line.memory, line.text.length);  // no second try: the metrics have the count
 }
 
-// Releases the lock and sleeps for a moment, while more lines gather. A line that finds the thread asleep must wake the
-// thread, which costs as much as the line itself. Under load one rest saves many wakes.
+// Sleeps for a moment without the lock, while more lines gather: to wake the thread for each line would cost as much as
+// the line itself.
 static void rest(void) HOLDS(ring.lock) {
   static const struct timespec moment = {.tv_nsec = 5 * NS_PER_MS};
   lock_release(&ring.lock);
@@ -180,12 +179,11 @@ void log_stop(void) {
 
 // ---- lines ----------------------------------------------------------------------------------------------------------
 
-// Bytes of a line's memory for its end: the mark of a cut, a brace and the newline.
+// Bytes of a line's memory for its end.
 enum { TAIL = sizeof ",'cut':true}\n" };
 _Static_assert(sizeof((struct log_line *)0)->memory <= PIPE_BUF, "a line is written at once");
 
-// Writes a value of logfmt bare if it is printable ASCII without spaces, quotes, = and \; else quoted and escaped as in
-// JSON.
+// Writes a value, quoted and escaped as in JSON unless logfmt takes it bare.
 static void put_value(struct text *text, const char *value) {
   bool bare = line_format == LOG_LOGFMT && value[0] != '\0';
   for (const unsigned char *c = (const unsigned char *)value; bare && *c; c++)
@@ -206,7 +204,7 @@ static void put_key(struct text *text, const char *key) {
   }
 }
 
-// Removes a field that did not fit, since half a value would not be JSON. `before`: the line's text before the field.
+// Removes a field that did not fit. `before`: the line's text before the field.
 static void settle(struct log_line *line, const struct text *before) {
   if (text_complete(&line->text)) return;
   line->text = *before;

@@ -1,9 +1,9 @@
 // The log: one line for each event on stderr, as logfmt or as JSON with the same keys.
 //
 // A thread builds a line on its stack: log_begin, one call for each field, log_end. Between log_start and log_stop,
-// finished lines go into a ring of a fixed size, and one thread writes them out. So a stalled reader of stderr stops no
-// other thread. If the ring is full, lines are dropped, and a later line says how many. Before log_start and after
-// log_stop, lines are written at once. Lines come out whole, and the lines of one thread in their order. Any thread.
+// lines go into a ring, and one thread writes them out, so that a stalled reader of stderr stops no other thread. If
+// the ring is full, lines are dropped, and a later line says how many. Before log_start and after log_stop, lines are
+// written at once. Any thread.
 #ifndef VOXELD_LOG_H
 #define VOXELD_LOG_H
 
@@ -31,10 +31,10 @@ struct log_line {
 
 void log_configure(enum log_level least, enum log_format format);  // before threads start
 
-// Starts the thread that writes. False with a reason.
+// False with a reason.
 VX_WARN_UNUSED bool log_start(struct error *error);
-// Writes out the ring, for a second at most, and ends the thread. If stderr blocks the thread, gives up after two
-// seconds and leaves the thread behind. Does nothing if no thread was started.
+// Writes out the ring, for a second at most, and ends the thread. If stderr blocks the thread, leaves it behind after
+// two seconds. Does nothing if no thread was started.
 void log_stop(void);
 
 void log_begin(struct log_line *line, enum log_level level, const char *message);

@@ -1,4 +1,4 @@
-// Messages to the supervisor; see base.h.
+// See base.h.
 #include "server/base/base.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "server/base/log.h"
 
 static struct lock lock = LOCK_INITIALIZER;
-static bool stopping;  // under the lock, which is also held to send: so no message follows the last one
+static bool stopping;  // under the lock, which is also held to send: so no message follows STOPPING=1
 static const char last[] = "STOPPING=1";
 
 static bool send_message(const char *message, size_t size) {

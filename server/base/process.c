@@ -1,4 +1,4 @@
-// getrusage, getrlimit and /proc/self; see base.h.
+// See base.h.
 #include "server/base/base.h"
 
 #include <dirent.h>
@@ -14,7 +14,7 @@ double process_cpu_seconds(void) {
   return getrusage(RUSAGE_SELF, &usage) == 0 ? seconds(usage.ru_utime) + seconds(usage.ru_stime) : 0;
 }
 
-// A field of /proc/self/statm, converted from pages to bytes. Field 0 is the virtual size, field 1 the resident size.
+// A field of /proc/self/statm, in bytes: 0, the virtual size, or 1, the resident size.
 static double memory(int field) {
   char line[256] = "", *next = line;
   FILE *file = fopen("/proc/self/statm", "re");

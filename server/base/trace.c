@@ -1,4 +1,4 @@
-// Reading and making traceparent; see trace.h.
+// See trace.h.
 #include "server/base/trace.h"
 
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 // ---- random ids -----------------------------------------------------------------------------------------------------
 
-// xoshiro256** (Blackman and Vigna). A state of all 0 would stay 0.
+// xoshiro256** (Blackman and Vigna).
 static uint64_t next_random(void) {
   static _Thread_local uint64_t state[4];
   if (!(state[0] | state[1] | state[2] | state[3]) && getrandom(state, sizeof state, 0) != sizeof state) {
@@ -36,7 +36,7 @@ static void put_random(char digits[17]) {
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
-// Whether the text begins with `count` lower-case hexadecimal digits and the byte `after`. False if it is shorter.
+// Whether the text begins with `count` lower-case hexadecimal digits and the byte `after`.
 static bool is_field(const char *text, size_t count, char after) {
   return strspn(text, "0123456789abcdef") == count && text[count] == after;
 }

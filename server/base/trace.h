@@ -1,7 +1,7 @@
 // The traceparent header of W3C Trace Context (w3.org/TR/trace-context): a request's place in its client's trace.
 //
-// A request continues its client's trace with a span of its own. Without a valid traceparent it begins a new trace.
-// Each thread makes ids with a random generator of its own, without a system call. Any thread.
+// A request continues its client's trace with a span of its own. Without a valid traceparent it begins a new trace. Any
+// thread.
 #ifndef VOXELD_TRACE_H
 #define VOXELD_TRACE_H
 
@@ -16,12 +16,12 @@ struct trace {
   bool sampled;        // the client records its trace
 };
 
-// Begins the request's span. `traceparent` is the header's value; NULL if there is none, or more than one.
+// Begins the request's span. `traceparent`: the header's value; NULL without exactly one.
 void trace_begin(struct trace *trace, const char *traceparent);
 
 static inline bool trace_is_clients(const struct trace *trace) { return trace->parent_id[0] != '\0'; }
 
-// The traceparent of the request's span, for the answer.
+// For the answer.
 void trace_write(const struct trace *trace, char out[TRACEPARENT_LENGTH + 1]);
 
 #endif

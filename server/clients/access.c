@@ -1,4 +1,4 @@
-// Checking credentials; see access.h.
+// See access.h.
 #include "server/clients/access.h"
 
 #include <stdio.h>
@@ -59,7 +59,7 @@ bool access_may_expose(const struct access *access) {
   return access->anonymous || access->takes_tokens || access->tls.asks_clients;
 }
 
-// The token after "Bearer" and blanks; NULL if the header is anything else.
+// The token after "Bearer" and blanks; NULL: there is none.
 static const char *token_of(const char *authorization) {
   static const char scheme[] = "Bearer";
   size_t length = strlen(scheme);

@@ -1,4 +1,4 @@
-// Clients and their shares; see clients.h.
+// See clients.h.
 #include "server/clients/clients.h"
 
 #include <arpa/inet.h>
@@ -46,7 +46,7 @@ static size_t hash_of(const char *name) {
   return hash % CLIENT_HASHES;
 }
 
-// A free client; NULL if there is none.
+// NULL: all are taken.
 static struct client *new_client(struct clients *clients) HOLDS(clients->lock) {
   struct client *client = clients->free;
   if (client)
@@ -105,8 +105,8 @@ void share_hold(struct clients *clients, struct client *client, enum share share
   if (amount < 0 && !client->references) end_if_unused(clients, client);
 }
 
-// Whether a lone request may exceed the share's limit: yes for the shares that are parts of SHARE_BYTES, since the
-// limit of SHARE_BYTES still holds.
+// Whether the share is a part of SHARE_BYTES. A lone request may exceed its limit, since that of SHARE_BYTES still
+// holds.
 static bool is_part(enum share share) {
   return share >= SHARE_QUICK_BYTES && share < SHARE_QUICK_BYTES + (int)VX_LANE_USES;
 }
@@ -175,7 +175,6 @@ struct clients_use clients_use(struct clients *clients) {
 
 enum { STRETCH = 64 };  // clients to copy under one lock
 
-// The greatest fraction that the client holds of any share.
 static double greed(const struct clients *clients, const int64_t held[SHARES]) {
   double most = 0;
   for (int share = 0; share < SHARES; share++) {
@@ -185,7 +184,8 @@ static double greed(const struct clients *clients, const int64_t held[SHARES]) {
   return most;
 }
 
-// Copies the next existing clients from `*number` on, and moves `*number` past them. Returns how many it has copied.
+// Copies the existing ones of the next STRETCH clients from `*number` on, and moves `*number` past them. Returns how
+// many it has copied.
 static size_t copy_stretch(struct clients *clients, size_t *number, struct client_use out[STRETCH]) {
   size_t count = 0;
   lock_acquire(&clients->lock);

@@ -1,12 +1,10 @@
 // The clients, and what each of them holds: connections, queue slots, bytes of memory.
 //
-// A client is a user, known by token or certificate, or else an address. Only the first 64 bits of an IPv6 address
-// count, since one host may own all addresses that begin with these bits.
+// A client is a user, known by token or certificate, or else an address; of an IPv6 address, the first 64 bits.
 //
 // One rule limits every share (docs/operate/overload.md#shares): a client may hold at most as much as is still free.
 //
-// All clients are allocated at the start. A client exists while it has a connection or a request, or holds anything.
-// Any thread.
+// A client exists while it has a connection or a request, or holds anything. Any thread.
 #ifndef VOXELD_CLIENTS_H
 #define VOXELD_CLIENTS_H
 
@@ -41,12 +39,11 @@ enum share {
   SHARES
 };
 
-// Whether the share counts bytes.
 bool share_is_memory(enum share share);
 
 enum grant { GRANTED, OVER_CLIENT_SHARE, OVER_SERVER_LIMIT };
 
-// The problem of a request that was not granted. `full`: the problem if the server's limit is the reason.
+// `full`: the problem if the server's limit is the reason.
 static inline enum error_kind grant_error(enum grant grant, enum error_kind full) {
   return grant == OVER_CLIENT_SHARE ? ERROR_CLIENT_OVER_SHARE : full;
 }
@@ -84,7 +81,7 @@ struct clients {
   struct lock lock;
   struct client *client;  // [count]
   size_t count, used;     // clients from number `used` on were never in use
-  int64_t present;        // how many exist now
+  int64_t present;        // clients that exist now
   struct client *free;
   struct client *hash[CLIENT_HASHES];
   int64_t limits[SHARES], held[SHARES];
@@ -94,23 +91,23 @@ struct clients {
 VX_WARN_UNUSED bool clients_init(struct clients *clients, int64_t connections, const int64_t limits[SHARES]);
 void clients_end(struct clients *clients);
 
-// The client of `user` or, if that is "", of `address`. NULL if all clients are taken. clients_release releases it.
+// The client of `user` or, if that is "", of `address`. NULL: all are taken. Release it by clients_release.
 struct client *clients_acquire(struct clients *clients, const char *user, const char *address);
 void clients_release(struct clients *clients, struct client *client);
-// The name of the client's user; "" if it is known by its address.
+// "": the client is known by its address.
 const char *client_user(const struct client *client);
 
-// Acquires `amount` of a share for the client, if the rule allows it; share_release gives it back. `mine` is what the
-// same request holds of the share: a request is not refused for what it holds itself.
+// Acquires `amount` of a share for the client, if the rule allows it; share_release gives it back. `mine`: what the
+// same request holds of the share; this does not count against the request.
 VX_WARN_UNUSED enum grant share_acquire(struct clients *clients, struct client *client, enum share share,
                                         int64_t amount, int64_t mine);
-// Like share_acquire, for a trusted proxy, which stands for many clients: an eighth of the share must stay free.
+// For a trusted proxy, which stands for many clients: an eighth of the share must stay free.
 VX_WARN_UNUSED enum grant share_acquire_for_many(struct clients *clients, struct client *client, enum share share,
                                                  int64_t amount);
 void share_release(struct clients *clients, struct client *client, enum share share, int64_t amount);
 
-// To change several shares under one lock: share_judge says whether the rule allows `amount`; share_hold adds `amount`.
-// After a negative `amount` the client may no longer exist.
+// For several shares under one lock: share_judge says whether the rule allows `amount`; share_hold adds `amount`. After
+// a negative `amount` the client may no longer exist.
 VX_WARN_UNUSED enum grant share_judge(const struct clients *clients, const struct client *client, enum share share,
                                       int64_t amount, int64_t mine) HOLDS(clients->lock);
 void share_hold(struct clients *clients, struct client *client, enum share share, int64_t amount) HOLDS(clients->lock);
@@ -123,21 +120,19 @@ struct clients_use {
 };
 struct clients_use clients_use(struct clients *clients);
 
-// The shares of one client.
 struct client_use {
-  size_t number;  // of the client while it exists; may be another client's later
+  size_t number;  // of the client while it exists
   char name[CLIENT_NAME_SIZE];
   int64_t held[SHARES];
-  double greed;  // the greatest fraction that it holds of any share
+  double greed;  // the greatest fraction of a share's limit that it holds
 };
-// Fills `out` with up to `room` clients, the greediest first. Returns how many it has written. Takes the lock for a few
-// clients at a time, so that no other thread waits long. A client that comes or goes meanwhile may be missing, or
-// appear twice.
+// Fills `out` with up to `room` clients, the greediest first, and returns their number. Takes the lock for a few
+// clients at a time. A client that comes or goes meanwhile may be missing, or appear twice.
 size_t clients_greediest(struct clients *clients, struct client_use *out, size_t room);
 
-// The last two clients that asked, to tell whether a client is alone. The owner of the struct locks it.
+// The last two clients that asked. The owner of the struct locks it.
 struct recency {
-  const struct client *last, *other;  // the client that asked last, and the last other client; never dereferenced
+  const struct client *last, *other;  // the client that asked last, and the last other client; not dereferenced
   int64_t last_ns, other_ns;
 };
 
@@ -150,7 +145,7 @@ static inline void recency_note(struct recency *recency, const struct client *cl
   recency->last_ns = now_ns;
 }
 
-// Whether another client asked within the last second.
+// Within the last second.
 static inline bool recency_others(const struct recency *recency, const struct client *client, int64_t now_ns) {
   bool own = recency->last == client;
   return (own ? recency->other : recency->last) && now_ns - (own ? recency->other_ns : recency->last_ns) < NS_PER_S;

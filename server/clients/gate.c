@@ -1,4 +1,4 @@
-// The gate; see gate.h.
+// See gate.h.
 #include "server/clients/gate.h"
 
 void gate_init(struct gate *gate, int64_t each, void (*hold)(struct gate_entry *entry),
@@ -25,7 +25,7 @@ static void append(struct gate *gate, struct client *client, struct gate_entry *
   gate->waiting++;
 }
 
-// Lets the client's next entry in: puts it in front of `list`.
+// Lets in the client's next entry, and puts it in front of `list`.
 static struct gate_entry *take(struct gate *gate, struct client *client, struct gate_entry *list) HOLDS(gate->lock) {
   struct client_requests *requests = &client->requests;
   struct gate_entry *entry = requests->head;
@@ -41,7 +41,7 @@ static struct gate_entry *take(struct gate *gate, struct client *client, struct 
   return entry;
 }
 
-// Lets in up to `most` entries of each client.
+// `most`: of each client.
 static struct gate_entry *take_all(struct gate *gate, int64_t most) HOLDS(gate->lock) {
   struct gate_entry *list = NULL;
   for (struct client *client = gate->first, *next; client; client = next) {
@@ -67,7 +67,7 @@ bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *clie
   bool waits = recency_others(&gate->served, client, now_ns) && !gate->open && client->requests.count >= gate->each;
   entry->client = client;
   if (waits) {
-    gate->hold(entry);  // under the lock: as soon as it is released, another thread may resume the entry
+    gate->hold(entry);  // under the lock: after it, another thread may resume the entry
     append(gate, client, entry);
   } else {
     client->requests.count++;

@@ -1,4 +1,4 @@
-// Credentials, their reload and the verification of clients; see tls.h.
+// See tls.h.
 #include "server/clients/tls.h"
 
 #include <gnutls/gnutls.h>
@@ -25,7 +25,7 @@ struct tls_session {
   struct tls *tls;
   gnutls_session_t gnutls;
   struct credentials *credentials;
-  bool verified;  // the fields below are for these credentials
+  bool verified;  // the members below are for these credentials
   enum tls_client client;
   time_t expires;
   char text[192];
@@ -139,7 +139,7 @@ struct tls_session *tls_session_open(struct tls *tls, void *gnutls_session) {
     tls_session_refuse(session);
     return NULL;
   }
-  // Requests a certificate without requiring it: a client with none or a wrong one gets an answer that says why.
+  // Requests a certificate without requiring it, so that a client without a good certificate gets an answer.
   gnutls_certificate_server_set_request(session->gnutls, tls->asks_clients ? GNUTLS_CERT_REQUEST : GNUTLS_CERT_IGNORE);
   return session;
 }
@@ -156,7 +156,7 @@ void tls_session_refuse(struct tls_session *session) {
 
 // Gives the session the current credentials. False if out of memory.
 static bool refresh(struct tls_session *session) {
-  // Comparing addresses is enough: the session keeps its credentials alive, so no others have their address.
+  // The session keeps its credentials alive, so no others have their address.
   if (session->credentials == atomic_load(&session->tls->current)) return true;
   struct credentials *current = take_current(session->tls);
   bool set = gnutls_credentials_set(session->gnutls, GNUTLS_CRD_CERTIFICATE, current->x509) == 0;
@@ -169,8 +169,7 @@ static bool refresh(struct tls_session *session) {
 
 // ---- clients --------------------------------------------------------------------------------------------------------
 
-// Whether the text can be a user's name: no blanks or control bytes, and short enough not to be cut, so that two
-// certificates never share a cut name.
+// Whether the text can be a user's name: no blanks or control bytes, and short enough not to be cut.
 static bool is_name(const char *text, size_t length) {
   if (length == 0 || length > LONGEST_NAME) return false;
   for (size_t i = 0; i < length; i++)
@@ -197,7 +196,7 @@ static bool common_name(gnutls_x509_crt_t certificate, char *name, size_t room) 
   return is_name(name, size);
 }
 
-// The name of a certificate that has no usable name: half of its SHA-256.
+// For a certificate without a usable name: half of its SHA-256.
 static bool fingerprint(gnutls_x509_crt_t certificate, char *name) {
   unsigned char sum[SUM];
   size_t size = sizeof sum;

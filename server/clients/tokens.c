@@ -1,4 +1,4 @@
-// The token table; see tokens.h.
+// See tokens.h.
 #include "server/clients/tokens.h"
 
 #include <gnutls/crypto.h>
@@ -31,14 +31,13 @@ static bool sum_of(const char *token, unsigned char sum[SUM]) {
 
 // ---- the file -------------------------------------------------------------------------------------------------------
 
-// A part of the text, up to `end`.
 struct piece {
   const char *begin, *end;
 };
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-// Takes the next word from a line; an empty word at the line's end.
+// Takes the next word from a line; empty at the line's end.
 static struct piece take_word(struct piece *line) {
   while (line->begin < line->end && is_blank(*line->begin)) line->begin++;
   struct piece word = {line->begin, line->begin};
@@ -66,7 +65,7 @@ static bool read_sum(struct piece word, unsigned char sum[SUM]) {
   return strspn(hex, "0123456789abcdefABCDEF") == HEX && gnutls_hex2bin(hex, HEX, sum, &size) == 0 && size == SUM;
 }
 
-// Adds the token of a line, if it has one, to the table. Returns what is wrong with the line, or NULL.
+// Adds the token of a line, if it has one. Returns what is wrong with the line, or NULL.
 static const char *read_line(struct tokens *tokens, struct piece line) {
   struct piece name = take_word(&line), sum = take_word(&line), rest = take_word(&line);
   if (name.begin == name.end || *name.begin == '#') return NULL;
@@ -124,7 +123,7 @@ size_t tokens_count(const struct tokens *tokens) { return tokens->count; }
 
 const char *tokens_find(const struct tokens *tokens, const char *token) {
   unsigned char sum[SUM];
-  size_t found = 0;  // 1 + the number of the token's row; 0: there is none
+  size_t found = 0;  // 1 + the number of the token's row; 0: none
   if (strnlen(token, LONGEST_TOKEN + 1) > LONGEST_TOKEN || !sum_of(token, sum)) return NULL;
   for (size_t i = 0; i < tokens->count; i++) {
     size_t same = gnutls_memcmp(tokens->rows[i].sum, sum, SUM) == 0;

@@ -1,8 +1,7 @@
 // Bearer tokens: a file of names and SHA-256 sums, and the search for the token of a request.
 //
-// A line of the file is NAME sha256:HEX. Blank lines and lines that begin with # are skipped. The service stores no
-// token: neither the file nor an error has one, and memory has one only as part of a request. A table is immutable once
-// parsed; any thread may search it.
+// A line of the file is NAME sha256:HEX. Blank lines and lines that begin with # are skipped. Neither the file nor an
+// error has a token. A table is immutable once parsed; any thread may search it.
 #ifndef VOXELD_TOKENS_H
 #define VOXELD_TOKENS_H
 
@@ -20,20 +19,19 @@ enum {
 
 struct tokens;
 
-// Parses the text of a file into a table for tokens_close; does not keep the text. NULL with a reason, which names the
-// line by its number and does not quote it.
+// Parses the text of a file into a table for tokens_close. NULL with a reason, which does not quote the line.
 VX_WARN_UNUSED struct tokens *tokens_parse(const char *text, size_t size, struct error *error);
 // Parses a file of up to 1 MiB. `*exposed`: users other than the owner and the group may read it. NULL with a reason.
 VX_WARN_UNUSED struct tokens *tokens_load(const char *path, bool *exposed, struct error *error);
 void tokens_close(struct tokens *tokens);  // NULL is fine
 
 size_t tokens_count(const struct tokens *tokens);
-// The name of a token, in the table's memory; NULL if the table does not have it. Compares every row, each in constant
+// The name of a token, in the table's memory; NULL: the table does not have it. Compares all rows, each in constant
 // time.
 const char *tokens_find(const struct tokens *tokens, const char *token);
 bool tokens_have_name(const struct tokens *tokens, const char *name);
 
-// A fresh random token of 256 bits, and its line for the file (without a newline). False with a reason.
+// A random token of 256 bits, and its line for the file, without a newline. False with a reason.
 VX_WARN_UNUSED bool token_make(const char *name, char token[TOKEN_SIZE], char line[TOKEN_LINE_SIZE],
                                struct error *error);
 

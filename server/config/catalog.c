@@ -1,4 +1,4 @@
-// The presets and the models that are served; see catalog.h.
+// See catalog.h.
 #include "server/config/catalog.h"
 
 static void close_library(struct catalog *catalog) {

@@ -1,4 +1,4 @@
-// Host, Origin and Sec-Fetch-Site; see hosts.h.
+// See hosts.h.
 #include "server/config/hosts.h"
 
 #include <arpa/inet.h>
@@ -21,8 +21,8 @@ bool hosts_are_sound(const char *list) {
   return true;
 }
 
-// Copies the name before the port, without a dot at its end, or the address in brackets. False if the name is too long,
-// or if anything but a port follows.
+// Copies the name, without a dot at its end, or the address in brackets. False if the name is too long, or if anything
+// but a port follows.
 static bool read_name(const char *host, bool bracketed, char name[HOST_SIZE]) {
   const char *begin = host + bracketed;
   size_t length = strcspn(begin, bracketed ? "]" : ":");

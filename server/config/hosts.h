@@ -2,8 +2,8 @@
 // allowed_hosts.
 //
 // A web page may make its own host name lead to this machine (DNS rebinding). The browser then lets the page read the
-// answers, and only the Host header has the page's host name. A page of another origin may also send requests, without
-// reading the answers. The browser then sends Origin or Sec-Fetch-Site, which no page can set itself. Any thread.
+// answers, and Host has the page's host name. A page of another origin may also send requests, without reading the
+// answers. The browser then sends Origin or Sec-Fetch-Site, which a page cannot set. Any thread.
 #ifndef VOXELD_HOSTS_H
 #define VOXELD_HOSTS_H
 
@@ -14,15 +14,15 @@
 // Whether the text is a value of the option: "", or names without port, separated by commas.
 VX_WARN_UNUSED bool hosts_are_sound(const char *list);
 
-// True if no other site's page can have this Host: if it is empty, an IP address, localhost, a name that ends in
-// .localhost, or the machine's own name. A port may follow.
+// True if no page of another site can have this Host: empty, an IP address, localhost, a name that ends in .localhost,
+// or the machine's own name. A port may follow.
 bool host_is_own(const char *host);
 
-// Whether Origin or Sec-Fetch-Site show that a page of another origin asks. NULL: there is no such header. An Origin
-// with the Host's name and port is not foreign, with either scheme, since a proxy may end TLS.
+// Whether Origin or Sec-Fetch-Site (NULL: no such header) show that a page of another origin asks. An Origin with the
+// Host's name and port is not foreign, with either scheme, since a proxy may end TLS.
 bool page_is_foreign(const char *origin, const char *site, const char *host);
 
-// Whether the name in a Host header is in the option's list. Upper and lower case are equal.
+// Whether the name in a Host header is in the option's list. Ignores case.
 bool hosts_have(const char *list, const char *host);
 
 #endif

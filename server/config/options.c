@@ -1,4 +1,4 @@
-// The option table and its sources; see options.h.
+// See options.h.
 #include "server/config/options.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@ static const char *const log_words[] = {"error", "warning", "info", "debug", NUL
 static const char *const format_words[] = {"logfmt", "json", NULL};
 static const char *const access_words[] = {"all", "errors", "none", NULL};
 
-enum { IO_THREADS_MAX = 64, IO_THREADS_FITTED = 16 };  // more than IO_THREADS_FITTED were not faster when measured
+enum { IO_THREADS_MAX = 64, IO_THREADS_FITTED = 16 };  // more than IO_THREADS_FITTED were not faster
 
 #define FIELD(member) offsetof(struct options, member), sizeof(((struct options *)0)->member)
 #define TEXT(member) #member, TYPE_TEXT, FIELD(member), 0, 0, NULL
@@ -154,7 +154,7 @@ const struct option options_table[] = {
 enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
 const size_t options_count = OPTION_COUNT;
 
-// Writes a hint with the option that may have been meant, by its name in a file; "" if no name is near.
+// A hint with the option that may have been meant, by its name in a file; "": no name is near.
 static const char *option_suggested(const char *name, size_t length, char *out, size_t size) {
   struct suggestion near = suggest(name, length);
   for (size_t i = 0; i < OPTION_COUNT; i++) suggest_try(&near, options_table[i].name);
@@ -247,7 +247,6 @@ static bool read_file(struct options *options, struct error *error) {
   return good;
 }
 
-// The variable of the environment that sets the option.
 static void option_variable(const struct option *option, char out[64]) {
   snprintf(out, 64, "VOXELD_%s", option->name);
   for (char *c = out; *c; c++) *c = (char)toupper((unsigned char)*c);
@@ -356,8 +355,7 @@ bool mode_read(const char *text, unsigned *mode) {
   return digits >= 1 && digits <= 4 && !text[digits] && *mode <= 0777;
 }
 
-// A prefix must not be empty, since it would allow all keys. It must not have a slash, since no key has one, or a
-// colon, which precedes a user's name in a key (objects.h).
+// An empty prefix would allow all keys. No key has a slash; in a key a colon precedes a user's name (objects.h).
 static bool prefixes_are_sound(const char *prefixes) {
   size_t length = strlen(prefixes);
   return length > 0 && prefixes[0] != ',' && prefixes[length - 1] != ',' && !strstr(prefixes, ",,") &&
@@ -411,9 +409,8 @@ static bool check(const struct options *options, struct error *error) {
   if (options->idle_timeout_s <= options->upload_timeout_s)
     return error_set(error, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
                      (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
-  // An idle server must have room for any request within the limits: for its body and its answer, or for a chunked body
-  // that moves from a smaller buffer to a larger one. The job's working memory depends on its parameters, and is
-  // checked later.
+  // An idle server must have room for the body and the answer of any request, or for a chunked body that moves from a
+  // smaller buffer to a larger one.
   int64_t body = (int64_t)buffer_capacity((size_t)options->max_body_bytes);
   int64_t answer = (int64_t)buffer_capacity((size_t)options->max_response_bytes);
   int64_t needed = body + (answer > body / 2 ? answer : body / 2);

@@ -1,6 +1,5 @@
-// The options of the daemon: one table with a row for each. The command line, the environment, the configuration file,
-// --help, --print-config, --describe and the tests of the docs follow the table. Each source overrides those before it:
-// default, file, environment, command line.
+// The options of the daemon: a table with a row for each. Each source overrides those before it: default, file,
+// environment, command line.
 //
 // Main reads the options before any other thread starts. They do not change afterwards.
 #ifndef VOXELD_OPTIONS_H
@@ -52,7 +51,6 @@ enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
 enum { LOST_CPU, LOST_EXIT };
 enum { ACCESS_LOG_ALL, ACCESS_LOG_ERRORS, ACCESS_LOG_NONE };
 
-// The action that the command line asks for.
 enum options_action {
   ACTION_SERVE,
   ACTION_DEMO,  // serves, and prints where the page for browsers is
@@ -65,19 +63,19 @@ enum options_action {
   ACTION_NEW_TOKEN
 };
 
-// Reads permissions of up to 4 octal digits, such as 0660. False if the text is anything else or above 0777.
+// Reads permissions of up to 4 octal digits, such as 0660. False for any other text or above 0777.
 VX_WARN_UNUSED bool mode_read(const char *text, unsigned *mode);
 
-// Fills `options` from all sources, and sets `action` even if it fails. False with a reason.
+// Sets `action` even if it fails. False with a reason.
 VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, struct options *options,
                                  enum options_action *action, struct error *error);
 
-// Replaces each number of threads that is 0 by a number that suits this many processors.
+// Replaces each number of threads that is 0 by a number for this many processors.
 void options_fit(struct options *options, int64_t processors);
 
-// The first variable in `environment` that begins with VOXELD_ but is not an option; NULL if there is none.
+// The first variable in `environment` that begins with VOXELD_ but is not an option; NULL: none.
 char **options_stray_variable(char **environment);
-// Writes the name of the option variable that is most like the stray variable `entry`; "" if none is near.
+// Writes the name of the option's variable that is most like the stray variable `entry`; "": none is near.
 void options_suggest_variable(const char *entry, char out[64]);
 
 enum { MAX_DEVICES = 64 };
@@ -88,7 +86,7 @@ struct device_list {
   int index[MAX_DEVICES];
 };
 
-// Reads "all", or GPU numbers below MAX_DEVICES, separated by commas, each once. False if the text is anything else.
+// Reads "all", or GPU numbers below MAX_DEVICES, separated by commas, each once. False for any other text.
 VX_WARN_UNUSED bool device_list_read(const char *text, struct device_list *list);
 
 enum option_type { TYPE_TEXT, TYPE_INT, TYPE_WORD };
@@ -106,7 +104,6 @@ struct option {
 extern const struct option options_table[];  // [options_count]
 extern const size_t options_count;
 
-// Writes which values are allowed.
 void option_allowed(const struct option *option, struct text *out);
 
 void options_help(struct text *out);

@@ -1,4 +1,4 @@
-// Trusted proxies; see proxies.h.
+// See proxies.h.
 #include "server/config/proxies.h"
 
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 
 static const unsigned char wrapped_ipv4[12] = {[10] = 0xff, [11] = 0xff};  // ::ffff:0:0/96
 
-// Reads an address. An IPv4-mapped IPv6 address becomes the IPv4 address. False if the text is not an address.
+// An IPv4-mapped IPv6 address becomes the IPv4 address. False if the text is not an address.
 static bool read_address(const char *text, struct network *address) {
   if (inet_pton(AF_INET, text, address->address) == 1) {
     address->family = AF_INET;
@@ -71,8 +71,7 @@ bool proxies_have(const struct proxies *proxies, const char *address) {
   return proxies->count > 0 && read_address(address, &read) && have(proxies, &read);
 }
 
-// Reads an entry of X-Forwarded-For: an address, with or without a port. An IPv6 address may be in brackets, and must
-// be if it has a port.
+// Reads an entry of X-Forwarded-For: an address, perhaps with a port. An IPv6 address with a port must be in brackets.
 static bool read_hop(const char *text, size_t length, struct network *address) {
   char hop[ADDRESS_SIZE];
   while (length && strchr(" \t", text[length - 1])) length--;
@@ -91,8 +90,8 @@ static bool read_hop(const char *text, size_t length, struct network *address) {
   return read_address(hop, address);
 }
 
-// Walks a line of X-Forwarded-For from its end, while the addresses are trusted proxies. `client` becomes the last
-// address read; `*found`: that address is not a trusted proxy. False if an entry is not an address.
+// Walks a line of X-Forwarded-For from its end, while the addresses are trusted proxies. `client` becomes the address
+// read last; `*found`: it is not a trusted proxy. False if an entry is not an address.
 static bool walk_back(const struct proxies *proxies, const char *line, struct network *client, bool *found) {
   const char *end = line + strlen(line), *begin;
   do {

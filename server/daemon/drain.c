@@ -1,4 +1,4 @@
-// Draining; see daemon.h.
+// See daemon.h.
 #include "server/daemon/daemon.h"
 
 #include "server/base/base.h"
@@ -23,7 +23,7 @@ static bool wait_for_jobs(const struct jobs *jobs, int64_t until_ns) {
 }
 
 // Requests that clients sent before they could know of the drain are still in the sockets, and get a 503. Waits until
-// no request has arrived for 150 ms, but about a second at most.
+// none has arrived for 150 ms, about a second at most.
 static void wait_until_quiet(const struct request_counts *requests) {
   int64_t end_ns = clock_ns() + NS_PER_S, quiet_ns = 150 * NS_PER_MS;
   for (long long begun = -1; begun != atomic_load(&requests->begun) && clock_ns() < end_ns;) {
@@ -47,7 +47,7 @@ bool drain(struct service *service) {
     connections_fail_uploads(&service->watcher, ERROR_DRAINING, DRAIN_IS_OVER);
     jobs_hurry(jobs);
   }
-  wait_until_quiet(requests);  // a second at most, even if a client still sends a refused body
+  wait_until_quiet(requests);
   jobs_stop(jobs);
   if (!wait_for_jobs(jobs, clock_ns() + after_drain_ns)) return false;
   // The jobs that have just ended still send their answers.

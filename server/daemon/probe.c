@@ -1,4 +1,4 @@
-// A request for /healthz; see daemon.h.
+// See daemon.h.
 #include "server/daemon/daemon.h"
 
 #include <gnutls/gnutls.h>
@@ -21,7 +21,7 @@ static bool ask_plain(int fd, char answer[sizeof good], struct error *error) {
   return error_set(error, "/healthz is not answered within %d s", TIMEOUT_S);
 }
 
-// Returns 0, or the error code of GnuTLS.
+// 0, or the error code of GnuTLS.
 static int exchange(gnutls_session_t session, char answer[sizeof good]) {
   int code = gnutls_handshake(session);
   if (code < 0) return code;

@@ -1,4 +1,4 @@
-// Reloading; see daemon.h.
+// See daemon.h.
 #include "server/daemon/daemon.h"
 
 #include <pthread.h>
@@ -69,7 +69,7 @@ static void reload(struct service *service) {
   notify_supervisor("READY=1");
 }
 
-// Waits until a reload is wanted. False: the stop has begun.
+// Waits until a reload is wanted. False: the thread must end.
 static bool await(void) {
   lock_acquire(&reloads.lock);
   reloads.in_progress = false;
@@ -115,6 +115,5 @@ bool reload_end(void) {
     if (clock_ns() > until_ns) return false;
     signals_rest();
   }
-  // Without a reload in progress, the thread ends as soon as it runs.
   return pthread_join(reloads.thread, NULL) == 0;
 }

@@ -1,4 +1,4 @@
-// Serving; see daemon.h.
+// See daemon.h.
 #include "server/daemon/daemon.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void log_stopped(int status) {
   log_end(&line);
 }
 
-// Ends the process although one of its threads is stuck and may still use the server.
+// Ends the process while a stuck thread may still use the service.
 static _Noreturn void exit_at_once(const char *message, int status) {
   log_event(LOG_ERROR, message, "effect", "exit without waiting for it");
   log_stop();

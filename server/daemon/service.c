@@ -1,4 +1,4 @@
-// Starting and stopping the rooms; see daemon.h.
+// See daemon.h.
 #include "server/daemon/daemon.h"
 
 #include <errno.h>
@@ -29,8 +29,7 @@ bool service_check(struct service *service, struct error *error) {
 
 // ---- serving --------------------------------------------------------------------------------------------------------
 
-// Raises the limit of open files, since every connection needs a descriptor. If the system does not allow it, the start
-// fails, rather than connections later.
+// Raises the limit of open files, or fails, so that connections do not fail later.
 static bool raise_file_limit(const struct options *options, struct error *error) {
   enum { OWN_FILES = 64 };
   struct rlimit files;
@@ -77,8 +76,6 @@ static void on_tick(void *cls, int64_t now_ns) {
   if (atomic_load(&service->gate.waiting) > 0) gate_let_in(&service->gate, false);
 }
 
-// Warns if the options allow more memory than the system grants. Without the warning, the operator would notice only
-// when the kernel kills a busy process.
 static void warn_of_memory(const struct service *service) {
   const struct options *options = &service->options;
   int64_t limit = limits_memory_bytes("");
@@ -98,7 +95,7 @@ static void warn_of_memory(const struct service *service) {
   log_end(&line);
 }
 
-// Warns if tokens come over a network without TLS. A proxy with TLS may be in front, so this is no error.
+// Warns if tokens come over a network without TLS. No error, since a proxy with TLS may be in front.
 static void warn_of_plain_tokens(const struct service *service) {
   const struct options *options = &service->options;
   const struct listeners *listeners = &service->listeners;
@@ -162,7 +159,7 @@ bool service_start(struct service *service, void (*gpu_lost)(void *service), str
   warn_of_plain_tokens(service);
   log_listening(service);
   warm_placement(&service->jobs);
-  // Nothing replaces the models now: a reload begins once the service has started.
+  // No reload replaces the models meanwhile: serve asks for reloads once the service has started.
   warm_up(&service->jobs, options, service->catalog.detectors, NULL, &service->phase, &service->warming);
   service_log_broken(service->catalog.detectors);
   atomic_store(&service->phase, PHASE_READY);

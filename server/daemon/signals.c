@@ -1,4 +1,4 @@
-// Signals; see signals.h.
+// See signals.h.
 #include "server/daemon/signals.h"
 
 #include <errno.h>

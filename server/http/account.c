@@ -1,4 +1,4 @@
-// The counts and the log line of a finished request; see http.h.
+// See http.h.
 #include "server/http/http.h"
 
 #include <string.h>
@@ -6,15 +6,13 @@
 #include "server/base/base.h"
 #include "server/base/log.h"
 
-// The stage at which the client left. If the client resets its connection while its job waits or runs, the job ends
-// with ERROR_DEADLINE, like a job past its deadline.
+// The stage at which the client left. If it leaves while its job waits or runs, the job ends with ERROR_DEADLINE.
 static enum abort_stage abort_stage(const struct request *request) {
   if (!request->reply_ns) return ABORT_UPLOAD;
   if (request->error.kind != ERROR_DEADLINE || !atomic_load(&request->peer->gone)) return ABORT_SEND;
   return request->job.result.begun ? ABORT_RUN : ABORT_QUEUE;
 }
 
-// Endpoints that probes and Prometheus poll. Their successes are logged at debug level only.
 static bool is_routine(const struct request *request) {
   return route_is_probe(request->endpoint) || request->endpoint == ENDPOINT_METRICS;
 }

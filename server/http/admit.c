@@ -1,4 +1,4 @@
-// Decides from the headers whether a request is served; see http.h. Sends no answer.
+// See request_admit in http.h.
 #include "server/http/http.h"
 
 #include <stdatomic.h>
@@ -22,7 +22,7 @@
 #define TENSORS "application/vnd.safetensors"
 
 // Refuses a request whose end is ambiguous. The library takes the first of several lengths, and prefers chunked coding
-// to a length. A proxy in front may choose otherwise, and see another end of the request (request smuggling).
+// to a length; a proxy in front may choose otherwise (request smuggling).
 static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->odd)
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
@@ -43,7 +43,7 @@ static bool read_framing(struct request *request, const struct heads *heads) {
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL, "Transfer-Encoding is '%.80s'; allowed: chunked",
                         heads->value[HEAD_TRANSFER]);
   request->body_bytes = codings ? -1 : 0;
-  // The library has refused everything but a number of up to 64 bits. INT64_MAX is more than any limit below.
+  // The library has refused everything but a number of up to 64 bits.
   if (lengths) {
     unsigned long long length = strtoull(heads->value[HEAD_LENGTH], NULL, 10);
     request->body_bytes = length > INT64_MAX ? INT64_MAX : (int64_t)length;
@@ -57,8 +57,6 @@ static bool id_is_sound(const char *id) {
   return length > 0 && length <= 128 && id[length] == '\0';
 }
 
-// Takes the client's X-Request-Id if it is valid, else makes a new id. A new id is unique in this process and, for all
-// practical purposes, among processes.
 static void take_id(struct request *request, const struct heads *heads) {
   static atomic_uint_fast64_t counter;
   const char *own = heads->value[HEAD_REQUEST_ID];
@@ -70,7 +68,6 @@ static void take_id(struct request *request, const struct heads *heads) {
            (unsigned long long)atomic_fetch_add(&counter, 1));
 }
 
-// Whether the media type is `type`, with any parameters.
 static bool is_media_type(const char *value, const char *type) {
   size_t length = strlen(type);
   return strncasecmp(value, type, length) == 0 && (value[length] == '\0' || strchr("; \t", value[length]));
@@ -89,9 +86,8 @@ static bool read_codings(struct request *request, const struct heads *heads) {
                       heads->value[HEAD_ENCODING], codings > 1 ? " and others" : "");
 }
 
-// HTTP libraries choose a media type by themselves: text/plain for a string, or one by a file's name. If the request
-// names the format, the body is read in that format, whatever its media type. A multipart body is refused, because it
-// has more in it than the points.
+// HTTP libraries choose a media type by themselves: text/plain for a string, or one by a file's name. So a request that
+// names its format may have any media type but multipart, which has more in it than the points.
 static bool media_is_taken(const struct request *request, const char *type) {
   static const char multipart[] = "multipart/";
   if (job_request_is_given(&request->job.asked, "format"))
@@ -101,7 +97,7 @@ static bool media_is_taken(const struct request *request, const char *type) {
 
 static bool check_media(struct request *request, const struct heads *heads) {
   const char *type = heads->value[HEAD_TYPE];
-  // curl --data-binary sends this type with any body. curl -d sends it too, but strips bytes from the body.
+  // curl --data-binary sends this type. curl -d sends it too, but strips bytes from the body.
   request->job.spec.form = type && is_media_type(type, "application/x-www-form-urlencoded");
   if (!type || media_is_taken(request, type)) return true;
   return error_refuse(&request->error, ERROR_UNSUPPORTED_MEDIA, NULL,
@@ -110,7 +106,7 @@ static bool check_media(struct request *request, const struct heads *heads) {
                       type);
 }
 
-// The Content-Type may name the format, instead of the parameter `format`.
+// Content-Type may name the format, instead of the parameter `format`.
 static bool take_media(struct request *request, const struct heads *heads) {
   struct job_request *asked = &request->job.asked;
   const char *type = heads->value[HEAD_TYPE];
@@ -156,8 +152,7 @@ static bool read_query(struct request *request) {
 
 // ---- inference requests ---------------------------------------------------------------------------------------------
 
-// The request starts from its model: a preset, or an operation with its defaults. The body has the request's
-// parameters.
+// The request starts from its model: a preset, or an operation with its defaults. The body has further parameters.
 static bool start_from_model(struct request *request) {
   struct job *job = &request->job;
   struct service *service = request->service;
@@ -178,7 +173,7 @@ static bool start_from_model(struct request *request) {
   return true;
 }
 
-// Aligns the bytes after the body's JSON, which are usually the points.
+// `lead` aligns the bytes after the body's JSON, which are usually the points.
 static bool read_inference_head(struct request *request, const struct heads *heads) {
   struct job *job = &request->job;
   const char *value = heads->value[HEAD_INFERENCE_LENGTH];
@@ -216,7 +211,7 @@ static bool check_length(struct request *request, bool declared) {
                       (long long)request->body_bytes, (long long)limit);
 }
 
-// Checks that the client may use shared memory. The worker looks for its regions.
+// Checks that the client may use shared memory. The worker looks up its regions.
 static bool check_regions(struct request *request) {
   const struct job *job = &request->job;
   if (!job->asked.points_region.name[0] && !job->asked.output_region.name[0]) return true;
@@ -226,7 +221,7 @@ static bool check_regions(struct request *request) {
                       "the points are in points_region; allowed: an empty body, with Content-Length: 0");
 }
 
-// The rows of a chunked or coded body are counted at its end. A region that is not whole rows passes here: the worker
+// Rows of a chunked or coded body are checked at its end. A region that is not whole rows passes here: the worker
 // refuses it, and reads its bytes to say why.
 static bool check_rows(struct request *request) {
   const struct region_ref *points = &request->job.asked.points_region;
@@ -242,8 +237,8 @@ static bool acquire_client(struct request *request) {
          error_refuse(&request->error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
 }
 
-// Counts the request for its user or, behind a proxy, for the forwarded address. Without either, the request counts for
-// the connection's client.
+// Counts the request for its user or the forwarded address. Without either, the request counts for the connection's
+// client.
 static bool count_for_client(struct request *request) {
   if (!request->user[0] && strcmp(request->address, request->peer->address) == 0) return true;
   if (!acquire_client(request)) return false;
@@ -261,8 +256,8 @@ static bool reserve(struct request *request, enum job_kind kind) {
 
 // ---- the client and its access --------------------------------------------------------------------------------------
 
-// Takes the client's address from X-Forwarded-For if a trusted proxy sends the request. If the header has no address,
-// the proxy's own address stays.
+// Takes the client's address from X-Forwarded-For if a trusted proxy sends the request. Without an address there, the
+// proxy's own stays.
 static void name_client(struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
   request->relayed = heads->forwards || heads->count[HEAD_FORWARDED] || heads->count[HEAD_VIA];
@@ -271,8 +266,8 @@ static void name_client(struct request *request, const struct heads *heads) {
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
 }
 
-// Whether the Host names this machine or is in --allowed-hosts. A request without a Host (HTTP/1.0) comes from no
-// browser. On a Unix socket and behind a trusted proxy any Host is accepted.
+// Whether the Host names this machine or is in --allowed-hosts. True without a Host (HTTP/1.0), which no browser omits,
+// on a Unix socket, and behind a trusted proxy.
 static bool host_is_known(const struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
   const char *list = request->service->options.allowed_hosts;
@@ -295,14 +290,14 @@ static bool check_access(struct request *request, const struct heads *heads) {
   return access_check(&request->service->access, &credential, request->user, &request->error);
 }
 
-// The value of a header that no browser repeats; "" if it is repeated.
+// The header's value; "" if it is repeated, which no browser does.
 static const char *lone(const struct heads *heads, enum head_name name) {
   return heads->count[name] > 1 ? "" : heads->value[name];
 }
 
-// Why the request may come from a web page of another origin (hosts.h); NULL if it does not. With credentials, the
-// request does not come from another host's page: a browser adds no token by itself, and adds a client certificate only
-// if the server's certificate is valid for the page's host.
+// Why the request may come from a web page of another origin (hosts.h); NULL: it does not. With credentials, the Host
+// cannot be another site's: a browser adds no token by itself, and a client certificate only if the server's
+// certificate is valid for the page's host.
 static const char *why_cross_origin(const struct request *request, const struct heads *heads) {
   if (page_is_foreign(lone(heads, HEAD_ORIGIN), lone(heads, HEAD_SITE), heads->value[HEAD_HOST]))
     return "Origin or Sec-Fetch-Site names another site";
@@ -318,14 +313,14 @@ static bool names_state(const struct request *request) {
 }
 
 // Whether the client is on this machine, and the request comes from no proxy and no web page of another origin. A proxy
-// on this machine that is not trusted (--trusted-proxies) and adds no header looks like a client.
+// on this machine that is not in --trusted-proxies and adds no header looks like a client.
 static bool is_local(const struct request *request) {
   return address_is_local(request->peer->address) && !request->peer->proxy && !request->relayed &&
          !request->job.spec.cross_origin;
 }
 
-// Sets `local` and `cross_origin` for pages, and for requests that name streams or regions; no other request needs
-// them. An inference request names its streams and regions in the body, where the worker checks them.
+// Sets `local` and `cross_origin` for pages, and for requests that may name streams or regions. An inference request
+// names these in its body; the worker checks them.
 static bool check_state(struct request *request, const struct heads *heads) {
   struct job_spec *spec = &request->job.spec;
   bool named = names_state(request);
@@ -337,8 +332,7 @@ static bool check_state(struct request *request, const struct heads *heads) {
 
 // ---- all together ---------------------------------------------------------------------------------------------------
 
-// The path of a target. A proxy may send a whole URL as the target, which the library passes on unchanged. A URL
-// without a host has no path.
+// A proxy may send a whole URL as the target.
 static const char *path_of_target(const char *target) {
   static const char *const schemes[] = {"http://", "https://"};
   for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
@@ -351,8 +345,8 @@ static const char *path_of_target(const char *target) {
   return target;
 }
 
-// A listener for pages refuses jobs, bodies and changes. It also refuses requests whose answer lasts or is made by a
-// worker. So no client holds one of its few connections for long.
+// A listener for pages refuses jobs, bodies, changes, and pages whose answer lasts or is made by a worker. So no client
+// holds one of its few connections for long.
 static bool check_listener(struct request *request, const char *path) {
   if (!request->peer->group->pages) return true;
   const struct page *page = &request->service->pages[request->endpoint];
@@ -374,7 +368,7 @@ static bool takes_jobs(struct request *request) {
          error_refuse(&request->error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
 }
 
-// A page that a worker makes has a job. HEAD needs no job, because `measure` gives the length (page.h).
+// A page that a worker makes has a job, unless the request is HEAD: `measure` gives the length (page.h).
 static bool admit_page(struct request *request) {
   struct job *job = &request->job;
   if (!request->service->pages[request->endpoint].fill || strcmp(request->method, "HEAD") == 0) return true;
@@ -424,8 +418,8 @@ void request_admit(struct request *request, const char *method, const char *path
   request->style = route_style(path);
   if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
   if (decide(request, &heads, method, path)) return;
-  // The body of a refused request is discarded and the connection kept, except if `decide` has set answer_early, if the
-  // client holds the body back until it gets 100 Continue, if the body is over the limit, or at a listener for pages.
+  // The body of a refused request is discarded and the connection kept, unless `decide` has set answer_early, the
+  // client holds the body back until 100 Continue, the body is over the limit, or the listener is for pages.
   const char *expect = heads.value[HEAD_EXPECT];
   bool held_back = expect && strcasecmp(expect, "100-continue") == 0;
   if (held_back) body_guess(request);

@@ -1,4 +1,4 @@
-// Bodies; see http.h.
+// See http.h.
 #include "server/http/http.h"
 
 #include <stdlib.h>
@@ -9,30 +9,29 @@
 #include "server/jobs/body_open.h"
 #include "server/net/connections.h"
 
-// The gate may resume the connection before peer_upload_hold sets the phase. Even so, the library's next call sees the
-// new phase, because that call comes on this thread.
+// The gate may resume the connection before peer_upload_hold sets the phase. The library's next call comes on this
+// thread, so it sees the new phase.
 void body_pass_gate(struct request *request) {
   if (!request_enter_gate(request)) peer_upload_hold(request->peer);
 }
 
 static int64_t received(const struct request *request) { return atomic_load(&request->peer->upload.bytes); }
 
-// Called after a part of the body was taken. Sends a chunked body of more than GATED_BODY bytes to the gate, but only
-// while the socket has more of the body. After a resume the library reads from the socket first. If it read an end of
-// file there, it would drop the answer of a client that has finished sending.
+// Sends a chunked body of more than GATED_BODY bytes to the gate, while the socket has more of the body: after a resume
+// the library reads from the socket first, and if it read an end of file, it would drop the answer.
 static enum MHD_Result on_chunk(struct request *request) {
   bool large = request->body_bytes < 0 && received(request) > GATED_BODY;
   if (large && !request->entry.client && peer_has_unread(request->peer)) body_pass_gate(request);
   return MHD_YES;
 }
 
-// Discards bytes that the caller has counted.
+// The caller has counted the bytes.
 static enum MHD_Result discard(struct request *request, const char *data, size_t *size) {
   // A body that is not whole rows may be a file of another format; its first bytes tell.
   if (request->not_rows) format_suggest(FORMAT_RAW, data, *size, &request->error);
   request->not_rows = false;
-  // A refused request with a Content-Length over the limit was answered early. So only a chunked body, or the body of a
-  // GET, can exceed this bound.
+  // A refused body with a Content-Length over the limit was answered early; chunked bodies, and those of a GET, were
+  // not.
   int64_t bound = 2 * request->service->options.max_body_bytes;
   *size = 0;
   if (received(request) <= bound) return on_chunk(request);
@@ -46,7 +45,7 @@ enum MHD_Result body_discard(struct request *request, const char *data, size_t *
   return discard(request, data, size);
 }
 
-// Keeps a coded body as it is: the worker decodes it (jobs/body_open.h).
+// The worker decodes a coded body (jobs/body_open.h).
 static bool copy(struct request *request, const char *data, size_t size) {
   int64_t most = request->service->options.max_body_bytes;
   if (received(request) > most)
@@ -82,7 +81,7 @@ static bool keep(struct request *request, const char *data, size_t size) {
 
 enum MHD_Result body_keep(struct request *request, const char *data, size_t *size) {
   bool taken = strcmp(request->method, "POST") == 0;  // the body of a GET is ignored
-  if (taken) (void)keep(request, data, *size);        // a refusal is answered once the rest is discarded
+  if (taken) (void)keep(request, data, *size);        // a refusal is answered after the body
   return body_discard(request, data, size);
 }
 

@@ -1,4 +1,4 @@
-// The path of a request through the phases of its peer; see http.h.
+// The path of a request through the phases of its peer (net/peer.h); see http.h.
 #include "server/http/http.h"
 
 #include <stddef.h>
@@ -12,20 +12,19 @@ static struct request *request_of_entry(struct gate_entry *entry) {
   return (struct request *)((char *)entry - offsetof(struct request, entry));
 }
 
-// Called with the gate's lock, so that no thread resumes the connection before it is suspended.
 void exchange_hold(struct gate_entry *entry) { MHD_suspend_connection(request_of_entry(entry)->connection); }
 
 void exchange_resume(struct gate_entry *entry) { MHD_resume_connection(request_of_entry(entry)->connection); }
 
-// Asks the library, since only the library knows: once the gate has let the request go, the connection stays suspended
-// until its I/O thread resumes it.
+// Asks the library: once the gate has let the request go, the connection stays suspended until its I/O thread resumes
+// it.
 static bool is_suspended(const struct request *request) {
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
   return info && info->suspended;
 }
 
-// The job's last act, on any thread: returns the request to its I/O thread, and resumes a suspended connection.
+// The end of the job, on any thread: returns the request to its I/O thread.
 static void on_done(struct job *job) {
   struct request *request = request_of_job(job);
   struct MHD_Connection *connection = request->connection;
@@ -33,7 +32,6 @@ static void on_done(struct job *job) {
   if (atomic_exchange(&request->job_state, JOB_ENDED) == JOB_SUSPENDED) MHD_resume_connection(connection);
 }
 
-// Releases what the job of a finished or refused request holds.
 static void release_job(struct request *request) {
   upload_release(request->peer, &request->job);
   job_release(&request->job);
@@ -43,8 +41,8 @@ static void release_job(struct request *request) {
 
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
   struct service *service = request->service;
-  // The request was counted before request_admit looks at the phase. So either the drain sees the count and waits, or
-  // the request sees the drain and is refused.
+  // The request was counted before request_admit looks at the phase: either the drain sees the count and waits, or the
+  // request sees the drain and is refused.
   request_admit(request, method, path);
   if (!request->job_kind) request_uncount_active(request);
   if (!peer_upload_begin(request->peer, request->id, request->style, &request->trace, request->takes_interim,
@@ -54,17 +52,16 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
     connection_linger(&service->watcher, request->peer);
     return peer_upload_end(request->peer) ? request_reply(request) : MHD_NO;
   }
-  // A large body may wait at the gate here. The rest of the body is still to come, so after a resume the library reads
-  // that rest and not an end of file (see on_chunk in body.c).
+  // Most of the body is still to come, so after a resume the library reads no end of file (see on_chunk in body.c).
   if (request->body_bytes > GATED_BODY) body_pass_gate(request);
   return MHD_YES;
 }
 
 // ---- the whole request ----------------------------------------------------------------------------------------------
 
-// The last call for the body. Returns without an answer, so that the library calls again at once; the next call may
-// suspend the connection (submit). If this call suspended the connection, the library would first read from the socket
-// after the resume. From a client that has finished sending, it would read the end of file, and drop the answer.
+// The last call for the body. Returns without an answer, so that the library calls again at once; that call may suspend
+// the connection (submit). If this call suspended it, the library would first read from the socket after the resume;
+// from a client that has finished sending, it would read the end of file, and drop the answer.
 static enum MHD_Result complete(struct request *request) {
   bool job = request->job_kind && !request->error.kind;
   if (job && !(upload_commit(request->peer, &request->job, &request->error) &&
@@ -73,8 +70,8 @@ static enum MHD_Result complete(struct request *request) {
   return peer_upload_end(request->peer) ? MHD_YES : MHD_NO;
 }
 
-// Answers a refusal or a page without a job at once, and runs a small job. `only`: no other request is active, and this
-// thread's last job came on the same connection: unread requests of other connections do not count as active yet.
+// Answers a refusal or a page without a job at once, and runs a small job. `only`: probably no other request waits:
+// none is active, and this thread's last job came on the same connection.
 static enum MHD_Result start(struct request *request) {
   static _Thread_local const struct peer *last;  // never dereferenced
   struct jobs *jobs = &request->service->jobs;
@@ -104,8 +101,8 @@ static void fill_in(struct request *request) {
   job->deadline_ns = job->queued_ns + (asked_ms && asked_ms < wait_ms ? asked_ms : wait_ms) * NS_PER_MS;
 }
 
-// A request with a small body enters the gate here, and so does a refused request, since refusing costs time. Probes
-// skip the gate. The library calls again once the gate has let the request go.
+// A request that has not been at the gate enters it here, even a refused one, but not a probe. The library calls again
+// once the gate has let the request go.
 static enum MHD_Result submit(struct request *request) {
   if (request->job_kind && !request->job.queued_ns) fill_in(request);
   bool passes = route_is_probe(request->endpoint) || request->entry.client || request_enter_gate(request);
@@ -123,8 +120,7 @@ static enum MHD_Result take_body(struct request *request, const char *data, size
   return request->job_kind == POINTS_JOB ? body_receive(request, data, size) : body_keep(request, data, size);
 }
 
-// Continues with the body after the gate. If the call for the head suspended the connection, the library repeats that
-// call.
+// Continues after the gate. If the call for the head suspended the connection, the library repeats that call.
 static enum MHD_Result resume(struct request *request, const char *data, size_t *size) {
   if (!connection_go_on(&request->service->watcher, request->peer)) return MHD_NO;
   bool head_again = *size == 0 && atomic_load(&request->peer->upload.bytes) < request->body_bytes;
@@ -137,7 +133,7 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
                                  size_t *size) {
   int phase = peer_phase(request->peer);
   // The library may also call while the request waits at the gate, with the next chunk of the body. Such a call takes
-  // no bytes and does not end the request, because a waiting request belongs to the gate.
+  // no bytes, because a waiting request belongs to the gate.
   if (phase != PEER_IDLE && phase != PEER_UPLOAD && is_suspended(request)) return MHD_YES;
   switch (phase) {
     case PEER_IDLE:  // headers -> UPLOAD, HELD, or an early answer
@@ -157,7 +153,7 @@ void exchange_end(struct request *request, enum MHD_RequestTerminationCode code)
   struct job *job = &request->job;
   enum error_kind failure = connection_failure(&service->watcher, request->peer);
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure && !request->lasting;
-  // The library may have answered a malformed chunk by itself. Without lingering, a reset could destroy that answer.
+  // The library may have answered a malformed chunk by itself. Without lingering, a reset could destroy the answer.
   bool refused = code == MHD_REQUEST_TERMINATED_WITH_ERROR && !failure;
   int phase = peer_phase(request->peer);
   bool in_body = phase == PEER_UPLOAD || phase == PEER_HELD || phase == PEER_PREEMPTED || phase == PEER_WHOLE;

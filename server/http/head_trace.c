@@ -1,4 +1,4 @@
-// How a request lies in the library's memory; see head_trace.h.
+// See head_trace.h.
 #include "server/http/head_trace.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ void head_trace_begin(struct head_trace *trace, const char *target_end, const ch
   trace->next = version + strlen(version) + LINE_END;
 }
 
-// The library moves the name of a folded header, to append the header's second line. So `name` is not at `next`.
+// The library moves a folded header, to append its second line, so its `name` is not at `next`.
 void head_trace_header(struct head_trace *trace, const char *name, size_t name_size, const char *value,
                        size_t value_size) {
   if (name != trace->next || value <= name + name_size) trace->broken = true;
@@ -21,8 +21,8 @@ bool head_trace_end(const struct head_trace *trace, const char *end) {
   return !trace->broken && end == trace->next + LINE_END;
 }
 
-// The last LF of the bytes, or NULL. Searches the last bytes first, since the line with a chunk's size is short. If
-// each of many chunks of one byte searched all bytes, that would take quadratic time.
+// The last LF of the bytes, or NULL. memrchr of all bytes would take quadratic time for many chunks of one byte, so
+// searches the last bytes first.
 static const char *last_line_end(const char *start, size_t size) {
   enum { NEAR = 64 };
   size_t near = size < NEAR ? size : NEAR;
@@ -30,7 +30,7 @@ static const char *last_line_end(const char *start, size_t size) {
   return found ? found : memrchr(start, '\n', size - near);
 }
 
-// A tab counts as a blank.
+// A tab is allowed.
 static bool has_control(const char *begin, const char *end) {
   for (; begin < end; begin++)
     if (((unsigned char)*begin < ' ' && *begin != '\t') || *begin == 0x7f) return true;
@@ -38,7 +38,7 @@ static bool has_control(const char *begin, const char *end) {
 }
 
 bool head_trace_chunk_is_sound(const char *start, const char *data) {
-  if (data <= start) return true;  // `data` is the rest of a chunk, or the line before it was received earlier
+  if (data <= start) return true;  // `data` is the rest of a chunk, or came without the line before it
   size_t shown = (size_t)(data - start);
   if (shown <= LINE_END || data[-2] != '\r' || data[-1] != '\n') return false;
   const char *before = last_line_end(start, shown - LINE_END);

@@ -1,8 +1,8 @@
-// The headers of a request that decide whether and how it is served, found in one walk over all of them.
+// The headers of a request that decide how it is served, found in one walk over all of them. (The library's look-up by
+// name returns the first header of a name, and does not check names.)
 //
-// The library's look-up by name returns only the first header of a name, and does not check names. The walk also cuts
-// the blanks after each value but Transfer-Encoding's. Runs on the I/O thread that owns the request. The
-// texts are in the library's memory, and stay as long as the request.
+// The walk also cuts the blanks after each value but Transfer-Encoding's. Runs on the I/O thread that owns the request.
+// The texts are in the library's memory, and stay as long as the request.
 #ifndef VOXELD_HEADS_H
 #define VOXELD_HEADS_H
 
@@ -11,7 +11,7 @@
 
 #include "server/http/head_trace.h"
 
-// LONGEST_HEADER: bytes of a header's value. The limit is low because the I/O thread reads lists in headers repeatedly.
+// LONGEST_HEADER: bytes of a header's value. Low, because the I/O thread reads lists in headers repeatedly.
 enum { FORWARDED_MAX = 8, LONGEST_HEADER = 8192 };
 
 enum head_name {
@@ -38,16 +38,16 @@ enum head_name {
 struct heads {
   struct head_trace *trace;
   int count[HEAD_NAMES];                 // how many headers of each name there are
-  const char *value[HEAD_NAMES];         // of the first header of that name; NULL without one, but "" for Host
+  const char *value[HEAD_NAMES];         // of the first header of that name; NULL: none, but "" for Host
   const char *forwarded[FORWARDED_MAX];  // the last lines of X-Forwarded-For
   int forwards;
-  // A header's name is empty or has a byte that is not allowed, or its value has a CR, which to some servers ends a
-  // line. ("Content-Length " with a blank is a length to some servers, but not to the library.)
+  // A header's name is empty or has a byte that is not allowed, such as the blank in "Content-Length ", or its value
+  // has a CR. Other servers may read such headers differently.
   bool odd;
-  const char *too_long;  // the name of a header that is longer than LONGEST_HEADER; NULL: there is none
+  const char *too_long;  // the name of a header that is longer than LONGEST_HEADER; NULL: none
 };
 
-// Fills `heads`, and notes in `trace` where each header lies.
+// Notes in `trace` where each header lies.
 void heads_collect(struct heads *heads, struct MHD_Connection *connection, struct head_trace *trace);
 
 #endif

@@ -2,8 +2,7 @@
 //
 // The library runs an epoll thread pool, with suspend and resume. A thread per connection would lose wake-ups of
 // suspended connections, and poll gets slow with many idle clients. The acceptor hands the library its connections, and
-// the library spreads them over its threads. A connection has 256 KiB of memory: with less, bodies of megabytes arrive
-// several times more slowly. MHD_quiesce_daemon is never called, since it can abort; a drain refuses new work instead.
+// the library spreads them over its threads. Do not call MHD_quiesce_daemon, which can abort.
 #include "server/http/http.h"
 
 #include <gnutls/abstract.h>
@@ -18,8 +17,8 @@
 #include "server/base/log.h"
 #include "server/net/connections.h"
 
-// on_uri marks a request with the address of one of these. Nothing is allocated before the head is whole, so nothing is
-// lost if the library gives up a head.
+// on_uri marks a request with the address of one of these. Nothing is allocated before the head is whole, since the
+// library may give up a head.
 static struct line_fault sound_line = {ERROR_NONE, ""},
                          malformed_line = {ERROR_BAD_REQUEST,
                                            "the path or query has a malformed percent-encoding, or a NUL"},
@@ -35,7 +34,7 @@ static struct peer *peer_of(struct MHD_Connection *connection) {
   return info ? info->socket_context : NULL;
 }
 
-// Whether a target's query may be too large for a connection's memory, in which the library keeps each parameter.
+// Whether a target's query may be too large for a connection's memory.
 static bool is_crowded(const char *target) {
   enum { MOST_PARAMETERS = 1000, LONGEST_QUERY = 64 * 1024 };
   const char *query = strchr(target, '?');
@@ -45,8 +44,8 @@ static bool is_crowded(const char *target) {
   return parameters > MOST_PARAMETERS || strlen(query) > LONGEST_QUERY;
 }
 
-// Two hexadecimal digits other than 00 must follow every %. The library would pass a malformed code through, and would
-// cut the path at %00.
+// Whether a % is followed by anything but two hexadecimal digits other than 00. The library would pass a malformed code
+// through, and would cut the path at %00.
 static bool is_malformed(const char *target) {
   static const char hexadecimal[] = "0123456789abcdefABCDEF";
   for (const char *percent = target; (percent = strchr(percent, '%')); percent += 3)
@@ -56,7 +55,6 @@ static bool is_malformed(const char *target) {
   return false;
 }
 
-// Checks the target of the first line.
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection) {
   const struct service *service = cls;
   struct peer *peer = peer_of(connection);
@@ -100,19 +98,18 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
   *request_cls = NULL;
 }
 
-// The result of MHD_get_connection_info is read at once: the library may use the same memory for the next result.
+// The library may use the memory of the result for its next result.
 static int descriptor_of(struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   return info ? info->connect_fd : -1;
 }
 
-// NULL without TLS.
 static void *gnutls_session_of(struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
   return info ? info->tls_session : NULL;
 }
 
-// NULL if the connection cannot be watched or its TLS session cannot be opened. No request on it is answered then.
+// NULL if the connection cannot be watched or its TLS session cannot be opened. Its requests are then not answered.
 static struct peer *open_peer(struct service *service, struct listener_group *group,
                               struct MHD_Connection *connection) {
   int fd = descriptor_of(connection);
@@ -130,8 +127,7 @@ static struct peer *open_peer(struct service *service, struct listener_group *gr
   return peer;
 }
 
-// Ends the connection's request too: the library may close a connection without calling on_completed. Version 1.0.1
-// does so if a chunk's first line is too long.
+// Ends the connection's request too: if a chunk's first line is too long, version 1.0.1 does not call on_completed.
 static void close_peer(struct service *service, struct peer *peer) {
   struct tls_session *tls = peer->tls;
   struct request *request = peer->request;
@@ -154,8 +150,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **p
   }
 }
 
-// Takes the library's log messages. The library itself answers what it cannot parse, and only its log messages tell of
-// these answers. So they are counted here.
+// The library itself answers what it cannot parse. Its log messages tell of these answers, which are counted here.
 static void on_library_message(void *cls, const char *format, va_list arguments) {
   struct service *service = cls;
   char text[512];
@@ -174,8 +169,7 @@ static void on_library_message(void *cls, const char *format, va_list arguments)
   log_event(library_tells_of_one_end(text) ? LOG_DEBUG : LOG_WARNING, "libmicrohttpd", "text", text);
 }
 
-// Ends the handshake of a connection that has none of the server's certificates. A connection gets them when it begins
-// (tls.h), so this is called only if there was no memory for them.
+// Ends the handshake of a connection that did not get the server's certificates (tls_session_refuse).
 static int no_certificate(gnutls_session_t session, const gnutls_datum_t *issuers, int issuer_count,
                           const gnutls_pk_algorithm_t *algorithms, int algorithm_count, gnutls_pcert_st **certificates,
                           unsigned *certificate_count, gnutls_privkey_t *key) {
@@ -199,9 +193,8 @@ static bool start_one(struct service *service, int index) {
       flags | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, service, MHD_OPTION_EXTERNAL_LOGGER,
       on_library_message, service,  // first, so that messages about the other options reach it
       MHD_OPTION_THREAD_POOL_SIZE, (unsigned)threads,
-      // The watcher limits connections. The library must never reach a limit of its own: version 0.9.75 takes a lock
-      // there and never releases it. The library divides the limit by its threads. No thread has more than peer_count
-      // connections: descriptors of connections are below peer_count.
+      // The watcher limits connections. The library must not reach its own limit: there version 0.9.75 takes a lock and
+      // never releases it. The library divides the limit by its threads; none has more than peer_count connections.
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
       (unsigned)(threads * (int64_t)service->watcher.peer_count), MHD_OPTION_CONNECTION_TIMEOUT,
       (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, service, MHD_OPTION_NOTIFY_COMPLETED,
@@ -212,7 +205,7 @@ static bool start_one(struct service *service, int index) {
   return own->daemon;
 }
 
-// The library owns the descriptor from now on, and closes it if it cannot serve the connection.
+// The library owns the descriptor from now on, even if it cannot serve the connection.
 static bool take_connection(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
   const struct service *service = cls;
   return MHD_add_connection(service->daemons[index].daemon, fd, address, length) == MHD_YES;
@@ -235,7 +228,6 @@ bool http_check(struct service *service, struct error *error) {
          (!pages[0] || listeners_check(&checked, pages, &rules, error));
 }
 
-// Opens the listeners of both lists, and writes their addresses.
 static bool open_listeners(struct service *service, struct error *error) {
   const struct options *options = &service->options;
   struct listen_rules rules = rules_of(service);
@@ -273,8 +265,8 @@ static bool has_connections(const struct watcher *watcher) {
          atomic_load(&pages->open);
 }
 
-// Ends all connections and waits up to 1 s until they are closed. Up to 1.0.0, the library crashes if it refuses a
-// request by itself while it is being stopped. So no client may be connected then.
+// Ends all connections and waits up to 1 s until they are closed: up to 1.0.0, the library crashes if it refuses a
+// request by itself while it is being stopped.
 static void send_all_away(struct watcher *watcher) {
   const struct timespec pause = {.tv_nsec = NS_PER_MS};
   connections_end_all(watcher);

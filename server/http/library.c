@@ -1,4 +1,4 @@
-// The behaviour of libmicrohttpd beyond its interface; see library.h.
+// See library.h.
 #include "server/http/library.h"
 
 #include <microhttpd.h>
@@ -48,7 +48,6 @@ bool library_find(struct library *library, const char *version, struct error *er
 
 // ---- requests -------------------------------------------------------------------------------------------------------
 
-// The target is in the connection's memory, which is not constant.
 void library_cut_query(const char *target) { strchr((char *)(uintptr_t)target, '?')[1] = '\0'; }
 
 void library_cut_blanks(const char *value, size_t size) {
@@ -63,7 +62,7 @@ const char *library_head_end(struct MHD_Connection *connection, const char *meth
 }
 
 int library_own_status(const char *text) {
-  static const char start[] = "Error processing request (HTTP response code is ";  // seen from 0.9.75 to 1.0.1
+  static const char start[] = "Error processing request (HTTP response code is ";  // 0.9.75 to 1.0.1
   return strncmp(text, start, strlen(start)) == 0 ? (int)strtol(text + strlen(start), NULL, 10) : 0;
 }
 

@@ -1,5 +1,5 @@
-// A page: the answer of an endpoint that computes nothing, to GET, HEAD or DELETE, or to a POST with a small body. The
-// pages are in pages/; the daemon hands their table to http/.
+// A page: the answer of an endpoint that computes nothing, to GET, HEAD or DELETE, or to a POST with a small body.
+// pages/ has the table. The functions run on the I/O thread of the request, `fill` on a worker's.
 #ifndef VOXELD_PAGE_H
 #define VOXELD_PAGE_H
 
@@ -19,16 +19,15 @@ struct subscriber;
 enum { PAGE_BODY_MAX = 16384 };  // bytes of a POST's body
 #define PAGE_BODY_TOO_LARGE "the body is longer than %d bytes, the maximum that this path takes"
 
-// Who asks for a page, and for what.
 struct page_asked {
   struct service *service;
   const struct page *page;
   const char *name;       // the part of the path that matches the route's *, or ""
   const char *version;    // of a model, if the path names one, or ""
-  const char *user;       // by token or certificate; "": known by address only
+  const char *user;       // by token or certificate; "": known by address
   const char *address;    // of the client
   struct client *client;  // NULL unless the endpoint has a client's state (route_has_state)
-  bool local;             // the client is on this machine, and not behind a proxy
+  bool local;             // is_local in admit.c
   const char *body;       // [body_size], then a NUL
   size_t body_size;
 };
@@ -38,25 +37,24 @@ struct page_header {
 };
 
 struct page {
-  const char *name;        // replaces the name in `page_asked`; NULL: the name comes from the path
+  const char *name;        // for page_asked; NULL: the name comes from the path
   const char *text;        // the whole page, if its text is fixed
   bool of_gpu;             // the page is about regions of GPU memory, not of shared memory
   const char *media_type;  // NULL: `media_type_of` has it
   const char *(*media_type_of)(const char *name);
-  const char *(*tag_of)(const char *name);  // the page's ETag; no ETag if this or its result is NULL
+  const char *(*tag_of)(const char *name);  // ETag; none if this or its result is NULL
   const struct page_header *headers;  // more headers of an answer without a problem, up to a NULL name; NULL: none
-  // Writes the page to `out`. False with an error. The page is first measured, then written, so this is called twice or
-  // more for one answer. NULL: `fill` or `follow` answers, or the endpoint has no page.
+  // Writes the page to `out`, which may be too small; called twice or more for one answer. False with an error. NULL:
+  // `fill` or `follow` answers, or the endpoint has no page.
   bool (*write)(const struct page_asked *asked, struct text *out, struct error *error);
-  // Makes a file, as the output of a job. A worker calls it, since it may take long. False with the job's problem.
-  // NULL: `write` makes the page.
+  // Makes a file that may take long, as the output of a job, on a worker's thread. False with the job's problem. NULL:
+  // `write` makes the page.
   bool (*fill)(const struct page_asked *asked, struct job *job);
   // The length of the file that `fill` makes, for HEAD. -1: unknown until the file is made.
   bool (*measure)(const struct page_asked *asked, int64_t *length, struct error *error);
-  // Subscribes to events that the page reports as they happen. The answer lasts until the client or the server ends it.
+  // Subscribes to events.
   bool (*follow)(const struct page_asked *asked, struct subscriber *subscriber, struct error *error);
-  // Does what a POST or DELETE asks for, once, before the page is written. False with an error. NULL: there is nothing
-  // to do.
+  // Does what a POST or DELETE asks for, once, before the page is written. False with an error. NULL: nothing to do.
   bool (*act)(const struct page_asked *asked, struct error *error);
 };
 

@@ -1,4 +1,4 @@
-// Answers; see http.h.
+// See http.h.
 #include "server/http/http.h"
 
 #include <stdio.h>
@@ -50,8 +50,8 @@ static struct page_asked asked_of(const struct request *request, const struct pa
                              .body_size = body ? body->size : 0};
 }
 
-// Measures the page, then writes it. The page may grow in between (a counter gains a digit), so it gets some more room.
-// If the page outgrows this room too (a reload has added presets), it is measured again.
+// Measures the page, then writes it. The page may grow in between (a counter gains a digit), so it gets GROWTH bytes
+// more. If it outgrows these too (a reload has added presets), it is measured again.
 static struct MHD_Response *response_of_page(struct request *request, const struct page_asked *asked) {
   enum { GROWTH = 4096 };
   const struct page *page = asked->page;
@@ -92,8 +92,8 @@ static ssize_t read_nothing(void *cls, uint64_t position, char *block, size_t mo
   return MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-// An answer to HEAD: the library reads no body. If the length is unknown (-1), the answer is not chunked and ends the
-// connection. If it were chunked, 0.9.75 would send the end of a chunked body after the head.
+// An answer to HEAD, without a body. If the length is unknown (-1), the answer is not chunked, since 0.9.75 would send
+// the end of a chunked body after the head; it ends the connection.
 static struct MHD_Response *head_of_length(int64_t length) {
   uint64_t size = length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length;
   struct MHD_Response *response = MHD_create_response_from_callback(size, 1, read_nothing, NULL, NULL);
@@ -103,14 +103,13 @@ static struct MHD_Response *head_of_length(int64_t length) {
   return NULL;
 }
 
-// Answers HEAD. For GET a worker makes the file.
+// For HEAD.
 static struct MHD_Response *response_of_file(struct request *request, const struct page_asked *asked) {
   int64_t length;
   if (!asked->page->measure(asked, &length, &request->error)) return NULL;
   return head_of_length(length);
 }
 
-// HEAD gets the head of what GET would get, and subscribes to nothing.
 static struct MHD_Response *response_of_events(struct request *request, const struct page_asked *asked) {
   return strcmp(request->method, "HEAD") == 0 ? head_of_length(-1) : subscription_response(request, asked);
 }
@@ -119,7 +118,6 @@ static const char *tag_of_page(const struct request *request, const struct page 
   return page->tag_of ? page->tag_of(name_of(request, page)) : NULL;
 }
 
-// The tag of a page, and whether the client names it.
 struct tag_search {
   const char *tag;
   bool found;
@@ -181,8 +179,7 @@ static bool add_error_headers(struct MHD_Response *response, const struct reques
 }
 
 static bool add_headers(struct MHD_Response *response, const struct request *request, const char *media_type) {
-  // From the stop signal on, connections are closed after an answer. Clients then move to other servers while this one
-  // still takes requests.
+  // From the stop signal on, answers close their connections, so that clients move to other servers.
   bool leaving = atomic_load(&request->service->phase) >= PHASE_LEAVING;
   char traceparent[TRACEPARENT_LENGTH + 1];
   trace_write(&request->trace, traceparent);
@@ -200,7 +197,6 @@ static bool add_page_headers(struct MHD_Response *response, const struct request
   return good;
 }
 
-// An answer with tensors as bytes after its JSON has a media type of its own.
 static const char *answer_media_type(const struct request *request) {
   const struct job *job = &request->job;
   if (job->spec.make) return media_type_of_page(request, &request->service->pages[request->endpoint]);
@@ -208,7 +204,7 @@ static const char *answer_media_type(const struct request *request) {
   return (job->infer->answer_head ? &infer_binary : &infer_json)->media_type;
 }
 
-// Called before the answer is sent, so that the client's next request sees the count.
+// Before the answer is sent, so that the client's next request sees the count.
 static void count_model(const struct request *request) {
   const struct job *job = &request->job;
   if (job->infer)

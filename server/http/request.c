@@ -1,4 +1,4 @@
-// A request's memory, from its beginning to its end; see request.h.
+// See request.h.
 #include "server/http/request.h"
 
 #include <stddef.h>

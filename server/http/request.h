@@ -1,7 +1,6 @@
-// One request, from its first line to its answer's last byte, and the service, which all requests share. The request's
-// job is its computation.
+// One request, from its first line to its answer's last byte, and the service, which all requests share.
 //
-// A request has one owner at a time. The phase of its connection's peer says which (net/peer.h). exchange.c shows the
+// A request has one owner at a time: the phase of its connection's peer says which (net/peer.h). exchange.c shows the
 // way from phase to phase.
 #ifndef VOXELD_REQUEST_H
 #define VOXELD_REQUEST_H
@@ -39,20 +38,18 @@ struct request_counts {
   atomic_llong active;  // open requests with a body under way, a job, or a job's answer
 };
 
-// libmicrohttpd's daemon for one listener.
 struct listener_daemon {
   struct MHD_Daemon *daemon;
   struct service *service;
   struct listener_group *group;  // of the listener
 };
 
-// The service: the rooms that requests use, the library's version, the gate, the listeners, and counts. It owns what
-// they hold. daemon/ sets it up before the first connection. From then on, members change only if they are atomic or
-// have a lock of their own.
+// The service owns all rooms. daemon/ sets it up before the first connection. From then on, the members that change are
+// atomic or have a lock of their own.
 struct service {
   struct options options;
   int64_t started_ns, started_unix_s;  // by clock_ns, and in seconds since 1970
-  uint64_t id;                         // unique among processes, for the ids of requests
+  uint64_t id;                         // of this process, for the ids of requests
   atomic_int phase;                    // enum phase
   struct counters counters;
   struct catalog catalog;
@@ -71,12 +68,10 @@ struct service {
   struct listeners listeners;
   struct acceptor acceptor;
   struct listener_daemon daemons[LISTENERS_MAX * LISTENER_LISTS];
-  // The addresses of the listeners as bound, separated by commas: of those that serve everything, and of those that
-  // serve only pages.
+  // The addresses of the listeners as bound, separated by commas; pages_address: of those that serve only pages.
   char address[1100], pages_address[1100];
 };
 
-// A fault of a request's first line.
 struct line_fault {
   enum error_kind kind;  // ERROR_NONE: no fault
   const char *detail;
@@ -94,13 +89,13 @@ struct request {
   struct MHD_Connection *connection;  // NULL: the request has ended, and its memory waits for the next
   struct peer *peer;
   struct gate_entry entry;    // at the gate
-  struct client *own_client;  // of its user or address; NULL: the request counts for the connection's client
+  struct client *own_client;  // of its user or address; NULL: the connection's client
 
   // From the headers.
   bool takes_interim;  // the request is HTTP/1.1, which has 100 Continue and chunks, and needs a Host
   const struct line_fault *line_fault;
-  struct head_trace head_trace;  // of the head
-  const char *head_end;          // in the library's memory; NULL unless library.laid_out
+  struct head_trace head_trace;
+  const char *head_end;  // in the library's memory; NULL unless library.laid_out
   enum endpoint endpoint;
   enum problem_style style;     // how problems are written for its client
   struct route_names names;     // in the path
@@ -109,8 +104,8 @@ struct request {
   char method[16], path[192];  // for the log, cut if they do not fit; the path without the query
   struct trace trace;
   char address[ADDRESS_SIZE];  // the client's address, not a trusted proxy's
-  char user[USER_SIZE];        // who asks, by token or certificate; "" = known by address only
-  int64_t body_bytes;          // Content-Length; -1 = chunked
+  char user[USER_SIZE];        // by token or certificate; "": known by address
+  int64_t body_bytes;          // Content-Length; -1: chunked
   bool relayed;                // a header says that a proxy has passed it on
   bool chunk_broken;           // the line before a chunk has a control byte, or does not end in CR LF
   bool not_rows;               // a raw body is refused because its length is not a multiple of a row
@@ -119,9 +114,9 @@ struct request {
   // The outcome.
   _Atomic(enum {JOB_RUNS, JOB_ENDED, JOB_SUSPENDED}) job_state;  // JOB_SUSPENDED: job runs, connection is suspended
   int64_t sent_bytes;                                            // of the answer's body
-  bool answer_early;    // it is refused before its body is read, and the connection ends
+  bool answer_early;    // it is refused before its body is read; the connection ends
   bool unchanged;       // its answer is 304: the client has the page
-  bool lasting;         // its answer lasts until the client leaves or the server ends it
+  bool lasting;         // its answer is a subscription
   bool counted_active;  // in the counts of the service
   struct error error;
   int64_t started_ns;
@@ -131,19 +126,19 @@ struct request {
 };
 _Static_assert(offsetof(struct request, job) <= 4096, "what is cleared for each request is small");
 
-// A new request, counted as begun, open and active. Its memory belongs to the connection, which keeps it for its next
-// requests until it is closed. NULL: out of memory.
+// A new request, counted as begun, open and active. Its memory belongs to the peer, for this and later requests. NULL:
+// out of memory.
 struct request *request_begin(struct service *service, struct MHD_Connection *connection, struct peer *peer);
-// Stops counting the request as active: its body, its job and the job's answer are done. Does nothing the second time.
+// Stops counting the request as active. Does nothing the second time.
 void request_uncount_active(struct request *request);
-// Ends the request, which must no longer hold anything, and stops counting it as open.
+// Ends the request, which must have released what it holds, and stops counting it as open.
 void request_end(struct request *request);
 
 static inline struct request *request_of_job(struct job *job) {
   return (struct request *)((char *)job - offsetof(struct request, job));
 }
 
-// Sends the request to the gate. False: it is suspended there.
+// False: the request is suspended at the gate.
 VX_WARN_UNUSED static inline bool request_enter_gate(struct request *request) {
   return gate_enter(&request->service->gate, &request->entry, request->job.client, request->job_kind != NO_JOB,
                     clock_ns());

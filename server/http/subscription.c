@@ -1,4 +1,4 @@
-// Answers that last; see http.h.
+// See subscription_response in http.h.
 #include "server/http/http.h"
 
 #include <stdlib.h>
@@ -12,9 +12,9 @@ enum { SEND_BUFFER = 32 * 1024 };  // bytes that the kernel keeps for a client, 
 struct subscription {
   struct subscriber subscriber;
   struct events *events;
-  struct request *request;            // not read once the request has ended
-  struct MHD_Connection *connection;  // not used once the request has ended
-  size_t length, sent;                // of the text
+  struct request *request;  // not used once the request has ended, nor is `connection`
+  struct MHD_Connection *connection;
+  size_t length, sent;  // of the text
   char text[EVENT_TEXT_SIZE];
 };
 
@@ -26,8 +26,8 @@ static void wake_up(struct subscriber *subscriber) {
   MHD_resume_connection(((struct subscription *)(void *)subscriber)->connection);
 }
 
-// Writes the next event to own->text. The library asks for more only after it has sent everything. So if there is no
-// event, nothing is left to send (peer_reply_rest).
+// Writes the next event to own->text. The library asks once it has sent everything, so without an event nothing is left
+// to send (peer_reply_rest).
 static enum event_step write_next(struct subscription *own) {
   struct event event;
   int64_t now_ns = clock_ns();
@@ -43,7 +43,6 @@ static enum event_step write_next(struct subscription *own) {
   return step;
 }
 
-// The library's callback for more of the body.
 static ssize_t read_events(void *cls, uint64_t position, char *block, size_t most) {
   struct subscription *own = cls;
   (void)position;
@@ -60,7 +59,7 @@ static ssize_t read_events(void *cls, uint64_t position, char *block, size_t mos
 }
 
 // Limits what the kernel keeps for a client that does not read. Otherwise the client would first get megabytes of old
-// events, and learn minutes later what it has lost. The connection ends with this answer, so no later answer is slower.
+// events, and learn minutes later what it has lost.
 static void keep_little(const struct peer *peer) {
   const int bytes = SEND_BUFFER;
   (void)setsockopt(peer->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);  // failing only delays events

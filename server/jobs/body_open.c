@@ -20,21 +20,20 @@
 
 static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
 
-// A body while it is being opened.
 struct body {
   struct job *job;
   struct job_request *asked;
   struct error *error;
-  const struct device *gpu;  // will run the job; NULL: none
+  const struct device *gpu;  // will run the job; NULL: the CPU will
   char *rows;                // of points; NULL: there are none
   bool has_names;            // the body names its columns
-  int intensity;             // if so: the number of the column `intensity`; -1: there is none
+  int intensity;             // with has_names: the number of the column `intensity`; -1: none
   struct times times;        // if the request reads them; without values until the container is read
 };
 
 static bool is_raw(const struct job *job) { return job->asked.format == FORMAT_RAW && !job->infer; }
 
-// The bytes of the body, which are read-only if the body is empty.
+// Read-only if the body is empty.
 static const char *bytes_of(const struct job *job) { return job->held.input ? job_body(job) : no_points; }
 
 static char *input_at(const struct job *job, const char *place) {
@@ -42,14 +41,13 @@ static char *input_at(const struct job *job, const char *place) {
   return input ? input->data + (place - input->data) : NULL;
 }
 
-// A compressed file, or one with narrow columns, may grow beyond the limit of bodies when it is read.
+// A compressed file, or a file with narrow columns, may grow beyond the limit of bodies when it is read.
 static bool fits_body(const struct body *body, size_t bytes) {
   size_t most = body->job->services->max_body_bytes;
   return bytes <= most || error_refuse(body->error, ERROR_BODY_TOO_LARGE, NULL,
                                        "the body's points have %zu bytes; allowed: up to %zu", bytes, most);
 }
 
-// Memory for the times of all points.
 static bool acquire_times(struct body *body) {
   struct job *job = body->job;
   size_t points = (size_t)body->asked->job.inputs[VX_POINTS].dims[0];
@@ -78,11 +76,11 @@ bool body_split(struct job *job, int64_t bytes, struct error *error) {
                       (long long)bytes, (long long)row, asked->num_features, job->spec.form ? STRIPPED_FORM : "");
 }
 
-// A worker decodes the body, because a body may decode to a thousand times its bytes. A full buffer is doubled. Between
-// two checks of the deadline the worker reads up to PART_IN bytes, which may decode to nothing, and writes up to PART.
+// A full buffer is doubled. Between two checks of the deadline the worker reads up to PART_IN bytes, which may decode
+// to nothing, and writes up to PART.
 enum { LEAST_ROOM = 64 * 1024, PART_IN = 256 * 1024, PART = 1 << 20 };
 
-// Makes room after the decoded bytes, which begin after the padding `lead`. At the limit of bodies, `*room` is 0.
+// Makes room after the decoded bytes. At the limit of bodies, `*room` is 0.
 static bool grow(struct job *job, size_t decoded, size_t *room) {
   struct job_held *held = &job->held;
   size_t most = job->services->max_body_bytes, bytes = 2 * decoded;
@@ -96,12 +94,12 @@ static bool grow(struct job *job, size_t decoded, size_t *room) {
   return true;
 }
 
-// Decodes one part into the room. At the limit of bodies, decodes into a single byte to see whether the body is longer.
+// Decodes one part. At the limit of bodies, decodes into a single byte to see whether the body is longer.
 static bool decode_part(struct job *job, struct coding_step *step, bool *more) {
   char beyond;
   size_t most = job->services->max_body_bytes, decoded = job->held.rows_bytes - job->spec.lead, room;
   size_t later = step->in_size > PART_IN ? step->in_size - PART_IN : 0;
-  // Called for each part, to count the memory that the decoder has allocated by now.
+  // For each part, to count what the decoder has allocated by now.
   if (!job_acquire_decoder(job, job->spec.coding) || !grow(job, decoded, &room)) return false;
   bool last = decoded == most;
   step->in_size -= later;
@@ -125,7 +123,8 @@ static bool decode_all(struct job *job) {
   return decoder_end(job->held.decoder, &job->result.error);
 }
 
-// The decoded body becomes the input. If it is not whole rows, the error suggests the format that its beginning shows.
+// The decoded body becomes the input. If that is not whole rows, the error suggests the format that its beginning
+// shows.
 static bool decode(const struct body *body) {
   struct job *job = body->job;
   struct job_held *held = &job->held;
@@ -146,7 +145,7 @@ static bool decode(const struct body *body) {
 
 // ---- its source -----------------------------------------------------------------------------------------------------
 
-// Refuses a source that is not whole rows; the error suggests the format that its beginning shows.
+// The source is not whole rows; the error suggests the format that its beginning shows.
 static bool refuse_source(const struct body *body) {
   struct job *job = body->job;
   char head[INSPECTED_HEAD];
@@ -200,7 +199,7 @@ static bool unpack(const struct body *body, struct cloud_file *file) {
   return good;
 }
 
-// Writes the rows over the input if that never overwrites points still to be read; otherwise into new memory.
+// Writes the rows over the input if cloud_shrinks, otherwise into new memory.
 static bool gather(const struct body *body, const struct cloud_file *file, const struct cloud_columns *columns) {
   struct job *job = body->job;
   size_t bytes = (size_t)file->points * job_request_row_bytes(body->asked);
@@ -224,7 +223,7 @@ static bool open_file(struct body *body) {
   body->has_names = true;
   body->intensity = columns.intensity;
   body->times = columns.times;
-  if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // a text may have excess lines, which are refused
+  if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // excess lines of a text are refused
   if (file.layout == CLOUD_PACKED && !unpack(body, &file)) return false;
   if (times_are_read(body->asked) && file.points && !acquire_times(body)) return false;
   columns.times.values = body->times.values;
@@ -237,7 +236,7 @@ static bool open_file(struct body *body) {
 
 // ---- inference requests ---------------------------------------------------------------------------------------------
 
-// Inputs stay in the body if all are there as aligned bytes. A lone input in shared memory stays there if a GPU reads
+// Inputs stay in the body if all are there as aligned bytes. A lone input in shared memory stays there if the GPU reads
 // it in place. Otherwise all inputs are copied into new memory.
 static bool place_inputs(const struct body *body, const struct infer_inputs *inputs,
                          const struct infer_memory *memory) {
@@ -298,7 +297,7 @@ static bool open_container(struct body *body) {
 
 // ---- its columns ----------------------------------------------------------------------------------------------------
 
-// Widens the rows to float32. Rows with times are widened too: a time and a moved point need that precision.
+// Widens the rows to float32.
 static bool widen(struct body *body) {
   struct job *job = body->job;
   struct job_request *asked = body->asked;
@@ -313,7 +312,7 @@ static bool widen(struct body *body) {
   return true;
 }
 
-// Finds how the job's run must move the points. Sweeps of a stream are moved before the run, when they are joined.
+// Finds how the run must move the points. Sweeps of a stream are moved when they are joined.
 static bool deskew(const struct body *body) {
   struct job *job = body->job;
   const struct job_request *asked = body->asked;
@@ -342,7 +341,7 @@ static bool take_columns(struct body *body) {
   return !timed || deskew(body);
 }
 
-// Coding, source, container, columns: each step leaves in the input or in the source what the next step reads.
+// Each step leaves in the input or in the source what the next step reads.
 bool body_open(struct job *job, const struct device *gpu) {
   const struct job_request *asked = &job->asked;
   struct body body = {.job = job, .asked = &job->asked, .error = &job->result.error, .gpu = gpu};

@@ -20,8 +20,8 @@ void buffers_end(struct buffers *buffers) {
   for (int tier = 0; tier < BUFFER_TIERS; tier++) release(buffers->free[tier]);
 }
 
-// Moves free buffers out of the pool, largest first, until `size` more bytes fit the budget. The caller frees the list
-// after it has released the lock.
+// Moves free buffers out of the pool, largest first, until `size` more bytes fit the budget. The caller frees the list,
+// without the lock.
 static struct buffer *evict(struct buffers *buffers, size_t size) HOLDS(buffers->clients->lock) {
   struct buffer *evicted = NULL;
   for (int tier = BUFFER_TIERS - 1; tier >= 0; tier--) {
@@ -56,7 +56,7 @@ static bool spend(struct buffers *buffers, size_t bytes, struct buffer **evicted
   return true;
 }
 
-// A free buffer of the pool, in use from now on; NULL: there is none.
+// A free buffer of the pool, in use from now on; NULL: none.
 static struct buffer *reuse(struct buffers *buffers, int tier) HOLDS(buffers->clients->lock) {
   struct buffer *buffer = buffers->free[tier];
   if (!buffer) return NULL;
@@ -72,7 +72,7 @@ static bool is_outdated(const struct buffers *buffers, const struct buffer *buff
 
 // ---- the clients' shares --------------------------------------------------------------------------------------------
 
-// Whether the client's shares allow the bytes. If not, sets the share and the grant of the shortage.
+// Whether the client's shares allow the bytes. Sets shortage->share and ->grant.
 static bool allows(const struct buffers *buffers, const struct client *client, enum share share, int64_t bytes,
                    int64_t mine, struct shortage *shortage) HOLDS(buffers->clients->lock) {
   shortage->share = SHARE_BYTES;
@@ -90,7 +90,7 @@ static void count(struct buffers *buffers, struct client *client, enum share sha
   if (share != SHARE_BYTES) share_hold(buffers->clients, client, share, bytes);
 }
 
-// Gives back bytes of the budget and, unless `client` is NULL, of the client's shares.
+// `client`: NULL for memory that no client's share counts.
 static void release_bytes(struct buffers *buffers, struct client *client, enum share share, int64_t bytes) {
   lock_acquire(&buffers->clients->lock);
   buffers->in_use -= (size_t)bytes;
@@ -165,7 +165,6 @@ bool buffer_move(struct buffer *buffer, enum share share, struct shortage *short
   return true;
 }
 
-// Frees a buffer that does not return to the pool.
 static void drop(struct buffer *buffer) {
   const struct buffer was = *buffer;
   buffer->next = NULL;

@@ -1,7 +1,6 @@
 // Idle decoders and encoders, kept so that a warm daemon allocates none.
 //
-// Idle decoders hold at most CODERS_IDLE_BYTES; further ones are freed. There are never more encoders than workers,
-// because a worker takes one encoder for one answer. Any thread.
+// Idle decoders hold at most CODERS_IDLE_BYTES; further decoders are freed. Any thread.
 #ifndef VOXELD_CODERS_H
 #define VOXELD_CODERS_H
 

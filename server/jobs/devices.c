@@ -1,4 +1,4 @@
-// Opening devices, pausing and losing them; see devices.h.
+// See devices.h.
 #include "server/jobs/devices.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@ static bool open_one(struct device *device, const struct vx_backend *backend, in
   return true;
 }
 
-// Opens the GPUs of the list. With `must` (`--backend cuda`), every GPU that the list names must open. False with a
-// reason: no GPU is open, or one that must open is not.
+// Opens the GPUs of the list. With `must`, every GPU that the list names must open. False with a reason if such a GPU
+// does not open, or if none does.
 static bool open_gpus(struct devices *devices, const struct device_list *list, bool must, struct error *error) {
   const struct vx_backend *backend = vx_backend_find("cuda");
   if (!backend) return error_set(error, "backend cuda: this binary was built without CUDA");
@@ -83,14 +83,14 @@ int devices_in(const struct devices *devices, enum device_state state) {
   return count;
 }
 
-// Counts one job less for a paused GPU: after the pause its worker then gets the next job, which tries the GPU.
+// `load` counts one job less for a paused GPU, so that after the pause its worker gets the next job, which tries it.
 static void set_state(struct devices *devices, struct device *device, enum device_state state) HOLDS(devices->lock) {
   enum device_state before = (enum device_state)atomic_exchange(&device->state, (int)state);
   atomic_fetch_add(&device->load, (before == DEVICE_PAUSED) - (state == DEVICE_PAUSED));
   atomic_fetch_add(&devices->working, (state == DEVICE_WORKING) - (before == DEVICE_WORKING));
 }
 
-// Whether a job may try the paused device. With `take`, the caller's job tries it.
+// Whether a job may try the device if it is paused. With `take`, the caller's job tries it.
 static bool may_try(struct devices *devices, struct device *device, int64_t now_ns, bool take) {
   lock_acquire(&devices->lock);
   bool may = device_state(device) == DEVICE_PAUSED && !device->tried && now_ns >= device->retry_ns;
@@ -121,7 +121,7 @@ static void log_change(const struct device *device, enum device_state state, con
   log_end(&line);
 }
 
-// After a failure: begins a pause after FAILURES_TO_PAUSE failures in a row, or doubles the pause after a failed trial.
+// Begins a pause after FAILURES_TO_PAUSE failures in a row, or doubles the pause after a failed trial.
 static void lengthen_pause(struct devices *devices, struct device *device, bool trial, const char *reason,
                            int64_t now_ns) HOLDS(devices->lock) {
   int failures = atomic_fetch_add(&device->failures, 1) + 1;

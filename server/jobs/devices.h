@@ -2,10 +2,9 @@
 // GPUs, the CPU runs small jobs, some samplings, and jobs that a GPU cannot run or has failed.
 //
 // A GPU that fails three jobs in a row is paused. After 1 s a single job tries the GPU. If that job fails too, the next
-// pause is twice as long, up to a minute. A lost GPU is never used again.
+// pause is twice as long, up to a minute. A lost GPU is not used again.
 //
-// The main thread opens the devices before the workers start. Later only counters and the states of GPUs change. Any
-// thread may report a failure.
+// The main thread opens the devices before the workers start. Any thread may call the functions for their states.
 #ifndef VOXELD_DEVICES_H
 #define VOXELD_DEVICES_H
 
@@ -26,10 +25,10 @@ struct device {
   struct vx_description description;
   atomic_llong load;      // jobs that its workers have, counted by the queues
   atomic_llong running;   // jobs on it now
-  atomic_llong answered;  // jobs that it completed, since the start
+  atomic_llong answered;  // jobs that it completed since the start
   atomic_int state;       // enum device_state
   atomic_int failures;    // jobs that it failed in a row
-  // The lock of the devices protects the rest.
+  // Under the lock of the devices.
   bool tried;        // it is paused, and a job tries it now
   int64_t since_ns;  // when it was paused
   int64_t pause_ns;  // length of the pause
@@ -40,25 +39,25 @@ struct device {
 struct devices {
   struct device gpu[MAX_DEVICES];
   int count;           // GPUs that were opened; 0: the CPU runs every job
-  atomic_int working;  // GPUs that are neither paused nor lost
+  atomic_int working;  // GPUs in DEVICE_WORKING
   struct device cpu;
   struct lock lock;  // protects the states
 };
 
-// Opens the CPU and the GPUs that the options name. Logs and leaves out a GPU that cannot be opened. With
-// `--backend cuda`, fails if `--devices` names that GPU, or if no GPU is left. False with a reason.
+// Opens the CPU and the GPUs that the options name. Logs and leaves out a GPU that cannot be opened. False with a
+// reason: with `--backend cuda`, if `--devices` names that GPU, or if no GPU is left.
 VX_WARN_UNUSED bool devices_open(struct devices *devices, const struct options *options, struct error *error);
 void devices_close(struct devices *devices);
 
 // The main device: the first GPU that works, or the CPU if none does.
 const struct device *devices_main(const struct devices *devices);
-int devices_in(const struct devices *devices, enum device_state state);  // the number of GPUs in this state
+int devices_in(const struct devices *devices, enum device_state state);  // number of GPUs
 
 enum device_state device_state(const struct device *device);
 // Whether a job may run on the GPU: the GPU works, or its pause has ended and no other job tries it.
 bool device_is_open(struct devices *devices, struct device *device, int64_t now_ns);
-// Like device_is_open; if true, the caller must run a job on the GPU. `*trial`: the job tries a paused GPU. The caller
-// must report the result with device_tell.
+// Like device_is_open; if true, the caller must run a job on the GPU and report it with device_tell. `*trial`: the job
+// tries a paused GPU.
 bool device_take(struct devices *devices, struct device *device, int64_t now_ns, bool *trial);
 
 enum device_outcome {
@@ -66,13 +65,13 @@ enum device_outcome {
   DEVICE_FAILED,
   DEVICE_UNDECIDED,  // the job ended for a reason other than the GPU
 };
-// Reports the outcome of a job on a GPU; copies `reason`. Logs and returns true if this pauses the GPU or ends a pause.
+// Reports the outcome of a job; copies `reason`. Logs and returns true if this pauses the GPU or ends a pause.
 bool device_tell(struct devices *devices, struct device *device, bool trial, enum device_outcome outcome,
                  const char *reason, int64_t now_ns);
-// Marks a GPU as lost; copies `reason`. True for the first report of this GPU.
+// Copies `reason`. True for the first call for this GPU.
 bool device_mark_lost(struct devices *devices, struct device *device, const char *reason);
 
-// A GPU's state, and why it does not work. For a paused GPU, the time since the pause began and until it ends.
+// reason: why the GPU does not work. For a paused GPU, the time since its first pause began and until this pause ends.
 struct device_health {
   enum device_state state;
   char reason[256];

@@ -5,8 +5,7 @@
 
 #include "server/jobs/uploads.h"
 
-// Bytes that the job holds when it acquires more memory: its input, its rows, the times of its points, its decoder, the
-// sweeps of its body, and the sweeps of its stream that it reads.
+// Bytes that the job holds when it acquires more memory, with the sweeps of its body and of its stream.
 static size_t bytes_held(const struct job *job) {
   const struct job_held *held = &job->held;
   size_t bytes = held->decoder_bytes + (held->input ? held->input->capacity : 0);
@@ -17,7 +16,7 @@ static size_t bytes_held(const struct job *job) {
   return bytes + job->stream->gathered_bytes;
 }
 
-// Refuses a job that is too large for the budget even if it alone used the memory.
+// Refuses a job that would be too large for the budget even alone.
 static bool refuse_size(struct job *job, size_t bytes, size_t left, const char *what, struct shortage *shortage) {
   *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, (int64_t)bytes};
   return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, NULL,
@@ -26,7 +25,7 @@ static bool refuse_size(struct job *job, size_t bytes, size_t left, const char *
 
 // ---- attempts -------------------------------------------------------------------------------------------------------
 
-// NULL with the shortage and an error. `needs` begins the error of a job that is too large, `what` names a shortage.
+// NULL with the shortage and an error. `needs` begins the error of a job that is too large, `what` is for a shortage.
 static struct buffer *try_buffer(struct job *job, enum share share, size_t bytes, const char *needs, const char *what,
                                  struct shortage *shortage) {
   struct buffers *buffers = job->services->buffers;
@@ -69,7 +68,7 @@ static bool try_scratch(struct job *job, size_t bytes, struct shortage *shortage
   return true;
 }
 
-// Acquires memory for what the decoder has allocated since the last time.
+// For what the decoder has allocated since the last call.
 static bool try_decoder_bytes(struct job *job, struct shortage *shortage) {
   size_t bytes = decoder_bytes(job->held.decoder), mine = job->held.decoder_bytes;
   if (bytes <= mine) return true;
@@ -94,7 +93,7 @@ static bool try_decoder(struct job *job, size_t number, struct shortage *shortag
   return try_decoder_bytes(job, shortage) || shortage_refuse(shortage, "a decoder", &job->result.error);
 }
 
-// Repeats the attempt until the job gets the memory, or nothing can make room any more.
+// Repeats the attempt until it succeeds, or nothing can make room any more.
 static bool acquire(struct job *job, size_t bytes, bool (*attempt)(struct job *, size_t, struct shortage *)) {
   struct shortage shortage;
   while (!attempt(job, bytes, &shortage))
@@ -159,7 +158,7 @@ void job_release_buffer(struct buffer **buffer) {
   *buffer = NULL;
 }
 
-// Does not keep a decoder that grew beyond what it was granted: the next job might be refused for the decoder's size.
+// Frees a decoder that grew beyond what it was granted: the next job might be refused for its size.
 void job_release_decoder(struct job *job) {
   struct job_held *held = &job->held;
   if (held->decoder && decoder_bytes(held->decoder) > held->decoder_bytes)

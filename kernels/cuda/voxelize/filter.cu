@@ -1,7 +1,7 @@
 // The block filter: a row stays if the heights of the kept points around it span the right range.
 //
-// Only blocks that hold a kept point are in the hash table of blocks. Heights are collected with atomicMin and
-// atomicMax over integers with the same order as the floats, so they do not depend on the order of the threads.
+// A hash table has the blocks with kept points. atomicMin and atomicMax find the heights, as integers with the order of
+// the floats.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include <cub/device/device_scan.cuh>
@@ -11,15 +11,15 @@
 #include "kernels/cuda/base/table.cuh"
 #include "kernels/half.h"
 
-// QUICK_SIZE: with a larger size, the search around blocks may take so long that the job may be stopped meanwhile. One
-// block of threads in ASKING asks the host.
+// If params.size > QUICK_SIZE, judge_blocks_kernel may take long and looks whether the job is stopped. One block of
+// threads in ASKING asks the host.
 enum { BLOCK = 256, ROW_THREADS = 8, QUICK_SIZE = 8, ASKING = 16 };
 
 static __device__ uint64_t block_key(const struct cuda_block_filter &f, int64_t cloud, int64_t x, int64_t y) {
   return (uint64_t)((cloud * f.grid_blocks[0] + x) * f.grid_blocks[1] + y);
 }
 
-// ROW_THREADS threads per row find its block and the heights of its kept points.
+// ROW_THREADS threads per row.
 static __global__ void __launch_bounds__(BLOCK)
     heights_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
   uint64_t row = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / ROW_THREADS;
@@ -42,14 +42,14 @@ static __global__ void __launch_bounds__(BLOCK)
     int32_t cloud = cuda_cloud_of_row(v.clouds, (uint32_t)row), cell[3];
     vx_cell_of_point(&v.map, point[0], point[1], point[2], cell);
     uint32_t slot = cuda_slot_of(f.blocks, block_key(f, cloud, cell[0] / f.params.factor, cell[1] / f.params.factor));
-    uint64_t block = slot == CUDA_NO_SLOT ? 0 : slot;  // without a slot, any will do: the host then fails the job
+    uint64_t block = slot == CUDA_NO_SLOT ? 0 : slot;  // without a slot, any block: the host fails the job
     f.block_of[row] = (uint32_t)block;
     atomicMin(&f.heights[2 * block], lowest);
     atomicMax(&f.heights[2 * block + 1], highest);
   }
 }
 
-// One thread per slot of the table of blocks. With a large size it may take long.
+// One thread per slot of the table of blocks.
 static __global__ void __launch_bounds__(BLOCK)
     judge_blocks_kernel(const __grid_constant__ struct voxel_view v,
                         const __grid_constant__ struct cuda_block_filter f) {
@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(BLOCK)
   }
 }
 
-// Expects in output_rows[row] the number of staying rows before the row.
+// Expects in output_rows[row] the number of rows before it that stay.
 static __global__ void __launch_bounds__(BLOCK)
     renumber_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
   uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
@@ -119,7 +119,6 @@ enum vx_status cuda_plan_filter(struct cuda_run *run, struct error *error) {
   return cuda_check(scan_stays(run, NULL, &run->filter_cub_bytes), "cub::DeviceScan", error);
 }
 
-// Sets every slot: no key, lowest z above all, highest z below all.
 static __global__ void __launch_bounds__(BLOCK)
     empty_blocks_kernel(const __grid_constant__ struct voxel_view v,
                         const __grid_constant__ struct cuda_block_filter f) {

@@ -1,11 +1,9 @@
-// From rows to tensors, written straight into an image of the output block. The device computes the layout.
+// From rows to tensors, in an image of the output block. The device computes the layout.
 //
-// A row's threads sort the first points of its list into input order and write its part of the tensors. If the mean
-// cell has few points, a row has fewer threads: 4 instead of 8 or 16, or half a warp instead of a warp if large voxels
-// are written. Other blocks write point_voxel_ids.
+// A row's threads sort the first points of its list into input order and write its part of the tensors. Other blocks
+// write point_voxel_ids.
 //
-// Exactly one thread writes each byte of a tensor. The gaps between tensors are zeroed, because the image still holds
-// another job's output.
+// The gaps between tensors are zeroed, because the image still holds another job's output.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/launch.cuh"
@@ -16,17 +14,15 @@
 
 enum { BLOCK = LIST_BLOCK };
 
-// What the gather must do.
 struct gather {
   bool rows_wanted;  // it writes something of each row
   bool order_here;   // it sorts the lists
-  bool rows_known;   // the rows are known before the previous kernel ends, since number made them
+  bool rows_known;   // number_kernel made the rows, so they are known before the previous kernel ends
   uint32_t publish_blocks, row_blocks, id_blocks;  // in this order in the grid; publish_blocks: 0 or 1
   float *sample_rows;                              // [num_rows, columns]: means to sample, or NULL
 };
 
-// Blocks that a multiprocessor of that compute capability runs at once, limited by registers. One more or one fewer
-// took longer.
+// Blocks that a multiprocessor of this compute capability should run at once.
 static constexpr int blocks_at_once(bool by_chunks, int capability) { return by_chunks || capability < 80 ? 4 : 5; }
 
 #ifdef __CUDA_ARCH__
@@ -35,12 +31,11 @@ enum { CAPABILITY = __CUDA_ARCH__ / 10 };
 enum { CAPABILITY = 80 };  // for the compiler's pass over host code, which compiles no kernel
 #endif
 
-// Room for a chunk of the widest points and for the mean that pads, in whole float4s.
+// Floats for a chunk of the widest points and for the mean that pads, in whole float4s.
 template <int width> static __host__ __device__ uint32_t chunk_floats(const struct voxel_view &v) {
   return ((chunk_of<width>(v) + 1) * (v.columns + PILLAR_EXTRA) + 3) / 4 * 4;
 }
 
-// For all rows of a block.
 template <int width> static size_t chunk_bytes(const struct voxel_view &v) {
   return BLOCK / width * (size_t)chunk_floats<width>(v) * sizeof(float);
 }
@@ -54,7 +49,7 @@ static __device__ void write_ids(const struct voxel_view &v, int32_t *ids, uint3
   }
 }
 
-// Called by all threads of a row. Writes everything except whole voxels.
+// Called by all threads of a row. Writes its coordinates, number of points and mean.
 template <int width>
 static __device__ void write_row(const struct voxel_view &v, float *sample_rows, unsigned char *const *offsets,
                                  const struct gathered_row &row) {
@@ -75,8 +70,8 @@ static __device__ void write_row(const struct voxel_view &v, float *sample_rows,
   }
 }
 
-// Called by all threads of a row. Writes the row's whole voxels. Without `by_chunks`, only `voxels` may be requested,
-// and a voxel has few points.
+// Called by all threads of a row. Writes its voxels, pillar_features and voxel_point_mask. `by_chunks`: the job may
+// have the last two, or the cap may be large.
 template <int width, bool by_chunks>
 static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned char *const *offsets,
                                          const struct gathered_row &row, float *chunk) {
@@ -90,9 +85,8 @@ static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned ch
   }
 }
 
-// The row of this thread in one part of the rows, or a row without points if the rows end before. Neighbouring rows
-// have lists of similar length. A warp has neighbouring rows, so its threads have equal work. The warps of a block have
-// distant rows, so one block rarely has several long lists.
+// The row of this thread, or a row without points after the last row. Neighbouring rows have lists of similar length: a
+// warp has neighbouring rows, for equal work of its threads, and the warps of a block have distant rows.
 template <int width>
 static __device__ struct gathered_row row_of_part(const struct voxel_view &v, uint32_t part, uint32_t parts,
                                                   uint32_t num_rows) {
@@ -102,7 +96,7 @@ static __device__ struct gathered_row row_of_part(const struct voxel_view &v, ui
   return part < parts && output_row < num_rows ? find_row(v, (uint32_t)output_row) : row;
 }
 
-// Called by a whole block. Writes the rows of the block's parts. Finds the first rows before the lists are complete.
+// Called by a whole block. Finds its first rows before it waits for the lists.
 template <int width, bool by_chunks>
 static __device__ void gather_parts(const struct voxel_view &v, const struct gather &gather, uint32_t block,
                                     uint32_t parts, uint32_t num_rows, unsigned char *const *offsets,
@@ -126,7 +120,7 @@ static __device__ void gather_parts(const struct voxel_view &v, const struct gat
   }
 }
 
-// Called by a whole block. Zeroes the gaps between the tensors.
+// Called by a whole block.
 static __device__ void zero_gaps(const struct cuda_image_plan &plan, uint64_t num_rows,
                                  const struct tensor_offsets &offsets) {
   unsigned char *end = plan.memory;
@@ -137,7 +131,7 @@ static __device__ void zero_gaps(const struct cuda_image_plan &plan, uint64_t nu
   }
 }
 
-// A row has `few` threads if the mean cell has at most that many points, else `many`.
+// A row has `few` threads if cells have at most `few` points on average, else `many`.
 template <int few, int many, bool by_chunks>
 static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABILITY))
     gather_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_image_plan plan,
@@ -155,8 +149,7 @@ static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABI
   }
   cuda_read_plan(plan, &offsets);
   if (!gather.rows_known) cuda_wait();
-  // num_inside, num_cells, num_rows, num_output_rows. One thread of each block reads them, because all blocks read them
-  // at the same time.
+  // num_inside, num_cells, num_rows, num_output_rows
   __shared__ uint4 sizes;
   if (threadIdx.x == 0) sizes = __ldcg((const uint4 *)&v.counters->num_inside);
   __syncthreads();
@@ -186,7 +179,6 @@ static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABI
 
 // ---- launches -------------------------------------------------------------------------------------------------------
 
-// Whether something that the gather writes needs the rows' lists.
 static bool lists_wanted(const struct cuda_run *run) {
   return run->sampling || run->scattered == VX_VOXEL_FEATURES ||
          (run->tensors & VX_LIST_TENSORS & ~(VX_ENCODED_TENSORS | VX_TENSOR_BIT(VX_BEV_FEATURES))) != 0;

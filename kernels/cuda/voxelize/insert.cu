@@ -1,7 +1,5 @@
-// From points to cells: brings the points from the host's memory and puts each into the table of cells.
-//
-// The first points are in the table while the last are still in transfer (see bring.cuh). The points are stored as
-// float32 for the gather.
+// From points to cells: brings the points from the host's memory, stores them as float32, and puts each into the table
+// of cells.
 //
 // A slot of the table counts the cell's points and keeps the first of them by atomicMin. A point's rank is the count
 // that it finds; ranks are in no particular order.
@@ -23,7 +21,7 @@ static __device__ uint64_t key_of(const struct voxel_view &v, uint32_t point, co
   return ((cloud * v.nx + cell[0]) * v.ny + cell[1]) * v.nz + cell[2];
 }
 
-// Called by a whole warp. Adds the number of threads with a true `is` to the block's count.
+// Called by a whole warp. Adds the number of threads with a true `is`.
 static __device__ void count_up(uint32_t *count, bool is) {
   uint32_t threads = __popc(__ballot_sync(~0u, is));
   if (threadIdx.x % 32 == 0 && threads != 0) atomicAdd(count, threads);
@@ -31,8 +29,8 @@ static __device__ void count_up(uint32_t *count, bool is) {
 
 // Waits before it lets number_kernel start: the previous job must first have cleared the tickets of the scans.
 //
-// `arrive`: brings a chunk, as `bring` does (bring.cuh). `note(here)`: called by whole blocks, after each chunk has
-// arrived. `here`: the thread has a point.
+// `arrive`: brings a chunk, as `bring` does (bring.cuh). `note(here)`: called by whole blocks, after each chunk.
+// `here`: the thread has a point.
 template <typename arrivals, typename notes>
 static __device__ void insert(const struct voxel_view &v, const arrivals &arrive, const notes &note) {
   __shared__ uint32_t outside, strange;
@@ -75,7 +73,7 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
       v, [&](uint64_t first, uint32_t count) { return bring(v, first, count); }, [](bool) {});
 }
 
-// De-skews the points, if `deskew` has times. Then moves them and drops some, by the job's transform, if it has one.
+// De-skews the points, if `deskew` has times. Then applies the job's transform, if it has one.
 static __global__ void __launch_bounds__(BLOCK)
     insert_moved_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_deskew deskew,
                         const __grid_constant__ struct cuda_moving moving, bool transforms) {
@@ -107,8 +105,8 @@ static __global__ void __launch_bounds__(BLOCK)
     atomicAdd(&v.counters->moved_fates[threadIdx.x], fates[threadIdx.x]);
 }
 
-// Makes a point's cylindrical row and stores it: a usual row from registers, 8 bytes at a time. Returns rho, phi and z.
-// If rho is not finite, returns NaN in its place, so that the point gets no cell.
+// Stores a point's cylindrical row. Returns rho, phi and z. If rho is not finite, returns NaN in its place, so that the
+// point gets no cell.
 static __device__ struct location to_cylinder(const struct voxel_view &v, const struct cuda_points &arriving,
                                               uint64_t row, const struct location &at) {
   float x = vx_are_finite(at.x, at.y, at.z) ? at.x : vx_bits_float(VX_FLOAT_NAN);

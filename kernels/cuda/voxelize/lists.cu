@@ -1,4 +1,4 @@
-// A stage of a voxelization that orders the lists of points: lists.cuh says how.
+// The stage of a voxelization that orders the lists of points, by lists.cuh.
 #include "kernels/cuda/voxelize/lists.cuh"
 
 template <enum lists lists>

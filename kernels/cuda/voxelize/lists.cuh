@@ -1,12 +1,10 @@
-// Whole lists, cell by cell: sorts all points of each row into input order. Without a cap it also computes the rows'
-// means, because their sums are trees over the whole sorted lists. (With a small cap the gather sorts what it needs,
-// unless points are picked.)
+// Sorts the list of each row into input order. Without a cap it also computes the rows' means, because their sums are
+// trees over the whole sorted lists.
 //
-// A thread sorts a tiny list in its registers. A warp sorts a longer list in its registers. A block sorts a
-// still longer list: its warps sort parts, which are then merged in shared memory. A list too long for shared memory is
-// left unsorted. The host learns the length of the longest list, and then sorts all points by cell (cuda_sort_lists).
-// For the step `downsample` the host does not wait for that length: a block makes such a list again, in order, by a
-// search through all points. The step has a kernel of its own for this, which also uses the sorted lists.
+// A thread sorts a list of up to CUDA_TINY_LIST points in its registers, a warp a list of up to CUDA_WARP_LIST. For a
+// list of up to CUDA_SHARED_LIST, the warps of a block sort parts, which are then merged in shared memory. A longer
+// list is left unsorted: the host, which learns the length of the longest list, then calls cuda_sort_lists. With
+// UNATTENDED, for the step `downsample`, a block lists the points of such a row again, by a search through all points.
 #ifndef VOXELD_CUDA_LISTS_CUH
 #define VOXELD_CUDA_LISTS_CUH
 
@@ -19,15 +17,14 @@
 
 enum { LISTS_BLOCK = 256, LISTS_WARPS = LISTS_BLOCK / 32, WARP_ITEMS = CUDA_WARP_LIST / 32 };
 
-// Which lists a kernel orders. Each kind has its own kernel: with one kernel for all kinds, plain lists take a third
-// longer.
+// Which lists a kernel orders. One kernel for all kinds would take a third longer for plain lists.
 enum lists {
   PLAIN,      // all points of each row
   PICKED,     // the picked points of each row (v.picked)
   UNATTENDED  // all points of each row, and nobody waits for the length of the longest list
 };
 
-// The row's record. `hits` becomes the number of points that are sorted.
+// `hits` becomes the number of points that are sorted.
 template <enum lists lists> static __device__ struct cuda_record record_of(const struct voxel_view &v, uint32_t row) {
   struct cuda_record record = cuda_record_of(v, row);
   if (lists == PICKED) record.hits = cuda_listed(v, record.hits);
@@ -47,9 +44,9 @@ static __device__ void sum_groups(const float *from, float *to, uint32_t columns
   }
 }
 
-// The mean of a sorted list: sums groups of points in sequence, then groups of these sums, and so on. If a row has more
-// than one group, its sums are at row begin / (CUDA_SUM_GROUP / 4) + 1 of tree_sums. There the sums of all levels have
-// room before the sums of the next list.
+// The mean of a sorted list: sums groups of CUDA_SUM_GROUP points, then groups of these sums, and so on. The sums of a
+// list with more than one group begin at row begin / (CUDA_SUM_GROUP / 4) + 1 of tree_sums, where the sums of all
+// levels end before those of the next list.
 template <int threads>
 static __device__ void tree_mean(const struct voxel_view &v, uint32_t row, uint32_t begin, const uint32_t *list,
                                  uint32_t count) {
@@ -80,8 +77,7 @@ struct cuda_unused {
   __device__ void operator()(uint32_t, uint32_t, uint32_t, const float *) const {}
 };
 
-// Computes the mean of a sorted list, then calls `use` for each of its points. Without means, only stores the list for
-// later readers.
+// With v.means, computes the mean of a sorted list, then calls `use` for each of its points. Else stores the list.
 template <int threads, typename function>
 static __device__ void use_list(const struct voxel_view &v, uint32_t row, const struct cuda_record &record,
                                 const uint32_t *sorted, const function &use) {
@@ -98,7 +94,7 @@ static __device__ void use_list(const struct voxel_view &v, uint32_t row, const 
 
 // ---- sorting --------------------------------------------------------------------------------------------------------
 
-// Called by a whole warp. Sorts a list of up to CUDA_WARP_LIST.
+// Called by a whole warp. Sorts up to CUDA_WARP_LIST points.
 static __device__ void sort_short_list(const uint32_t *list, uint32_t count, uint32_t *sorted) {
   if (count <= 32)
     sort_in_warp<1>(list, count, sorted);
@@ -110,8 +106,8 @@ static __device__ void sort_short_list(const uint32_t *list, uint32_t count, uin
     sort_in_warp<WARP_ITEMS>(list, count, sorted);
 }
 
-// For two sequences, from[begin .. middle) and from[middle .. end): how many of the first `count` merged items come
-// from the first sequence. No two items are equal.
+// Merging from[begin .. middle) and from[middle .. end): how many of the first `count` merged items come from the first
+// sequence. No two items are equal.
 static __device__ uint32_t split_merge(const uint32_t *from, uint32_t begin, uint32_t middle, uint32_t end,
                                        uint32_t count) {
   uint32_t low = count > end - middle ? count - (end - middle) : 0, high = min(count, middle - begin);
@@ -125,8 +121,8 @@ static __device__ uint32_t split_merge(const uint32_t *from, uint32_t begin, uin
   return low;
 }
 
-// Called by a whole block. Merges sorted parts in pairs. Each thread makes `each` items of the result; `each` divides
-// `part`.
+// Called by a whole block. Merges sorted parts of `part` items in pairs. Each thread makes `each` items of the result;
+// `each` divides `part`.
 static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t part, uint32_t each) {
   uint32_t first = threadIdx.x * each, last = min(first + each, count);
   if (first >= count) return;
@@ -142,7 +138,7 @@ static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t 
   }
 }
 
-// Called by a whole block. Sorts a list of up to CUDA_SHARED_LIST. Returns the sorted list, in one of `buffers`.
+// Called by a whole block. Sorts up to CUDA_SHARED_LIST points. Returns the sorted list, in one of `buffers`.
 static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t count,
                                                  uint32_t buffers[2][CUDA_SHARED_LIST]) {
   for (uint32_t begin = threadIdx.x / 32 * CUDA_WARP_LIST; begin < count; begin += LISTS_WARPS * CUDA_WARP_LIST)
@@ -156,8 +152,8 @@ static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t 
   return buffers[from];
 }
 
-// Called by a whole block. Lists the points of a row again, in order, by a search through all points. If the job is
-// stopped, the list has the row's points in any order, some of them twice.
+// Called by a whole block. Searches all points for those of a row. Ends early if the job is stopped; the list then has
+// points of the row in any order, some of them twice.
 static __device__ const uint32_t *list_in_order(const struct voxel_view &v, const struct cuda_record &record) {
   enum { LOOK_POINTS = 1024 * LISTS_BLOCK };
   uint32_t *list = v.lists + record.begin, listed = 0, found;
@@ -184,7 +180,7 @@ static __device__ void order_long_list(const struct voxel_view &v, bool ready, u
     use_list<LISTS_BLOCK>(v, row, record, list_in_order(v, record), use);
 }
 
-// Called by a whole warp. Sorts and uses a list of up to CUDA_WARP_LIST points.
+// Called by a whole warp.
 template <enum lists lists, typename function>
 static __device__ void order_list(const struct voxel_view &v, bool ready, uint32_t row, uint32_t *sorted,
                                   const function &use) {
@@ -194,7 +190,7 @@ static __device__ void order_list(const struct voxel_view &v, bool ready, uint32
   use_list<32>(v, row, record, ready ? list : sorted, use);
 }
 
-// Sorts a list of at most CUDA_TINY_LIST in the registers of a thread, by exchanges of neighbours.
+// Sorts by exchanges of neighbours.
 static __device__ void sort_tiny_list(uint32_t list[CUDA_TINY_LIST]) {
 #pragma unroll
   for (int round = 0; round < CUDA_TINY_LIST; round++) {
@@ -207,7 +203,7 @@ static __device__ void sort_tiny_list(uint32_t list[CUDA_TINY_LIST]) {
   }
 }
 
-// Called by a thread. Sorts and uses a list of at most CUDA_TINY_LIST points. Ignores longer lists.
+// Called by a thread. Ignores lists of more than CUDA_TINY_LIST points.
 template <enum lists lists, typename function>
 static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row, const function &use) {
   struct cuda_record record = record_of<lists>(v, row);
@@ -238,8 +234,7 @@ static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row,
     if (i < hits) use(list[i], list[0], hits, v.means + (uint64_t)row * v.columns);
 }
 
-// Called by whole blocks of LISTS_BLOCK threads. First the long lists, one block each; then the short ones, one warp
-// each, and the tiny ones, one thread each. `ready`: the lists are sorted already. If means are computed, calls
+// Called by whole blocks of LISTS_BLOCK threads. `ready`: the lists are sorted already. If means are computed, calls
 // `use(point, first point of the list, number of its points, mean)` for each point, and does not store the sorted list.
 template <enum lists lists, typename function>
 static __device__ void order_lists(const struct voxel_view &v, bool ready, const function &use) {
@@ -262,7 +257,6 @@ static __device__ void order_lists(const struct voxel_view &v, bool ready, const
   }
 }
 
-// The number of blocks that order the lists of a job.
 static inline unsigned cuda_list_blocks(const struct cuda_run *run) {
   return cuda_looping_blocks(run, run->row_capacity, LISTS_BLOCK / CUDA_TINY_LIST, 3);
 }

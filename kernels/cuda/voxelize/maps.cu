@@ -1,13 +1,12 @@
 // From the points in range to dense maps.
 //
 //   clear   Clears the maps, which are one stretch of the image.
-//   raise   Each cell writes itself into the maps of cells, and adds its points to its pillar. Each point raises the
-//           values of its pillar: words that stand for heights and intensities until all points are in.
+//   raise   A thread writes a cell into the maps of cells and adds the number of its points to its pillar. A thread
+//           raises the values of a point's pillar by atomicMax, as words that have the order of the heights and
+//           intensities; 0 is below all of them.
 //   settle  Turns these words into the maps' values.
 //
-// The words have the order of the values that they stand for, and 0 is below all of them. So atomicMax is enough, and
-// no map depends on the order of the threads. The highest point of a pillar is found by its height and then by its
-// index.
+// No map depends on the order of the threads. Of equally high points of a pillar, the first counts as the highest.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/clear.cuh"
@@ -19,10 +18,9 @@
 enum { BLOCK = 256 };
 static_assert((VX_CELL_MAPS | VX_PILLAR_MAPS) == VX_TENSOR_BIT(VX_BEV_DENSITY + 1) - VX_TENSOR_BIT(VX_BEV_FEATURES + 1),
               "the maps are consecutive tensors, so they are one stretch of the image");
-// Maps that need each point.
 #define MAPS_OF_POINTS (VX_PILLAR_MAPS & ~VX_TENSOR_BIT(VX_BEV_DENSITY))
 
-// The maps in the image; maps that are not requested are NULL. Unsettled words are uint32_t.
+// NULL: not requested. Unsettled words are uint32_t.
 struct maps {
   unsigned char *begin;  // of the first map
   unsigned char *occupancy;
@@ -31,7 +29,7 @@ struct maps {
   uint32_t *max_height, *min_height, *max_intensity, *top_intensity, *density;
 };
 
-// Called by a whole block. Waits for the previous kernel, then finds the maps.
+// Called by a whole block. Waits for the previous kernel.
 static __device__ struct maps find_maps(const struct voxel_view &v, const struct cuda_image_plan &plan) {
   __shared__ struct tensor_offsets offsets;
   cuda_read_plan(plan, &offsets);
@@ -142,7 +140,7 @@ enum vx_status cuda_write_maps(const struct cuda_run *run, struct error *error) 
   struct vx_layout dense;
   struct vx_sizes sizes = cuda_sizes_of(run, 0);
   CUDA_TRY(vx_layout_of(run->tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS), &sizes, &dense, error));
-  uint64_t map_bytes = dense.bytes;  // from the first of the maps to the end
+  uint64_t map_bytes = dense.bytes;
   unsigned clear_blocks = cuda_looping_blocks(run, map_bytes / sizeof(uint4), 4 * BLOCK, 8);
   CUDA_TRY(cuda_launch("clear_maps_kernel", clear_maps_kernel, clear_blocks, BLOCK, 0, run, error, *run, run->plan,
                        map_bytes));

@@ -1,8 +1,8 @@
-// From cells to numbers. A scan over the points adds 1 cell, and the number of this cell's points, for each first point
-// of a cell. So the scan gives each cell its number by first appearance, and the beginning of its part of the list.
+// From cells to numbers. A scan over the points adds, for the first point of each cell, 1 cell and the number of its
+// points. So the scan gives each cell its number by first appearance, and where its list begins.
 //
-// The number replaces the first point in the cell's slot. The number is at most the index of the first point. So no
-// later point of the cell finds its own index there and takes itself for the first.
+// The number replaces the first point in the cell's slot. It is at most the index of the first point, so no later point
+// of the cell finds its own index there and takes itself for the first.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include <cub/block/block_scan.cuh>
@@ -11,8 +11,7 @@
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/scan.cuh"
 
-// If this point is the first of a cloud, notes the number of cells before that cloud and before the empty clouds ahead
-// of it.
+// If this point is the first of a cloud, sets first_cell of that cloud and of the empty clouds just before it.
 static __device__ void note_clouds(const struct voxel_view &v, uint32_t point, uint32_t cells_before) {
   int32_t cloud = cuda_cloud_of_point(v.clouds, point);
   for (; cloud >= 0 && v.clouds.first_point[cloud] == point; cloud--) v.clouds.first_cell[cloud] = cells_before;
@@ -22,7 +21,7 @@ static __device__ void note_totals(const struct voxel_view &v, uint64_t total) {
   uint32_t cells = (uint32_t)(total >> 32);
   v.counters->num_cells = cells;
   v.counters->num_inside = (uint32_t)total;
-  v.counters->num_rows = min(cells, v.clouds.max_rows);  // for one cloud; close_clouds_kernel corrects it for several
+  v.counters->num_rows = min(cells, v.clouds.max_rows);  // of one cloud; for several, close_clouds_kernel sets it again
   v.counters->num_output_rows = v.counters->num_rows;
 }
 
@@ -63,7 +62,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_
   if (tile == v.num_tiles - 1 && threadIdx.x == 0) note_totals(v, total);
 }
 
-// Counts the rows of each cloud of a batch, in one block.
+// One block.
 static __global__ void __launch_bounds__(VX_MAX_CLOUDS)
     close_clouds_kernel(const __grid_constant__ struct voxel_view v) {
   typedef cub::BlockScan<uint32_t, VX_MAX_CLOUDS> scan;

@@ -1,8 +1,7 @@
 // Ascending order: of rows by their cells' keys, and of all points by their cells if a list is too long for a block.
 //
-// In grids that are not too large, marks order the rows: one bit per cell, set by assign.cu or filter.cu
-// (voxelize.cuh). A row's place is the number of marks before its own. In larger grids cub sorts the rows; the host
-// must know their number first.
+// In grids of up to CUDA_MARKED_CELLS, a row's place is the number of marks before the mark of its cell (voxelize.cuh).
+// In larger grids cub sorts the rows; the host must know their number first.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -16,13 +15,13 @@ enum { BLOCK = 256 };
 
 // ---- rows by marks --------------------------------------------------------------------------------------------------
 
-enum { PARTS = CUDA_MARK_WORDS / 4 };  // parts of 16 bytes in a group
+enum { PARTS = CUDA_MARK_WORDS / 4 };  // of 16 bytes, in a group of marks
 
 static __device__ uint32_t marks_in(uint4 part) {
   return __popc(part.x) + __popc(part.y) + __popc(part.z) + __popc(part.w);
 }
 
-// Called by a whole block. Counts the marks of a tile's groups. Neighbouring threads read neighbouring parts.
+// Called by a whole block. Counts the marks of a tile's groups.
 static __device__ void count_tile(const struct voxel_view &v, uint32_t tile, uint32_t counts[CUDA_TILE]) {
   const uint4 *parts = (const uint4 *)v.marks + (uint64_t)tile * CUDA_TILE * PARTS;
   uint64_t here = (cuda_mark_groups(v.num_cells) - (uint64_t)tile * CUDA_TILE) * PARTS;
@@ -134,7 +133,7 @@ enum vx_status cuda_sort_rows(const struct cuda_run *run, struct error *error) {
   size_t bytes = 0;
   CUDA_CALL(sort_rows(run, sort, NULL, &bytes), error);
   unsigned char *cub = NULL;
-  for (int pass = 0; pass < 2; pass++) {  // the first call measures, the second takes the memory
+  for (int pass = 0; pass < 2; pass++) {  // the first pass measures, the second takes the memory
     struct cuda_arena arena = {pass == 0 ? NULL : run->lane->sorting.memory, 0};
     take(&arena, &sort.keys, sort.num_rows);
     take(&arena, &sort.sorted_keys, sort.num_rows);
@@ -172,7 +171,7 @@ static cudaError_t sort_points(const struct cuda_run *run, const struct point_so
                                          bits_of(run->clouds.num_points), run->stream);
 }
 
-// The sort is stable, so each cell's points stay in input order.
+// The sort is stable: each cell's points stay in input order.
 enum vx_status cuda_sort_lists(const struct cuda_run *run, struct error *error) {
   struct point_sort sort = {};
   uint32_t num_points = run->clouds.num_points;

@@ -1,8 +1,8 @@
-// The choice of points, if a row does not keep its first points (struct vx_choice). In each list that is longer
-// than the cap, the points that stay move to the front. The rest of its points follows, in any order.
+// The choice of points, if a row keeps random points (struct vx_choice). In each list that is longer than the cap, the
+// points that stay move to the front. The others follow, in any order.
 //
-// A warp, or for a long list a block, finds the rank of the last point that stays, digit by digit. Ranks are random, so
-// two digits are usually enough.
+// A warp, or for a long list a block, finds the highest rank that stays, digit by digit. Ranks are random, so two
+// digits are usually enough.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -10,8 +10,8 @@
 #include "kernels/cuda/voxelize/sort.cuh"
 #include "kernels/random.h"
 
-// ROWS: rows that a block handles at a time. Rows with long lists are near each other; with few rows at a time, more
-// blocks share them.
+// ROWS: rows that a block handles at a time. Rows with long lists are near each other; a small number spreads them over
+// more blocks.
 enum { BLOCK = 256, WARPS = BLOCK / 32, ROWS = 64, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS, RANK_BITS = 64 };
 static_assert(WARPS * CUDA_WARP_LIST >= VX_MAX_POINTS_PER_VOXEL, "a block has room for the points that stay");
 
@@ -41,8 +41,8 @@ static __device__ uint64_t rank_of(const struct random_list &list, uint32_t poin
   return vx_random_of_row(list.seed, point);
 }
 
-// Called by a whole warp. `left` of the counted ranks stay: the lowest. Finds the digit of the highest of these. `here`
-// ranks have this digit, and `left_here` of them stay.
+// Called by a whole warp. The lowest `left` of the counted ranks stay. Finds the digit of the highest of these; `here`
+// counted ranks have this digit, and `left_here` of them stay.
 static __device__ void find_digit(const uint32_t *digits, uint32_t left, uint32_t *digit, uint32_t *left_here,
                                   uint32_t *here) {
   enum { EACH = DIGITS / 32 };
@@ -59,7 +59,7 @@ static __device__ void find_digit(const uint32_t *digits, uint32_t left, uint32_
   }
 }
 
-// Called by the threads of a list: a warp, or a block.
+// Called by a warp or a block.
 template <int threads>
 static __device__ struct limit find_limit(const struct random_list &list, struct pick_shared *shared) {
   uint32_t thread = threadIdx.x % threads, of = threads == BLOCK ? 0 : threadIdx.x / 32, left = list.cap;
@@ -84,7 +84,7 @@ static __device__ struct limit find_limit(const struct random_list &list, struct
   return limit;
 }
 
-// Called by the threads of a list. Returns how many threads before this one have a true `is`.
+// Called by a warp or a block. How many threads before this one have a true `is`.
 template <int threads> static __device__ uint32_t before_this(bool is, uint32_t *total) {
   if (threads == BLOCK) return cuda_block_before(is, total);
   uint32_t all = __ballot_sync(~0u, is);
@@ -92,8 +92,8 @@ template <int threads> static __device__ uint32_t before_this(bool is, uint32_t 
   return __popc(all & ((1u << threadIdx.x % 32) - 1));
 }
 
-// Called by the threads of a list. Goes from the end to the front: dropped points move towards the end, over entries
-// that have been read. The points that stay wait in `stay`.
+// Called by a warp or a block. Goes from the end to the front: moves dropped points towards the end, over entries that
+// have been read, and collects the points that stay in `stay`. Then copies these to the front.
 template <int threads>
 static __device__ void move_points(const struct random_list &list, const struct limit &limit, uint32_t *stay) {
   uint32_t thread = threadIdx.x % threads, stay_from = list.cap, go_from = list.hits;
@@ -125,7 +125,7 @@ static __device__ void pick_points(const struct voxel_view &v, uint64_t seed, ui
   move_points<threads>(list, limit, shared->stay + (threads == BLOCK ? 0 : threadIdx.x / 32 * CUDA_WARP_LIST));
 }
 
-// Called by a whole block. Queues the rows of the block that have more points than the cap.
+// Called by a whole block.
 static __device__ void queue_rows(const struct voxel_view &v, uint64_t first, uint32_t num_rows,
                                   struct pick_shared *shared) {
   uint64_t row = first + threadIdx.x;

@@ -1,5 +1,4 @@
-// The rows of the output as kernels read them: each row's points, mean and offsets. A warp, or a few neighbouring
-// threads, handle one row.
+// The rows of the output as kernels read them: each row's points, mean and offsets.
 #ifndef VOXELD_CUDA_ROWS_CUH
 #define VOXELD_CUDA_ROWS_CUH
 
@@ -8,7 +7,6 @@
 
 enum { WARP = 32, PILLAR_EXTRA = VX_PILLAR_EXTRA };
 
-// A row that is about to be written.
 struct gathered_row {
   uint32_t number, output_row, kept;
   int32_t cloud, cell[3];
@@ -16,7 +14,7 @@ struct gathered_row {
   const uint32_t *list;  // its points; once sorted, the kept points come first, in order
 };
 
-// Row `output_row` of the output. Does not read its list, which may not be sorted yet.
+// Does not read the row's list, which may not be sorted yet.
 static __device__ struct gathered_row find_row(const struct voxel_view &v, uint32_t output_row) {
   struct gathered_row row;
   uint32_t number = v.rows_in_order ? v.rows_in_order[output_row] : output_row;
@@ -40,12 +38,11 @@ static __device__ uint64_t cell_of(const struct voxel_view &v, const struct gath
 //
 // A row has `width` neighbouring threads: a warp, or fewer threads if a row has at most `width` columns.
 
-// The mask, within the warp, of the threads of this thread's row.
+// The threads of the warp that have this thread's row.
 template <int width> static __device__ uint32_t row_mask() {
   return width == WARP ? ~0u : ((1u << width % WARP) - 1) << threadIdx.x % WARP / width * width;
 }
 
-// Points per chunk.
 template <int width> static __host__ __device__ uint32_t chunk_of(const struct voxel_view &v) {
   return width == WARP ? v.chunk : width;
 }
@@ -83,12 +80,12 @@ static __device__ void load_chunk(const struct voxel_view &v, float *chunk, uint
   __syncwarp(mask);
 }
 
-// The mean of one column. v.means must not be NULL.
+// v.means must not be NULL.
 static __device__ float known_mean(const struct voxel_view &v, const struct gathered_row &row, uint32_t column) {
   return v.means[(uint64_t)row.number * v.columns + column];
 }
 
-// The means of a thread's columns: in a warp, columns l and l + 32 of thread l; with fewer threads, one column each.
+// The means of a thread's columns: columns l and l + 32 for thread l of a warp; with fewer threads, one column each.
 template <int width> struct means_of_thread {
   enum { SLOTS = width == WARP ? VX_MAX_FEATURES / WARP : 1 };
   float of[SLOTS];
@@ -127,8 +124,7 @@ struct pillar {
   float mean[3], centre[3];
 };
 
-// Called by all threads of a row. If the mean is not known and one chunk holds all points, that chunk is in shared
-// memory afterwards.
+// Called by all threads of a row. Without v.means, the last chunk of the row's points is in shared memory afterwards.
 template <int width>
 static __device__ struct pillar find_pillar(const struct voxel_view &v, float *chunk, uint32_t stride,
                                             const struct gathered_row &row) {
@@ -143,7 +139,7 @@ static __device__ struct pillar find_pillar(const struct voxel_view &v, float *c
   return pillar;
 }
 
-// Called by all threads of a row. Writes the offsets of a chunk's points after their columns, one point per thread.
+// Called by all threads of a row. Writes the offsets of each point of a chunk after its columns.
 template <int width>
 static __device__ void add_offsets(const struct voxel_view &v, float *chunk, uint32_t stride, uint32_t count,
                                    const struct pillar &pillar) {

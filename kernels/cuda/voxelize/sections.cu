@@ -1,9 +1,9 @@
 // The fates of a lone cloud's points, section by section.
 //
 // section_points_kernel counts each point; a point in a row counts as kept. section_rows_kernel subtracts the points
-// that rows over the cap drop. A row keeps its first points, and sections follow each other. So the number of a row's
-// points in each section tells how many of them the row keeps, whatever the order of its list. If a row keeps random
-// points, its list begins with these, and the kernel counts the rest.
+// that rows over the cap drop. A row keeps its first points, and sections follow each other. So the number of the row's
+// points in each section tells how many of them it keeps, even if its list is not sorted. If a row keeps random points,
+// its list begins with these, and the kernel counts the others.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -64,7 +64,7 @@ struct rows_shared {
   uint32_t num_short, num_long;
 };
 
-// Called by a whole warp. Counts the points of a part of a list by section.
+// Called by a whole warp. Counts listed points by section.
 static __device__ void count_points(const struct cuda_sections &sections, const uint32_t *list, uint32_t hits,
                                     uint64_t begin, uint32_t step, uint32_t *points) {
   for (uint64_t at = begin; at < hits; at += step) {
@@ -75,14 +75,14 @@ static __device__ void count_points(const struct cuda_sections &sections, const 
   }
 }
 
-// Called by a whole warp. Clears the counts of a row.
+// Called by a whole warp.
 static __device__ void clear_points(uint32_t *points) {
   for (uint32_t i = threadIdx.x % 32; i < VX_MAX_SECTIONS; i += 32) points[i] = 0;
   __syncwarp();
 }
 
-// Called by a whole warp. Counts the dropped points of a row by section, from the counted points. The row keeps its
-// first `cap` points, so it drops points of the last sections.
+// Called by a whole warp. Adds to `dropped` the dropped points of a row by section: of `points`, all but the first
+// v.cap, or all if v.picked.
 static __device__ void drop_points(const struct voxel_view &v, const uint32_t *points, uint32_t *dropped) {
   uint32_t before = 0;
   for (uint32_t i = threadIdx.x % 32; i < VX_MAX_SECTIONS; i += 32) {
@@ -94,7 +94,7 @@ static __device__ void drop_points(const struct voxel_view &v, const uint32_t *p
   __syncwarp();
 }
 
-// Called by a whole block. Queues the rows of the block that have more points than the cap.
+// Called by a whole block.
 static __device__ void queue_rows(const struct voxel_view &v, uint64_t first, uint32_t num_rows,
                                   struct rows_shared *shared) {
   uint64_t row = first + threadIdx.x;

@@ -1,18 +1,14 @@
-// Lists of rows that keep few points: their first points are sorted in shared memory.
+// For rows that keep few points: sorts the first points of their lists into shared memory.
 //
 // If a list has at most one point per thread of its row, these threads sort it. A warp handles a longer list: it keeps
-// the lowest points and merges the rest into them. The whole block handles a list of more than WARP_LIST points.
+// the lowest points and merges the others into them. The whole block handles a list of more than WARP_LIST points.
 #ifndef VOXELD_CUDA_SHORT_LISTS_CUH
 #define VOXELD_CUDA_SHORT_LISTS_CUH
 
 #include "kernels/cuda/voxelize/rows.cuh"
 #include "kernels/cuda/voxelize/sort.cuh"
 
-enum {
-  LIST_BLOCK = 256,
-  LIST_WARPS = LIST_BLOCK / WARP,
-  WARP_LIST = 256
-};  // WARP_LIST: the block handles longer lists
+enum { LIST_BLOCK = 256, LIST_WARPS = LIST_BLOCK / WARP, WARP_LIST = 256 };
 
 // For the rows of a block, with `width` threads per row.
 template <int width> struct short_lists {
@@ -22,7 +18,7 @@ template <int width> struct short_lists {
   uint32_t short_rows[ROWS], long_rows[ROWS], num_short, num_long;
   struct {
     uint32_t begin, hits;
-  } parts[ROWS];  // where the lists of short_rows and long_rows are in v.lists
+  } parts[ROWS];  // of v.lists: the lists of short_rows and long_rows
 };
 
 // Called by a whole block, for one row. Each warp finds the lowest points of its part, then the first warp finds the
@@ -38,15 +34,14 @@ static __device__ void order_long_list(const uint32_t *list, uint32_t count, uin
   __syncthreads();
 }
 
-// Called by a whole warp, with `width` threads per row. Sorts the points of each row that has at most `width`, one per
-// thread.
+// Called by a whole warp, with `width` threads per row. Sorts lists of at most `width` points, one per thread.
 template <int width> static __device__ uint32_t tiny_list(const uint32_t *list, const struct cuda_record &record) {
   uint32_t lane = threadIdx.x % width, hits = record.hits, value = CUDA_NO_POINT;
   if (lane < hits && hits <= width) value = hits == 1 ? record.first_point : list[lane];
   return in_order<width>(~0u, value) ? value : sort_values<width>(~0u, value);
 }
 
-// Called by a whole block. Sorts the first points of each of its rows into input order. Threads without a row have no
+// Called by a whole block. Sorts the first points of each of its rows into shared->lists. Threads without a row have no
 // hits.
 template <int width>
 static __device__ void order_short_lists(const struct voxel_view &v, const struct cuda_record &record,

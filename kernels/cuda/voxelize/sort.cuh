@@ -19,7 +19,7 @@ template <int width> static __device__ uint32_t sort_values(uint32_t mask, uint3
   return value;
 }
 
-// Called by a whole warp. Returns the lowest values of two sorted sequences, one value per thread, sorted.
+// Called by a whole warp. Returns the 32 lowest values of two sorted sequences, one value per thread, sorted.
 static __device__ inline uint32_t merge_values(uint32_t value, uint32_t other) {
   uint32_t lane = threadIdx.x % 32;
   value = min(value, __shfl_sync(~0u, other, 31 - lane));
@@ -38,14 +38,13 @@ template <int threads> static __device__ void sync_threads() {
     __syncthreads();
 }
 
-// Whether the values of each `width` neighbouring threads are sorted. Points usually are, and checking is cheap.
+// Whether the values of each `width` neighbouring threads are sorted, as they usually are.
 template <int width> static __device__ bool in_order(uint32_t mask, uint32_t value) {
   return __all_sync(mask, __shfl_up_sync(mask, value, 1, width) <= value);
 }
 
-// Called by a whole warp. Returns the 32 lowest items of a list, sorted. Reads chunks of 32, at `begin` and every
-// `step` from there, and prefetches the next few. After the first chunk, few items are among the lowest, so most chunks
-// are not sorted. The function is not inlined, because its registers would add to those of its callers.
+// Called by a whole warp. Returns the 32 lowest items, sorted, of the chunks of 32 at `begin`, `begin + step`, and so
+// on. Not inlined, because its registers would add to those of its callers.
 static __device__ __attribute__((noinline)) uint32_t lowest_of(const uint32_t *list, uint32_t count, uint32_t begin,
                                                                uint32_t step) {
   enum { AHEAD = 4 };
@@ -69,7 +68,7 @@ static __device__ __attribute__((noinline)) uint32_t lowest_of(const uint32_t *l
   return lowest;
 }
 
-// Called by a whole warp. Sorts `items` values of each thread. Thread l then has the values from l * items on.
+// Called by a whole warp. Sorts `items` values of each thread; thread l gets the values from l * items on.
 template <int items> static __device__ void sort_registers(uint32_t values[items]) {
   uint32_t lane = threadIdx.x % 32;
 #pragma unroll
@@ -117,8 +116,8 @@ template <int items> static __device__ void sort_in_warp(const uint32_t *list, u
     if (lane * items + k < count) sorted[lane * items + k] = values[k];
 }
 
-// The sum of one column over `count` points in sequence: the listed points, or if `list` is NULL, the first points.
-// `count` is at least 1. Fetches `ahead` points at a time.
+// The sum of one column over `count` >= 1 points in sequence: the listed points, or if `list` is NULL, the first
+// points. Fetches `ahead` points at a time.
 template <int ahead>
 static __device__ float sum_column(const float *points, uint32_t columns, const uint32_t *list, uint32_t count,
                                    uint32_t column) {

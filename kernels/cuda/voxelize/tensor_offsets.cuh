@@ -1,17 +1,17 @@
-// Where the tensors of a voxelization lie in the image. The device computes the same layout as vx_layout_of, because it
-// knows the number of rows before the host does.
+// Where the tensors of a voxelization lie in the image: the layout of vx_layout_of, computed on the device, which knows
+// the number of rows before the host does.
 #ifndef VOXELD_CUDA_TENSOR_OFFSETS_CUH
 #define VOXELD_CUDA_TENSOR_OFFSETS_CUH
 
 #include "kernels/cuda/base/run.cuh"
 
-// In a block's shared memory: the sizes from the plan, and the addresses of the tensors once they are computed.
+// In a block's shared memory.
 struct tensor_offsets {
   uint64_t own_bytes[VX_TENSOR_COUNT], row_bytes[VX_TENSOR_COUNT];
   unsigned char *at[VX_TENSOR_COUNT];  // NULL: not requested
 };
 
-// Called by a whole block. Reads the plan. It may do so before the previous kernel has ended.
+// Called by a whole block, even before the previous kernel has ended.
 static __device__ inline void cuda_read_plan(const struct cuda_image_plan &plan, struct tensor_offsets *offsets) {
   for (int tensor = (int)threadIdx.x; tensor < VX_TENSOR_COUNT; tensor += (int)blockDim.x) {
     offsets->own_bytes[tensor] = plan.own_bytes[tensor];
@@ -21,7 +21,7 @@ static __device__ inline void cuda_read_plan(const struct cuda_image_plan &plan,
   __syncthreads();
 }
 
-// Called by a block that has read the plan. Computes the offsets. The block sees them after its next barrier.
+// Called by a block after cuda_read_plan. The block sees offsets->at after its next barrier.
 static __device__ inline void cuda_find_offsets(const struct cuda_image_plan &plan, uint64_t num_rows,
                                                 struct tensor_offsets *offsets) {
   unsigned char *end = plan.memory;

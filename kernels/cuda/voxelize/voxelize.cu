@@ -1,8 +1,8 @@
-// A voxelize job on a GPU: cuda_voxelize, at the end of this file. Runs on the thread that has the lane.
+// A voxelize job on a GPU. Runs on the thread that has the lane.
 //
 // The host enqueues everything up to the image of the output before it knows any size. It learns the sizes while the
 // device still writes the image, gets the caller's memory and enqueues the transfer. If the image could be very large,
-// if there is a block filter, or if cub must sort the rows, the host waits for the sizes first.
+// if there is a block filter, or if cub must sort the rows, the host waits for the sizes first (run_in_steps).
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/host.cuh"
@@ -49,22 +49,19 @@ static void read_params(struct cuda_run *run) {
   run->table.slots = run->direct ? run->num_cells : cuda_cell_slots(run->clouds.num_points);
 }
 
-// The rows that are scattered lie in scratch, unless they are also a tensor of the output.
 static void plan_features(struct cuda_run *run) {
   if (run->encoded) cuda_measure_encoder(run);
   if (run->scattered != VX_TENSOR_COUNT && (run->tensors & VX_TENSOR_BIT(run->scattered)) == 0)
     run->feature_bytes = (size_t)cuda_sizes_of(run, 0).values * vx_dtype_size(run->params->feature_dtype);
 }
 
-// Decides whether the gather can be enqueued before the host knows any size.
 static void plan(struct cuda_run *run) {
   bool sorted_by_cub = run->params->order == VX_ORDER_KEY && !run->marked;
   size_t most = run->lane->image.bytes > CUDA_EAGER_BYTES ? run->lane->image.bytes : CUDA_EAGER_BYTES;
   run->eager = !run->filtered && !sorted_by_cub && run->image_capacity <= most;
 }
 
-// Refuses a job whose output would not fit a size_t even with one row. With the maximum number of rows, the output need
-// not fit.
+// Fails if the output with one row would not fit a size_t. The output with the most rows need not fit.
 static enum vx_status plan_image(struct cuda_run *run, struct error *error) {
   struct vx_layout largest, none, one;
   struct vx_sizes most = cuda_sizes_of(run, run->row_capacity), no_row = cuda_sizes_of(run, 0),
@@ -73,7 +70,7 @@ static enum vx_status plan_image(struct cuda_run *run, struct error *error) {
   run->image_capacity = possible ? largest.bytes : SIZE_MAX;
   CUDA_TRY(vx_layout_of(run->tensors, &no_row, &none, error));
   CUDA_TRY(vx_layout_of(run->tensors, &one_row, &one, error));
-  run->plan.tensors = run->tensors & ~VX_CHAIN_TENSORS;  // these come last; their lengths do not follow from the rows
+  run->plan.tensors = run->tensors & ~VX_CHAIN_TENSORS;  // chain tensors come last, with lengths of their own
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     run->plan.own_bytes[tensor] = none.shape[tensor].bytes;
     run->plan.row_bytes[tensor] = one.shape[tensor].bytes - none.shape[tensor].bytes;
@@ -144,7 +141,6 @@ static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct 
   return run->marked ? cuda_order_rows(run, error) : VX_OK;
 }
 
-// Enqueues everything that writes the image. `publish`: also tells the host the sizes.
 static enum vx_status write_image(struct cuda_run *run, bool publish, struct error *error) {
   bool mapped = (run->tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS)) != 0;
   run->plan.memory = run->lane->image.memory;
@@ -154,14 +150,13 @@ static enum vx_status write_image(struct cuda_run *run, bool publish, struct err
   return run->scattered != VX_TENSOR_COUNT ? cuda_write_bev(run, error) : VX_OK;
 }
 
-// Called when all sizes are known: takes the output's memory, or refuses the job before more work is done for it.
+// Takes the output's memory, once all sizes are known.
 static enum vx_status settle(struct cuda_run *run, struct error *error) {
   if (run->sampling) CUDA_TRY(vx_begin_samples(run->job, run->job->row_counts, error));
   if (run->tensors == 0) return VX_OK;
   return run->clouds.num_points == 0 ? cuda_take_zeros(run, error) : cuda_take_output(run, error);
 }
 
-// Enqueues as much as possible before any size is known.
 static enum vx_status run_eagerly(struct cuda_run *run, struct error *error) {
   uint32_t sequence = run->sequence;
   CUDA_TRY(find_rows(run, false, error));
@@ -189,7 +184,7 @@ static enum vx_status run_in_steps(struct cuda_run *run, struct error *error) {
   return write_image(run, false, error);
 }
 
-// Runs before the gather, which writes the means to sample. Reserves for the most rows that each cloud can have.
+// Reserves for the most rows that each cloud can have. Runs before the gather, which writes the means to sample.
 static enum vx_status reserve_samples(struct cuda_run *run, struct error *error) {
   for (int32_t cloud = 0; cloud < run->job->num_clouds; cloud++) {
     int32_t points = run->job->point_counts[cloud], most = run->params->max_voxels;

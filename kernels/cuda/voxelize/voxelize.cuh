@@ -1,6 +1,6 @@
-// A voxelization on a GPU and its stages, in the order in which they run. run.cuh says what each stage does.
+// A voxelization on a GPU and its stages. run.cuh says what each stage does.
 //
-// Runs on the thread that has the lane. Each stage only enqueues work.
+// Runs on the thread that has the lane. Each stage only enqueues work; cuda_voxelize also waits for the sizes.
 #ifndef VOXELD_CUDA_VOXELIZE_CUH
 #define VOXELD_CUDA_VOXELIZE_CUH
 
@@ -8,27 +8,27 @@
 
 VX_WARN_UNUSED enum vx_status cuda_voxelize(struct cuda_run *run, struct error *error);
 
-// Fills run->filter, except its arrays, and run->filter_cub_bytes. Call this before the job's memory is taken.
+// Call these three before the job's memory is taken.
+// Fills run->filter, except its arrays, and run->filter_cub_bytes.
 VX_WARN_UNUSED enum vx_status cuda_plan_filter(struct cuda_run *run, struct error *error);
-// Fills run->choice, except its arrays. Call this before the job's memory is taken.
+// Fills run->choice, except its arrays.
 void cuda_plan_choice(struct cuda_run *run);
-// Fills run->num_rooms and run->room_floats. Call this before the job's memory is taken.
+// Fills run->num_rooms and run->room_floats.
 void cuda_measure_encoder(struct cuda_run *run);
 
-// From points to cells, to numbers, to rows.
 VX_WARN_UNUSED enum vx_status cuda_insert(const struct cuda_run *run, struct error *error);
 VX_WARN_UNUSED enum vx_status cuda_number(const struct cuda_run *run, struct error *error);
 VX_WARN_UNUSED enum vx_status cuda_assign(const struct cuda_run *run, struct error *error);
 
-// Renumbers the cells, so that the cells that max_voxels keeps come first in each cloud. Runs before `assign`.
+// Renumbers the cells: the cells that max_voxels keeps come first in each cloud. Runs before `assign`.
 VX_WARN_UNUSED enum vx_status cuda_choose(const struct cuda_run *run, struct error *error);
-// Moves random points to the front of each row's list, as many as the cap allows. Runs after `assign`.
+// Moves the random points that stay to the front of each row's list. Runs after `assign`.
 VX_WARN_UNUSED enum vx_status cuda_pick(const struct cuda_run *run, struct error *error);
 
 // Sorts the first cuda_listed points of each list. Without a cap also computes the means (lists.cuh). `sorted`: lists
 // are sorted already.
 VX_WARN_UNUSED enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct error *error);
-// For jobs with a list that is too long for a block: sorts all points by their cells with cub.
+// For jobs with a list of more than CUDA_SHARED_LIST points: sorts all points by their cells with cub.
 VX_WARN_UNUSED enum vx_status cuda_sort_lists(const struct cuda_run *run, struct error *error);
 
 VX_WARN_UNUSED enum vx_status cuda_filter(const struct cuda_run *run, struct error *error);
@@ -37,16 +37,16 @@ VX_WARN_UNUSED enum vx_status cuda_filter(const struct cuda_run *run, struct err
 // counters are published.
 VX_WARN_UNUSED enum vx_status cuda_count_sections(const struct cuda_run *run, struct error *error);
 
-// Orders rows by the marks of their cells.
+// By the marks of cells.
 VX_WARN_UNUSED enum vx_status cuda_order_rows(const struct cuda_run *run, struct error *error);
-// For grids that are too large for marks: sorts the rows with cub. Expects run->sizes.
+// For grids that are too large for marks: with cub. Expects run->sizes.
 VX_WARN_UNUSED enum vx_status cuda_sort_rows(const struct cuda_run *run, struct error *error);
 
-// From rows to tensors: writes the image. `publish`: also tells the host the sizes.
+// Writes the image. `publish`: also tells the host the sizes.
 VX_WARN_UNUSED enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct error *error);
-// Writes the dense tensors except bev_features. kernels/maps.h defines them.
+// Writes the tensors of kernels/maps.h except bev_features.
 VX_WARN_UNUSED enum vx_status cuda_write_maps(const struct cuda_run *run, struct error *error);
-// Writes encoded_features, or the rows for bev_features. kernels/encode.h defines them.
+// Writes encoded_features, or the rows for bev_features (kernels/encode.h).
 VX_WARN_UNUSED enum vx_status cuda_encode(const struct cuda_run *run, struct error *error);
 // Writes bev_features, once the rows' features are written.
 VX_WARN_UNUSED enum vx_status cuda_write_bev(const struct cuda_run *run, struct error *error);
@@ -70,8 +70,8 @@ static __device__ inline uint32_t cuda_listed(const struct voxel_view &v, uint32
 
 // ---- marks of cells -------------------------------------------------------------------------------------------------
 //
-// One bit per cell, in the order of the keys. All bits are 0 when a job begins. The job's end clears the bits that it
-// set (transfer.cu).
+// One bit per cell, in the order of the keys, set by assign.cu or filter.cu. All bits are 0 when a job begins; its last
+// kernel clears the bits that the job set (transfer.cu).
 
 static __device__ inline uint64_t cuda_key_of_slot(const struct voxel_view &v, uint32_t slot) {
   return v.table.keys ? v.table.keys[slot] : slot;

@@ -1,12 +1,12 @@
-// Writes the tensors with a place for each point of a voxel: `voxels`, `pillar_features`, `voxel_point_mask`.
+// Writes `voxels`, `pillar_features` and `voxel_point_mask`, which have a place for each point of a voxel.
 #ifndef VOXELD_CUDA_WHOLE_VOXELS_CUH
 #define VOXELD_CUDA_WHOLE_VOXELS_CUH
 
 #include "kernels/cuda/base/number.cuh"
 #include "kernels/cuda/voxelize/rows.cuh"
 
-// Called by all threads of a row. Writes `count` items. The first `used` come from a chunk, the rest are zero. Writes
-// 16 bytes at a time if the items begin and end at multiples of 16 bytes.
+// Called by all threads of a row. Writes `count` items: the first `used` from `chunk`, then zeros. Writes 16 bytes at a
+// time if the items begin and end at multiples of 16 bytes.
 template <int width, typename number>
 static __device__ void write_items(typename number::stored *to, uint32_t count, const float *chunk, uint32_t used) {
   constexpr uint32_t items = number::PER_PART;
@@ -25,8 +25,7 @@ static __device__ void write_items(typename number::stored *to, uint32_t count, 
   for (; i < count; i += width * items) *(uint4 *)(to + i) = make_uint4(0, 0, 0, 0);
 }
 
-// Called by `width` neighbouring threads. Writes a voxel, padded with zeros. Each thread writes one point at a time if
-// a point has 16 bytes, else one value.
+// Called by all threads of a row. Writes a voxel, padded with zeros.
 template <int width>
 static __device__ void write_small_voxel(const struct voxel_view &v, float *voxels, const struct gathered_row &row) {
   uint32_t lane = threadIdx.x % width, columns = v.columns;
@@ -43,7 +42,7 @@ static __device__ void write_small_voxel(const struct voxel_view &v, float *voxe
   }
 }
 
-// Called by all threads of a row. `chunk` has room for a chunk and one more row, for the mean that pads voxels.
+// Called by all threads of a row. `chunk` has room for a chunk and, if v.fill_mean, for the mean that pads voxels.
 template <int width>
 static __device__ void write_voxel(const struct voxel_view &v, float *voxels, float *chunk,
                                    const struct gathered_row &row) {

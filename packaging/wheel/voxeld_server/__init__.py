@@ -8,5 +8,5 @@ PROGRAM = str(pathlib.Path(__file__).resolve().parent / "bin" / "voxeld")
 
 
 def main() -> None:
-    """The command voxeld: becomes the program."""
+    """The command voxeld."""
     os.execv(PROGRAM, ["voxeld", *sys.argv[1:]])
