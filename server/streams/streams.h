@@ -1,7 +1,8 @@
 // Streams: each keeps the last sweeps of one sensor, the newest first.
 //
-// Other clients neither use nor see a stream. One request of a stream runs at a time. The stream keeps the sweeps of the
-// request once it was answered or spared. A reader counts as a user of a sweep, so it copies the sweep without the lock.
+// Other clients neither use nor see a stream. One request of a stream runs at a time. The stream keeps the request's
+// sweeps once the request was answered or spared. A reader counts as a user of a sweep, so it copies the sweep without
+// the lock.
 //
 // Each sweep owns its memory. When a sweep has no users, streams_lock_release releases the memory with the function
 // that was passed to streams_init.

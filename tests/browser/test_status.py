@@ -33,7 +33,7 @@ def setUpModule():
 
 
 class Load:
-    """Posts scans one after the other until the block ends; the service refuses every second scan."""
+    """Posts scans until the block ends; the service refuses every second one."""
 
     def __init__(self, daemon, source):
         self.daemon, self.source, self.ended = daemon, source, threading.Event()
@@ -66,7 +66,7 @@ def open_page(window, daemon):
 
 
 def table(window, chart):
-    """The values that the chart's table shows, as texts."""
+    """The chart's table, as texts."""
     pairs = window.run(
         "return [...document.querySelectorAll(arguments[0])].map("
         "(row) => [...row.cells].map((cell) => cell.innerText))",
@@ -182,7 +182,7 @@ class StatusPage(browser.BrowserCase):
 
     def axis(self, chart):
         """For each label of the time axis: its text, its middle as a part of the chart's width, and whether its left
-        and its right end are inside the chart."""
+        and right ends are inside the chart."""
         return self.browser.run(
             "const {left, width} = document.querySelector(`#${arguments[0]} .plot`).getBoundingClientRect();"
             "return [...document.querySelectorAll(`#${arguments[0]} .axis span`)].map((one) => {"
@@ -305,7 +305,6 @@ class StatusPage(browser.BrowserCase):
 
 
 class Computed(browser.BrowserCase):
-    """What is computed from two scrapes."""
 
     def compute(self, expression, *texts):
         """The expression over `before` and `now`, scrapes at 10 s and 14 s, and the exports of scrape.js."""
@@ -333,7 +332,7 @@ class Computed(browser.BrowserCase):
         line = lambda pairs, factor: "".join(f'h_bucket{{s="a",le="{le}"}} {n * factor}\n' for le, n in pairs)
         empty = "".join(f'h_bucket{{s="idle",le="{le}"}} 7\n' for le, _ in BUCKETS)
         before, now = line(BUCKETS, 1) + empty, line(BUCKETS, 2) + empty
-        # Between the scrapes the buckets get 10, 20, 10 and 10 observations.
+        # Between the scrapes the buckets get 10, 20, 10 and 10 observations
         for part, expected in ((0.1, 0.05), (0.2, 0.1), (0.5, 0.175), (0.7, 0.35), (0.99, 0.5)):
             with self.subTest(part):
                 found = self.compute(f"of.quantiles(before, now, 'h', 's', {part})", before, now)
