@@ -86,7 +86,6 @@ static void warn_of_variables(void) {
   }
 }
 
-// Names the page at each listener that a browser can reach.
 static void say_page(void) {
   const char *scheme = service.options.tls_cert[0] ? "https" : "http";
   for (const char *address = service.address; *address;) {

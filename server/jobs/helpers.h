@@ -1,8 +1,8 @@
-// Helpers: workers without a job do tasks of other workers' jobs.
+// Helpers: workers without a job do tasks of other workers' jobs on the CPU.
 //
-// A job on the CPU may have tasks that are independent of each other (kernels/parallel_for.h). Its worker publishes the
-// tasks and wakes sleeping workers of all queues. Each helper runs tasks on its own CPU lane until none is left. The
-// job's own worker runs every task that no helper has taken, so a job never waits for help to arrive.
+// A job may have tasks that are independent of each other (kernels/parallel_for.h). Its worker publishes the tasks and
+// wakes sleeping workers of all queues. Each helper runs tasks on its own CPU lane until none is left. The job's own
+// worker runs every task that no helper has taken, so a job does not wait for help to arrive.
 //
 // Jobs come before help. A worker helps only while no job waits in its queue. If a job arrives, the helper gives up its
 // task when the task next calls `stopped`; the task later runs again from its start. No worker helps while a GPU works.
@@ -10,7 +10,7 @@
 // Waking a thread takes about as long as a task. So helpers, and a job's worker that waits for its last tasks, spin for
 // 50 us before they sleep.
 //
-// Any worker. Each job has a slot. Its worker and the helpers take tasks by counting, without a lock. The job's worker
+// Any worker. A job's worker and its helpers take the tasks in the job's slot by counting, without a lock. The worker
 // closes the slot by changing the number of helpers in it from 0 to CLOSED, so no helper is in a closed slot.
 #ifndef VOXELD_HELPERS_H
 #define VOXELD_HELPERS_H
@@ -51,7 +51,7 @@ struct helpers {
   struct queue *queues;         // [VX_LANE_USES]: where workers sleep
   const atomic_llong *running;  // [VX_LANE_USES]: jobs
   int64_t most;                 // jobs and helpers that may run at once
-  struct lock lock;             // for a helper that gives up a task
+  struct lock lock;             // while a helper gives up a task
 };
 
 void helpers_init(struct helpers *helpers, const struct devices *devices, struct queue queues[VX_LANE_USES],

@@ -213,9 +213,9 @@ bool job_refuse_after(struct job *job, enum error_kind kind, const char *what);
 VX_WARN_UNUSED enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout,
                                          struct error *error);
 // Whether the job may use its client's streams and regions. A web page of another site may not, because its request
-// looks like one of the browser's user. False with an error.
+// looks like one of the browser's user.
 VX_WARN_UNUSED bool job_may_use_state(const struct job *job, struct error *error);
-// Whether the tensors whose sizes are known before the run fit max_response_bytes. False with an error.
+// Whether the tensors whose sizes are known before the run fit max_response_bytes.
 VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct error *error);
 
 static inline enum share share_of_queue_slot(enum vx_lane_use use) { return SHARE_JOBS + use; }

@@ -33,7 +33,7 @@ struct jobs {
 };
 
 // Opens devices and lanes and starts the workers. Jobs may preempt uploads on the watcher's connections. A worker that
-// loses its GPU calls `gpu_lost`. False with a reason.
+// loses its GPU calls `gpu_lost`.
 VX_WARN_UNUSED bool jobs_start(struct jobs *jobs, const struct options *options, struct clients *clients,
                                struct counters *counters, struct watcher *watcher, void (*gpu_lost)(void *cls),
                                void *gpu_lost_cls, struct error *error);

@@ -9,8 +9,8 @@
 //     client without a name may have no key.
 //   - Over TCP, without users: there is no further rule.
 //
-// The owner of such an object may shorten it, write to it, unlink it or lease it at any time. I/O threads open objects;
-// an owner cannot make them wait.
+// The owner of such an object may shorten it, write to it, unlink it or lease it at any time. No call waits for the
+// owner.
 //
 // Clients name blocks of GPU memory by CUDA's handles. Only the owner can make a handle, so a handle is enough to open
 // the block. The block stays whole until it is closed. Opening it waits for the driver.
@@ -50,7 +50,7 @@ void object_close(struct object *object);
 bool object_is_unlinked(const struct object *object);
 bool object_is_same(const struct object *one, const struct object *other);
 
-// Copy `bytes` bytes from or to byte `at` of the object. False with an error.
+// Copy `bytes` bytes from or to byte `at` of the object.
 VX_WARN_UNUSED bool object_read(const struct object *object, uint64_t at, size_t bytes, char *out, struct error *error);
 VX_WARN_UNUSED bool object_write(const struct object *object, uint64_t at, const char *data, size_t bytes,
                                  struct error *error);

@@ -28,7 +28,8 @@
 struct job;
 struct job_choice;
 
-// A worker's entry in the queue. The thread that wakes the worker may access the entry after queue_pop has returned.
+// A worker's entry in the queue. It lives as long as the worker: the thread that wakes the worker may access the entry
+// after queue_pop has returned.
 struct queue_waiter {
   sem_t wake;
   _Atomic(struct job *) job;  // for the worker, or NULL
@@ -46,7 +47,7 @@ struct queue {
   struct lock lock;
   enum vx_lane_use use;                      // of its jobs
   struct client *first, *last;               // the list of clients with waiting jobs; the first is next
-  int64_t clients;                           // how many they are
+  int64_t clients;                           // in this list
   struct queue_waiter *idle[QUEUE_DEVICES];  // a stack for each device: waiters that sleep
   int devices;                               // stacks from this number on were never used
   atomic_int asleep;                         // waiters in these stacks

@@ -174,8 +174,9 @@ void regions_end(struct regions *regions) {
 
 // ---- registering ----------------------------------------------------------------------------------------------------
 
-// A region counts towards its client's share until it is closed. If there is no room, removes regions of unlinked
-// memory: all of them, or those of a client that is over its share. The room is free once the closer has closed them.
+// A region counts towards its client's share until it is closed. If there is no room, removes unused regions of
+// unlinked memory: all of them, or those of a client that is over its share. The room is free once the closer has
+// closed them.
 static bool take_share(struct regions *regions, struct client *client, struct error *error) {
   enum grant grant = share_acquire(regions->clients, client, SHARE_REGIONS, 1, 0);
   if (grant == GRANTED) return true;

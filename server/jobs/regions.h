@@ -2,7 +2,7 @@
 //
 // A region belongs to the client that registered it; other clients neither use nor see it. Its memory is an object
 // (objects.h). The owner may change shared memory at any time. So the CPU copies it by pread and pwrite, which fail if
-// the memory was shortened; a GPU accesses it in place (pins.h). GPU memory is accessed in place by its own GPU; the
+// the memory was shortened; GPUs access it in place (pins.h). GPU memory is accessed in place by its own GPU; the
 // driver copies it for the CPU.
 //
 // Any thread. No call waits for a job or an owner; registering GPU memory waits for the driver. One thread, the closer,
@@ -67,7 +67,7 @@ void regions_remove_unknown(struct regions *regions, struct access *access);
 VX_WARN_UNUSED bool regions_allow(const struct regions *regions, enum region_kind kind, bool local,
                                   struct error *error);
 
-// Opens the object that the terms name as a region of the client. False with an error.
+// Opens the object that the terms name as a region of the client.
 VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
                                      const struct region_terms *terms, struct error *error);
 // Removes the client's region of this kind and name, or all of this kind (NULL). Later requests do not find them. False
@@ -90,7 +90,7 @@ struct region_part {
   size_t reached;    // bytes that the GPU accesses, from the part's beginning
   bool writes;       // a GPU or a copy may write to the part
 };
-// False with an error if the region or the part does not exist.
+// An error: the region or the part does not exist.
 VX_WARN_UNUSED bool region_open(struct regions *regions, struct region_user user, const struct region_ref *ref,
                                 const char *parameter, struct region_part *part, struct error *error);
 // No kernel may use its bytes any more. Does nothing if the part is not open.
@@ -98,11 +98,11 @@ void region_close(struct region_part *part);
 // The GPU whose memory the part is; NULL: it is shared memory.
 const struct device *region_gpu(const struct region_part *part);
 
-// Copies the whole part to `out`. False with an error.
+// Copies the whole part to `out`.
 VX_WARN_UNUSED bool region_read(const struct region_part *part, char *out, struct error *error);
 // Copies `bytes` from byte `at` of the part. False if they cannot be read.
 VX_WARN_UNUSED bool region_peek(const struct region_part *part, uint64_t at, size_t bytes, char *out);
-// Copies the data to the beginning of the part, which has room for it. False with an error.
+// Copies the data to the beginning of the part, which has room for it.
 VX_WARN_UNUSED bool region_write(struct region_part *part, const char *data, size_t bytes, struct error *error);
 
 // The device's address of the first `bytes` of the part. An address to read from has VX_TENSOR_ALIGNMENT. NULL: the

@@ -208,7 +208,7 @@ static void tell(struct job *job, struct device *gpu, bool trial, enum device_ou
     services->gpu_changed(services->jobs, false);
 }
 
-// A network that fails on a GPU runs on the CPU from then on. Other networks stay on the GPU.
+// A network that fails on a GPU runs on the CPU from then on.
 static void vacate_session(const struct job *job, const struct lanes *lanes, const char *reason) {
   struct log_line line;
   sessions_vacate(detector_sessions(job->held.detector), lanes->on_gpu, reason);

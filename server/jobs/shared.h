@@ -15,12 +15,12 @@
 
 // ---- the source -----------------------------------------------------------------------------------------------------
 
-// Copies a part of a region of the job's client to `out`. False with an error.
+// Copies a part of a region of the job's client to `out`.
 VX_WARN_UNUSED bool shared_read(void *job, const struct region_ref *ref, char *out, struct error *error);
 
 VX_WARN_UNUSED bool source_open(struct job *job, const struct region_ref *ref);
-// Lets `gpu`, which will run the job (NULL: none), read the open source in place. If the source is GPU memory, that GPU
-// reads it instead. False: the source must be copied.
+// Lets `gpu`, which will run the job (NULL: none), read the open source in place. GPU memory is read by its own GPU
+// instead. False: the source must be copied.
 VX_WARN_UNUSED bool source_reach(struct job *job, const struct device *gpu);
 // Copies the source and closes it. The copy becomes the input, which the region's owner cannot change.
 VX_WARN_UNUSED bool source_copy(struct job *job);

@@ -29,7 +29,7 @@ struct small {
   atomic_ullong run;  // jobs, since the start
 };
 
-// Opens as many lanes as a listener has I/O threads. False with a reason.
+// Opens as many lanes as a listener has I/O threads.
 VX_WARN_UNUSED bool small_start(struct small *small, const struct options *options, const struct devices *devices,
                                 struct error *error);
 void small_end(struct small *small);

@@ -136,7 +136,6 @@ static bool part_sweeps(struct job *job) {
   return true;
 }
 
-// Joined rows may have as many bytes as a body.
 static bool acquire_rows(struct job *job, int64_t rows) {
   size_t row = (size_t)job_request_columns(&job->asked) * sizeof(float), most = job->services->max_body_bytes;
   if ((uint64_t)rows > most / row)

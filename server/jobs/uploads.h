@@ -20,7 +20,7 @@
 #include "server/net/watcher.h"
 
 struct uploads {
-  struct watcher *watcher;         // has the peers
+  struct watcher *watcher;
   atomic_bool refused;             // for lack of memory, since jobs_memory_wanted last asked
   atomic_uint_fast64_t preempted;  // uploads refused in favour of others, since the start
 };
@@ -32,10 +32,10 @@ VX_WARN_UNUSED bool uploads_make_room(struct job_services *services, struct clie
 // Reserves for a body of `bytes` (0: no body, or an unknown length), once the headers are complete. False with an
 // error: there is no room, even if uploads were preempted.
 VX_WARN_UNUSED bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error);
-// Appends bytes to the body. The caller has counted them. False with an error.
+// Appends bytes to the body. The caller has counted them.
 VX_WARN_UNUSED bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size,
                                  struct error *error);
-// The body is whole: the job gets the reserved queue slot and input. False with an error.
+// The body is whole: the job gets the reserved queue slot and input.
 VX_WARN_UNUSED bool upload_commit(struct peer *peer, struct job *job, struct error *error);
 // Releases the reservation of an upload that was not committed.
 void upload_release(struct peer *peer, const struct job *job);

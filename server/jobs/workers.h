@@ -27,9 +27,9 @@ struct workers;
 struct worker {
   pthread_t thread;
   struct workers *workers;
-  enum vx_lane_use use;  // of its queue
-  bool on_cpu;           // takes jobs if no GPU works
-  bool beside;           // takes some jobs while GPUs work
+  enum vx_lane_use use;
+  bool on_cpu;  // takes jobs if no GPU works
+  bool beside;  // takes some jobs while GPUs work
   struct lanes lanes;
   struct lock busy;  // protects the lanes; held while the worker has a job or helps
   struct queue_waiter waiter;
@@ -49,7 +49,7 @@ struct workers {
   int64_t used_ns, since_ns;    // processor time of all threads except the workers beside GPUs; when it was read
 };
 
-// Opens the lanes and starts the threads. `placement`: of long jobs. False with a reason.
+// Opens the lanes and starts the threads. `placement`: of long jobs.
 VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
                                   struct queue queues[VX_LANE_USES], struct placement *placement,
                                   struct helpers *helpers, struct error *error);

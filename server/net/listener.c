@@ -205,7 +205,7 @@ static void remove_stale(const struct sockaddr_un *name) {
   close(fd);
 }
 
-// Sets the permissions by the umask, so that the file has them from its creation on. No other thread makes files
+// The umask sets the permissions, so that the file has them from its creation on. No other thread makes files
 // meanwhile.
 static bool bind_unix(int fd, const struct sockaddr_un *name, unsigned mode) {
   mode_t before = umask(~mode & 0777);

@@ -47,9 +47,9 @@ struct listeners {
 };
 
 struct listen_rules {
-  unsigned unix_mode;            // permissions of Unix sockets
-  bool may_expose;               // TCP beyond loopback is allowed
-  struct listener_group *group;  // of the listeners
+  unsigned unix_mode;  // permissions of Unix sockets
+  bool may_expose;     // TCP beyond loopback is allowed
+  struct listener_group *group;
 };
 
 // Opens the items of `list`, separated by commas: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. Adds them to
@@ -58,7 +58,7 @@ struct listen_rules {
 VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules,
                                    struct error *error);
 // Checks the list as far as possible without binding or listening. `checked` begins empty and collects the listeners of
-// all lists, since no two may have the same address. False with a reason.
+// all lists, since no two may have the same address.
 VX_WARN_UNUSED bool listeners_check(struct listeners *checked, const char *list, const struct listen_rules *rules,
                                     struct error *error);
 // Closes the descriptors and removes the files of Unix sockets. Clients wait in a socket from systemd for the next
@@ -71,7 +71,6 @@ VX_WARN_UNUSED int listener_connect(const char *list, int timeout_s, bool *tcp, 
 
 // Writes who is at the other end: an IP address (an IPv4-mapped IPv6 address as IPv4), unix:UID, or "unknown".
 void listener_peer(int fd, char address[ADDRESS_SIZE]);
-// Whether clients on other machines can reach the listener.
 bool listener_is_exposed(const struct listener *listener);
 // Whether the address, from listener_peer, is on loopback or a Unix socket.
 bool address_is_local(const char *address);

@@ -36,7 +36,6 @@ enum peer_phase {
   PEER_FAILED,     // ended by the server, with or without an error written to the socket
 };
 
-// Why a connection ended, as far as the server knows.
 enum peer_end {
   PEER_END_USUAL,         // after its last answer, by either side
   PEER_END_IDLE_TIMEOUT,  // nothing came, or a request's head only byte by byte
@@ -104,33 +103,35 @@ struct upload {
 
 struct peer {
   int fd;
-  char address[ADDRESS_SIZE];    // an IP address, or unix:UID
-  bool proxy;                    // a trusted proxy: its X-Forwarded-For is believed
-  struct tls_session *tls;       // NULL without TLS
-  uint32_t generation;           // of the slot: tells events of an earlier connection apart
-  atomic_int phase;              // enum peer_phase
-  atomic_bool gone;              // the client cannot read an answer any more
-  atomic_bool half_closed;       // the client has sent its end of file
-  struct listener_group *group;  // of its listener
-  struct client *client;         // the client of this address
-  bool counted;                  // in the client's connections; under the watcher's lock
-  atomic_llong since_ns;         // when the upload, the answer or the idle time began, or a held upload went on
-  atomic_llong since_bytes;      // upload.bytes at that time
+  char address[ADDRESS_SIZE];  // an IP address, or unix:UID
+  bool proxy;                  // a trusted proxy: its X-Forwarded-For is believed
+  struct tls_session *tls;     // NULL without TLS
+  uint32_t generation;         // of the slot: tells events of an earlier connection apart
+  atomic_int phase;            // enum peer_phase
+  atomic_bool gone;            // the client cannot read an answer any more
+  atomic_bool half_closed;     // the client has sent its end of file
+  struct listener_group *group;
+  struct client *client;     // of this address
+  bool counted;              // in the client's connections; under the watcher's lock
+  atomic_llong since_ns;     // when the upload, the answer or the idle time began, or a held upload went on
+  atomic_llong since_bytes;  // upload.bytes at that time
   struct upload upload;
   char request_id[129];      // of the upload
   enum problem_style style;  // of the upload: how problems are written for its client
   struct trace trace;        // of the upload
   bool takes_interim;        // HTTP/1.1: a 100 Continue may come at any time before the answer
   atomic_llong answer;       // bytes of memory that the answer takes, while it is sent
-  bool head_open;            // the I/O thread's: a request's first line has arrived, its headers have not
-  const char *target_end;    // the I/O thread's: the end of the target in the first line, in the library's memory
-  bool asked;                // the I/O thread's: a request has arrived
-  struct request *request;   // the I/O thread's: the memory of its requests; NULL before the first
-  bool turned_away;          // the I/O thread's: there was no memory for a request
-  bool probed;               // a 100 Continue was sent; members from here on are the watcher's, under its lock
-  struct pace pace;          // of the present body or answer
-  int64_t paced_since_ns;    // when that body or answer began
-  enum error_kind failure;   // why it is in phase FAILED; ERROR_NONE if it made room or the server stops
+  // Members of the I/O thread.
+  bool head_open;           // a request's first line has arrived, its headers have not
+  const char *target_end;   // the end of the target in that line, in the library's memory
+  bool asked;               // a request has arrived
+  struct request *request;  // the memory of its requests; NULL before the first
+  bool turned_away;         // there was no memory for a request
+  // Members of the watcher, under its lock.
+  bool probed;              // a 100 Continue was sent
+  struct pace pace;         // of the present body or answer
+  int64_t paced_since_ns;   // when that body or answer began
+  enum error_kind failure;  // why it is in phase FAILED; ERROR_NONE if it made room or the server stops
   bool open;
   bool refused;       // kept open in addition to max_connections, so that its client can read the refusal
   bool linger;        // the close is a lingering one

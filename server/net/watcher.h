@@ -59,7 +59,7 @@ static inline uint64_t watcher_event_key(uint32_t generation, int fd) {
   return (uint64_t)generation << 32 | (uint32_t)fd;
 }
 
-// `options` must stay. `page_clients` share the connections for pages. False with a reason; nothing is left open then.
+// `options` must stay. `page_clients` share the connections for pages. If it fails, nothing is left open.
 VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct options *options, struct clients *clients,
                                   struct clients *page_clients, void (*tick)(void *cls, int64_t now_ns), void *tick_cls,
                                   struct error *error);

@@ -9,7 +9,6 @@
 
 extern const struct page pages[ENDPOINT_COUNT];
 
-// The names of each kind of lanes.
 static const struct lane_names {
   const char *label;            // in metrics
   const char *workers, *queue;  // in /v1/status
@@ -47,7 +46,6 @@ bool kserve_write_model_ready(const struct page_asked *asked, struct text *out, 
 bool kserve_write_models(const struct page_asked *asked, struct text *out, struct error *error);
 bool kserve_write_all_stats(const struct page_asked *asked, struct text *out, struct error *error);
 bool kserve_write_index(const struct page_asked *asked, struct text *out, struct error *error);
-// Refuses to load or unload a model.
 bool kserve_refuse_load(const struct page_asked *asked, struct text *out, struct error *error);
 
 // ---- regions of shared memory, by Triton's extensions of the KServe v2 protocol -------------------------------------
