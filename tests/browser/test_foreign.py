@@ -60,8 +60,6 @@ def setUpModule():
 
 
 class Elsewhere(http.server.BaseHTTPRequestHandler):
-    """The page of another server."""
-
     def do_GET(self):
         page = b"<!DOCTYPE html><title>elsewhere</title><body></body>"
         self.send_response(200)

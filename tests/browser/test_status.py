@@ -66,7 +66,6 @@ def open_page(window, daemon):
 
 
 def table(window, chart):
-    """The chart's table, as texts."""
     pairs = window.run(
         "return [...document.querySelectorAll(arguments[0])].map("
         "(row) => [...row.cells].map((cell) => cell.innerText))",
@@ -305,7 +304,6 @@ class StatusPage(browser.BrowserCase):
 
 
 class Computed(browser.BrowserCase):
-
     def compute(self, expression, *texts):
         """The expression over `before` and `now`, scrapes at 10 s and 14 s, and the exports of scrape.js."""
         return self.browser.driver.execute_async_script(
@@ -332,7 +330,7 @@ class Computed(browser.BrowserCase):
         line = lambda pairs, factor: "".join(f'h_bucket{{s="a",le="{le}"}} {n * factor}\n' for le, n in pairs)
         empty = "".join(f'h_bucket{{s="idle",le="{le}"}} 7\n' for le, _ in BUCKETS)
         before, now = line(BUCKETS, 1) + empty, line(BUCKETS, 2) + empty
-        # Between the scrapes the buckets get 10, 20, 10 and 10 observations
+        # Between the scrapes the buckets get 10, 20, 10 and 10 observations.
         for part, expected in ((0.1, 0.05), (0.2, 0.1), (0.5, 0.175), (0.7, 0.35), (0.99, 0.5)):
             with self.subTest(part):
                 found = self.compute(f"of.quantiles(before, now, 'h', 's', {part})", before, now)

@@ -204,7 +204,6 @@ class Boxes(StreamCase):
         return rows
 
     def boxes(self, rows, model="random", least=0):
-        """How many boxes the service finds."""
         scores = load(self.daemon.post(f"/v1/detect?model={model}", rows.tobytes()).body)["scores"]
         return np.count_nonzero(scores >= least)
 

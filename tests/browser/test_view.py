@@ -211,7 +211,7 @@ class Phone(ViewCase):
         self.open("#preset=kitti_second&steps=transform,far:transform")
         for drawer in ("ask", "tools", "told"):
             self.browser.find(f"[data-drawer={drawer}]").click()
-            # the area of a checkbox or a hidden input is its label's
+            # The area of a checkbox or a hidden input is its label's.
             small = self.browser.run(
                 "return [...document.querySelectorAll('button, select, input, summary, nav a')].map("
                 "(one) => one.matches('[type=checkbox], [type=file]') ? one.closest('label') : one).filter("

@@ -114,7 +114,7 @@ def bad_chunks(kind, body):
 
 
 def of_nobody(kind, body):
-    """Acts, by name: a sound answer, then bytes that are no answer to the client's next request."""
+    """Acts, by name: a sound answer, then bytes that a client must not take for its next answer."""
     other = answer(200, {"Content-Type": kind, "X-Request-Id": "of-nobody"}, body)
     return {
         "another answer": answer(200, {"Content-Type": kind}, body) + other,

@@ -913,7 +913,6 @@ def has_handler(pid):
 
 
 class Packing(CCase):
-
     def pack(self, points, resolution=0, query="preset=a&num_features=4&b=c"):
         """What the program prints, and the packed request."""
         path = self.folder / "body"

@@ -56,7 +56,6 @@ class Calls(StreamCase):
         self.assertEqual((last["status"], self.tensors["points"].tobytes()), ("OK", points.tobytes()))
 
     def together(self, *numbers, query=STREAM, **environment):
-        """The result of several sweeps in one body."""
         told = [text([len(sweep(n)), TIMES[n], *quaternion(TIMES[n])]) for n in numbers]
         body = b"".join(sweep(n).tobytes() for n in numbers)
         return self.call(

@@ -104,8 +104,6 @@ def drive(robot, sweeps=SWEEPS):
 
 
 class Transforms(unittest.TestCase):
-    """Interpolated poses, and the way from one frame to another."""
-
     def track(self, *poses):
         track = transforms.Track()
         for time, pose in poses:

@@ -200,7 +200,7 @@ def whole_config(head, every):
 
 
 def anchors_of(task, height, width):
-    """[anchors, 7]: by class, size, rotation, row and column."""
+    """[anchors, 7], by class, size, rotation, row and column."""
     place = lambda axis, count: np.linspace(RANGE[axis], RANGE[3 + axis], count)
     y, x = np.meshgrid(place(1, height), place(0, width), indexing="ij")
     found = []

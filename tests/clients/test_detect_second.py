@@ -29,7 +29,6 @@ TOLERANCE = 1e-5  # of the largest value
 
 
 def scan(count=3000):
-    """Points of a ground and a few boxes."""
     random = np.random.default_rng(5)
     low, high = np.array(second.RANGE[:3]), np.array(second.RANGE[3:])
     points = random.uniform(low - 0.5, high + 0.5, (count, 3))

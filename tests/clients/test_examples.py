@@ -154,7 +154,6 @@ class Shell:
         return self.ports[name]
 
     def here(self, text):
-        """The text with this shell's ports."""
         return ADDRESS.sub(lambda found: str(self.port(found[0])), text)
 
     def run(self, command):
@@ -227,7 +226,6 @@ class Examples(unittest.TestCase):
                     self.c(shell, step, re.search(r"\S+\.c\b", compiles)[0])
 
     def succeeded(self, shell, command):
-        """The output."""
         status, output = shell.run(command)
         self.assertEqual(status, 0, f"{output}\n{shell.said()}")
         return output

@@ -133,7 +133,7 @@ class Order(unittest.TestCase):
         self.assertEqual((self.counts.received, self.counts.lost, self.dropped()), (2, 4, {"repeated": 1}))
 
     def failing(self, *failures):
-        """The dropped messages, counted, after one message for each failure and one that is answered."""
+        """The counts of dropped messages after one message for each failure and one that is answered."""
         bridge = self.bridge(1)
         with mock.patch.object(live, "BACKOFF", 0.001):
             for number, failure in enumerate((*failures, b""), 1):
@@ -231,8 +231,6 @@ class Counting(unittest.TestCase):
 
 
 class LiveCase(OneDaemonCase):
-    """Runs the command with a robot and a daemon."""
-
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))

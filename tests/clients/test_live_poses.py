@@ -35,7 +35,6 @@ def odometry(seconds):
 
 
 def of_lidar(seconds):
-    """The pose of the lidar as a parameter."""
     return transforms.compose(at(seconds), MOUNT)
 
 

@@ -162,7 +162,6 @@ class Viewers(LiveCase):
             self.assertRegex(shown, rf"(?s)entity_path: {name}\b|- {name} ", shown[-3000:])
 
     def test_rerun_gets_boxes(self):
-        """With a stand-in for Rerun."""
         rerun, boxes = mock.Mock(), self.expected(10, 2500)
         with mock.patch.dict(sys.modules, rerun=rerun):
             viewer = live_view.Rerun(1234)

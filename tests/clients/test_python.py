@@ -416,7 +416,7 @@ class Tensors(DaemonCase):
     """The service's tables are true of its answers, and results have their tensors as attributes."""
 
     def same(self, operation, sparing, whole):
-        """One answer has the tensors that `outputs` need not name, and one has all tensors."""
+        """`sparing` has the tensors that `outputs` need not name, `whole` has all tensors."""
         rows = operation_of(operation, describe())["tensors"]
         self.assertEqual(set(whole), {row["name"] for row in rows})
         self.assertEqual(set(sparing), {row["name"] for row in rows if not row["when"]})

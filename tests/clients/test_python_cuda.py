@@ -26,7 +26,6 @@ def points_of(count=3000, columns=4, kind="<f4"):
 
 
 def values(tensor):
-    """A copy of a tensor's memory."""
     raw = ctypes.string_at(tensor.data_ptr, tensor.nbytes) if tensor.nbytes else b""
     return np.frombuffer(raw, tensor.dtype).reshape(tensor.shape)
 

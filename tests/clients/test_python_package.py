@@ -41,7 +41,6 @@ def copy_of_package(folder):
 
 
 def lines_of(path):
-    """The lines of a file with their numbers."""
     return enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
 
 

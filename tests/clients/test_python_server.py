@@ -1,4 +1,4 @@
-"""voxeld.Server: a daemon that ends with the process."""
+"""voxeld.Server: a daemon that belongs to the process."""
 
 import contextlib
 import os

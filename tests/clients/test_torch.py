@@ -82,7 +82,6 @@ class Torch(unittest.TestCase):
 
 @unittest.skipUnless(torch.cuda.is_available() and has_gpu(), "there is no GPU here")
 class OnGpu(unittest.TestCase):
-
     @classmethod
     def setUpClass(cls):
         cls.daemon = Daemon("--backend", "cuda", "--allow-cuda-shared-memory", "yes")

@@ -37,7 +37,6 @@ def table(*columns):
 
 class Exact(unittest.TestCase):
     def assert_same(self, points, packed):
-        """Every bit is restored, and the report says so."""
         bits = np.asarray(points, np.float32).view(np.uint32)
         np.testing.assert_array_equal(restored(packed).view(np.uint32), bits)
         self.assertEqual(packed.report.largest_error, 0)
@@ -331,7 +330,6 @@ class Arguments(unittest.TestCase):
 
 
 class Answers(unittest.TestCase):
-
     def decode(self, name, body):
         headers = {"content-encoding": name}
         return encodings.decode(connection.Answer(200, "OK", headers, np.frombuffer(body, np.uint8))).body.tobytes()
@@ -409,8 +407,6 @@ class Answers(unittest.TestCase):
 
 
 class Sending(unittest.TestCase):
-    """A large body is packed while it is sent."""
-
     TENSORS = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["none"])
 
     def points(self, count):
@@ -475,8 +471,6 @@ class Models(unittest.TestCase):
 
 
 class Served(unittest.TestCase):
-    """A daemon restores what the client sends."""
-
     @classmethod
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
