@@ -124,7 +124,7 @@ struct sink {
 // The part of a job that uses regions of shared memory (shared.h).
 struct job_shared {
   const struct device *gpu;    // in whose memory some regions are; NULL: no region is in GPU memory
-  struct vx_lane *lane;        // of that GPU, if it runs the job
+  struct vx_lane *lane;        // that runs the job
   struct region_part source;   // of the points, until they are copied
   int sinks, in_place;         // in_place: sinks that a GPU writes; all that get bytes, or 0
   int copied;                  // parts copied from or to regions

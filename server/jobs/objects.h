@@ -46,7 +46,7 @@ VX_WARN_UNUSED bool object_open(const struct options *options, const struct devi
                                 struct object *object, struct error *error);
 // May take long, because the last to close an object frees its memory.
 void object_close(struct object *object);
-// Whether no other process can open the object. Always false for a block of GPU memory.
+// Whether shared memory was unlinked. False for a block of GPU memory.
 bool object_is_unlinked(const struct object *object);
 bool object_is_same(const struct object *one, const struct object *other);
 

@@ -1,6 +1,6 @@
 // The queue between the I/O threads and the workers. It serves clients round-robin; the jobs of one client are first
-// in, first out. While other clients are served, one client gets at most all workers but one. So even long jobs do not
-// block other clients.
+// in, first out. While other clients are served, a client gets at most all workers but one (but at least one). So even
+// long jobs do not block other clients.
 //
 // The next job goes to a waiting worker of the device with the fewest jobs: to the one that began to wait last, because
 // it wakes fastest.

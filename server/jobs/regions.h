@@ -5,9 +5,9 @@
 // the memory was shortened; GPUs access it in place (pins.h). GPU memory is accessed in place by its own GPU; the
 // driver copies it for the CPU.
 //
-// Any thread. No call waits for a job or an owner; registering GPU memory waits for the driver. One thread, the closer,
-// closes all regions, since this may take long: unpinning waits for the GPU's kernels, and the last to close an object
-// frees its pages.
+// Any thread. Before regions_end, no call waits for a job or an owner; registering GPU memory waits for the driver. One
+// thread, the closer, closes all regions, since this may take long: unpinning waits for the GPU's kernels, and the last
+// to close an object frees its pages.
 #ifndef VOXELD_REGIONS_H
 #define VOXELD_REGIONS_H
 
@@ -39,7 +39,7 @@ struct regions {
   bool closes, over;  // closes: there is a closer; over: the closer should end
   pthread_t closer;
   struct pinner pinner;
-  atomic_ullong reached, copied;  // parts of answered jobs, since the start: by GPUs in place, and by pread and pwrite
+  atomic_ullong reached, copied;  // parts of answered jobs, since the start: in place, and copied
   atomic_ullong registered;       // regions, since the start
 };
 

@@ -1,8 +1,8 @@
-// Small jobs take less time than waking a worker. So the I/O thread that received a small job runs it, and serves no
-// other connection meanwhile.
+// Small jobs: so short that waking a worker would delay them much. The I/O thread that received a small job runs it,
+// and serves no other connection meanwhile.
 //
 // A job is small if only its points and its output decide its time, and both are few. It then runs on a CPU lane,
-// mostly for 5 to 50 us. The job of the only request is also small if a GPU takes about 0.1 ms for it; it then runs on
+// mostly for 5 to 50 us. The job of the only request is also small if a GPU takes about 0.1 ms for it. It then runs on
 // the lanes of a GPU worker that sleeps. Any thread: a thread that takes a lane has it to itself.
 #ifndef VOXELD_SMALL_H
 #define VOXELD_SMALL_H

@@ -3,7 +3,7 @@
 // One thread accepts for all I/O threads. If the I/O threads accepted themselves, each new connection would wake all of
 // them, and a few threads would get most connections.
 //
-// Main starts and stops the thread.
+// The daemon starts and stops the thread.
 #ifndef VOXELD_ACCEPTOR_H
 #define VOXELD_ACCEPTOR_H
 

@@ -1,6 +1,6 @@
 // The listening sockets: TCP sockets, Unix sockets, and sockets from systemd.
 //
-// Main opens them before any client is served, and closes them after the last client.
+// The daemon opens them before any client is served, and closes them after the last client.
 #ifndef VOXELD_LISTENER_H
 #define VOXELD_LISTENER_H
 
@@ -53,8 +53,8 @@ struct listen_rules {
 };
 
 // Opens the items of `list`, separated by commas: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. Adds them to
-// `listeners`, which begins empty. Of several addresses of a name, takes the first that can be bound. False with a
-// reason; then all of `listeners` are closed.
+// `listeners`. Of several addresses of a name, takes the first that can be bound. False with a reason; then all of
+// `listeners` are closed.
 VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules,
                                    struct error *error);
 // Checks the list as far as possible without binding or listening. `checked` begins empty and collects the listeners of

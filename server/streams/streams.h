@@ -96,7 +96,7 @@ struct streams {
   struct stream_tracks *ended_tracks;  // for streams_lock_release
   struct clients *clients;
   void (*release)(struct buffer *memory);
-  int64_t memory_bytes;  // limit for all sweeps together; 0: this server keeps no streams
+  int64_t memory_bytes;  // limit for all sweeps and tracks together; 0: this server keeps no streams
   int64_t ttl_ns;
   struct streams_use use;  // without the count of streams
   struct events events;
@@ -121,7 +121,7 @@ void sweeps_release(struct streams *streams, struct sweep *first);
 
 // ---- turns.c: the order of the requests of one stream ---------------------------------------------------------------
 
-// The next turn goes to the waiting request with the earliest sweep. So each request joins all sweeps before its own.
+// The next turn goes to the waiting request with the earliest sweep. So each request joins the sweeps before its own.
 // No call blocks.
 
 enum { STREAM_WAITING = 64 };  // requests that may wait in one stream
