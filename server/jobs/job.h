@@ -45,8 +45,8 @@ struct job_services {
   size_t max_body_bytes, max_response_bytes;
   atomic_bool hurry;  // true: running jobs stop
   // Functions of jobs.c, for any thread. gpu_changed: a GPU is lost or paused, or works again. requeue: a job that
-  // waited in its stream may run, or a job needs other lanes. supersede: a job with a whole body needs the queue slot
-  // of an older job; false if no older job waits.
+  // waited in its stream may run, or a job needs other lanes. supersede: a job with a whole body needs an older job's
+  // queue slot; false if no older job waits.
   struct jobs *jobs;
   void (*gpu_changed)(struct jobs *jobs, bool lost);
   void (*requeue)(struct jobs *jobs, struct job *job);

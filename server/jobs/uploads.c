@@ -48,9 +48,9 @@ static int phase_to_preempt(const struct peer *peer) {
 // The slowest upload that holds some of the short share and is slower than `slower_than`. NULL: there is none.
 //
 // Clients that hold little are safe from a flood. A request of a client over its share preempts no upload of a client
-// that holds less. No request preempts a moving upload whose client holds less than the request wants. An upload with
-// unread bytes is not slow, because the server is late; at the gate, where the server reads nothing, it may lose its
-// reservation.
+// that holds less. An upload at PACE_SLOW or faster is safe if its client holds less than the request wants. An upload
+// with unread bytes is not slow, because the server is late; at the gate, where the server reads nothing, it may lose
+// its reservation.
 static struct peer *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->services->clients;
   struct watcher *watcher = need->services->uploads->watcher;

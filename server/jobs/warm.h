@@ -1,7 +1,7 @@
 // Warm-up: opens the sessions of networks on GPUs, and runs each network once on each lane that will run it, so that
 // the first requests are as fast as later ones. Runs on the thread that starts the server, where the models already
-// serve although /readyz still answers 503, or on the thread that reloads files, before the new models serve. A worker
-// waits while the warm-up runs on its lanes, but not while a session opens.
+// serve although /readyz still answers 503, or on the thread that reloads files, before the new models serve. Holds a
+// worker's `busy` while it runs on the worker's lanes.
 #ifndef VOXELD_WARM_H
 #define VOXELD_WARM_H
 
