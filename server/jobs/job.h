@@ -43,7 +43,7 @@ struct job_services {
   struct clients *clients;
   struct counters *counters;
   size_t max_body_bytes, max_response_bytes;
-  atomic_bool hurry;  // true: running jobs stop
+  atomic_bool hurry;  // running jobs stop
   // Functions of jobs.c, for any thread. gpu_changed: a GPU is lost or paused, or works again. requeue: a job that
   // waited in its stream may run, or a job needs other lanes. supersede: a job with a whole body needs an older job's
   // queue slot; false if no older job waits.
@@ -56,17 +56,17 @@ struct job_services {
 // Constant facts that the maker sets in addition to the request. `local` and `cross_origin` are set for pages and for
 // requests that may name streams or regions.
 struct job_spec {
-  const char *id, *trace_id;              // of the request; trace_id: NULL if the client sent none
-  const struct answer_kind *kind;         // of the answer
+  const char *id, *trace_id;  // trace_id: NULL if the client sent none
+  const struct answer_kind *kind;
   enum coding coding;                     // of the body; CODINGS: an unsupported one
   enum coding answer_coding;              // that the client prefers
   bool local;                             // the client is on this machine, without a proxy
   bool form;                              // the body came as application/x-www-form-urlencoded
   const char *cross_origin;               // why a web page of another site may have sent the request; NULL: none has
-  unsigned long long regions_registered;  // when its request began (struct region_user)
+  unsigned long long regions_registered;  // struct regions.registered when its request began
   size_t lead;                            // bytes of padding before the body in the input
   int64_t started_ns;                     // when its request began
-  const atomic_bool *gone;                // true: the client cannot read an answer any more
+  const atomic_bool *gone;                // the client cannot read an answer any more
   void (*done)(struct job *job);          // returns the job to its maker, with a result
   // For a job without points: a worker calls it instead of a run. It writes the answer to the output. False with the
   // result's error. NULL: the job runs.
@@ -75,21 +75,21 @@ struct job_spec {
 
 // job_release (run.h) releases all but the answer.
 struct job_held {
-  enum share queue_slot;      // the share of its queue slot; SHARES: it has none
-  struct buffer *input;       // the body; later the tensors, if the answer is a file made from them
-  int64_t body_bytes;         // of the input, after the lead
-  struct buffer *rows;        // made from the input; they become the input
-  size_t rows_bytes;          // of `rows`, written so far
-  struct buffer *times;       // of the points, if the request reads them
-  struct buffer *output;      // the answer or its tensors
-  struct decoder *decoder;    // of a coded body, while the worker decodes the body
-  size_t decoder_bytes;       // acquired for the decoder
-  size_t scratch_bytes;       // acquired for scratch
+  enum share queue_slot;    // the share of its queue slot; SHARES: it has none
+  struct buffer *input;     // the body; later the tensors, if the answer is a file made from them
+  int64_t body_bytes;       // of the input, after the lead
+  struct buffer *rows;      // made from the input; they become the input
+  size_t rows_bytes;        // of `rows`, written so far
+  struct buffer *times;     // of the points, if the request reads them
+  struct buffer *output;    // the answer or its tensors
+  struct decoder *decoder;  // of a coded body, while the worker decodes the body
+  size_t decoder_bytes;     // acquired for the decoder
+  size_t scratch_bytes;
   struct detector *detector;  // of the request; NULL: none
 };
 
 struct job_result {
-  bool begun;     // its run has begun
+  bool begun;
   bool answered;  // the output has the answer; false: `error` has the reason
   struct error error;
   struct device *device;  // ran it last
