@@ -50,20 +50,20 @@ static int fail(const char *error) {
   return 2;
 }
 
-// A probe fails with 1: Docker reserves other statuses of a health check.
+// Docker reserves other statuses of a health check than 0 and 1.
 static int unwell(const char *error) {
   (void)fail(error);
   return EXIT_FAILURE;
 }
 
-// Opens /dev/null for each standard descriptor that is closed. Otherwise the next file or connection could become
-// descriptor 2, and the log would be written to it.
+// Opens /dev/null for each standard descriptor that is closed. Otherwise the log could go to a file or connection that
+// got descriptor 2.
 static void fill_standard_files(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // opens the lowest free descriptor
 }
 
-// Prints the token to stdout and its line for the token file to stderr, so that a shell can redirect each.
+// The token goes to stdout and its line for the token file to stderr, so that a shell can redirect each.
 static int print_new_token(void) {
   char token[TOKEN_SIZE], line[TOKEN_LINE_SIZE];
   struct error error;
@@ -72,8 +72,7 @@ static int print_new_token(void) {
   return written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-// Warns of each VOXELD_ variable that is not an option. This is not an error, since Kubernetes sets such variables for
-// a service named voxeld.
+// Not an error: Kubernetes sets such variables for a service named voxeld.
 static void warn_of_variables(void) {
   for (char **entry = environ; (entry = options_stray_variable(entry)); entry++) {
     char name[64], meant[64];
@@ -87,7 +86,6 @@ static void warn_of_variables(void) {
   }
 }
 
-// Names the page at each listener that a browser can reach.
 static void say_page(void) {
   const char *scheme = service.options.tls_cert[0] ? "https" : "http";
   for (const char *address = service.address; *address;) {
@@ -151,7 +149,7 @@ int main(int argc, char **argv) {
   pthread_t thread;
   signals_block();  // first
   fill_standard_files();
-  // A thread starts the service, since files on a network mount or a GPU's driver may hang. Main takes signals
+  // A thread starts the service, since files on a network mount or a GPU's driver may hang. Main handles signals
   // meanwhile.
   int code = pthread_create(&thread, NULL, start_main, &start);
   if (code != 0) {

@@ -28,12 +28,12 @@ static int64_t running(const struct helpers *helpers) {
   return jobs;
 }
 
-// How many more jobs and helpers may run. Negative: there are too many.
+// Negative: too many run.
 static int64_t room(const struct helpers *helpers) {
   return helpers->most - running(helpers) - atomic_load(&helpers->at_work);
 }
 
-// Takes a task that nobody has taken. False: there is none.
+// False: every task is taken.
 static bool take(struct shared_tasks *shared, int32_t *task) {
   if (atomic_load(&shared->begun) >= shared->tasks->count) return false;
   *task = atomic_fetch_add(&shared->begun, 1);
@@ -48,7 +48,7 @@ static int64_t wanted(const struct helpers *helpers, int64_t tasks) {
   return (tasks - 1 < more ? tasks - 1 : more) - atomic_load(&helpers->awake);
 }
 
-// Opens the slot, and calls helpers. Wakes workers of quick jobs last, because quick jobs should wait least.
+// Wakes workers of quick jobs last, because quick jobs should wait least.
 static void publish(struct helpers *helpers, struct shared_tasks *shared) {
   while (sem_trywait(&shared->changed) == 0)
     ;  // takes the wake-ups that helpers of an earlier job have left
@@ -59,7 +59,7 @@ static void publish(struct helpers *helpers, struct shared_tasks *shared) {
   for (int use = VX_LANE_USES - 1; use >= 0 && more > 0; use--) more -= queue_call(&helpers->queues[use], more);
 }
 
-// A free slot, or `alone` if a GPU works or no slot is free.
+// `alone` if a GPU works or no slot is free.
 static struct shared_tasks *find_slot(struct helpers *helpers, struct shared_tasks *alone) {
   if (atomic_load(&helpers->devices->working) > 0) return alone;
   for (int i = 0; i < MOST_SHARED; i++)
@@ -67,7 +67,7 @@ static struct shared_tasks *find_slot(struct helpers *helpers, struct shared_tas
   return alone;
 }
 
-// Whether the worker need not wait: a helper has given up a task, or no helper is left.
+// A helper has given up a task, or no helper is left.
 static bool has_changed(const void *ctx) {
   const struct shared_tasks *shared = ctx;
   return atomic_load(&shared->helpers) <= 0 || atomic_load(&shared->given_up) > shared->repeated;
@@ -78,8 +78,7 @@ static void await_change(struct shared_tasks *shared) {
   while (!has_changed(shared)) (void)sem_wait(&shared->changed);
 }
 
-// Takes a task for the job's worker. Waits while helpers run the last tasks, because they may give up a task. False:
-// all tasks are done.
+// Waits while helpers run the last tasks, because they may give up a task. False: all tasks are done.
 static bool take_as_owner(struct shared_tasks *shared, int32_t *task) {
   if (take(shared, task)) return true;
   await_change(shared);
@@ -88,7 +87,7 @@ static bool take_as_owner(struct shared_tasks *shared, int32_t *task) {
   return true;
 }
 
-// Closes the slot once no helper is in it. No further task begins.
+// Waits until no helper is in the slot, and closes it. No further task begins.
 static void withdraw(struct helpers *helpers, struct shared_tasks *shared) {
   int none = 0;
   atomic_store(&shared->begun, shared->tasks->count);
@@ -155,14 +154,14 @@ static bool count_in(atomic_int *count, int64_t most) {
   return false;
 }
 
-// Whether `again` has room if each helper in the slot gives up a task. Reads `helpers` before `given_up`: a helper that
-// gives up a task adds to `given_up` before it leaves the slot, so the sum counts its task.
+// Whether `again` has room if each helper in the slot gives up a task. Reads `helpers` first: a helper that gives up a
+// task adds to `given_up` before it leaves, so the sum counts its task.
 static bool has_room_to_repeat(const struct shared_tasks *shared) {
   int inside = atomic_load(&shared->helpers);
   return inside + atomic_load(&shared->given_up) <= MOST_HELPERS;
 }
 
-// Between the two calls the job may end, and another job may take the slot. The other job's worker then wakes once for
+// Between the two calls, the job may end and another job may take the slot. The other job's worker then wakes once for
 // nothing.
 static void release_slot(struct shared_tasks *shared) {
   atomic_fetch_sub(&shared->helpers, 1);
@@ -177,7 +176,7 @@ static void repeat_later(struct helpers *helpers, struct shared_tasks *shared, i
   atomic_fetch_add(&helpers->given_up, 1);
 }
 
-// Helps one job until no task is left, a job waits, or the helper gives up its task. False: it did no task, or gave up.
+// Helps until no task is left, a job waits, or the helper gives up its task. False: it did no task, or gave up.
 static bool help(struct helpers *helpers, struct shared_tasks *shared, struct vx_lane *lane, struct queue *queue) {
   int32_t task;
   bool helped = false, done = true;
@@ -195,7 +194,6 @@ static bool help(struct helpers *helpers, struct shared_tasks *shared, struct vx
   return helped;
 }
 
-// A wait for tasks that are published after `before`, or for a job.
 struct await {
   struct helpers *helpers;
   const struct queue *queue;

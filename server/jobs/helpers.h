@@ -1,19 +1,17 @@
-// Helpers: workers without a job do tasks of other workers' jobs.
+// Helpers: workers without a job do tasks of other workers' jobs on the CPU.
 //
-// A job on the CPU may have tasks that are independent of each other (kernels/parallel_for.h). Its worker publishes the
-// tasks and wakes sleeping workers of all queues. Each helper runs tasks on its own CPU lane until none is left. The
-// job's own worker runs every task that no helper has taken, so a job never waits for help to arrive.
+// A job may have tasks that are independent of each other (kernels/parallel_for.h). Its worker publishes the tasks and
+// wakes sleeping workers of all queues. Each helper runs tasks on its own CPU lane until none is left. The job's own
+// worker runs every task that no helper has taken, so a job does not wait for help to arrive.
 //
 // Jobs come before help. A worker helps only while no job waits in its queue. If a job arrives, the helper gives up its
-// task when the task next calls `stopped`; the task then runs again from its start. At most `most` jobs and helpers run
-// at once. No worker helps while a GPU works.
+// task when the task next calls `stopped`; the task later runs again from its start. No worker helps while a GPU works.
 //
-// Waking a thread takes about as long as a task, and a job may publish tasks several times in a row. So helpers, and a
-// job's worker that waits for its last tasks, spin for 50 us before they sleep.
+// Waking a thread takes about as long as a task. So helpers, and a job's worker that waits for its last tasks, spin for
+// 50 us before they sleep.
 //
-// Any worker. A job has a slot for its tasks. Its worker and the helpers take tasks by counting them, without a lock.
-// The slot counts the helpers in it. The job's worker closes the slot by changing that count from 0 to CLOSED. So no
-// helper is in a closed slot, and none gets in.
+// Any worker. A job's worker and its helpers take the tasks in the job's slot by counting, without a lock. The worker
+// closes the slot by changing the number of helpers in it from 0 to CLOSED, so no helper is in a closed slot.
 #ifndef VOXELD_HELPERS_H
 #define VOXELD_HELPERS_H
 
@@ -29,7 +27,7 @@
 // MOST_HELPERS: helpers in a slot, plus the tasks that were given up there. MOST_SHARED: slots.
 enum { MOST_HELPERS = 64, MOST_SHARED = 32 };
 
-// A slot: the tasks of one job, from their start until all are done. A job beyond MOST_SHARED has no helpers.
+// The tasks of one job, from their start until all are done. If all slots are taken, a job has no helpers.
 struct shared_tasks {
   atomic_bool taken;                      // by a job
   atomic_int helpers;                     // in the slot, or CLOSED
@@ -43,31 +41,31 @@ struct shared_tasks {
 
 struct helpers {
   struct shared_tasks shared[MOST_SHARED];
-  // Tasks since the start: all that completed, all that helpers completed, and all that helpers gave up.
+  // Tasks since the start: completed by anyone, completed by helpers, and given up by helpers.
   atomic_ullong tasks, helped, given_up;
   atomic_int at_work;       // helpers in slots
   atomic_int awake;         // helpers that spin
   atomic_int open;          // slots
-  atomic_int publications;  // since the start; may wrap
+  atomic_int publications;  // since the start; wraps
   const struct devices *devices;
   struct queue *queues;         // [VX_LANE_USES]: where workers sleep
   const atomic_llong *running;  // [VX_LANE_USES]: jobs
   int64_t most;                 // jobs and helpers that may run at once
-  struct lock lock;             // for a helper that gives up a task
+  struct lock lock;             // while a helper gives up a task
 };
 
 void helpers_init(struct helpers *helpers, const struct devices *devices, struct queue queues[VX_LANE_USES],
                   const atomic_llong running[VX_LANE_USES], int64_t most);
 void helpers_end(struct helpers *helpers);
 
-// Runs the tasks of a job, as vx_caller.parallel_for says.
+// See vx_caller.parallel_for.
 VX_WARN_UNUSED enum vx_status helpers_parallel_for(void *job, const struct vx_worker *own, const struct vx_tasks *tasks,
                                                    struct error *error);
 
 // Helps on the lane while there are tasks and no job waits in the queue.
 void helpers_help(struct helpers *helpers, struct vx_lane *lane, struct queue *queue);
 
-// How many workers could help with a job's tasks now.
+// How many workers could help a job now.
 int32_t helpers_idle(const struct helpers *helpers);
 
 #endif

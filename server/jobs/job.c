@@ -36,7 +36,7 @@ bool job_refuse_after(struct job *job, enum error_kind kind, const char *what) {
                       (long long)((clock_ns() - job->queued_ns) / NS_PER_MS));
 }
 
-// A batch without point_counts is taken for one cloud, until its rows are counted.
+// A batch without point_counts counts as one cloud until its rows are counted.
 enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout, struct error *error) {
   struct vx_job work = job->asked.job;
   work.tensors = job_answer_kind(job)->tensors(&job->asked);

@@ -10,7 +10,6 @@
 
 static const char too_late[] = "the deadline passed before the job began";
 
-// Refuses jobs that were taken out of a queue or out of streams.
 static void refuse(struct job *list, enum error_kind kind, const char *what) {
   while (list) {
     struct job *next = list->next;
@@ -22,7 +21,7 @@ static void refuse(struct job *list, enum error_kind kind, const char *what) {
 }
 
 // Takes the lock of each queue even if no job waits there: a thread that has just taken the last job may still hold the
-// lock. That thread releases the job's slot before the lock, so the slot is free when this function returns.
+// lock. It releases the job's slot first, so the slot is free when this function returns.
 static void refuse_waiting(struct jobs *jobs, struct job_choice *choice, enum error_kind kind, const char *what) {
   refuse(sweeps_take_waiting(&jobs->streams, choice), kind, what);
   for (int use = 0; use < VX_LANE_USES; use++) refuse(queue_take(&jobs->queues[use], choice), kind, what);
@@ -50,8 +49,8 @@ static struct job_choice choice_of(const struct job *job, int64_t before_ns) {
   return choice;
 }
 
-// Refuses all waiting jobs with this `latest` but the newest. Each thread calls this after its own job has begun to
-// wait, so if two jobs come at once, the second call sees both. A job that a worker has taken is not superseded.
+// Refuses all waiting jobs with this `latest` but the newest. Each thread calls it once its own job waits. So if two
+// jobs come at once, the second call sees both.
 static bool supersede_older(struct jobs *jobs, struct job_choice *choice) {
   bool missed = choice->latest[0];
   while (missed) {
@@ -80,7 +79,6 @@ static void requeue(struct jobs *jobs, struct job *job) {
 
 // ---- the start ------------------------------------------------------------------------------------------------------
 
-// Tells the daemon of a lost GPU, and wakes the workers that stand by for a GPU.
 static void gpu_changed(struct jobs *jobs, bool lost) {
   if (lost) jobs->gpu_lost(jobs->gpu_lost_cls);
   workers_wake(&jobs->workers);
@@ -121,15 +119,15 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
          workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, placement, &jobs->helpers, error);
 }
 
-// Whether a job with `latest` may wait. If a newer job waits, this job needs no slot: it will be superseded at once.
+// Whether a job with `latest` may wait. It needs no slot if a newer job waits, because it will be superseded at once.
 static bool acquire_slot(struct jobs *jobs, struct job *job, struct job_choice choice) {
   if (job_acquire_queue_slot(job)) return true;
   (void)supersede_older(jobs, &choice);
   return choice.newest_ns > job->queued_ns;
 }
 
-// A job of a stream waits in the stream for its turn. If the stream refuses the job now, the worker that runs the job
-// gets the same refusal.
+// A job of a stream waits in the stream for its turn. A refusal by the stream is ignored here: the worker gets it
+// again.
 static bool submit(struct jobs *jobs, struct job *job) {
   job->result.error.kind = ERROR_NONE;
   if (sweeps_are_joined(job) && sweeps_begin(job, true) == STREAM_WAITS) return true;
@@ -150,7 +148,6 @@ bool jobs_submit(struct jobs *jobs, struct job *job) {
   return submitted;
 }
 
-// Wakes the workers of the GPUs whose pause is over.
 static void end_pauses(struct jobs *jobs, int64_t now_ns) {
   struct devices *devices = &jobs->devices;
   for (int i = 0; i < devices->count; i++)

@@ -33,20 +33,20 @@ struct jobs {
 };
 
 // Opens devices and lanes and starts the workers. Jobs may preempt uploads on the watcher's connections. A worker that
-// loses its GPU calls `gpu_lost`. False with a reason.
+// loses its GPU calls `gpu_lost`.
 VX_WARN_UNUSED bool jobs_start(struct jobs *jobs, const struct options *options, struct clients *clients,
                                struct counters *counters, struct watcher *watcher, void (*gpu_lost)(void *cls),
                                void *gpu_lost_cls, struct error *error);
 
-// Submits a job to its queue. True: the room owns the job until it calls `done`. False with the job's error:
-// the room is stopped, or there is no slot for a job with `latest`. Then the caller keeps the job.
+// True: the room owns the job until it calls `done`. False with the job's error: the room is stopped, or there is no
+// slot for a job with `latest`. Then the caller keeps the job.
 VX_WARN_UNUSED bool jobs_submit(struct jobs *jobs, struct job *job);
 // Call it regularly: refuses stale jobs that wait, and starts jobs that may run by now.
 void jobs_tick(struct jobs *jobs, int64_t now_ns);
 
-// How many workers take jobs of this use now. Beside GPUs, a worker of the CPU counts only while it runs such a job.
+// Workers that take jobs of this use now. Beside GPUs, a worker of the CPU counts while it runs such a job.
 int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use);
-// Bytes of memory that should be freed by ending slow answers; 0 unless memory runs short.
+// Bytes of memory to free by ending slow answers; 0 unless memory runs short.
 int64_t jobs_memory_wanted(struct jobs *jobs);
 
 // ---- the end: in this order -----------------------------------------------------------------------------------------

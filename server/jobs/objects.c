@@ -26,8 +26,8 @@ static bool read_user(const char *address, unsigned long *user) {
   return true;
 }
 
-// Writes the part of the asker's keys after the prefix: nothing, or the :NAME: of its user. False: the asker may have
-// no key.
+// Writes what follows the prefix in the asker's keys: nothing, or the :NAME: of its user. False: the asker may have no
+// key.
 static bool write_own(const struct options *options, const struct object_asker *asker, char own[OWN_SIZE]) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
   struct text text = text_over(own, OWN_SIZE);
@@ -85,7 +85,7 @@ void object_keys_write(const struct options *options, const struct object_asker 
 
 // ---- opening --------------------------------------------------------------------------------------------------------
 
-// The id of the overflow user: the system shows it for users that have no id here, such as users of another container.
+// The user id that the system shows for users without an id here, such as users of another container.
 static unsigned long nobody_known(void) {
   char text[32];
   FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
@@ -94,14 +94,13 @@ static unsigned long nobody_known(void) {
   return told ? strtoul(text, NULL, 10) : 65534;
 }
 
-// Over a Unix socket, the object must be the client's own.
 static bool is_allowed(const struct stat *object, const char *address) {
   unsigned long user;
   if (!S_ISREG(object->st_mode)) return false;
   return !read_user(address, &user) || (user == object->st_uid && user != nobody_known());
 }
 
-// One text for every failure, so that no client learns which keys other clients have.
+// The same text for every failure, so that no client learns which keys others have.
 static bool refuse_key(struct error *error, const char *key) {
   return error_refuse(error, ERROR_BAD_REQUEST, "key",
                       "the key '%.80s' cannot be opened; it must name shared memory (shm_open) of the client that "
@@ -109,8 +108,8 @@ static bool refuse_key(struct error *error, const char *key) {
                       key, (unsigned)geteuid());
 }
 
-// Without O_NONBLOCK, a lease on the object (fcntl, F_SETLEASE) would delay the open by
-// /proc/sys/fs/lease-break-time, 45 s by default.
+// Without O_NONBLOCK, a lease on the object (fcntl, F_SETLEASE) would delay the open by 45 s
+// (/proc/sys/fs/lease-break-time).
 static int open_key(const char *key) {
   char name[REGION_KEY_SIZE + 1];
   key += strspn(key, "/");

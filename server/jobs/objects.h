@@ -1,20 +1,19 @@
-// Objects: memory that clients share. This module decides who may open which object, and copies their bytes.
+// Objects: memory that clients share. Decides who may open which object, and copies the bytes.
 //
 // Clients name POSIX shared memory (shm_open) by keys. A key begins with one of the operator's prefixes. A second rule
 // depends on how the server knows the client:
-//   - On a Unix socket, by its user id: the object must belong to that user. So the daemon opens nothing that the
-//     client could not open itself. This rule holds for root too, because a client that is root may have given up the
-//     right to open all files.
-//   - Over TCP, with tokens or client certificates, by the name of its user: the key must begin with PREFIX:NAME: where
-//     NAME is written as in a URL (RFC 3986). Prefixes and written names have no colon, so each key belongs to one
-//     user. A client without a name may have no key.
-//   - Over TCP, without users: all processes on this machine are one client, and there is no further rule.
+//   - On a Unix socket, by its user id: the object must belong to that user. This holds for root too, because a client
+//     that is root may have given up the right to open all files.
+//   - Over TCP, with tokens or client certificates, by its user name: the key must begin with PREFIX:NAME: where NAME
+//     is written as in a URL (RFC 3986). Prefixes and written names have no colon, so each key belongs to one user. A
+//     client without a name may have no key.
+//   - Over TCP, without users: there is no further rule.
 //
-// The owner of such an object may shorten it, write to it, unlink it or hold a lease on it at any time. I/O threads
-// open objects; an owner cannot make them wait.
+// The owner of such an object may shorten it, write to it, unlink it or lease it at any time. No call waits for the
+// owner.
 //
 // Clients name blocks of GPU memory by CUDA's handles. Only the owner can make a handle, so a handle is enough to open
-// the block. A block stays whole until it is closed, whatever its owner does. Opening a block waits for the driver.
+// the block. The block stays whole until it is closed. Opening it waits for the driver.
 #ifndef VOXELD_OBJECTS_H
 #define VOXELD_OBJECTS_H
 
@@ -35,24 +34,23 @@ struct object {
   uint64_t bytes;            // its size when it was opened
 };
 
-// Who asks for an object.
 struct object_asker {
   const char *user;     // by token or certificate; "": none
   const char *address;  // of the client itself, not of a proxy
 };
 
-// Opens the object that the terms name. False with an error: there is none, or the asker may not have it. The caller
-// closes the object in both cases.
+// False with an error: there is no such object, or the asker may not have it. The caller closes the object in both
+// cases.
 VX_WARN_UNUSED bool object_open(const struct options *options, const struct devices *devices,
                                 const struct object_asker *asker, const struct region_terms *terms,
                                 struct object *object, struct error *error);
 // May take long, because the last to close an object frees its memory.
 void object_close(struct object *object);
-// Whether the object was unlinked, so that no other process can open it. Always false for a block of GPU memory.
+// Whether shared memory was unlinked. False for a block of GPU memory.
 bool object_is_unlinked(const struct object *object);
 bool object_is_same(const struct object *one, const struct object *other);
 
-// Copy `bytes` bytes from or to byte `at` of the object. False with an error.
+// Copy `bytes` bytes from or to byte `at` of the object.
 VX_WARN_UNUSED bool object_read(const struct object *object, uint64_t at, size_t bytes, char *out, struct error *error);
 VX_WARN_UNUSED bool object_write(const struct object *object, uint64_t at, const char *data, size_t bytes,
                                  struct error *error);

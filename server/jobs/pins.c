@@ -10,7 +10,7 @@
 
 enum { PAGE = 4096, NOT_PINNED = 0, PINNED, REFUSED };
 
-// Bit 63 of an entry in pagemap: the page is still mapped. Only an access by the CPU could map another page.
+// Bit 63 of an entry in pagemap: the page is still mapped. Without an access by the CPU, no other page is mapped there.
 static bool has_page(const struct pinner *pinner, const char *byte) {
   const uint64_t present = UINT64_C(1) << 63;
   uint64_t entry = 0, page = (uintptr_t)byte / PAGE;
@@ -60,8 +60,7 @@ static bool map(struct pins *pins, int fd, const struct device *device) {
   return false;
 }
 
-// Acquires the client's share for the unpinned chunks from first to last. False: a chunk cannot be pinned, or the share
-// is used up.
+// Acquires the client's share for the unpinned chunks. False: a chunk was refused, or the share is used up.
 static bool acquire_share(struct pins *pins, size_t first, size_t last) {
   int64_t bytes = 0;
   for (size_t chunk = first; chunk <= last; chunk++) {
@@ -71,7 +70,7 @@ static bool acquire_share(struct pins *pins, size_t first, size_t last) {
   return bytes == 0 || share_acquire(pins->pinner->clients, pins->client, SHARE_PINNED, bytes, 0) == GRANTED;
 }
 
-// The caller has acquired the client's share for the chunk.
+// The caller has acquired the share for the chunk.
 static bool pin_chunk(struct pins *pins, size_t chunk) {
   struct pinner *pinner = pins->pinner;
   struct error error = {0};

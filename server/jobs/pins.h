@@ -1,10 +1,9 @@
 // Pins: parts of shared memory that GPUs read and write in place.
 //
-// The module maps the memory and pins each chunk of the mapping when a job first uses the chunk. Pages stay pinned
-// until pins_end.
+// A chunk of the mapping is pinned when a job first uses it. It stays pinned until pins_end.
 //
 // The owner may shorten the memory at any time. So the CPU never touches the mapping, where it would get SIGBUS. A GPU
-// keeps using the pinned pages, which no longer belong to the memory. pins_verify detects this.
+// keeps using the pinned pages, although they no longer belong to the memory; pins_verify detects this.
 //
 // Any thread. The lock is held while a chunk is pinned.
 #ifndef VOXELD_PINS_H
@@ -22,7 +21,6 @@
 enum { PIN_CHUNK = 2 << 20 };           // bytes pinned at once; fewer at the end of the memory
 #define PINS_MOST ((uint64_t)64 << 30)  // larger memory is not pinned
 
-// Shared by all pins.
 struct pinner {
   struct clients *clients;
   int pagemap;             // of this process; -1: nothing is pinned
@@ -43,8 +41,8 @@ struct pins {
   bool failed;                  // nothing more is pinned
 };
 
-// SHARE_PINNED bounds the pinned bytes. With `off`, or if the system does not show the pages of a process, nothing is
-// ever pinned.
+// SHARE_PINNED bounds the pinned bytes. Nothing is pinned with `off`, or if the system does not show the pages of a
+// process.
 void pinner_init(struct pinner *pinner, struct clients *clients, bool off);
 void pinner_end(struct pinner *pinner);
 
@@ -52,11 +50,11 @@ void pins_init(struct pins *pins, struct pinner *pinner, struct client *client, 
 // Unpins and unmaps. No kernel may use the memory any more.
 void pins_end(struct pins *pins);
 
-// The device's address of `bytes` from byte `at` of the memory in file `fd`. Pins missing chunks, which count towards
-// the client's share. NULL: the bytes must be copied.
+// The device's address of `bytes` from byte `at` of the memory in file `fd`. Pins missing chunks. NULL: the bytes must
+// be copied.
 char *pins_device_ptr(struct pins *pins, int fd, uint64_t at, size_t bytes, const struct device *device);
-// Whether these bytes, which pins_device_ptr returned, still belong to the memory. If not, pins nothing more. Checks
-// the last page of each chunk, because memory is shortened from its end. Does not detect punched holes.
+// Whether these bytes, from pins_device_ptr, still belong to the memory. If not, pins nothing more. Checks the last
+// page of each chunk, because memory is shortened from its end. Does not detect punched holes.
 bool pins_verify(struct pins *pins, const char *memory, size_t bytes);
 
 #endif

@@ -8,8 +8,8 @@
 enum { MOST_POINTS = (1 << 18) - 1 };  // their scratch usually fits VX_SCRATCH_KEPT
 static const int64_t longest_on_cpu_ns = 100 * NS_PER_MS;
 
-// Nanoseconds for a run, for each point, for each sample, and for each pair of a point and a sample. Measured with
-// scans of KITTI on an H200 and on one thread of a Xeon (docs/contribute/measurements.md).
+// In nanoseconds. Measured with scans of KITTI on an H200 and on one thread of a Xeon
+// (docs/contribute/measurements.md).
 static const struct {
   double run, point, sample, pair;
 } constants[TARGETS] = {
@@ -53,14 +53,13 @@ bool placement_has_room(const struct placement *placement) {
   return (others > used ? others : used) + on_cpu + 1 < placement->processors;
 }
 
-// Called 20 times a second. A rise counts at once, a fall gradually.
 void placement_note_used(struct placement *placement, int64_t used) {
   int64_t before = atomic_load(&placement->used) * 3 / 4;
   atomic_store(&placement->used, used > before ? used : before);
 }
 
 // Estimated wait until busy GPUs have finished their jobs and the work ahead of the client's last waiting job. If this
-// last job would end sooner on the CPU, then moving the client's first job there lets all the client's jobs end sooner.
+// last job would end sooner on the CPU, then moving the client's first job there lets all its jobs end sooner.
 static int64_t wait_ns(const struct placement *placement, const struct placement_cost *cost, double ahead) {
   int64_t lanes = atomic_load(&placement->at_work[TARGET_GPU]);
   int64_t ahead_ns = (int64_t)(ahead * (double)placement->waiting_ns) - cost->ns[TARGET_GPU];

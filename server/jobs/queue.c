@@ -31,13 +31,12 @@ static void append_client(struct queue *queue, struct client *client) HOLDS(queu
   queue->last = client;
 }
 
-// While other clients are served, a client may run at most `most` jobs at once.
 static bool may_run(const struct queue *queue, const struct client *client, int64_t now_ns) HOLDS(queue->lock) {
   return client->jobs[queue->use].running < queue->most || queue->stopped ||
          !recency_others(&queue->served, client, now_ns);
 }
 
-// The waiter whose device has fewer jobs. Either may be NULL.
+// Either may be NULL.
 static struct queue_waiter *less_loaded(struct queue_waiter *a, struct queue_waiter *b) {
   return !a || (b && atomic_load(b->load) < atomic_load(a->load)) ? b : a;
 }
@@ -57,10 +56,9 @@ static enum target target_of(const struct queue_waiter *waiter) {
   return waiter->device == QUEUE_CPU ? TARGET_CPU : TARGET_GPU;
 }
 
-// Whether the job must run on a certain GPU, which works.
 static bool needs_gpu(const struct job *job) { return job_gpu(job) && device_state(job_gpu(job)) == DEVICE_WORKING; }
 
-// The waiter of the least loaded GPU, or of the GPU that the job needs. NULL: none waits.
+// The waiter of the least loaded GPU, or of the GPU that the job needs. NULL: none sleeps.
 static struct queue_waiter *choose_on_gpu(const struct queue *queue, const struct job *job) HOLDS(queue->lock) {
   const atomic_llong *load = needs_gpu(job) ? &job_gpu(job)->load : NULL;
   struct queue_waiter *chosen = NULL, *idle;
@@ -69,7 +67,7 @@ static struct queue_waiter *choose_on_gpu(const struct queue *queue, const struc
   return chosen;
 }
 
-// The waiter that should get the client's job. NULL: no waiter should get it now.
+// The waiter that should get the job. NULL: the job should wait.
 static struct queue_waiter *choose(const struct queue *queue, const struct client *client, const struct job *job)
     HOLDS(queue->lock) {
   struct queue_waiter *on_gpu = choose_on_gpu(queue, job), *on_cpu = queue->idle[QUEUE_CPU];
@@ -80,15 +78,15 @@ static struct queue_waiter *choose(const struct queue *queue, const struct clien
   return target == TARGET_GPU ? on_gpu : target == TARGET_CPU ? on_cpu : NULL;
 }
 
-// Whether the waiter may get the client's job. If `*waiter` is NULL, sets it to the waiter that should get the job.
+// Whether the waiter may get the job. If `*waiter` is NULL, sets it to the waiter that should get the job.
 static bool suits(const struct queue *queue, const struct client *client, const struct job *job,
                   struct queue_waiter **waiter) HOLDS(queue->lock) {
   if (!*waiter) return (*waiter = choose(queue, client, job));
   return queue->stopped || !needs_gpu(job) || (*waiter)->load == &job_gpu(job)->load;
 }
 
-// Sets `*job` to the client's first job that can run now (NULL: none), and returns the job before it in the client's
-// list (NULL: none). Jobs that wait for their GPU let others pass.
+// Sets `*job` to the client's first job that can run now (NULL: none). Returns the job before it in the client's list
+// (NULL: none). Jobs that wait for their GPU let others pass.
 static struct job *find_job(const struct queue *queue, const struct client *client, struct queue_waiter **waiter,
                             struct job **job) HOLDS(queue->lock) {
   struct job *before = NULL;
@@ -100,8 +98,8 @@ static struct job *find_job(const struct queue *queue, const struct client *clie
   return before;
 }
 
-// Removes from the list the first client that may run a job, and returns it. NULL: there is none. If `*waiter` is NULL,
-// sets it to the waiter that should get the job.
+// Removes the first client that may run a job from the list, and returns it. NULL: there is none. Sets `*waiter` as in
+// suits.
 static struct client *take_client(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter,
                                   struct job **job_before, struct job **job) HOLDS(queue->lock) {
   struct client *before = NULL, *client = queue->first;
@@ -117,9 +115,9 @@ static struct client *take_client(struct queue *queue, int64_t now_ns, struct qu
   return client;
 }
 
-// In three cases one cloud does not count as single. The size of a stream's cloud is unknown until its sweeps are
-// joined. A GPU reads points of a region in place, but the CPU needs a copy. The points of an inference request may be
-// in a region.
+// Some jobs over one cloud do not count as single. The size of a stream's cloud is unknown until its sweeps are joined.
+// A GPU reads points of a region in place, but the CPU needs a copy. The points of an inference request may be in a
+// region.
 static struct placement_cost cost_of(const struct queue *queue, const struct job *job) {
   const struct job_request *asked = &job->asked;
   bool in_region = asked->points_region.name[0] || job->infer, samples = vx_sampling_of(&asked->job);
@@ -151,7 +149,7 @@ static void end_wait(struct queue *queue, const struct job *job) HOLDS(queue->lo
   if (queue->placement) placement_wait_end(queue->placement, &job->cost);
 }
 
-// Takes the next job, or NULL. The client goes to the end of the list. `*waiter` is as for take_client.
+// Takes the next job, or NULL. The client goes to the end of the list. Sets `*waiter` as in suits.
 static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter) HOLDS(queue->lock) {
   struct job *before, *job;
   struct client *client = take_client(queue, now_ns, waiter, &before, &job);
@@ -173,14 +171,13 @@ static void begin_run(struct queue *queue, struct queue_waiter *waiter, struct j
   atomic_store(&waiter->job, job);
 }
 
-// Stops counting the job as the worker's. Needs no lock.
+// Needs no lock.
 static void end_run(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
   atomic_fetch_sub(waiter->load, 1);
   job->client->jobs[queue->use].running -= waiter->counted;
   if (queue->placement) placement_end(queue->placement, target_of(waiter), &job->cost);
 }
 
-// Only the thread that takes a waiter off its stack wakes the waiter, once.
 static void wake(struct queue_waiter *waiter) { (void)sem_post(&waiter->wake); }
 
 static struct queue_waiter *take_idle(struct queue *queue, int device) HOLDS(queue->lock) {
@@ -191,7 +188,6 @@ static struct queue_waiter *take_idle(struct queue *queue, int device) HOLDS(que
   return waiter;
 }
 
-// Gives the jobs that may run to the waiters.
 static void hand_over(struct queue *queue, int64_t now_ns) HOLDS(queue->lock) {
   struct queue_waiter *waiter = NULL;
   struct job *job;
@@ -205,7 +201,7 @@ static void hand_over(struct queue *queue, int64_t now_ns) HOLDS(queue->lock) {
 // ---- in and out -----------------------------------------------------------------------------------------------------
 
 // Whether to look for waiters now that the job has arrived. A queue with a placement does so only if a waiter may take
-// this very job: the other jobs are offered again when a worker begins to wait, and at each tick.
+// this very job: other jobs are offered again when a worker begins to wait, and at each tick.
 static bool is_wanted(const struct queue *queue, const struct job *job, int64_t now_ns) HOLDS(queue->lock) {
   const struct client *client = job->client;
   return !queue->placement ||
@@ -258,7 +254,7 @@ static void push_idle(struct queue *queue, struct queue_waiter *waiter) HOLDS(qu
   if (waiter->device >= queue->devices) queue->devices = waiter->device + 1;
 }
 
-// Returns without the lock: many workers may wake at once, and would only wait for it.
+// Waits without the lock, and returns without it: many workers may wake at once.
 static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) RELEASES(queue->lock) {
   push_idle(queue, waiter);
   if (queue->placement) hand_over(queue, clock_ns());
@@ -318,7 +314,7 @@ int64_t queue_call(struct queue *queue, int64_t most) {
   return called;
 }
 
-// Moves a client's chosen jobs to the end of a list. Returns the list's new end.
+// Moves the chosen jobs of one client to the end of a list. Returns the list's new end.
 static struct job **take_of(struct queue *queue, struct client_jobs *jobs, struct job_choice *choice, struct job **end)
     HOLDS(queue->lock) {
   struct job **link = &jobs->head;

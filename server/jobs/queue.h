@@ -1,16 +1,16 @@
 // The queue between the I/O threads and the workers. It serves clients round-robin; the jobs of one client are first
-// in, first out. So a client that floods the queue waits behind its own jobs. While other clients are served, one
-// client gets at most all workers but one. So even long jobs do not block other clients.
+// in, first out. While other clients are served, a client gets at most all workers but one (but at least one). So even
+// long jobs do not block other clients.
 //
-// The next job goes to a waiting worker of the device with the fewest jobs. If that device has several waiting workers,
-// the worker that began to wait last gets the job, because it wakes fastest.
+// The next job goes to a waiting worker of the device with the fewest jobs: to the one that began to wait last, because
+// it wakes fastest.
 //
 // While GPUs work, the queue of long jobs also has workers of the CPU, and the placement chooses the target of a job
 // (placement.h). If no worker of that target is free, the job waits and the queue tries the next client. Jobs on the
 // CPU do not count towards a client's limit of running jobs.
 //
-// Any thread. The queue owns its jobs; the thread that takes out a job owns it. The queue has no bound of its own: each
-// job got a queue slot (SHARE_JOBS) before its upload, and slots are limited.
+// Any thread. The queue owns its jobs; the thread that takes out a job owns it. Queue slots (SHARE_JOBS) bound the
+// queue.
 #ifndef VOXELD_QUEUE_H
 #define VOXELD_QUEUE_H
 
@@ -28,13 +28,13 @@
 struct job;
 struct job_choice;
 
-// A worker's entry in the queue. The thread that wakes the worker may access the entry after queue_pop has returned, so
-// the entry lives as long as the worker.
+// A worker's entry in the queue. It lives as long as the worker: the thread that wakes the worker may access the entry
+// after queue_pop has returned.
 struct queue_waiter {
   sem_t wake;
   _Atomic(struct job *) job;  // for the worker, or NULL
   struct queue_waiter *next;
-  bool counted;        // its job counts among the client's running jobs
+  bool counted;        // its job counts towards the client's running jobs
   bool called;         // woken by queue_call
   int device;          // the worker's: QUEUE_CPU, or QUEUE_GPU + the number of a GPU
   atomic_llong *load;  // jobs of that device, from all queues
@@ -46,11 +46,11 @@ enum { QUEUE_CALLED_MOST = 64 };
 struct queue {
   struct lock lock;
   enum vx_lane_use use;                      // of its jobs
-  struct client *first, *last;               // clients with waiting jobs; the first is next
-  int64_t clients;                           // the number of clients with waiting jobs
+  struct client *first, *last;               // the list of clients with waiting jobs; the first is next
+  int64_t clients;                           // in this list
   struct queue_waiter *idle[QUEUE_DEVICES];  // a stack for each device: waiters that sleep
   int devices;                               // stacks from this number on were never used
-  atomic_int asleep;                         // waiters in all stacks
+  atomic_int asleep;                         // waiters in these stacks
   struct recency served;                     // clients that submitted jobs recently
   int64_t most;                              // running jobs of one client, while others are served
   atomic_llong depth;                        // jobs that wait
@@ -69,17 +69,17 @@ void queue_waiter_end(struct queue_waiter *waiter);
 
 // Waits for a job. NULL: the waiter was `called`, or the queue is stopped and empty.
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
-// Wakes up to `most` sleeping waiters, at most QUEUE_CALLED_MOST, without a job. Returns how many.
+// Wakes up to `most` sleeping waiters (QUEUE_CALLED_MOST at most) without a job. Returns how many.
 int64_t queue_call(struct queue *queue, int64_t most);
-// A sleeping waiter of the least loaded GPU, or of the GPU that the job needs: the caller runs the job in place of the
-// waiter's worker, calls queue_done, and releases the waiter. The worker sleeps on. NULL: none sleeps, or jobs wait.
+// A sleeping waiter of the least loaded GPU, or of the GPU that the job needs. The caller runs the job in place of the
+// waiter's worker, calls queue_done, and releases the waiter. NULL: none sleeps, or jobs wait.
 struct queue_waiter *queue_acquire(struct queue *queue, struct job *job);
 void queue_release(struct queue *queue, struct queue_waiter *waiter);
-// The worker has finished the job.
 void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job);
-// The worker returns its job for other workers. False: the queue is stopped, and the worker keeps the job.
+// Returns the job for other workers. False: the queue is stopped, and the worker keeps the job.
 VX_WARN_UNUSED bool queue_requeue(struct queue *queue, struct queue_waiter *waiter, struct job *job);
-// Call it regularly, with the number of workers at work. Starts jobs that may run because their client is now alone.
+// Call it regularly, with the number of workers that take every job of this use. Starts jobs that may run because their
+// client is now alone.
 void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns);
 
 // Takes out the chosen jobs: a list linked by `next`.

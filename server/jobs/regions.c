@@ -13,7 +13,7 @@ struct region {
   struct client *client;
   struct region_terms terms;
   struct object object;
-  bool listed;                // it is registered, and requests find it
+  bool listed;                // registered, and found by requests
   int users;                  // open parts, plus 1 while it is listed
   int writers;                // parts that a GPU may write to, or that a copy writes to
   unsigned long long number;  // of its registration, from 1
@@ -37,7 +37,7 @@ bool regions_allow(const struct regions *regions, enum region_kind kind, bool lo
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-// Hands a region without users, which is not listed, to the closer.
+// The region has no users and is not in the list.
 static void end(struct regions *regions, struct region *region) HOLDS(regions->lock) {
   region->next = regions->ended;
   regions->ended = region;
@@ -86,7 +86,7 @@ bool regions_unregister(struct regions *regions, const struct client *client, en
 }
 
 // Removes regions of the client, or of all clients (NULL), that have no open part and were not used after `since_ns`.
-// But keeps shared memory that is not unlinked and, if `since_ns` is INT64_MAX, all GPU memory.
+// Keeps shared memory that is not unlinked and, if `since_ns` is INT64_MAX, all GPU memory.
 static void remove_left(struct regions *regions, const struct client *client, int64_t since_ns) HOLDS(regions->lock) {
   for (struct region *region = regions->first, *next; region; region = next) {
     next = region->next;
@@ -174,8 +174,8 @@ void regions_end(struct regions *regions) {
 
 // ---- registering ----------------------------------------------------------------------------------------------------
 
-// A region counts towards its client's share until it is closed. If there is no room, removes regions of unlinked
-// memory: all of them, or only the client's if the client is over its share. Their room is free once the closer has
+// A region counts towards its client's share until it is closed. If there is no room, removes unused regions of
+// unlinked memory: all of them, or those of a client that is over its share. The room is free once the closer has
 // closed them.
 static bool take_share(struct regions *regions, struct client *client, struct error *error) {
   enum grant grant = share_acquire(regions->clients, client, SHARE_REGIONS, 1, 0);
@@ -190,7 +190,7 @@ static bool take_share(struct regions *regions, struct client *client, struct er
       REGIONS_MAX);
 }
 
-// Whether another client has a region of the same block. One of the two clients may have stolen the handle.
+// Whether another client has registered the same block. One of the two may have stolen the handle.
 static bool is_others(const struct regions *regions, const struct region *own) HOLDS(regions->lock) {
   const struct region *region = own->object.gpu ? regions->first : NULL;
   while (region && (region->client == own->client || !object_is_same(&region->object, &own->object)))
@@ -198,7 +198,6 @@ static bool is_others(const struct regions *regions, const struct region *own) H
   return region;
 }
 
-// Lists the region, unless the client already has a region of that name.
 static bool list(struct regions *regions, struct region *region, struct error *error) HOLDS(regions->lock) {
   if (is_others(regions, region))
     return error_refuse(error, ERROR_BAD_REQUEST, "raw_handle", "another client has registered this GPU memory");
@@ -317,7 +316,6 @@ void region_close(struct region_part *part) {
 
 // ---- their bytes ----------------------------------------------------------------------------------------------------
 
-// Adds the region's name to the error of a failed copy.
 static bool refuse_copy(const struct region_part *part, struct error *error) {
   (void)error_prefix(error, "the region '%s': ", part->region->terms.name);
   return error_blame(error, part->parameter);
@@ -339,7 +337,7 @@ bool region_write(struct region_part *part, const char *data, size_t bytes, stru
   return good;
 }
 
-// The address of the part for the GPU whose memory it is, or for a GPU that can pin it.
+// The address of the part for the GPU. NULL: the part is not in its memory, and it cannot pin the part.
 static char *reach(const struct region_part *part, size_t bytes, const struct device *device) {
   struct region *region = part->region;
   const struct object *object = &region->object;

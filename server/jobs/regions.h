@@ -1,13 +1,13 @@
-// Regions: memory that clients have registered, for points and answers: POSIX shared memory, or memory of a GPU.
+// Regions: POSIX shared memory and GPU memory that clients have registered for points and answers.
 //
-// A region belongs to the client that registered it. Other clients neither use nor see it. Its memory is an object
-// (objects.h). The owner may shorten shared memory, write to it or unlink it at any time. So the CPU copies by pread
-// and pwrite, which fail if the memory was shortened. A GPU accesses the memory in place (pins.h). GPU memory is
-// accessed in place by its own GPU; for the CPU, the driver copies it.
+// A region belongs to the client that registered it; other clients neither use nor see it. Its memory is an object
+// (objects.h). The owner may change shared memory at any time. So the CPU copies it by pread and pwrite, which fail if
+// the memory was shortened; GPUs access it in place (pins.h). GPU memory is accessed in place by its own GPU; the
+// driver copies it for the CPU.
 //
-// Any thread. No call waits for a job or an owner; registering GPU memory waits for the driver. One thread, the closer,
-// closes all regions, since this may take long: a GPU unpins memory only after its kernels have ended, and the last to
-// close an object frees its pages.
+// Any thread. Before regions_end, no call waits for a job or an owner; registering GPU memory waits for the driver. One
+// thread, the closer, closes all regions, since this may take long: unpinning waits for the GPU's kernels, and the last
+// to close an object frees its pages.
 #ifndef VOXELD_REGIONS_H
 #define VOXELD_REGIONS_H
 
@@ -22,7 +22,7 @@
 #include "server/jobs/objects.h"
 #include "server/jobs/pins.h"
 
-enum { REGIONS_MAX = 256 };  // of all clients; each has a share of them
+enum { REGIONS_MAX = 256 };  // of all clients
 
 struct region;
 
@@ -39,18 +39,18 @@ struct regions {
   bool closes, over;  // closes: there is a closer; over: the closer should end
   pthread_t closer;
   struct pinner pinner;
-  atomic_ullong reached, copied;  // parts of answered jobs, since the start: by GPUs in place, and by pread and pwrite
+  atomic_ullong reached, copied;  // parts of answered jobs, since the start: in place, and copied
   atomic_ullong registered;       // regions, since the start
 };
 
-// A client that uses regions for a request. The request sees only regions that were registered before it began.
+// The request sees only regions that were registered before it began.
 struct region_user {
   const struct client *client;
   unsigned long long registered;  // struct regions.registered when the request began
 };
 
-// Starts the closer, if shared memory is allowed. The options and the devices must outlive the regions. False with a
-// reason; nothing is held then.
+// Starts the closer, if shared memory is allowed. Borrows the options and the devices. False with a reason; nothing is
+// held then.
 VX_WARN_UNUSED bool regions_init(struct regions *regions, const struct options *options, const struct devices *devices,
                                  struct clients *clients, struct error *error);
 // Waits until all regions are closed. Nobody may use a region any more.
@@ -62,58 +62,56 @@ void regions_tick(struct regions *regions, int64_t now_ns);
 // Removes the regions of users who no longer have access. Call it after a reload of the tokens.
 void regions_remove_unknown(struct regions *regions, struct access *access);
 
-// Whether a client may have regions: this kind is allowed (REGION_KINDS: any kind), and the client is on this machine
-// (`local`). False with an error.
+// Whether this kind is allowed (REGION_KINDS: any kind), and the client is on this machine (`local`). False with an
+// error.
 VX_WARN_UNUSED bool regions_allow(const struct regions *regions, enum region_kind kind, bool local,
                                   struct error *error);
 
-// Opens the object that the terms name as a region of the client, if the client may have it (objects.h). False with an
-// error.
+// Opens the object that the terms name as a region of the client.
 VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
                                      const struct region_terms *terms, struct error *error);
 // Removes the client's region of this kind and name, or all of this kind (NULL). Later requests do not find them. False
-// with an error if a job still writes to a region of that name, even to one that was removed earlier. The client then
-// repeats the request until it succeeds.
+// with an error if a job still writes to a region of that name, even to one that was removed earlier; the client then
+// repeats the request.
 VX_WARN_UNUSED bool regions_unregister(struct regions *regions, const struct client *client, enum region_kind kind,
                                        const char *name, struct error *error);
 // Writes the client's region of this kind and name, or all (NULL), as a JSON array. Without a client (NULL) there are
-// none. False with an error if there is no region of that name.
+// none. False with an error if a name is given and there is no such region.
 VX_WARN_UNUSED bool regions_write(struct regions *regions, const struct client *client, enum region_kind kind,
                                   const char *name, struct text *out, struct error *error);
 
-// A part of a region that a job uses. An open part keeps its region from being closed. The CPU copies the bytes; a GPU
-// may access them in place.
+// A part of a region that a job uses. An open part keeps its region from being closed.
 struct region_part {
   struct region *region;  // NULL: the part is not open
   const char *parameter;  // of the request; errors name it
   uint64_t at;            // where the part begins in the object
   size_t bytes;
   char *device_ptr;  // the address for a GPU, never used by the CPU; NULL: no GPU accesses the part
-  size_t reached;    // bytes from its beginning that the GPU accesses
+  size_t reached;    // bytes that the GPU accesses, from the part's beginning
   bool writes;       // a GPU or a copy may write to the part
 };
-// Opens a part of the client's region. False with an error if the region or the part does not exist.
+// An error: the region or the part does not exist.
 VX_WARN_UNUSED bool region_open(struct regions *regions, struct region_user user, const struct region_ref *ref,
                                 const char *parameter, struct region_part *part, struct error *error);
-// Closes the part, if it is open. No kernel may use its bytes any more.
+// No kernel may use its bytes any more. Does nothing if the part is not open.
 void region_close(struct region_part *part);
 // The GPU whose memory the part is; NULL: it is shared memory.
 const struct device *region_gpu(const struct region_part *part);
 
-// Copies the whole part to `out`. False with an error.
+// Copies the whole part to `out`.
 VX_WARN_UNUSED bool region_read(const struct region_part *part, char *out, struct error *error);
-// Copies `bytes` to `out`, beginning at byte `at` of the part. False if they cannot be read.
+// Copies `bytes` from byte `at` of the part. False if they cannot be read.
 VX_WARN_UNUSED bool region_peek(const struct region_part *part, uint64_t at, size_t bytes, char *out);
-// Copies `bytes` of data to the beginning of the part, which has room for them. False with an error.
+// Copies the data to the beginning of the part, which has room for it.
 VX_WARN_UNUSED bool region_write(struct region_part *part, const char *data, size_t bytes, struct error *error);
 
-// The device's address of the first `bytes` of the part, to read or to write them. An address to read from has
-// VX_TENSOR_ALIGNMENT. NULL: the bytes must be copied.
+// The device's address of the first `bytes` of the part. An address to read from has VX_TENSOR_ALIGNMENT. NULL: the
+// bytes must be copied.
 char *region_device_ptr(struct region_part *part, size_t bytes, const struct device *device, bool writes);
 // Whether GPUs access the same memory by both parts. The regions may have different names.
 bool region_overlap(const struct region_part *one, const struct region_part *other);
-// Whether the memory that a GPU accessed still belongs to the region. If not, the owner has shortened it: the GPU may
-// have read old bytes, and what it wrote is lost. From then on the region is copied.
+// Whether the memory that a GPU accessed still belongs to the region. If not, the GPU may have read old bytes, what it
+// wrote is lost, and the region is copied from then on.
 VX_WARN_UNUSED bool region_verify(const struct region_part *part);
 // Ends the access of GPUs to the part.
 void region_device_release(struct region_part *part);

@@ -1,4 +1,4 @@
-// See run.h. job_run, at the end of this file, shows all of it. Its steps run in this order:
+// See run.h. The steps of job_run, in their order:
 //
 //   open_body       The body becomes rows of points, or the job goes to other lanes.
 //   join_stream     A job of a stream waits for its turn, and joins its sweep with earlier ones.
@@ -21,8 +21,8 @@
 
 static const char too_large[] = "the answer would have %zu bytes; allowed: up to %zu";
 
-// Inspects the points as they were sent: steps may have changed the points of job->work. With a sample it reads only
-// the sample's bytes or, with `note`, notes which bytes to read.
+// Inspects the points as they were sent: steps may have changed those of job->work. With a sample, reads only its bytes
+// or, with `note`, notes which bytes to read.
 static void inspect_points(struct job *job, struct view_sample *sample, bool note) {
   struct vx_input points = job->asked.job.inputs[VX_POINTS];
   points.data = job->points;
@@ -40,10 +40,10 @@ static void inspect_points(struct job *job, struct view_sample *sample, bool not
   inspected->seen = points_inspect(&view, &job->asked.expected);
 }
 
-// Whether the facts of the metadata are known when provide_output is called: a voxelization counts nothing later.
+// Whether the facts of the metadata are known in provide_output: a voxelization counts nothing later.
 static bool keeps_facts(const struct job *job) { return job->result.kind->reserve && job->work.op == VX_VOXELIZE; }
 
-// Inspects the points once, for warnings, and begins the facts. A GPU works meanwhile, if it runs the job.
+// Inspects the points once, for warnings, while a GPU that runs the job works.
 static void inspect(void *ctx) {
   struct job *job = ctx;
   struct inspection *inspected = &job->result.answer.inspected;
@@ -58,7 +58,8 @@ static void inspect(void *ctx) {
   if (keeps_facts(job)) answer_begin_facts(&job->result.answer, &job->asked.pool);
 }
 
-// If the points are in GPU memory, the GPU copies the points to inspect before the job, so they need not wait for it.
+// If the points are in GPU memory, the GPU copies a sample of them before the job, so that inspecting need not wait for
+// the job.
 static void sample_block(struct job *job, struct view_sample *sample) {
   bool in_block = source_rows(job) && region_gpu(&job->shared->source);
   if (job->inspected || !in_block || vx_operations[job->work.op].items != VX_POINT_ITEMS) return;
@@ -71,8 +72,8 @@ static bool refuse_cut(struct job *job) {
   return error_refuse(&job->result.error, ERROR_DEFECT, NULL, "the answer is longer than was measured");
 }
 
-// If a GPU writes the answer to its own memory, writes the header before the tensors are there, so that the GPU copies
-// it along with them.
+// If a GPU writes the answer to its own memory, writes the header early, so that the GPU copies it along with the
+// tensors.
 static bool write_head(struct job *job) {
   struct answer *answer = &job->result.answer;
   const struct job_shared *shared = job->shared;
@@ -86,8 +87,8 @@ static bool write_head(struct job *job) {
 }
 
 // The backend calls it once the sizes of the tensors are known. If the tensors are a part of the answer, they lie after
-// its header in the output or in the sink. The size of the header is a multiple of their alignment. The header has the
-// warnings, so the job inspects its points before.
+// its header; the size of the header is a multiple of their alignment. The header has the warnings, so the points are
+// inspected first.
 static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
   struct job *job = ctx;
   const struct answer_kind *kind = job->result.kind;
@@ -123,7 +124,7 @@ static bool allow_scratch(void *ctx, size_t bytes) {
 static const struct vx_caller caller = {provide_output, allow_scratch, job_is_stopped, helpers_parallel_for, inspect};
 static const struct vx_caller caller_alone = {provide_output, allow_scratch, job_is_stopped, NULL, inspect};
 
-// Tracks need an answer with boxes. Until the tracks are counted, the answer's header has room for the largest counts.
+// Tracks need an answer with boxes. Until the tracks are counted, the header has room for the largest counts.
 static bool prepare_tracks(struct job *job) {
   const int32_t most = VX_MAX_TRACKS;
   if (job->work.op != VX_DETECT || !job->work.params.detect.track) return true;
@@ -177,12 +178,11 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
   atomic_fetch_add(&device->running, 1);
   if (job->shared) sample_block(job, &sample);
   enum vx_status status = device->backend->run(lane, &job->work, error);
-  inspect(job);  // does nothing if the run has done it; else it must be done while the sample lives
+  inspect(job);  // does nothing if the run has inspected the points; `sample` lives until here
   atomic_fetch_sub(&device->running, 1);
   return status;
 }
 
-// Copies the points out of shared memory, for the CPU.
 static bool bring_points(struct job *job) {
   if (!source_copy(job)) return false;
   job->points = job->work.inputs[VX_POINTS].data = job->held.input->data;
@@ -190,8 +190,7 @@ static bool bring_points(struct job *job) {
   return true;
 }
 
-// If the owner shortened a region meanwhile, the GPU may have read old bytes or written to pages that no longer belong
-// to the region. From then on the region is copied, and the job runs again.
+// If the owner shortened a region meanwhile, the job runs again, and the region is copied.
 static enum vx_status run_on_gpu(struct job *job, const struct lanes *lanes, struct error *error) {
   enum vx_status status = run_on(job, lanes->gpu, lanes->on_gpu, error);
   while (job->shared && !shared_verify(job) && status == VX_OK) {
@@ -209,7 +208,7 @@ static void tell(struct job *job, struct device *gpu, bool trial, enum device_ou
     services->gpu_changed(services->jobs, false);
 }
 
-// A network that fails on a GPU runs on the CPU from then on. Other networks stay on the GPU.
+// A network that fails on a GPU runs on the CPU from then on.
 static void vacate_session(const struct job *job, const struct lanes *lanes, const char *reason) {
   struct log_line line;
   sessions_vacate(detector_sessions(job->held.detector), lanes->on_gpu, reason);
@@ -222,13 +221,12 @@ static void vacate_session(const struct job *job, const struct lanes *lanes, con
   log_end(&line);
 }
 
-// Whether the GPU is to blame. A network has its own limit of memory and its own failures.
+// A network has its own limit of memory and its own failures.
 static bool is_to_blame(const struct job *job, enum vx_status status) {
   bool of_network = job->work.op == VX_DETECT && (status == VX_FAILED || status == VX_OUT_OF_MEMORY);
   return !job->result.error.kind && !of_network;  // the server's budget is not the GPU's fault
 }
 
-// Logs and counts a job that a GPU failed. The first report of a lost GPU tells the daemon.
 static void report(struct job *job, struct device *gpu, bool trial, enum vx_status status, const char *reason) {
   struct job_services *services = job->services;
   struct log_line line;
@@ -245,8 +243,7 @@ static void report(struct job *job, struct device *gpu, bool trial, enum vx_stat
   tell(job, gpu, trial, is_to_blame(job, status) ? DEVICE_FAILED : DEVICE_UNDECIDED, reason);
 }
 
-// Runs the job on the lanes' GPU if that GPU can run it and has the memory that the job uses. If the GPU fails, the CPU
-// runs the job and writes the same bytes.
+// If the lanes' GPU cannot run the job or fails, the CPU runs it and writes the same bytes.
 static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, struct error *error) {
   struct device *gpu = lanes->gpu;
   enum vx_status gpu_status = VX_OK;
@@ -283,7 +280,7 @@ static const char *parameter_at_fault(const struct job *job, enum vx_status stat
   return status == VX_REFUSED && !job->output_refused && sampled ? operations[job->work.op]->samples : NULL;
 }
 
-// Whether the job was stopped. If so, replaces its error: a pass may have failed only because it was stopped.
+// Whether the job was stopped. If so, replaces its error: a pass may have failed because it was stopped.
 static bool was_stopped(struct job *job) {
   struct error error;
   return vx_stop_status(&job->stop, &error) == VX_STOPPED && !job_refuse_stopped(job, error.text);
@@ -295,8 +292,8 @@ static bool failed(struct job *job, enum vx_status status, const struct error *e
   return error_refuse(&job->result.error, (enum error_kind)status, parameter_at_fault(job, status), "%s", error->text);
 }
 
-// Writes an answer that is a file with a copy of the tensors, if there are any. The tensors become the input, in place
-// of the body. So the body's memory is released before the file's memory is acquired.
+// Writes an answer that is a file with a copy of the tensors, if there are any. The tensors become the input, so the
+// body's memory is released before the file's memory is acquired.
 static bool write_file(struct job *job) {
   const struct answer_kind *kind = job->result.kind;
   struct text text = text_over(NULL, 0);
@@ -317,7 +314,8 @@ static bool write_file(struct job *job) {
   return written && (text_complete(&text) || refuse_cut(job));
 }
 
-// Writes the JSON about an answer in a region: over the header that the GPU copied, if it fits; else into new memory.
+// The JSON about an answer in a region. Writes over the header that the GPU copied, if the JSON fits; else into new
+// memory.
 static bool write_told(struct job *job) {
   const struct buffer *output = job->held.output;
   struct text text = text_over(output->data, job->work.head ? output->capacity : 0);
@@ -360,7 +358,6 @@ static size_t encode_into(struct job *job, struct buffer *coded) {
   return length;
 }
 
-// Finds the ranges of the output that are sent.
 static void find_ranges(struct job *job) {
   struct job_result *result = &job->result;
   result->ranges = infer_ranges(job->infer, &job->tensor_layout, job->head_bytes, result->range);
@@ -368,8 +365,7 @@ static void find_ranges(struct job *job) {
   for (int i = 0; i < result->ranges; i++) result->length += result->range[i].bytes;
 }
 
-// Encodes the answer for a client that accepts it. The answer stays as it is if encoding does not make it smaller, if
-// no memory is free, or if the time is up.
+// The answer stays as it is if encoding does not make it smaller, no memory is free, or the time is up.
 static void encode_answer(struct job *job) {
   struct job_result *result = &job->result;
   struct buffer **output = &job->held.output, *coded = NULL;
@@ -409,7 +405,7 @@ static bool is_in_time(struct job *job, int64_t now_ns) {
          job_refuse_after(job, ERROR_DEADLINE, "the deadline passed before the job began");
 }
 
-// Spares a job whose points are too old. Points from the future have a negative age.
+// Points from the future have a negative age.
 static void find_age(struct job *job) {
   if (!job->asked.max_age_ms || job->spared) return;
   job->age_ms = (double)clock_wall_ns() / NS_PER_MS - job->measured * 1000;
@@ -442,7 +438,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   return true;
 }
 
-// A body may need other lanes, or a certain GPU. Then the job acquires a slot in the queue of these lanes.
+// If the body needs other lanes or a certain GPU, acquires a slot in their queue.
 static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_use use, bool *elsewhere) {
   if (job->points) return true;
   if (!is_in_time(job, clock_ns())) return false;
@@ -463,7 +459,6 @@ static bool join_stream(struct job *job, bool *waits) {
   return !was_stopped(job) && joined;
 }
 
-// Makes an answer without a run.
 static bool make(struct job *job) {
   int64_t now_ns = clock_ns();
   if (!is_in_time(job, now_ns) || !job->spec.make(job)) return false;

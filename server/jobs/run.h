@@ -1,4 +1,4 @@
-// Runs one job on lanes: on their GPU, or on the CPU if they have no GPU that can run the job or if the GPU fails.
+// Runs one job: on the lanes' GPU or, if there is none that can run it or the GPU fails, on the CPU.
 //
 // The thread that has the lanes runs and owns the job: a worker or, for a small job, an I/O thread.
 #ifndef VOXELD_RUN_H
@@ -20,7 +20,7 @@ enum job_step {
 };
 
 VX_WARN_UNUSED enum job_step job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use);
-// Releases what the job holds, except its answer: queue slot, memory, detector, regions and the turn in its stream.
+// Releases all that the job holds, except its answer.
 void job_release(struct job *job);
 
 #endif

@@ -6,10 +6,9 @@
 #include "server/base/base.h"
 #include "server/jobs/held.h"
 
-// The parameters by which a request names regions; an inference request has one for all.
+// The parameters that name regions; an inference request has one for all.
 static const char of_tensor[] = "shared_memory_region", of_points[] = "points_region", of_answer[] = "output_region";
 
-// Gives the job its struct job_shared, if it has none.
 static bool share(struct job *job, struct error *error) {
   if (job->shared) return true;
   job->shared = pool_take(&job->asked.pool, sizeof *job->shared);
@@ -18,7 +17,7 @@ static bool share(struct job *job, struct error *error) {
   return true;
 }
 
-// All parts in GPU memory must lie on one GPU, which will run the job.
+// All parts in GPU memory must lie on one GPU.
 static bool choose_gpu(struct job *job, struct region_part *part, struct error *error) {
   const struct device *gpu = region_gpu(part), *other = job->shared->gpu;
   if (gpu) job->shared->gpu = gpu;
@@ -29,7 +28,6 @@ static bool choose_gpu(struct job *job, struct region_part *part, struct error *
                       gpu->index);
 }
 
-// Opens a part of a region of the job's client, if the client may use regions.
 static bool open_part(struct job *job, const struct region_ref *ref, const char *parameter, struct region_part *part,
                       struct error *error) {
   struct regions *regions = job->services->regions;
@@ -55,7 +53,7 @@ bool source_open(struct job *job, const struct region_ref *ref) {
   return share(job, &job->result.error) && open_part(job, ref, parameter, &job->shared->source, &job->result.error);
 }
 
-// Whether the GPU will run the job, and only the GPU reads its points.
+// Whether `gpu` will run the job, and nothing else reads its points.
 static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
   struct vx_job work = job->asked.job;
   work.tensors = job_answer_kind(job)->tensors(&job->asked);
@@ -64,7 +62,7 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
          !job_request_widens(&job->asked);
 }
 
-// False for a source larger than the limit of bodies: the caller then copies the source, and refuses it there.
+// False for a source beyond max_body_bytes: the caller then copies it, and refuses it there.
 bool source_reach(struct job *job, const struct device *gpu) {
   struct region_part *source = &job->shared->source;
   if (job->shared->gpu) gpu = job->shared->gpu;
@@ -145,16 +143,16 @@ bool sinks_reserve(struct job *job) {
   return true;
 }
 
-// Whether the GPU may write the sinks in place. A job without rows runs no kernel that writes. During a long job, the
-// client could not unregister the region and reuse its memory. A client that is gone may already reuse the memory.
+// A job without rows runs no kernel that writes. During a long job, the client could not unregister the region. A
+// client that is gone may already reuse the memory.
 static bool gpu_alone_writes(const struct job *job) {
   return job->result.device->backend->host_pin && job_lane_use(job) == VX_LANE_QUICK && job->work.counts.received > 0 &&
          job->tensor_layout.bytes > 0 && (!sinks_take_answer(job) || job->result.kind->frame) &&
          !atomic_load(job->spec.gone);
 }
 
-// Overlapping parts are copied in the order of the tensors, because a GPU writes in no fixed order. A part that
-// overlaps the points is copied too, because a job that runs again needs the points.
+// A GPU writes in no fixed order, so overlapping parts are copied, in the order of the tensors. A part that overlaps
+// the points is copied too, because a job that runs again needs the points.
 static bool reach(struct job *job, int number) {
   const struct job_shared *shared = job->shared;
   struct sink *sink = &job->shared->sink[number];
@@ -178,7 +176,7 @@ static int reach_all(struct job *job) {
   return 0;
 }
 
-// Tensors that a GPU writes to regions need no room in the output.
+// Tensors in regions need no room in the output.
 char *sinks_reach(struct job *job) {
   struct job_shared *shared = job->shared;
   shared->in_place = reach_all(job);

@@ -7,8 +7,8 @@
 #include "kernels/backends.h"
 #include "server/jobs/run.h"
 
-// Writing MOST_OUTPUT_BYTES takes about 20 us; a GPU takes 0.1 ms for MOST_GPU_BYTES. Sensors send up to MOST_COLUMNS
-// columns. Values of further columns, or converted from or to float16, may be subnormal, which makes processors slow.
+// Writing MOST_OUTPUT_BYTES takes about 20 us; a GPU takes 0.1 ms for MOST_GPU_BYTES. Values in columns beyond
+// MOST_COLUMNS, or converted from or to float16, may be subnormal, which makes processors slow.
 enum { MOST_OUTPUT_BYTES = 128 << 10, MOST_COLUMNS = 5, MOST_GPU_BYTES = 8 << 20 };
 
 // ---- lanes ----------------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ static bool is_plain(const struct job_request *asked) {
          !job_request_widens(asked) && asked->dtype == VX_FLOAT32 && params->feature_dtype == VX_FLOAT32;
 }
 
-// Whether the job is plain, its body is raw rows, and neither its body nor its answer is compressed.
+// Whether the job is plain, its body is raw rows, and neither body nor answer is compressed.
 static bool is_direct(const struct job *job) {
   const struct job_request *asked = &job->asked;
   return !job->spec.make && job->spec.coding == CODING_NONE && asked->format == FORMAT_RAW && !job->infer &&

@@ -1,9 +1,9 @@
-// Small jobs: jobs that take less time than waking a worker. The I/O thread that received a small job runs it, and
-// serves no other connection meanwhile. The answer has the same bytes as a worker's answer.
+// Small jobs: so short that waking a worker would delay them much. The I/O thread that received a small job runs it,
+// and serves no other connection meanwhile.
 //
-// A job is small if only its points and its output decide its time, and both are few. It then runs on a CPU lane, in
-// most cases for 5 to 50 us. The job of the only request is also small if a GPU takes about 0.1 ms for it. It then runs
-// on the lanes of a sleeping worker of a GPU. Any thread: a thread that takes a lane has it to itself.
+// A job is small if only its points and its output decide its time, and both are few. It then runs on a CPU lane,
+// mostly for 5 to 50 us. The job of the only request is also small if a GPU takes about 0.1 ms for it. It then runs on
+// the lanes of a GPU worker that sleeps. Any thread: a thread that takes a lane has it to itself.
 #ifndef VOXELD_SMALL_H
 #define VOXELD_SMALL_H
 
@@ -15,7 +15,7 @@
 #include "server/jobs/job.h"
 #include "server/jobs/workers.h"
 
-enum { SMALL_POINT_BYTES = 2048 };  // maximum scratch that a lane keeps for each of `most_points`
+enum { SMALL_POINT_BYTES = 2048 };  // maximum scratch of a lane for each of `most_points`
 
 struct small_lane {
   atomic_bool taken;
@@ -29,15 +29,15 @@ struct small {
   atomic_ullong run;  // jobs, since the start
 };
 
-// Opens as many lanes as a listener has I/O threads. False with a reason.
+// Opens as many lanes as a listener has I/O threads.
 VX_WARN_UNUSED bool small_start(struct small *small, const struct options *options, const struct devices *devices,
                                 struct error *error);
 void small_end(struct small *small);
 
-// Runs the job if it is small and a lane is free. True: the job has its result, and `done` is not called. False: the
-// job is unchanged.
+// Runs the job if it is small and a lane is free. True: the job has its result, and `done` is not called. False: it is
+// unchanged.
 VX_WARN_UNUSED bool small_run(struct small *small, struct job *job);
-// Runs the only request's job on a GPU if it is small there and a GPU's worker sleeps. True: as after jobs_submit.
+// Runs the only request's job on a GPU if it is small there and a GPU worker sleeps. True: as after jobs_submit.
 VX_WARN_UNUSED bool small_run_on_gpu(struct small *small, struct workers *workers, struct job *job);
 
 #endif

@@ -100,7 +100,7 @@ void sweeps_write(const struct gathered *gathered, const struct stream_terms *te
   }
 }
 
-// Makes sweeps of the job's rows, in the memory of its body. Leaves out older sweeps without points.
+// The sweeps lie in the memory of the job's body. Leaves out older sweeps without points.
 static bool make_sweeps(struct job *job) {
   const char *rows = job->points;
   struct sweep **link = &job->stream->sweep;
@@ -119,7 +119,7 @@ static bool make_sweeps(struct job *job) {
   return true;
 }
 
-// If there are several sweeps, copies each into its own memory, so that each can be evicted alone. Releases the body.
+// Copies each of several sweeps into its own memory, so that each can be evicted alone. Releases the body.
 static bool part_sweeps(struct job *job) {
   if (!job->stream->sweep->next) return true;
   for (struct sweep *sweep = job->stream->sweep; sweep; sweep = sweep->next) {
@@ -136,7 +136,6 @@ static bool part_sweeps(struct job *job) {
   return true;
 }
 
-// Joined rows may have as many bytes as a body.
 static bool acquire_rows(struct job *job, int64_t rows) {
   size_t row = (size_t)job_request_columns(&job->asked) * sizeof(float), most = job->services->max_body_bytes;
   if ((uint64_t)rows > most / row)
@@ -155,7 +154,7 @@ static bool motion_of(const struct job *job, const struct sweep *sweep, const st
                                            asked->deskew.reference, motion, error);
 }
 
-// Moves the points of the job's own sweeps, in memory that no other job reads yet.
+// Moves the points of the job's own sweeps.
 static bool deskew(struct job *job, const struct gathered *gathered) {
   const struct buffer *times = job->held.times;
   struct vx_deskew *moving = &job->deskewed.points;
@@ -201,8 +200,8 @@ static bool refuse_memory(struct job *job, const char *what, size_t bytes, const
                       bytes);
 }
 
-// Counts the memory, if any, towards SHARE_STREAM_BYTES. Evicts older sweeps to make room, unless the memory can never
-// fit.
+// Counts the memory, if any, towards SHARE_STREAM_BYTES. Evicts older sweeps to make room, unless the memory exceeds
+// the limit.
 static bool move_memory(const struct job *job, struct buffer *memory, struct shortage *shortage) {
   *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARE_STREAM_BYTES, 0};
   if (!memory) return true;
@@ -212,7 +211,7 @@ static bool move_memory(const struct job *job, struct buffer *memory, struct sho
   return true;
 }
 
-// Drops the body's older sweeps for which there is no room, as if each had been sent alone and then evicted.
+// Drops the body's older sweeps for which there is no room, and counts them as lost.
 static bool keep_memory(struct job *job) {
   struct shortage shortage;
   struct sweep *last = job->stream->sweep;
@@ -265,14 +264,14 @@ void sweeps_count(struct job *job) {
 
 // ---- tracks ---------------------------------------------------------------------------------------------------------
 
-// The tracks of the job's model before this sweep; NULL: there are none.
+// NULL: there are none.
 static struct vx_tracks *tracks_before(const struct job *job) {
   const struct stream_tracks *tracks = job->stream->turn.stream->tracks;
   while (tracks && strcmp(tracks->model, job->asked.model) != 0) tracks = tracks->next;
   return tracks ? tracks->tracks : NULL;
 }
 
-// Acquires memory for `count` new tracks of the job's model, and gives it to the job's turn. NULL with an error.
+// NULL with an error.
 static struct vx_tracks *acquire_tracks(struct job *job, int64_t count) {
   struct shortage shortage;
   if (!job_acquire_rows(job, sizeof(struct stream_tracks) + vx_tracks_bytes(count))) return NULL;

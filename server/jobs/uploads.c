@@ -5,25 +5,23 @@
 
 #include "server/base/base.h"
 
-// An upload whose whole body takes no longer is not preempted. The documentation promises 2 s; the rest allows for
-// errors in the rate.
+// An upload whose whole body takes no longer is not preempted. The documentation promises 2 s; the rest is for errors
+// in the rate.
 static const double patience_s = 3;
 
 // ---- who is preempted; with the lock held ---------------------------------------------------------------------------
 
-// The room that a request needs.
 struct need {
   struct job_services *services;
   struct client *client;
   struct shortage shortage;
   int64_t more;        // bytes that the rest of the request's body will need
   double slower_than;  // seconds: an upload that takes no longer is not preempted
-  bool whole;          // the request's body is complete
+  bool whole;          // the request's body has arrived
 };
 
 static bool is_over_share(const struct need *need) { return need->shortage.grant == OVER_CLIENT_SHARE; }
 
-// Seconds that the bytes take at the rate.
 static double seconds(double bytes, double rate) { return bytes / (rate > 1 ? rate : 1); }
 
 // Seconds for the whole body or, if its length is unknown, for as many bytes as its memory holds.
@@ -40,7 +38,7 @@ static bool has(const struct upload *upload, enum share share) {
   return atomic_load(&upload->memory) > 0 && (share == SHARE_BYTES || share == share_of_body(use_of(upload)));
 }
 
-// The phase of an upload that may be preempted now. PEER_PREEMPTED: it may not be.
+// The phase of an upload that may be preempted. PEER_PREEMPTED: the upload may not be preempted now.
 static int phase_to_preempt(const struct peer *peer) {
   int phase = atomic_load(&peer->phase);
   bool may = phase == PEER_UPLOAD || (phase == PEER_HELD && !atomic_load(&peer->upload.bytes));
@@ -50,9 +48,9 @@ static int phase_to_preempt(const struct peer *peer) {
 // The slowest upload that holds some of the short share and is slower than `slower_than`. NULL: there is none.
 //
 // Clients that hold little are safe from a flood. A request of a client over its share preempts no upload of a client
-// that holds less. No request preempts a moving upload whose client holds less than the request wants. An upload with
-// unread bytes is not slow: the server is late in reading. But an upload at the gate may have unread bytes, because the
-// server reads nothing there; it loses only its reservation.
+// that holds less. An upload at PACE_SLOW or faster is safe if its client holds less than the request wants. An upload
+// with unread bytes is not slow, because the server is late; at the gate, where the server reads nothing, it may lose
+// its reservation.
 static struct peer *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->services->clients;
   struct watcher *watcher = need->services->uploads->watcher;
@@ -77,9 +75,8 @@ static struct peer *slowest(const struct need *need, int64_t now_ns) {
   return found;
 }
 
-// The upload to preempt, or NULL. If the body of the request is incomplete, an upload of the same client that has just
-// begun is not preempted, because its rate is unknown. The request then does not preempt another client's upload
-// either.
+// The upload to preempt, or NULL. Until the body of the request is whole, an upload of its own client that has just
+// begun is not preempted, because its rate is unknown. The request then preempts no other upload either.
 static struct peer *peer_to_preempt(const struct need *need, int64_t now_ns) {
   struct peer *peer = slowest(need, now_ns);
   bool begun = peer && atomic_load(&peer->upload.client) == need->client && atomic_load(&peer->upload.bytes) > 0 &&
@@ -87,7 +84,7 @@ static struct peer *peer_to_preempt(const struct need *need, int64_t now_ns) {
   return begun && !need->whole ? NULL : peer;
 }
 
-// Called once another owner has taken over slot and input.
+// Another owner has taken over slot and input.
 static void clear(struct upload *upload) {
   upload->input = NULL;
   atomic_store(&upload->memory, 0);
@@ -117,14 +114,12 @@ static bool preempt(struct peer *peer, const struct job_services *services) {
 
 // ---- making room ----------------------------------------------------------------------------------------------------
 
-// Sweeps of streams are evicted before uploads are preempted. If the client is over its share, only its own sweeps are
-// evicted.
+// Sweeps are evicted before uploads are preempted. If the client is over its share, only its own sweeps are evicted.
 static bool evict_sweep(const struct need *need) {
   return need->shortage.share == SHARE_BYTES &&
          streams_evict(need->services->streams, is_over_share(need) ? need->client : NULL);
 }
 
-// Evicts a sweep or preempts an upload. False: there is none to evict or preempt.
 static bool make_room(const struct need *need) {
   struct watcher *watcher = need->services->uploads->watcher;
   int64_t now_ns = clock_ns();
@@ -145,7 +140,6 @@ bool uploads_make_room(struct job_services *services, struct client *client, con
   return make_room(&need);
 }
 
-// Whether an upload could be preempted for the request.
 static bool could_make_room(const struct need *need) {
   struct watcher *watcher = need->services->uploads->watcher;
   if (need->shortage.share == SHARES) return false;
@@ -162,7 +156,7 @@ static bool could_make_room(const struct need *need) {
 // new memory at once.
 enum { MEMORY_PER_BYTE = 64, LARGEST_STEP = 8 };
 
-// An upload with its job, and the number of bytes that had arrived before the latest bytes.
+// `written`: bytes that had arrived before the latest ones.
 struct reserving {
   struct peer *peer;
   struct upload *upload;
@@ -186,7 +180,7 @@ static bool has_all(const struct reserving *it, int64_t come) {
   return has_slot(it) && capacity_of(it->upload) >= it->job->spec.lead + (size_t)whole_body(it->upload, come);
 }
 
-// Bytes of the body to reserve when `come` bytes have arrived; never fewer than `come`.
+// Bytes of the body to reserve when `come` bytes have arrived.
 static size_t due(const struct reserving *it, int64_t come) {
   const struct buffers *buffers = it->job->services->buffers;
   int64_t expected = whole_body(it->upload, come);
@@ -202,7 +196,7 @@ static bool reserve_slot(const struct reserving *it, struct shortage *shortage, 
   return true;
 }
 
-// Memory for `bytes` bytes of body. Keeps the bytes that have arrived.
+// Keeps the bytes that have arrived.
 static bool reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage, struct error *error) {
   struct upload *upload = it->upload;
   size_t mine = capacity_of(upload), lead = it->job->spec.lead;
@@ -219,7 +213,7 @@ static bool reserve_input(const struct reserving *it, size_t bytes, struct short
   return true;
 }
 
-// Whether the client's shares would allow `bytes` bytes. Acquires nothing.
+// Acquires nothing.
 static bool may_reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage,
                               struct error *error) {
   size_t mine = capacity_of(it->upload), all = it->job->spec.lead + bytes;
@@ -229,7 +223,6 @@ static bool may_reserve_input(const struct reserving *it, size_t bytes, struct s
          shortage_refuse(shortage, "a body", error);
 }
 
-// A queue slot, and memory for `bytes` bytes of body.
 static bool reserve(const struct reserving *it, size_t bytes, struct shortage *shortage, struct error *error) {
   return reserve_slot(it, shortage, error) && (!bytes || reserve_input(it, bytes, shortage, error));
 }
@@ -299,7 +292,6 @@ static bool lock_reservation(struct peer *peer, const struct job *job, struct er
   return true;
 }
 
-// If all connections are being ended meanwhile, the next step detects it.
 static void release_lock(struct peer *peer) { (void)peer_move(peer, PEER_LOCKED, PEER_UPLOAD); }
 
 bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size, struct error *error) {
@@ -331,7 +323,7 @@ bool upload_commit(struct peer *peer, struct job *job, struct error *error) {
   return good;
 }
 
-// Other threads access the reservation only with the watcher's lock.
+// Other threads access the reservation with the watcher's lock held.
 void upload_release(struct peer *peer, const struct job *job) {
   struct upload *upload = &peer->upload;
   if (!atomic_load(&upload->memory) && !atomic_load(&upload->slot_reserved)) return;

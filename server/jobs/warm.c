@@ -5,7 +5,6 @@
 #include "server/base/base.h"
 #include "server/base/log.h"
 
-// One network, warmed on one worker after the other.
 struct warming {
   struct jobs *jobs;
   struct detector *detector;
@@ -13,9 +12,9 @@ struct warming {
   size_t scratch_bytes;
   bool serves;         // requests may run the network meanwhile
   bool alone;          // no request ran it meanwhile
-  bool crowded;        // the budget lacked scratch for the run, but has it once other jobs have ended
+  bool crowded;        // the budget lacked scratch for the run, but has it when no other job holds any
   bool ran;            // on at least one lane
-  struct error fault;  // of a run on the CPU, unless other requests took the memory; "": none
+  struct error fault;  // of a run on the CPU; "": none
 };
 
 static bool allow_scratch(void *ctx, size_t bytes) {
@@ -109,17 +108,17 @@ static void warm_on_cpu(struct warming *warming) {
   enum vx_status status = run_once(warming, cpu, warming->worker->lanes.on_cpu, NULL, &error);
   report(warming, cpu, began_ns, status == VX_OK ? NULL : error.text);
   if (status == VX_OK) warming->ran = true;
-  // A network that is alone and lacks memory for one cloud, within its limit or the whole budget, will always lack it.
+  // A network that lacks memory for one cloud, although it is alone, will always lack it.
   if (status == VX_FAILED || (status == VX_OUT_OF_MEMORY && !warming->crowded && warming->alone))
     warming->fault = error;
 }
 
-// Does not warm workers that stand by until the last GPU is lost.
+// Workers that stand by until the last GPU is lost are not warmed.
 static bool takes_detections(const struct jobs *jobs, const struct worker *worker) {
   return worker->use == VX_LANE_DETECT && (worker->lanes.gpu || jobs->devices.count == 0);
 }
 
-// Detectors that were kept instead of newer files are warm.
+// Detectors kept instead of newer files are warm.
 static bool is_cold(const struct detectors *detectors, size_t index) {
   return !detector_fault(detectors_at(detectors, index)) && !detectors_refusal(detectors, index);
 }
@@ -138,7 +137,6 @@ static void warm_detector(struct warming *warming, const struct options *options
   }
 }
 
-// A fault on the CPU counts only if no lane has run the network.
 static void judge(const struct warming *warming, struct detectors *detectors, const struct detectors *before,
                   size_t index) {
   struct error fault = warming->fault;
@@ -164,7 +162,7 @@ void warm_up(struct jobs *jobs, const struct options *options, struct detectors 
 
 // ---- a sampling -----------------------------------------------------------------------------------------------------
 
-// Enough runs to get one without disturbance, and enough time for a GPU to raise its clock rate.
+// Enough runs for one without disturbance, and enough time for a GPU to raise its clock rate.
 enum { MEASURE_RUNS = 5 };
 #define MEASURE_NS (50 * NS_PER_MS)
 
@@ -173,7 +171,6 @@ struct sampling {
   float rows[PLACEMENT_POINTS][3];
 };
 
-// Random points in a box of about the size of a scan.
 static void make_rows(struct sampling *sampling) {
   static const float size[3] = {100, 100, 4};
   uint32_t noise = 1;
@@ -210,7 +207,7 @@ static enum vx_status sample(struct sampling *sampling, const struct device *dev
   return device->backend->run(lane, &job, error);
 }
 
-// The least time of several runs. The first run, which may load kernels, does not count.
+// The first run, which may load kernels, does not count.
 static enum vx_status measure(const struct device *device, struct vx_lane *lane, int64_t *least_ns,
                               struct error *error) {
   struct sampling *sampling = device->backend->host_alloc(device->handle, sizeof *sampling);
@@ -247,7 +244,7 @@ static void measure_target(struct jobs *jobs, enum target target, struct worker 
   log_end(&line);
 }
 
-// A worker that can measure the target; NULL: there is none.
+// NULL: there is none.
 static struct worker *find_worker(struct workers *workers, enum target target) {
   for (int64_t i = 0; i < workers->count; i++) {
     struct worker *worker = &workers->worker[i];

@@ -1,4 +1,4 @@
-// Worker threads; see workers.h.
+// See workers.h.
 #include "server/jobs/workers.h"
 
 #include <stddef.h>
@@ -21,7 +21,7 @@ static bool takes_jobs(const struct worker *worker, struct devices *devices) {
   return worker->beside || is_needed(worker, devices);
 }
 
-// Waits until this worker takes jobs. False: the service stops.
+// False: the service stops.
 static bool stand_by(struct worker *worker, struct workers *workers) {
   if (takes_jobs(worker, workers->devices)) return true;
   lock_acquire(&workers->lock);
@@ -82,7 +82,7 @@ void workers_tick(struct workers *workers, int64_t now_ns) {
 
 // ---- threads --------------------------------------------------------------------------------------------------------
 
-// If the job's turn has begun meanwhile, the job goes back into its queue.
+// If the job's turn has begun meanwhile, the job goes back into a queue.
 static enum job_step await_turn(struct job *job) {
   enum stream_entry entry = sweeps_begin(job, true);
   if (entry == STREAM_REFUSED) job_release(job);
@@ -143,8 +143,8 @@ static void close_lanes(struct worker *worker) {
   if (lanes->on_cpu) vx_cpu_backend.lane_close(lanes->on_cpu);
 }
 
-// Opens the worker's lane on its GPU, if it has one. If that fails, for lack of memory for example, the GPU counts as
-// lost. With `must` (`--backend cuda`) the failure is an error instead.
+// If the GPU's lane cannot be opened, for lack of memory for example, the GPU counts as lost. With `must` (`--backend
+// cuda`) the failure is an error instead.
 static bool open_gpu_lane(struct worker *worker, bool must, struct error *error) {
   struct lanes *lanes = &worker->lanes;
   if (!lanes->gpu || device_state(lanes->gpu) == DEVICE_LOST) return true;

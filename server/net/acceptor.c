@@ -1,4 +1,4 @@
-// Accepting connections; see acceptor.h.
+// See acceptor.h.
 #include "server/net/acceptor.h"
 
 #include <errno.h>
@@ -21,7 +21,6 @@ static bool lacks_resources(int reason) {
   return reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM;
 }
 
-// Sleeps, unless the acceptor stops.
 static void pause_ms(const struct acceptor *acceptor, int ms) {
   struct pollfd stop = {.fd = acceptor->stop_fd, .events = POLLIN};
   (void)poll(&stop, 1, ms);
@@ -44,8 +43,7 @@ static bool may_accept(const struct acceptor *acceptor, int index) {
   return atomic_load(&acceptor->listeners->at[index].group->coming) < ACCEPTOR_MOST_COMING;
 }
 
-// Accepts some of the connections that wait at a listener. Continues after a connection that failed, since good
-// connections may wait after it.
+// Continues after a connection that failed, since good ones may wait behind it.
 static void accept_some(const struct acceptor *acceptor, int index) {
   int taken = 0, reason = 0;
   do {

@@ -1,4 +1,4 @@
-// Connections come and go; see connections.h.
+// See connections.h.
 #include "server/net/connections.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "server/base/base.h"
 #include "server/base/log.h"
 
-enum { MOST_LOOKS = 4 };                               // how many idle connections to try, for one new connection
+enum { MOST_LOOKS = 4 };                               // idle connections to try, for one new connection
 static const int64_t idle_grace_ns = 1 * NS_PER_S;     // before an idle connection makes room for a new one
 static const int64_t look_again_ns = 100 * NS_PER_MS;  // after a search that found no connection to end
 static const double patience_s = 2;                    // an answer that takes less time is not slow
@@ -98,14 +98,12 @@ static void uncount(struct peer *peer) {
   peer->counted = false;
 }
 
-// How many connections the peer's client has.
 static int64_t held_with(const struct peer *peer) {
   return client_held(peer->group->clients, peer->client, SHARE_CONNECTIONS);
 }
 
-// The idle connection that makes room for `newcomer`. With `own` it belongs to the same client, else to the client with
-// the most connections in the group. Among a client's connections it is the one idle for longest. NULL if there is
-// none.
+// The connection that is idle for longest, of the newcomer's client (`own`) or of the client with the most connections
+// in the group. NULL if there is none.
 static struct peer *longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own) {
   // A connection idle for a shorter time may have a request on its way.
   int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
@@ -124,8 +122,8 @@ static struct peer *longest_idle(struct watcher *watcher, const struct peer *new
   return longest;
 }
 
-// Ends the connection that longest_idle finds, unless it has a request that a busy server has not read yet; `*late`
-// says that there was such a connection. NULL if none was ended.
+// Ends the connection that longest_idle finds, unless it has an unread request; then sets `*late`: the server is
+// behind. NULL if none was ended.
 static struct peer *end_longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own, bool *late)
     HOLDS(watcher->lock) {
   struct peer *peer;
@@ -140,10 +138,9 @@ static struct peer *end_longest_idle(struct watcher *watcher, const struct peer 
   return NULL;
 }
 
-// Ends a connection to make room for `newcomer`: an idle connection or, if there is none, a slow one. With `own` it
-// belongs to the same client, else to any client of the group. False if no connection can end, or if the server
-// reads requests so late that rates mean nothing. A search walks all connections, so a search that found none is not
-// repeated for look_again_ns.
+// Ends an idle connection or, if there is none, a slow one: with `own` of the same client, else of any client of the
+// group. False if none can end, or if the server reads requests so late that rates mean nothing. A search walks all
+// connections, so a search that found none is not repeated for look_again_ns.
 static bool make_room(struct watcher *watcher, const struct peer *newcomer, bool own) HOLDS(watcher->lock) {
   struct client *client = own ? newcomer->client : NULL;
   int64_t *none_until_ns = own ? &client->none_until_ns : &newcomer->group->none_until_ns;
@@ -165,8 +162,7 @@ static enum grant count_in(const struct peer *peer) {
                      : share_acquire(peer->group->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
 }
 
-// Counts the new peer among its client's connections, and ends another connection if there is no room. False with the
-// reason in `*refusal`.
+// Ends another connection if there is no room. False with the reason in `*refusal`.
 static bool let_in(struct watcher *watcher, struct peer *peer, enum error_kind *refusal) HOLDS(watcher->lock) {
   enum grant grant = count_in(peer);
   if (grant != GRANTED && make_room(watcher, peer, grant == OVER_CLIENT_SHARE)) grant = count_in(peer);
@@ -176,7 +172,7 @@ static bool let_in(struct watcher *watcher, struct peer *peer, enum error_kind *
 }
 
 // Without TLS, writes the refusal to the socket, and keeps the connection until its request comes: a reset would keep
-// the client from reading the refusal. With TLS, or if there are REFUSED_PEERS such connections, shuts it at once.
+// the client from reading the refusal. With TLS, or beyond REFUSED_PEERS such connections, shuts it at once.
 static void refuse_connection(struct watcher *watcher, struct peer *peer, enum error_kind kind) HOLDS(watcher->lock) {
   atomic_store(&peer->phase, PEER_FAILED);
   peer_write_failure(peer, kind,
@@ -189,7 +185,6 @@ static void refuse_connection(struct watcher *watcher, struct peer *peer, enum e
   if (!peer->refused) (void)shutdown(peer->fd, SHUT_RDWR);
 }
 
-// Ends the connection in any phase.
 static void end(struct peer *peer) {
   atomic_store(&peer->phase, PEER_FAILED);
   (void)shutdown(peer->fd, SHUT_RDWR);
@@ -245,8 +240,8 @@ struct peer *connection_opened(struct watcher *watcher, struct listener_group *g
 
 // ---- out ------------------------------------------------------------------------------------------------------------
 
-// Whether a plain close may destroy answers that are on their way. Bytes of the client that are unread, or that come
-// later, reset a closed connection. If the client has left or the server has ended the connection, no answer is lost.
+// Whether a plain close may destroy answers on their way. Bytes of the client that are unread, or that come later,
+// reset a closed connection.
 static bool may_lose_answers(const struct peer *peer) {
   char next;
   int left = 0;
@@ -271,8 +266,7 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
       (struct lingering){fd, peer->group, peer->client, shut, until_ns, LINGER_BYTES};
 }
 
-// Why the connection ended. The library may end an idle connection a little before the watcher, so two ticks are added
-// to the idle time.
+// The library may end an idle connection a little before the watcher, so two ticks are added to the idle time.
 static enum peer_end end_of(const struct watcher *watcher, const struct peer *peer) HOLDS(watcher->lock) {
   int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * (WATCHER_TICK_MS * NS_PER_MS);
   if (peer->turned_away) return PEER_END_NO_ROOM;
@@ -292,7 +286,7 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   lock_acquire(&watcher->lock);
   atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
   (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
-  // The library may have refused an open head and left bytes unread. A plain close would then reset the connection too.
+  // The library may have refused an open head and left bytes unread, which would reset the connection too.
   if (peer->linger || peer->head_open || may_lose_answers(peer)) start_lingering(watcher, peer);
   peer->open = false;
   watcher->refused_count -= peer->refused;

@@ -1,4 +1,4 @@
-// Opening the listening sockets; see listener.h.
+// See listener.h.
 #include "server/net/listener.h"
 
 #include <errno.h>
@@ -17,7 +17,6 @@
 enum { BACKLOG = 1024, FIRST_HANDED_OVER = 3 };
 static const char unix_prefix[] = "unix:", systemd_word[] = "systemd";
 
-// The state while a list is opened.
 struct opening {
   struct listeners *listeners;
   bool check;  // nothing is bound
@@ -87,7 +86,7 @@ static void write_address(const union address *address, socklen_t length, char *
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-// Whether a socket on [::] listens on all IPv4 addresses too: net.ipv6.bindv6only is 0.
+// Whether a socket on [::] listens on all IPv4 addresses too.
 static bool is_dual_stack(void) {
   int v6_only = 1, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
   socklen_t size = sizeof v6_only;
@@ -96,7 +95,7 @@ static bool is_dual_stack(void) {
   return !v6_only;
 }
 
-// Whether a socket on `host` prevents a socket on `other` at the same port. Both are numeric.
+// Whether a socket on `host` prevents one on `other` at the same port. Both are numeric.
 static bool covers(const char *host, const char *other) {
   bool other_is_v4 = !strchr(other, ':');
   if (strcmp(host, "0.0.0.0") == 0) return other_is_v4;
@@ -113,7 +112,7 @@ static bool collide(const struct listener *one, const struct listener *other) {
   return covers(host, other_host) || covers(other_host, host);
 }
 
-// Adds the listener. If the list is only checked, refuses a listener that collides with an earlier one.
+// If the list is only checked, refuses a listener that collides with an earlier one.
 static bool add(const struct opening *opening, const struct listener *listener) {
   struct listeners *listeners = opening->listeners;
   for (int i = 0; opening->check && i < listeners->count; i++)
@@ -130,7 +129,7 @@ static bool add(const struct opening *opening, const struct listener *listener) 
 
 // ---- TCP ------------------------------------------------------------------------------------------------------------
 
-// Binds a socket to one address. False with errno, and the failed call in `call`.
+// False with errno, and the failed call in `call`.
 static bool bind_tcp(const struct addrinfo *info, struct listener *listener, const char **call) {
   union address bound;
   socklen_t length = sizeof bound;
@@ -195,8 +194,8 @@ static bool open_tcp(const struct opening *opening) {
 
 // ---- Unix domain ----------------------------------------------------------------------------------------------------
 
-// Removes a socket file on which no process listens. Without SOCK_NONBLOCK, connect would wait for ever for a listener
-// whose queue is full.
+// Removes a socket file on which no process listens. Without SOCK_NONBLOCK, connect would wait for a listener whose
+// queue is full.
 static void remove_stale(const struct sockaddr_un *name) {
   struct stat status;
   if (stat(name->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) return;
@@ -206,8 +205,8 @@ static void remove_stale(const struct sockaddr_un *name) {
   close(fd);
 }
 
-// Sets the permissions by the umask, so that the file has them from its creation on. (No other thread makes files
-// meanwhile.)
+// The umask sets the permissions, so that the file has them from its creation on. No other thread makes files
+// meanwhile.
 static bool bind_unix(int fd, const struct sockaddr_un *name, unsigned mode) {
   mode_t before = umask(~mode & 0777);
   bool bound = bind(fd, (const struct sockaddr *)name, sizeof *name) == 0;
@@ -243,8 +242,8 @@ static bool open_unix(const struct opening *opening) {
   return add(opening, &listener);
 }
 
-// Removes the file of a Unix socket, unless another file has taken its path. The inode number of an open socket is not
-// used again, so the same number means the same file.
+// Removes the file of a Unix socket, unless another file has taken its path. While a socket is open, no other file gets
+// its inode number.
 static void remove_path(const struct listener *listener) {
   struct stat status;
   if (listener->path[0] && stat(listener->path, &status) == 0 && status.st_dev == listener->device &&
@@ -357,8 +356,7 @@ static int connect_socket(const struct sockaddr *address, socklen_t length, int 
   return -1;
 }
 
-// Connects to one address. Linux takes 0.0.0.0 and [::] for loopback here. If IPv6 loopback is off, a listener on [::]
-// may still be reachable by IPv4, which is tried second.
+// Linux takes 0.0.0.0 and [::] for loopback here. If IPv6 loopback is off, IPv4 may still reach a listener on [::].
 static int connect_one(const struct addrinfo *info, int timeout_s) {
   static const struct in6_addr loopback = {.s6_addr = {[10] = 0xff, 0xff, 127, 0, 0, 1}};
   union address address;

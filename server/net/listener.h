@@ -1,6 +1,6 @@
-// The listening sockets: TCP sockets, Unix sockets, and sockets that systemd hands over.
+// The listening sockets: TCP sockets, Unix sockets, and sockets from systemd.
 //
-// Main opens them before any client is served, and closes them after the last client.
+// The daemon opens them before any client is served, and closes them after the last client.
 #ifndef VOXELD_LISTENER_H
 #define VOXELD_LISTENER_H
 
@@ -15,12 +15,12 @@ enum { LISTENERS_MAX = 8, LISTENER_LISTS = 2 };  // listeners in a list; lists: 
 
 struct clients;
 
-// The listeners that serve everything, or those that serve only pages, and their connections. The connections of one
-// group use up no room of the other group.
+// The listeners that serve everything, or those that serve only pages. The connections of one group use up no room of
+// the other.
 struct listener_group {
   bool pages;               // they serve only pages
   struct clients *clients;  // who share the connections
-  atomic_llong coming;      // accepted connections that no I/O thread has taken yet
+  atomic_llong coming;      // accepted, but no I/O thread has them yet
   atomic_llong open;        // connections
   int64_t none_until_ns;    // until then connections.c does not search again for a connection that makes room
 };
@@ -47,35 +47,32 @@ struct listeners {
 };
 
 struct listen_rules {
-  unsigned unix_mode;            // permissions of Unix sockets
-  bool may_expose;               // TCP beyond loopback is allowed
-  struct listener_group *group;  // of the listeners
+  unsigned unix_mode;  // permissions of Unix sockets
+  bool may_expose;     // TCP beyond loopback is allowed
+  struct listener_group *group;
 };
 
 // Opens the items of `list`, separated by commas: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. Adds them to
-// `listeners`, which begins empty. Of several addresses of a name, takes the first that can be bound. False with a
-// reason; then closes all of `listeners`.
+// `listeners`. Of several addresses of a name, takes the first that can be bound. False with a reason; then all of
+// `listeners` are closed.
 VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules,
                                    struct error *error);
 // Checks the list as far as possible without binding or listening. `checked` begins empty and collects the listeners of
-// all lists of a daemon, since no two listeners may have the same address. False with a reason.
+// all lists, since no two may have the same address.
 VX_WARN_UNUSED bool listeners_check(struct listeners *checked, const char *list, const struct listen_rules *rules,
                                     struct error *error);
-// Closes the descriptors and removes the files of Unix sockets. A socket from systemd keeps listening: clients wait in
-// it for the next process.
+// Closes the descriptors and removes the files of Unix sockets. Clients wait in a socket from systemd for the next
+// process.
 void listeners_close(struct listeners *listeners);
 
-// Connects to the first item of `list`, as a client on the same machine does. Sets `*tcp` for a TCP socket. The connect
-// and each later read or write fail after `timeout_s` seconds. Returns a blocking descriptor, which the caller closes,
-// or -1 with a reason.
+// Connects to the first item of `list`, as a client on the same machine does. The connect and each later read or write
+// fail after `timeout_s` seconds. Returns a blocking descriptor, which the caller closes, or -1 with a reason.
 VX_WARN_UNUSED int listener_connect(const char *list, int timeout_s, bool *tcp, struct error *error);
 
-// Writes who is at the other end of an accepted connection: an IP address (an IPv4-mapped IPv6 address as IPv4),
-// unix:UID, or "unknown".
+// Writes who is at the other end: an IP address (an IPv4-mapped IPv6 address as IPv4), unix:UID, or "unknown".
 void listener_peer(int fd, char address[ADDRESS_SIZE]);
-// Whether clients on other machines can reach the listener.
 bool listener_is_exposed(const struct listener *listener);
-// Whether an address, as listener_peer writes it, is on this machine: on loopback or a Unix socket.
+// Whether the address, from listener_peer, is on loopback or a Unix socket.
 bool address_is_local(const char *address);
 
 #endif

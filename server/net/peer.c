@@ -1,4 +1,4 @@
-// One connection's phases; see peer.h.
+// See peer.h.
 #include "server/net/peer.h"
 
 #include <linux/tcp.h>
@@ -15,7 +15,7 @@ bool peer_has_unread(const struct peer *peer) {
 
 bool peer_upload_begin(struct peer *peer, const char *request_id, enum problem_style style, const struct trace *trace,
                        bool takes_interim, int64_t now_ns) {
-  // Of the members that are set here, the watcher reads only the atomic ones in the phase IDLE.
+  // In the phase IDLE, the watcher reads only the atomic ones of these members.
   peer->trace = *trace;
   snprintf(peer->request_id, sizeof peer->request_id, "%s", request_id);
   peer->style = style;
@@ -78,7 +78,7 @@ static const int64_t grace_ns = 1 * NS_PER_S;     // before a rate is known
 // Bytes a second that are assumed for every new body, so that a small body may come in pieces.
 static const double first_rate = 64 * 1024;
 
-// Bytes that the client has acknowledged. -1 if the socket does not say: it is not TCP, or the kernel is old.
+// Bytes that the client has acknowledged, or -1 if the socket does not say: it is not TCP, or the kernel is old.
 static int64_t acknowledged(int fd) {
   struct tcp_info info;
   socklen_t size = sizeof info;
@@ -129,7 +129,7 @@ double peer_rate(const struct peer *peer, int64_t now_ns) {
   int64_t bytes = moved(peer);
   struct pace pace = is_noted(peer) ? peer->pace : first_pace(peer, now_ns);
   if (bytes >= 0) return pace_rate(&pace, bytes, now_ns);
-  // The socket does not show the progress of this answer. Assumes that the client has taken all of it by now.
+  // The socket does not show the progress. Assumes that the client has taken all of the answer by now.
   int64_t elapsed_ns = now_ns - atomic_load(&peer->since_ns);
   return (double)atomic_load(&peer->answer) * (double)NS_PER_S / (double)(elapsed_ns > 0 ? elapsed_ns : 1);
 }
@@ -158,7 +158,7 @@ void peer_write_failure(struct peer *peer, enum error_kind kind, const char *det
     (void)send(peer->fd, message, out.length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// In phase PROBED the I/O thread waits, so the members of the request stay.
+// In phase PROBED the I/O thread waits, so the request's members stay.
 void peer_probe(struct peer *peer) {
   static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
   int phase = atomic_load(&peer->phase);

@@ -1,4 +1,4 @@
-// The watcher thread; see watcher.h.
+// See watcher.h.
 #include "server/net/watcher.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static const int64_t grace_ns = 5 * NS_PER_S;    // from an upload's beginning u
 static const int64_t refused_ns = 1 * NS_PER_S;  // how long a refused connection waits for its request
 static const uint64_t stop_event = UINT64_MAX;   // no descriptor's event has this key
 
-// Why an upload must end now, or NULL.
+// NULL: the upload may go on.
 static const char *upload_fault(const struct watcher *watcher, struct peer *peer, int phase, int64_t now_ns,
                                 enum error_kind *kind) {
   int64_t elapsed = now_ns - atomic_load(&peer->since_ns);
@@ -44,16 +44,16 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
     if (kind == ERROR_MEMORY_FULL) peer->cut = PEER_END_PREEMPTED;
     phase = PEER_FAILED;
   }
-  // When the reading side is shut, the library reads what is there, then an end of file, and closes. Connections with a
-  // whole request are left alone, since the library would drop the answer.
+  // When the reading side is shut, the library reads what is there, then an end of file, and closes. It would drop the
+  // answer to a whole request, so such connections are left alone.
   bool over = (phase == PEER_FAILED && !(peer->refused && now_ns - atomic_load(&peer->since_ns) < refused_ns)) ||
               (atomic_load(&peer->half_closed) && (phase == PEER_IDLE || phase == PEER_UPLOAD));
-  // The library closes a silent connection by itself, but not one that sends a byte now and then.
+  // The library closes a silent connection, but not one that sends a byte now and then.
   if (phase == PEER_IDLE && now_ns - atomic_load(&peer->since_ns) > watcher->options->idle_timeout_s * NS_PER_S)
     over = true;
   if (over) (void)shutdown(peer->fd, SHUT_RD);
   if (atomic_load(&peer->half_closed)) peer_probe(peer);
-  // The library also leaves open a connection whose client takes a little of its answer now and then.
+  // The library also keeps open a connection whose client takes a little of its answer now and then.
   if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->options->send_timeout_s * NS_PER_S &&
       shutdown(peer->fd, SHUT_RDWR) == 0 && !peer->cut)
     peer->cut = PEER_END_SEND_TIMEOUT;
@@ -66,7 +66,7 @@ static void end_lingering(struct watcher *watcher, int index) {
   watcher->lingering[index] = watcher->lingering[--watcher->lingering_count];
 }
 
-// Reads what has arrived and discards it. True once there is nothing more to wait for.
+// Discards what has arrived. True: there is nothing more to wait for.
 static bool drain_socket(struct lingering *lingering) {
   static char scrap[65536];           // of the watcher's thread
   int64_t share = LINGER_BYTES / 64;  // maximum bytes of one call, since other threads wait for the lock
@@ -85,7 +85,7 @@ static void on_event(struct watcher *watcher, const struct epoll_event *event) H
   struct peer *peer = &watcher->peers[fd];
   if (!peer->open || peer->generation != generation) return;
   if (event->events & EPOLLRDHUP) atomic_store(&peer->half_closed, true);
-  // A client that has half closed the connection may wait for its answer. A client that has reset it cannot.
+  // A client that has half closed the connection may wait for its answer; one that has reset it cannot.
   if (event->events & (EPOLLERR | EPOLLHUP)) atomic_store(&peer->gone, true);
 }
 

@@ -1,4 +1,4 @@
-// The tables of the service; see pages.h.
+// --describe; see pages.h.
 #include "server/pages/pages.h"
 
 #include "api/base/json_write.h"

@@ -31,7 +31,6 @@ bool kserve_write_server(const struct page_asked *asked, struct text *out, struc
 
 // ---- models ---------------------------------------------------------------------------------------------------------
 
-// Writes the part of a page about one model.
 typedef void (*model_writer)(struct service *service, const struct model *model, struct text *out);
 
 // If `serving`, refuses models that do not serve.
@@ -48,7 +47,7 @@ static bool write_one(const struct page_asked *asked, bool serving, model_writer
   return good;
 }
 
-// Writes all models as the elements of a list. If `serving`, leaves out models that do not serve.
+// Writes all models as elements of a list. If `serving`, leaves out models that do not serve.
 static void write_each(struct service *service, bool serving, model_writer writer, struct text *out) {
   struct job_request memory = {0};
   struct model model;
@@ -100,7 +99,7 @@ bool kserve_write_model_ready(const struct page_asked *asked, struct text *out, 
 
 // ---- the repository -------------------------------------------------------------------------------------------------
 
-// Why the newer files of a model were refused. The model still serves from its older files.
+// The model still serves from its older files.
 static void write_refused(const struct model *model, struct text *out) {
   json_printf(out, "reason:'newer files%s%s are refused: %s'", model->refused_version[0] ? " of version " : "",
               model->refused_version, model->refused);
@@ -141,7 +140,7 @@ static void write_duration(const char *name, unsigned long long count, unsigned 
   json_printf(out, "%s:{count:%llu ns:%llu}", name, count, ns);
 }
 
-// An answered request counts as one inference and one execution, however many clouds it has. Nothing is cached.
+// An answered request counts as one inference and one execution, however many clouds it has.
 static void write_model_stats(struct service *service, const struct model *model, struct text *out) {
   static const char *const parts[] = {"queue", "compute_input", "compute_infer", "compute_output"};
   static const struct model_counts none;

@@ -33,10 +33,10 @@ static void write_answers(struct text *out, const char *name, const char *path, 
   text_printf(out, "%s{endpoint=\"%s\",code=\"%d\"} %llu\n", name, path, status, number);
 }
 
-// Several endpoints of one path count as one.
+// Endpoints with the same path count as one.
 static bool is_counted(int endpoint) { return (int)route_counted((enum endpoint)endpoint) == endpoint; }
 
-// An endpoint's answers with the same status are one sample, whatever their reasons.
+// Answers of an endpoint with the same status are one sample, whatever their reasons.
 static void write_requests(struct service *service, const char *name, struct text *out) {
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) {
     if (!is_counted(endpoint)) continue;
@@ -159,7 +159,7 @@ static long long running_of(struct service *service, const struct device *gpu) {
 static long long answered_of(struct service *service, const struct device *gpu) {
   return (void)service, atomic_load(&gpu->answered);
 }
-// ONNX Runtime does not report how much memory the networks use, only how much they may take.
+// What the networks may take: ONNX Runtime does not report what they use.
 static long long network_memory_of(struct service *service, const struct device *gpu) {
   return service_sessions(service, gpu) * service->options.network_memory_bytes;
 }
@@ -192,7 +192,6 @@ static void write_reruns(struct service *service, const char *name, struct text 
                      counter_value(&service->counters.reruns[status]));
 }
 
-// Writes a sample for each kind of lanes.
 static void write_each_lanes(struct service *service, const char *name, struct text *out,
                              long long (*value)(struct service *service, enum vx_lane_use use)) {
   for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++)
@@ -287,8 +286,8 @@ static double start_time(struct service *service) { return (double)service->star
 
 // ---- the table ------------------------------------------------------------------------------------------------------
 
-// A row has one of: `write`, for samples with labels; `value`, for one sample without; `of_gpu`, for a sample of each
-// GPU; `of_lanes`, for a sample of each kind of lanes; `items`, for a sample of each fate of these items.
+// A row has one of: `write`, for samples with labels; `value`, for one sample; `of_gpu` or `of_lanes`, for a sample of
+// each GPU or kind of lanes; `items`, for a sample of each fate of these items.
 static const struct family {
   const char *name, *type, *help;
   void (*write)(struct service *service, const char *name, struct text *out);

@@ -9,7 +9,6 @@
 
 extern const struct page pages[ENDPOINT_COUNT];
 
-// The names of each kind of lanes.
 static const struct lane_names {
   const char *label;            // in metrics
   const char *workers, *queue;  // in /v1/status
@@ -21,17 +20,15 @@ static const struct lane_names {
 
 // How many sessions the GPU has: one for each network and each detection stream.
 long long service_sessions(struct service *service, const struct device *gpu);
-// Whether the service is ready, as /readyz says. False with an error.
+// As /readyz says. False with an error.
 VX_WARN_UNUSED bool service_is_ready(struct service *service, struct error *error);
 
 // ---- /v1/status, /metrics and --describe ----------------------------------------------------------------------------
 
-// Writes the member `clients` of /v1/status: how much each client holds. `named`: with the clients' names, which are
-// users and addresses.
+// Writes the member `clients` of /v1/status. `named`: with the clients' names, which are users and addresses.
 void shares_write(struct service *service, bool named, struct text *out);
-// Writes the counters and the present use of the rooms in Prometheus text format.
 void metrics_write(struct service *service, struct text *out);
-void metrics_describe(struct text *out);  // the table of families as a JSON array
+void metrics_describe(struct text *out);  // the families as a JSON array
 // Writes every table of the service as JSON.
 void describe_write(struct text *out);
 
@@ -49,7 +46,6 @@ bool kserve_write_model_ready(const struct page_asked *asked, struct text *out, 
 bool kserve_write_models(const struct page_asked *asked, struct text *out, struct error *error);
 bool kserve_write_all_stats(const struct page_asked *asked, struct text *out, struct error *error);
 bool kserve_write_index(const struct page_asked *asked, struct text *out, struct error *error);
-// Refuses to load or unload a model.
 bool kserve_refuse_load(const struct page_asked *asked, struct text *out, struct error *error);
 
 // ---- regions of shared memory, by Triton's extensions of the KServe v2 protocol -------------------------------------
@@ -61,7 +57,7 @@ bool regions_act_unregister(const struct page_asked *asked, struct error *error)
 
 // ---- the client's streams -------------------------------------------------------------------------------------------
 
-// A row of the table of pages that sends events. The headers ask proxies to pass on each event at once.
+// A row for a page that sends events. The headers ask proxies to pass on each event at once.
 #define STREAMS_EVENTS                                                                                                 \
   { .media_type = "text/event-stream", .headers = streams_headers, .follow = streams_follow }
 
@@ -70,8 +66,8 @@ extern const struct page_header streams_headers[];
 // The client's stream that the path names, or all its streams.
 bool streams_write_status(const struct page_asked *asked, struct text *out, struct error *error);
 bool streams_act_delete(const struct page_asked *asked, struct error *error);
-// The points that the last request of the stream joined, as a safetensors file, and the length of the file. The length
-// is not known in advance if points near the sensor are removed.
+// The points that the last request of the stream joined, as a safetensors file, and its length. -1: it depends on how
+// many points near the sensor are removed.
 bool streams_fill_last(const struct page_asked *asked, struct job *job);
 bool streams_measure_last(const struct page_asked *asked, int64_t *length, struct error *error);
 // Subscribes to the stream that the path names, or to all.
@@ -79,10 +75,10 @@ bool streams_follow(const struct page_asked *asked, struct subscriber *subscribe
 
 // ---- the files of web/, which browsers load -------------------------------------------------------------------------
 
-// The files need no token and contain nothing of the service's state. Their scripts ask the API, with the user's token.
-// The answers' headers forbid the browser to load anything from other sites.
+// The files need no token and contain no state. Their scripts ask the API, with the user's token. The headers forbid
+// the browser to load anything from other sites.
 
-// A row of the table of pages that answers with that file. NULL: the file that the path names.
+// A row for a page that is that file. NULL: the file that the path names.
 #define WEB_PAGE(file)                                                                                                 \
   { .name = (file), .media_type_of = web_media_type, .tag_of = web_tag, .headers = web_headers, .write = web_write }
 

@@ -7,7 +7,7 @@ static enum region_kind kind_of(const struct page_asked *asked) {
   return asked->page->of_gpu ? REGION_CUDA : REGION_SYSTEM;
 }
 
-// A request that may come from another machine sees no regions, even if its client has some.
+// A request that may come from another machine sees no regions.
 bool regions_write_status(const struct page_asked *asked, struct text *out, struct error *error) {
   const struct client *client = asked->local ? asked->client : NULL;
   return regions_write(&asked->service->jobs.regions, client, kind_of(asked), name_of(asked), out, error);

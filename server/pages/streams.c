@@ -22,7 +22,7 @@ bool streams_follow(const struct page_asked *asked, struct subscriber *subscribe
 
 // ---- the last points ------------------------------------------------------------------------------------------------
 
-// The file has 8 bytes for the header's length, then the header, then the rows, at a multiple of 64 bytes.
+// The file: 8 bytes for the header's length, the header, then the rows, at a multiple of 64 bytes.
 enum { LAST_HEADER = 16384 - 8 };  // bytes: the report of JOINED_SWEEPS_MAX sweeps fits
 
 static void write_header(const struct join_report *report, const struct stream_terms *terms, const struct pose *pose,

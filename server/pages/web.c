@@ -5,8 +5,8 @@
 
 #include "api/resources.h"
 
-// no-cache: an upgrade of the service may change a file, so a browser asks each time. The policy allows scripts and
-// styles only from files of the service, so a browser runs no script that the name of a scan puts into the page.
+// no-cache: an upgrade of the service may change a file. The policy allows scripts and styles only from files of the
+// service, so that no script in the name of a scan runs.
 const struct page_header web_headers[] = {
     {"Content-Security-Policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "

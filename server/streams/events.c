@@ -7,7 +7,7 @@
 #include "server/base/base.h"
 
 static const int64_t pause_ns = 15 * NS_PER_S;  // the time without an event before an EVENT_BEAT
-static const int64_t doubt_ns = 1 * NS_PER_S;   // the same, if the client has finished sending and may have left
+static const int64_t doubt_ns = 1 * NS_PER_S;   // the same, if the client has finished sending
 
 void events_init(struct events *events, struct clients *clients) {
   *events = (struct events){.clients = clients, .ended_ns = INT64_MIN};
@@ -53,7 +53,7 @@ static bool is_for(const struct subscriber *subscriber, const struct client *cli
   return subscriber->client == client && (!subscriber->stream[0] || strcmp(subscriber->stream, stream) == 0);
 }
 
-// An EVENT_LOST comes before the kept events, because the lost events were older.
+// An EVENT_LOST comes before the kept events, because the lost ones were older.
 static bool take(struct events *events, struct subscriber *subscriber, struct event *event, int64_t now_ns)
     HOLDS(events->lock) {
   if (subscriber->lost) {

@@ -1,11 +1,10 @@
 // The events of streams, for subscribers.
 //
-// A subscriber gets the events of its client's streams in their order. Up to EVENTS_KEPT events wait for a subscriber.
-// Beyond that, a slow subscriber loses the oldest events, and an event reports how many. So no thread waits for a slow
-// subscriber. A subscriber without events sleeps.
+// A subscriber gets the events of its client's streams in their order. Up to EVENTS_KEPT events wait for it. Beyond
+// that it loses the oldest events, and an event reports how many. So no thread waits for a slow subscriber.
 //
 // Any thread. A thread that holds the lock of the streams may take the lock of the events. `sleep` and `wake` are
-// called with the lock held, so that a subscriber is not woken before it sleeps.
+// called with the lock of the events held, so that a subscriber is not woken before it sleeps.
 #ifndef VOXELD_STREAM_EVENTS_H
 #define VOXELD_STREAM_EVENTS_H
 
@@ -49,12 +48,12 @@ struct event {
   const char *reason;             // END
 };
 
-// The owner fills the members marked "given", keeps the subscriber from events_subscribe to subscriber_release, and
-// takes its events.
+// The owner fills the members marked "given", keeps the struct from events_subscribe to subscriber_release, and takes
+// the events.
 struct subscriber {
   char stream[STREAM_NAME_SIZE];                 // given; "": all streams of the client
   const atomic_bool *half_closed, *gone;         // given: the members of its connection's peer
-  int64_t came_ns;                               // given: when its request began, before its credentials were checked
+  int64_t came_ns;                               // given: when its request began
   void (*sleep)(struct subscriber *subscriber);  // given
   void (*wake)(struct subscriber *subscriber);   // given; the owner should call events_take again
   struct subscriber *next;
@@ -78,7 +77,7 @@ struct events {
   atomic_llong count;  // subscribers; changes with the lock held
   struct subscriber *first;
   bool closed;
-  const char *ending;  // why a subscription ends if its request began at `ended_ns` or before
+  const char *ending;  // ends subscriptions whose request began at `ended_ns` or before
   int64_t ended_ns;
   struct events_use use;  // without the count of subscribers
 };
@@ -86,24 +85,22 @@ struct events {
 void events_init(struct events *events, struct clients *clients);
 void events_end(struct events *events);  // no subscriber is left
 
-// Subscribes, beginning with `open`. A subscriber whose request began before the last events_end_all ends at once.
-// False with an error: there are too many subscribers, or the server stops.
+// Subscribes, beginning with `open`. If the request began before the last events_end_all, the subscription ends at
+// once. False with an error: there are too many subscribers, or the server stops.
 VX_WARN_UNUSED bool events_subscribe(struct events *events, struct client *client, const struct event *open,
                                      struct subscriber *subscriber, struct error *error);
 void subscriber_release(struct events *events, struct subscriber *subscriber);
-// Sends the event to the client's subscribers.
 void events_tell(struct events *events, const struct client *client, const struct event *event);
-// Call it regularly while there are subscribers: wakes those due for an EVENT_BEAT, which shows whether a client is
+// Call it regularly while there are subscribers. Wakes those due for an EVENT_BEAT, which shows whether a client is
 // still there.
 void events_tick(struct events *events, int64_t now_ns);
-// Ends all subscriptions. `reason` must outlive them. If `closes`, nobody may subscribe any more.
+// `reason` must outlive the subscriptions. If `closes`, nobody may subscribe any more.
 void events_end_all(struct events *events, const char *reason, bool closes);
 struct events_use events_use(struct events *events);
 
 enum event_step { EVENT_TAKEN, EVENT_ASLEEP, EVENT_OVER };
 
-// Takes the subscriber's next event. EVENT_ASLEEP: there is no event now, and the subscriber sleeps. EVENT_OVER: no
-// event will come any more.
+// EVENT_ASLEEP: there is no event now, and the subscriber sleeps. EVENT_OVER: no event will come any more.
 VX_WARN_UNUSED enum event_step events_take(struct events *events, struct subscriber *subscriber, struct event *event,
                                            int64_t now_ns);
 

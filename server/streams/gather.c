@@ -16,8 +16,8 @@ struct seen {
   } sweeps[STREAM_SWEEPS_MAX];
 };
 
-// Merges the request's own sweeps (NULL: they are of another stream) with the stream's sweeps (NULL: none). A sweep of
-// the request replaces a sweep of the stream with the same time. Returns how many were replaced.
+// Merges the request's own sweeps (NULL: they are of another stream) with the stream's (NULL: none). A sweep of the
+// request replaces one of the stream with the same time. Returns how many were replaced.
 static int32_t see(const struct stream *stream, struct sweep *own, int32_t most, struct seen *seen) {
   int32_t next = 0, replaced = 0;
   for (seen->count = 0; seen->count < most; seen->count++) {
@@ -43,8 +43,7 @@ static bool check_shape(const struct stream *stream, const struct sweep_shape *s
                       vx_float_words[own->dtype]);
 }
 
-// Whether the sweep may be the newest of its stream: it is later than the stream's newest sweep, or replaces a sweep of
-// the same time.
+// The newest sweep of a stream is later than all others, or replaces a sweep of the same time.
 static bool check_time(const struct stream *stream, double time, bool listed, struct error *error) {
   char own[40], newest[40];
   struct text given = text_over(own, sizeof own), had = text_over(newest, sizeof newest);
@@ -56,7 +55,7 @@ static bool check_time(const struct stream *stream, double time, bool listed, st
                       listed ? "the newest of times" : "time", own, stream->name, newest);
 }
 
-// Adds the mount to the poses: the request's mount or, if it has none, the stream's. Returns the mount.
+// Adds the request's mount or, if it has none, the stream's to the poses. Returns the mount.
 static struct pose mount(const struct stream *stream, const struct stream_terms *terms, struct sweep *own) {
   bool given = terms->mount_numbers.count > 0;
   if (!given && !stream->mounted) return pose_identity;
@@ -72,7 +71,8 @@ static void note_before(struct sweep *sweep, double time, const struct pose *pla
   sweep->before = *place;
 }
 
-// Notes for each own sweep the latest earlier sweep. The stream's copy of a sweep may know one that is gone now.
+// Notes for each own sweep the latest earlier sweep. It may be gone by now; then the stream's copy of the own sweep has
+// it.
 static void note_befores(const struct stream *stream, struct sweep *own) {
   for (; own; own = own->next) {
     own->follows = false;
@@ -85,7 +85,7 @@ static void note_befores(const struct stream *stream, struct sweep *own) {
   }
 }
 
-// Lists the sweeps of all streams. The first stream has at least one.
+// The first stream has at least one sweep.
 static void list(const struct seen *seen, int32_t streams, int32_t sweeps, struct gathered *gathered) {
   gathered->newest = seen[0].sweeps[0].sweep;
   gathered->wanted = (int64_t)streams * sweeps;
@@ -204,7 +204,6 @@ static void keep_tracks(struct streams *streams, struct stream_turn *turn) HOLDS
   *link = tracks;
 }
 
-// Keeps the request's sweeps, shape and terms, and sends the event.
 static void keep(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost) HOLDS(streams->lock) {
   struct stream *stream = turn->stream;

@@ -1,4 +1,4 @@
-// What clients read about their streams, as JSON; see streams.h.
+// See streams.h.
 #include "server/streams/streams.h"
 
 #include <string.h>
@@ -40,8 +40,7 @@ static bool is_shown(const struct stream *stream, const struct client *client) {
   return stream->client == client && stream->count > 0;
 }
 
-// Does not list single sweeps: a client may have ten thousand, and the I/O thread that writes them serves other
-// connections.
+// Without the single sweeps: a client may have ten thousand, and the I/O thread serves other connections too.
 static void write_all(const struct streams *streams, const struct client *client, struct text *out) {
   json_printf(out, "{streams:[");
   for (const struct stream *stream = streams->first; stream; stream = stream->next) {

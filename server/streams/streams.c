@@ -96,8 +96,8 @@ void streams_cut(struct streams *streams, struct stream *stream, int32_t first) 
   }
 }
 
-// Moves expired sweeps after the others. Returns how many have not expired. Expired sweeps may lie between others: a
-// sweep that was sent again arrived later than its neighbors.
+// Moves expired sweeps after the others. Returns how many have not expired. A sweep that was sent again arrived later
+// than its neighbours, so expired sweeps may lie between others.
 static int32_t sort_out(struct stream *stream, int64_t came_before_ns) {
   struct sweep *old[STREAM_SWEEPS_MAX];
   int32_t young = 0, count = 0;

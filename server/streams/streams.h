@@ -1,14 +1,14 @@
 // Streams: each keeps the last sweeps of one sensor, the newest first.
 //
-// A stream belongs to its client. Other clients neither use nor see it. One request of a stream runs at a time. The
-// stream keeps a request's sweeps once the request was answered or spared. A reader counts as a user of the sweep, so
-// it copies the sweep without the lock.
+// Other clients neither use nor see a stream. One request of a stream runs at a time. The stream keeps the request's
+// sweeps once the request was answered or spared. A reader counts as a user of a sweep, so it copies the sweep without
+// the lock.
 //
-// Each sweep owns its memory. When no stream has the sweep and no reader uses it, streams_lock_release releases the
-// memory with the function that was passed to streams_init.
+// Each sweep owns its memory. When a sweep has no users, streams_lock_release releases the memory with the function
+// that was passed to streams_init.
 //
-// Any thread. Only this room calls the functions in the last part of this header, with the lock held. All other
-// functions take the lock themselves.
+// Any thread. This room alone calls the functions in the last part of this header, with the lock held. All others take
+// the lock themselves.
 #ifndef VOXELD_STREAMS_H
 #define VOXELD_STREAMS_H
 
@@ -32,13 +32,13 @@ enum { STREAMS_MAX = 1024 };  // of all clients; each has a share of them
 struct buffer;
 struct stream_turn;
 
-// A sweep as it came. It does not change once it is kept.
+// Constant once it is kept.
 struct sweep {
   struct sweep *next;  // the next older sweep of the same request; later the next in the list `ended` or `spare`
   int users;           // the stream that has it, its request, and its readers
   double time;
   struct pose place;  // of its sensor in the fixed frame
-  bool follows;       // when it came, there was an earlier sweep, with the two values below
+  bool follows;       // there was an earlier sweep when it came, with the two values below
   double before_time;
   struct pose before;  // the place of the earlier sweep
   int64_t points;
@@ -49,8 +49,8 @@ struct sweep {
   int64_t came_ns;
 };
 
-// The tracks of the boxes that one model has found in a stream. They begin with the stream and end with its last sweep.
-// Only the request with the stream's turn reads or replaces them.
+// The tracks of one model's boxes in a stream. They begin with the stream and end with its last sweep. The request with
+// the stream's turn reads and replaces them.
 struct stream_tracks {
   struct stream_tracks *next;  // of another model; later the next in the list `ended_tracks`
   struct buffer *memory;       // of this struct and its tracks
@@ -59,7 +59,6 @@ struct stream_tracks {
   struct vx_tracks *tracks;
 };
 
-// The columns of a sweep.
 struct sweep_shape {
   int32_t columns;
   enum vx_dtype dtype;
@@ -92,12 +91,12 @@ struct streams {
   struct lock lock;
   atomic_llong count;  // streams; changes with the lock held
   struct stream *first;
-  struct sweep *ended;                 // without users; streams_lock_release releases their memory
+  struct sweep *ended;                 // without users; for streams_lock_release
   struct sweep *spare;                 // for reuse
-  struct stream_tracks *ended_tracks;  // streams_lock_release releases their memory
+  struct stream_tracks *ended_tracks;  // for streams_lock_release
   struct clients *clients;
   void (*release)(struct buffer *memory);
-  int64_t memory_bytes;  // limit for all sweeps together; 0: this server keeps no streams
+  int64_t memory_bytes;  // limit for all sweeps and tracks together; 0: this server keeps no streams
   int64_t ttl_ns;
   struct streams_use use;  // without the count of streams
   struct events events;
@@ -110,8 +109,8 @@ void streams_end(struct streams *streams);  // all turns and requests must have 
 VX_WARN_UNUSED bool streams_allow(const struct streams *streams, struct error *error);
 // Call it regularly while there are streams: drops sweeps that are older than stream_ttl_s.
 void streams_tick(struct streams *streams, int64_t now_ns);
-// Drops the oldest sweep of the client, or of all clients (NULL), to make room. Skips a stream whose oldest sweep has a
-// reader. False: there is no sweep to drop.
+// Drops the oldest sweep of the client, or of all clients (NULL), to make room. Skips streams whose oldest sweep has a
+// reader. False: there is none to drop.
 VX_WARN_UNUSED bool streams_evict(struct streams *streams, const struct client *client);
 struct streams_use streams_use(struct streams *streams);
 
@@ -122,7 +121,7 @@ void sweeps_release(struct streams *streams, struct sweep *first);
 
 // ---- turns.c: the order of the requests of one stream ---------------------------------------------------------------
 
-// The next turn goes to the waiting request with the earliest sweep. So each request joins all sweeps before its own.
+// The next turn goes to the waiting request with the earliest sweep. So each request joins the sweeps before its own.
 // No call blocks.
 
 enum { STREAM_WAITING = 64 };  // requests that may wait in one stream
@@ -134,7 +133,7 @@ struct stream_turn {
   double time;                              // of the request's newest sweep
   bool listed;                              // the time is from `times`, not from `time`
   int64_t evicted, expired;                 // sweeps that the answer should report
-  bool superseded;                          // a newer request superseded this one, which only keeps its sweep
+  bool superseded;                          // a newer request superseded this one, which only gives its sweep
   struct stream_tracks *tracks;             // the new ones; keep_sweeps swaps them for the stream's old ones
   void (*begin)(struct stream_turn *turn);  // called on any thread when a turn that waited begins
 };
@@ -142,23 +141,23 @@ struct stream_turn {
 enum stream_entry { STREAM_TURN, STREAM_WAITS, STREAM_REFUSED };
 
 // Takes a turn in the client's stream of that name. Begins the stream if there is none. STREAM_WAITS: another turn
-// comes first. If this turn may wait, `begin` will be called once it begins; else this turn has not entered.
-// STREAM_REFUSED: there is an error.
+// comes first. If this turn may wait, `begin` is called once it begins; else it has not entered. STREAM_REFUSED: there
+// is an error.
 VX_WARN_UNUSED enum stream_entry turn_acquire(struct streams *streams, struct client *client, const char *name,
                                               struct stream_turn *turn, bool may_wait, struct error *error);
-// Ends the turn, and begins the next. A later answer then reports the evicted and expired sweeps that no answer has
-// reported yet. Does nothing if the turn has not entered.
+// Begins the next turn. If no answer has reported the turn's evicted and expired sweeps, a later one will. Does nothing
+// if the turn has not entered.
 void turn_release(struct streams *streams, struct stream_turn *turn);
 
-// Removes from all streams the waiting turns for which `chosen` returns true, and returns them as a list linked by
-// `next`. The order of the others stays. `chosen` is called with the lock of the streams held.
+// Removes from all streams the waiting turns for which `chosen`, called with the lock held, returns true. Returns them
+// as a list linked by `next`.
 struct stream_turn *streams_take_waiting(struct streams *streams, bool (*chosen)(struct stream_turn *turn, void *cls),
                                          void *cls);
 
 // ---- gather.c: the sweeps that a request joins, and the sweeps that its stream keeps --------------------------------
 
-// Sweeps to join, in this order: the newest of each stream, in the order of the given names; then the second newest of
-// each stream, and so on.
+// Sweeps to join: the newest of each stream, in the order of the given names; then the second newest of each, and so
+// on.
 struct gathered {
   int32_t count;
   struct {
@@ -174,11 +173,11 @@ struct gathered {
   struct pose mount;           // of the request's sweeps; the identity if there is none
 };
 
-// Gathers the sweeps that the request of this turn joins: the request's own, newest first, and the streams' sweeps.
-// Leaves out a kept sweep of the request's stream if the request has a sweep of the same time. Adds the mount to the
-// poses of the request's sweeps, notes the sweep before each of them, and adds a user to each gathered sweep. False
-// with an error: the request's newest sweep is older than its stream's newest, a stream has sweeps of another shape, or
-// the first stream has no sweep.
+// Gathers the sweeps that the request of this turn joins: its own, linked newest first, and the streams'. Of two sweeps
+// of the request's stream with the same time, takes the request's. Adds the mount to the poses of the request's sweeps,
+// notes the sweep before each of them, and adds a user to each gathered sweep. False with an error: the request's
+// newest sweep is older than its stream's newest, a stream has sweeps of another shape, or the first stream has no
+// sweep.
 VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
                                   struct error *error);
@@ -189,9 +188,9 @@ VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *cl
                                 struct error *error);
 void gathered_release(struct streams *streams, struct gathered *gathered);
 
-// Once the request of this turn was answered or spared: the stream adds the request's own sweeps to its sweeps, keeps
-// at most as many as `terms` ask for, and keeps the turn's tracks. `lost`: the request's sweeps without room, which
-// count as evicted. A stream that its client has dropped since gather_sweeps keeps nothing.
+// After the request of this turn was answered or spared: the stream adds the request's sweeps to its own, keeps at most
+// as many as `terms` ask for, and keeps the turn's tracks. `lost`: the request's sweeps without room, which count as
+// evicted. A stream that its client has deleted since gather_sweeps keeps nothing.
 void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost);
 
@@ -204,10 +203,10 @@ VX_WARN_UNUSED bool streams_write(struct streams *streams, const struct client *
 // Drops all sweeps of the client's stream. False with an error: there is no such stream.
 VX_WARN_UNUSED bool streams_delete(struct streams *streams, const struct client *client, const char *name,
                                    struct error *error);
-// Subscribes to the client's stream of that name, or to all its streams (""). The stream need not have begun.
+// The stream need not have begun.
 VX_WARN_UNUSED bool streams_subscribe(struct streams *streams, struct client *client, const char *name,
                                       struct subscriber *subscriber, struct error *error);
-// Sets the error that the client has no such stream. Returns false.
+// Returns false.
 bool streams_refuse_name(const char *name, struct error *error);
 
 // ---- with the lock held ---------------------------------------------------------------------------------------------
@@ -215,21 +214,18 @@ bool streams_refuse_name(const char *name, struct error *error);
 // NULL: the client has no such stream.
 struct stream *streams_find(const struct streams *streams, const struct client *client, const char *name)
     HOLDS(streams->lock);
-// A new stream, without sweeps. NULL with an error.
+// NULL with an error.
 struct stream *streams_add(struct streams *streams, struct client *client, const char *name, struct error *error)
     HOLDS(streams->lock);
-// Ends the stream if it has no sweep and no request has a turn in it.
+// Ends the stream if it has no sweep and no turn.
 void streams_prune(struct streams *streams, struct stream *stream) HOLDS(streams->lock);
-// Sends subscribers an event of the stream. `dropped` becomes event.count.
+// `dropped` becomes event.count.
 void streams_tell(struct streams *streams, const struct stream *stream, enum event_kind kind, int64_t dropped)
     HOLDS(streams->lock);
 // Drops the sweeps from number `first` on. The stream stays.
 void streams_cut(struct streams *streams, struct stream *stream, int32_t first) HOLDS(streams->lock);
-// Ends the tracks of all models.
 void streams_end_tracks(struct streams *streams, struct stream *stream) HOLDS(streams->lock);
-// Does what streams_tick does.
 void streams_expire(struct streams *streams, int64_t now_ns) HOLDS(streams->lock);
-// Removes a user.
 void sweep_release(struct streams *streams, struct sweep *sweep) HOLDS(streams->lock);
 // Releases the lock, and then the memory of sweeps without users and of tracks that have ended.
 void streams_lock_release(struct streams *streams) RELEASES(streams->lock);

@@ -1,4 +1,4 @@
-"""The page at / with models: it draws and lists boxes by class and score; the URL keeps model and score."""
+"""The page at / with models: it draws and lists boxes by class and score; the URL keeps the model and the score."""
 
 import pathlib
 import re
@@ -49,7 +49,7 @@ class Detections(DetectionCase):
         super().setUpClass()
 
     def found(self, points, **parameters):
-        """The scores of what the service finds, by the names of the classes."""
+        """The scores of the boxes that the service finds, by class name."""
         query = "&".join(f"{name}={value}" for name, value in {"model": "random", **parameters}.items())
         reply = self.daemon.post(f"/v1/detect?{query}", points.tobytes())
         with tempfile.NamedTemporaryFile() as file:

@@ -31,7 +31,7 @@ def resolve(part):
 
 
 def members(schema):
-    """The names of the members of a schema's objects. Does not follow references to other schemas."""
+    """The names of the members of a schema's objects, without those of referenced schemas."""
     for name, member in schema.get("properties", {}).items():
         yield name
         yield from members(member)
@@ -42,7 +42,7 @@ def members(schema):
 
 
 def plain(text):
-    """The words of a text as a page shows them: without line breaks and backquotes."""
+    """The text as a page shows it: without line breaks and backquotes."""
     return " ".join(text.replace("`", "").split())
 
 

@@ -1,7 +1,5 @@
 """Pages of other servers, in a real browser, send every request that they can. None of these requests changes anything.
-
-The daemon's own page sends the same requests, and the daemon answers them.
-"""
+The daemon answers the same requests from its own page."""
 
 import contextlib
 import http.server
@@ -16,8 +14,8 @@ from shared import REGIONS, Memory
 POINTS = rows(100)
 ROOM = 1 << 20
 STREAM = f"/v1/voxelize?{GRID}&stream=roof&sweeps=3&pose=0,0,0,1,0,0,0&time="
-# Sends requests, each [method, path], one after the other. Returns for each request the status of its answer, 0 if the
-# page may not see the status, or -1 if the browser sent nothing.
+# Sends requests, each [method, path], one after the other. Returns the status of each answer, 0 if the page may not see
+# it, or -1 if the browser sent nothing.
 SEND = """
 const [base, requests, mode, done] = arguments;
 const send = async ([method, path]) => {
@@ -34,7 +32,7 @@ const send = async ([method, path]) => {
   done(statuses);
 })();
 """
-# Sends a request by a form, which needs no scripts. Returns once the answer has come.
+# Sends a request by a form, which needs no scripts, and waits for the answer.
 SUBMIT = """
 const [base, path, done] = arguments;
 const frame = document.createElement("iframe");
@@ -62,8 +60,6 @@ def setUpModule():
 
 
 class Elsewhere(http.server.BaseHTTPRequestHandler):
-    """Another server's page."""
-
     def do_GET(self):
         page = b"<!DOCTYPE html><title>elsewhere</title><body></body>"
         self.send_response(200)
@@ -78,7 +74,7 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def elsewhere():
-    """Runs another server. Yields its port."""
+    """Yields the port of another server."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -118,7 +114,7 @@ class Foreign(browser.BrowserCase):
         )
 
     def test_a_page_of_another_server(self):
-        """A page at another port, name or site: the browser sends its requests, and the daemon refuses all of them."""
+        """A page at another port, name or site: the browser sends the requests, and the daemon refuses all of them."""
         before = self.state()
         with elsewhere() as port:
             for host in ("127.0.0.1", "localhost", "page.localhost"):
@@ -132,7 +128,7 @@ class Foreign(browser.BrowserCase):
                     self.assertEqual(self.state(), before)
 
     def test_a_page_whose_name_leads_here(self):
-        """DNS rebinding: the browser takes the page for the daemon's own; only the header Host reveals the attack."""
+        """DNS rebinding: the browser takes the page for the daemon's own; the header Host reveals the attack."""
         before = self.state()
         port = self.daemon.address[1]
         window = browser.Browser(leads_here="rebound.example")

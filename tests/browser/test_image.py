@@ -1,4 +1,4 @@
-"""The page at / draws range images, and colours points by their places on curves, as the service gives them."""
+"""The page at / draws range images, and colours points by their places on curves."""
 
 import base64
 import pathlib
@@ -15,7 +15,7 @@ from daemon import wait_until
 
 SHOWN = " voxels in "  # in the text of #state, once an answer is shown
 WITH_IMAGE = "#preset=kitti_second&view.image=semantickitti_rangenet"
-# The red, green, blue and alpha of each pixel of the picture, as base64.
+# The pixels of the picture as base64: red, green, blue and alpha of each.
 PIXELS = """
 const canvas = document.getElementById("pixels"), reader = new FileReader(), [done] = arguments;
 reader.onload = () => done(reader.result.split(",")[1]);

@@ -31,7 +31,7 @@ DATA ascii
 """
 
 
-# x, y and z of each point of a scan, as the page has them once it has the answer to a query.
+# x, y and z of each point of a scan, where the page draws it after the answer to a query.
 PLACES = """
 const [numbers, query, done] = arguments;
 const parameters = Object.fromEntries(new URLSearchParams(query));
@@ -62,7 +62,7 @@ def setUpModule():
         raise unittest.SkipTest(browser.why_not())
 
 
-# What the form leaves out: parameters that the page sets itself, and those of streams.
+# Parameters without a field in the form: those that the page sets itself, and those of streams.
 OWN = ("outputs", "point_counts", "latest", "timeout_ms", "points_region", "output_region")
 STREAMS = ("stream", "streams", "sweeps", "pose", "poses", "mount", "time", "times", "time_column", "remove_close")
 
@@ -73,7 +73,7 @@ class PageCase(browser.BrowserCase):
         self.browser.await_text("#state", SHOWN)
 
     def open_with(self, points, state=""):
-        """Opens the page with a scan of a few points instead of its sample: each answer is then drawn in less time."""
+        """Opens the page with a scan of a few points instead of its sample, so that answers are drawn faster."""
         self.browser.open_with(self.daemon, state, mine_bin=points.tobytes())
 
     def drop(self, name, points):
@@ -88,7 +88,7 @@ class PageCase(browser.BrowserCase):
         self.browser.set(f"#parameter-{name}", value)
 
     def change(self, action):
-        """Does something that changes the picture. Returns the new picture."""
+        """Does the action, and returns the picture once it has changed."""
         before = self.browser.look()
         action()
         return wait_until(lambda: (now := self.browser.look()) != before and now, "another picture")
@@ -328,7 +328,7 @@ class Page(PageCase):
 
 
 class Steps(PageCase):
-    """Steps before the voxels: their fields, counts, commands, and where and in which colours points are drawn."""
+    """Steps before the voxels: their fields, counts, commands, and where and in which colours the points are drawn."""
 
     GRID = "#point_cloud_range=0,0,0,30,30,30&voxel_size=10,10,10"
     MOVED = (

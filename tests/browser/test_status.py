@@ -33,7 +33,7 @@ def setUpModule():
 
 
 class Load:
-    """Posts scans one after the other until the block ends; the service refuses every second scan."""
+    """Posts scans until the block ends; the service refuses every second one."""
 
     def __init__(self, daemon, source):
         self.daemon, self.source, self.ended = daemon, source, threading.Event()
@@ -66,7 +66,6 @@ def open_page(window, daemon):
 
 
 def table(window, chart):
-    """The values that the chart's table shows, as texts."""
     pairs = window.run(
         "return [...document.querySelectorAll(arguments[0])].map("
         "(row) => [...row.cells].map((cell) => cell.innerText))",
@@ -182,7 +181,7 @@ class StatusPage(browser.BrowserCase):
 
     def axis(self, chart):
         """For each label of the time axis: its text, its middle as a part of the chart's width, and whether its left
-        and its right end are inside the chart."""
+        and right ends are inside the chart."""
         return self.browser.run(
             "const {left, width} = document.querySelector(`#${arguments[0]} .plot`).getBoundingClientRect();"
             "return [...document.querySelectorAll(`#${arguments[0]} .axis span`)].map((one) => {"
@@ -305,8 +304,6 @@ class StatusPage(browser.BrowserCase):
 
 
 class Computed(browser.BrowserCase):
-    """What is computed from two scrapes."""
-
     def compute(self, expression, *texts):
         """The expression over `before` and `now`, scrapes at 10 s and 14 s, and the exports of scrape.js."""
         return self.browser.driver.execute_async_script(

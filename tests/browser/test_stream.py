@@ -1,5 +1,5 @@
-"""The page at / follows a stream: it draws each sweep by its age with a model's boxes, skips frames and says so if it
-is slow, and asks again for a stream that ended."""
+"""The page at / follows a stream: it draws the sweeps by age, with a model's boxes, skips frames if it is slow, and
+asks again for a stream that ended."""
 
 import concurrent.futures
 import itertools
@@ -135,7 +135,7 @@ class Streams(StreamCase):
         self.browser.await_text("#state", "of 1 sweep, live")
 
     def test_one_frame_at_a_time(self):
-        """A sweep that is not drawn is skipped and counted; the last sweep is always drawn."""
+        """The page skips and counts the sweeps that it cannot draw in time; it always draws the last one."""
         self.browser.open(self.daemon, FOLLOW)
         self.browser.await_text("#state", "roof: waiting for its first sweep")
         sweeps = 30
@@ -204,7 +204,6 @@ class Boxes(StreamCase):
         return rows
 
     def boxes(self, rows, model="random", least=0):
-        """The number of boxes that the service finds."""
         scores = load(self.daemon.post(f"/v1/detect?model={model}", rows.tobytes()).body)["scores"]
         return np.count_nonzero(scores >= least)
 
@@ -250,7 +249,7 @@ class Boxes(StreamCase):
         wait_until(lambda: "boxes" not in self.browser.text("#state"), "no boxes")
 
     def ids(self):
-        """The ids at the boxes; 100 boxes at most have a label."""
+        """The ids at the boxes; at most 100 boxes have a label."""
         return re.findall(r"#(\d+)", self.browser.find("#labels").get_attribute("textContent"))
 
     def check_ids(self, ids, first, boxes):

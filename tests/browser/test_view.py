@@ -14,9 +14,9 @@ LABELS = (
     "return [...document.querySelectorAll('#labels span')].filter((one) => one.style.visibility == 'visible')"
     ".map((one) => one.textContent)"
 )
-# Where an element is: left, top, right, bottom in CSS pixels.
+# Left, top, right and bottom of an element in CSS pixels.
 AREA = "const {left, top, right, bottom} = arguments[0].getBoundingClientRect(); return [left, top, right, bottom]"
-# The contrast of each colour of a ramp to the background of the page, as WCAG defines it.
+# The contrast of each colour of a ramp to the page's background, as WCAG defines it.
 CONTRASTS = """
 const [name, done] = arguments;
 const luminance = (rgb) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) => {
@@ -33,8 +33,8 @@ import("/ui/colours.js").then(({ rampOf }) => {
   done(contrasts);
 });
 """
-# The pixels of the canvas that are nearly red: their number; their left, top, right, bottom in CSS pixels; and the most
-# frequent width of their runs in a row.
+# The nearly red pixels of the canvas: how many; their left, top, right, bottom in CSS pixels; and the most frequent
+# width of their runs in a row.
 RED = """
 const [text, done] = arguments;
 const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
@@ -101,7 +101,7 @@ class ViewCase(browser.BrowserCase):
         self.browser.await_text("#state", SHOWN)
 
     def drop(self, **files):
-        """Drops files; the first is a scan, which is shown then."""
+        """Drops files, and waits until the first, a scan, is shown."""
         self.browser.drop(**files)
         self.browser.await_text("#state", f"{next(iter(files)).replace('_', '.')}: ")
 
@@ -115,7 +115,7 @@ class ViewCase(browser.BrowserCase):
         return self.browser.find(selector).is_displayed()
 
     def red(self):
-        """The red pixels of the picture, without what lies over and under it."""
+        """The red pixels of the picture alone."""
         self.browser.look()  # the picture is whole
         for part in ("over", "under", "labels"):
             self.browser.run("document.getElementById(arguments[0]).style.opacity = 0", part)
@@ -211,7 +211,7 @@ class Phone(ViewCase):
         self.open("#preset=kitti_second&steps=transform,far:transform")
         for drawer in ("ask", "tools", "told"):
             self.browser.find(f"[data-drawer={drawer}]").click()
-            # the area of a checkbox or a hidden input is its label's
+            # The area of a checkbox or a hidden input is its label's.
             small = self.browser.run(
                 "return [...document.querySelectorAll('button, select, input, summary, nav a')].map("
                 "(one) => one.matches('[type=checkbox], [type=file]') ? one.closest('label') : one).filter("

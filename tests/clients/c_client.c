@@ -1,7 +1,7 @@
-// The program through which tests call the C client. The program posts its standard input once or several times, each
-// time with the same struct for the result. It prints a JSON line for each call, and writes the tensors of the last
-// call, one after the other, into a file. With -s the standard input has the data of tensors, one after the other, and
-// the program posts a safetensors file of them. One thread.
+// The program through which tests call the C client. It posts its standard input once or several times, each time with
+// the same struct for the result, and prints a JSON line for each call. It writes the tensors of the last call, one
+// after the other, into a file. With -s the standard input has the data of tensors, one after the other; the program
+// posts them as a safetensors file. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <fcntl.h>
 #include <jansson.h>
@@ -96,7 +96,7 @@ static unsigned char *read_all(size_t *size) {
   return bytes;
 }
 
-// Adds a tensor described as name:dtype:3,7.
+// `text` is name:dtype:shape, such as a:int32:3,7.
 static void add_tensor(char *text, struct voxeld_tensor *tensors, size_t *count) {
   struct voxeld_tensor *tensor = &tensors[(*count)++];
   static const size_t sizes[] = {4, 2, 4, 1, 8};
@@ -111,8 +111,8 @@ static void add_tensor(char *text, struct voxeld_tensor *tensors, size_t *count)
   }
 }
 
-// A file of the tensors, whose data are in `bytes`; NULL if they cannot be packed. The block is exactly as long as the
-// file, so that a sanitizer sees a write past the end.
+// A file of the tensors, whose data are in `bytes`; NULL if they cannot be packed. The block has no room to spare, so
+// that a sanitizer sees a write past the end.
 static unsigned char *pack(struct voxeld_tensor *tensors, size_t count, unsigned char *bytes, size_t *size) {
   for (size_t i = 0, at = 0; i < count; at += tensors[i++].bytes) tensors[i].data = bytes + at;
   *size = voxeld_pack(tensors, count, NULL, 0);
@@ -121,7 +121,7 @@ static unsigned char *pack(struct voxeld_tensor *tensors, size_t count, unsigned
   return file;
 }
 
-// The query with the time and the pose, eight numbers separated by commas. The block is exactly as long as needed.
+// The query with the time and the pose: eight numbers, separated by commas. The block has no room to spare.
 static char *sweep_query(const char *query, char *numbers) {
   double values[8] = {0};
   for (int i = 0; i < 8; i++, numbers = NULL) values[i] = strtod(strtok(numbers, ","), NULL);
@@ -134,7 +134,7 @@ static char *sweep_query(const char *query, char *numbers) {
   return text;
 }
 
-// Adds a sweep described as points,time,pose.
+// `numbers` is points,time,pose.
 static void add_sweep(char *numbers, struct voxeld_sent_sweep *sweeps, size_t *count) {
   struct voxeld_sent_sweep *sweep = &sweeps[(*count)++];
   sweep->points = strtoul(strtok(numbers, ","), NULL, 10);
@@ -142,7 +142,6 @@ static void add_sweep(char *numbers, struct voxeld_sent_sweep *sweeps, size_t *c
   for (int i = 0; i < 7; i++) sweep->pose[i] = strtod(strtok(NULL, ","), NULL);
 }
 
-// The query for several sweeps.
 static char *sweeps_query(const char *query, const struct voxeld_sent_sweep *sweeps, size_t count) {
   size_t room = strlen(query) + count * VOXELD_SWEEP_ROOM;
   char *text = malloc(room);
@@ -155,7 +154,7 @@ static char *sweeps_query(const char *query, const struct voxeld_sent_sweep *swe
   return text;
 }
 
-// Packs the first half of the rows, and then all rows into the same struct, as a sensor packs one scan after another.
+// Packs the first half of the rows, then all rows into the same struct, as a sensor packs one scan after another.
 // Prints the query and the largest error.
 static bool pack_points(const char *query, const unsigned char *rows, size_t bytes, double resolution,
                         struct voxeld_packed *packed) {
@@ -183,7 +182,7 @@ static enum voxeld_status delete_of(struct voxeld_client *client, const char *st
   return voxeld_delete_stream(client, stream, result);
 }
 
-// Maps a file of /dev/shm in place of a block of GPU memory; the file's name is the handle. Answers go into its second
+// Maps a file of /dev/shm in place of a block of GPU memory; the file's name is the handle. Answers go into the second
 // half.
 static bool map_block(const char *name, struct voxeld_cuda *cuda) {
   char path[96];

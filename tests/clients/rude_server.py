@@ -1,4 +1,4 @@
-"""A server that misbehaves in the way that a test chooses. Standard library only."""
+"""A server that misbehaves as a test says. Standard library only."""
 
 import re
 import socket
@@ -26,7 +26,7 @@ def url_of(server):
 
 
 def answer(status, headers=None, body=b"", reason="Said So"):
-    """The bytes of an answer. Omits headers whose value is None."""
+    """Omits headers whose value is None."""
     given = {"Content-Length": str(len(body)), **(headers or {})}
     lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in given.items() if value is not None)]
     return "\r\n".join([*lines, "", ""]).encode() + body
@@ -41,7 +41,7 @@ def problem(status, headers=None, **fields):
     return answer(status, {"Content-Type": "application/problem+json", **(headers or {})}, body.encode())
 
 
-# Values of Retry-After, and the seconds that each means in an answer of DATE. None: the value is invalid.
+# The seconds that each Retry-After means in an answer of DATE; None: it is invalid.
 RETRY_AFTER = {
     "0": 0,
     "3": 3,
@@ -49,7 +49,7 @@ RETRY_AFTER = {
     "Sat, 21 Nov 1998 12:00:00 GMT": 0,
     **dict.fromkeys(("soon", "-5", "1.5", "", "99 Nov")),
 }
-# Clients try again after PASSING (a balancer's 502 and 504 only with Retry-After) and never after LASTING.
+# Clients try again after PASSING (502 and 504 only with Retry-After), and not after LASTING.
 PASSING = [problem(429), problem(503), *(answer(status, {"Retry-After": "0"}) for status in (502, 504))]
 LASTING = [problem(status) for status in (400, 401, 403, 404, 405, 408, 411, 413, 415, 422, 500, 502, 504, 302)]
 LASTING.append(answer(502, {"Retry-After": "soon"}))
@@ -67,17 +67,17 @@ def last(data):
 
 
 def chunked(kind, *parts, end=b"0\r\n\r\n"):
-    """An answer in chunks. A part is the bytes of a chunk, or a pair: a text in place of its size, and the bytes."""
+    """An answer in chunks. A part is the bytes of a chunk, or a pair: a text in place of the size, and the bytes."""
     headers = {"Content-Type": kind, "Content-Length": None, "Transfer-Encoding": "chunked"}
     pairs = [part if isinstance(part, tuple) else (f"{len(part):x}", part) for part in parts]
     return answer(200, headers) + b"".join(b"%s\r\n%s\r\n" % (size.encode(), part) for size, part in pairs) + end
 
 
-# Each function below makes answers that break one rule of HTTP, from the media type and the body of a sound answer.
+# Each function below makes answers that break one rule of HTTP from the media type and the body of a sound answer.
 
 
 def no_answers(kind, body):
-    """Acts, by name, after which a client neither has a result nor asks again."""
+    """Acts, by name, after which a client has no result and does not ask again."""
     sound, size = answer(200, {"Content-Type": kind}, body), len(body)
     lengths = ("", f"+{size}", f"{size}, {size}", f"{size} x", "-1", "0_2", hex(size), str(10**30), str(2**64 + size))
     return {
@@ -93,7 +93,7 @@ def no_answers(kind, body):
 
 
 def torn(kind, body):
-    """Acts, by name, that end the connection before the answer has ended. Clients ask again."""
+    """Acts, by name, that end the connection within the answer. Clients ask again."""
     sound, size = answer(200, {"Content-Type": kind}, body), len(body)
     longer = answer(200, {"Content-Type": kind, "Content-Length": str(size + 9)}, body)
     acts = {f"after {at} bytes": sound[:at] for at in (0, 9, 17, 40, len(sound) - size - 2, len(sound) - 1)}
@@ -108,13 +108,13 @@ def torn(kind, body):
 
 
 def bad_chunks(kind, body):
-    """Acts, by name, after which no client has a result."""
+    """Acts, by name, after which a client has no result."""
     sizes = ("zz", "-1", "", "f" * 16 + "1", f"{len(body) - 1:x}")
     return {f"size {size}": last(chunked(kind, (size, body))) for size in sizes}
 
 
 def of_nobody(kind, body):
-    """Acts, by name: a sound answer, then bytes that a client must not take for the answer to its next request."""
+    """Acts, by name: a sound answer, then bytes that a client must not take for its next answer."""
     other = answer(200, {"Content-Type": kind, "X-Request-Id": "of-nobody"}, body)
     return {
         "another answer": answer(200, {"Content-Type": kind}, body) + other,
@@ -122,7 +122,7 @@ def of_nobody(kind, body):
     }
 
 
-# Two interim answers, to send before an answer. Their headers do not belong to the answer.
+# Two interim answers. Their headers do not belong to the answer after them.
 INTERIM = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 9\r\nX-Request-Id: early\r\n\r\n" * 2
 
 
@@ -161,7 +161,7 @@ class Talk:
         self._take(self._find(b"\r\n"))
 
     def _find(self, end):
-        """The number of bytes up to `end`, with `end`."""
+        """The number of bytes up to and with `end`."""
         while end not in self._rest:
             self._receive()
         return self._rest.index(end) + len(end)
@@ -185,10 +185,9 @@ class Talk:
 
 
 class RudeServer:
-    """Answers each request by the next act: bytes to send, or a function that gets the Talk and may do anything.
-    Bytes are sent after the body was read, and the connection is kept. If a function returns True, the connection
-    is closed. The last act serves all further requests. `heads` has the heads of the requests so far, `connections`
-    counts the connections.
+    """Answers each request by the next act; the last act serves all further requests. An act is the bytes to send after
+    the body was read, or a function that gets the Talk. The connection is kept, unless the function returns True.
+    `heads` has the heads of the requests so far, `connections` counts the connections.
 
     with RudeServer(answer(503), answer(200)) as server: ...
     """

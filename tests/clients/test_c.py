@@ -65,7 +65,7 @@ SOUND = answer(200, {"Content-Type": SAFETENSORS[0]}, SAFETENSORS[1])
 
 
 def program(variable):
-    """The program that ctest names. Other programs may be left over from an earlier build."""
+    """The program that ctest names; another may be left over from an earlier build."""
     if variable in os.environ:
         return os.environ[variable]
     print(f"skipped: there is no {variable}; the build found no libcurl")
@@ -86,7 +86,7 @@ def rows(number, seed=1):
 
 
 def packed(operation, tensors):
-    """Options that post these tensors; the data of the tensors are the body."""
+    """Options that post these tensors. Their data are the body."""
     described = (f"{name}:{one.dtype}:{','.join(map(str, one.shape))}" for name, one in tensors.items())
     return [operation, *(part for tensor in described for part in ("-s", tensor))]
 
@@ -100,7 +100,7 @@ def text_of(query):
 
 
 def damaged(rng, file):
-    """The file after one to three changes of its bytes, most of them of its header."""
+    """The file after one to three changes, most of them of its header."""
     file, header = bytearray(file), 8 + int.from_bytes(file[:8], "little")
     for _ in range(rng.randint(1, 3)):
         at = rng.randrange(min(len(file), header) if rng.random() < 0.9 else len(file))
@@ -110,7 +110,7 @@ def damaged(rng, file):
 
 
 def shapes_of(client):
-    """The shapes of the tensors that the Python client gets, or the C client's word for a bad answer."""
+    """The tensors' shapes by the Python client, or the C client's word for a bad answer."""
     try:
         return {name: tensor.shape for name, tensor in client.voxelize(b"").items()}
     except voxeld.BadAnswer:
@@ -122,7 +122,7 @@ class CCase(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def calls(self, url, *options, body=b"", query=QUERY, **environment):
-        """The result of each call; self.tensors has the tensors of the last call."""
+        """The result of each call; self.tensors has the last call's tensors."""
         path = self.folder / "tensors"
         arguments = [CLIENT, "-u", url, "-q", query, "-o", str(path), *map(str, options)]
         done = subprocess.run(
@@ -371,7 +371,7 @@ class Access(CCase):
 
 
 class GpuMemory(CCase):
-    """options.cuda, with a file as the block of a GPU. The service reads and writes that file."""
+    """options.cuda. A file stands for the GPU's block; the service reads and writes that file."""
 
     ROOM = 1 << 22
 
@@ -435,7 +435,7 @@ class GpuMemory(CCase):
         self.assertEqual((answered[0]["status"], answered[0]["problem"]["parameter"]), ("REFUSED", "output_region"))
 
     def test_a_call_without_an_answer(self):
-        """The next call first unregisters the block, which the service refuses while a job still writes."""
+        """The next call first unregisters the block, which is refused while a job still writes."""
         forward, asked = self.bridge.forward, []
 
         def cut(handler):
@@ -485,7 +485,7 @@ class GpuMemory(CCase):
                 self.assertEqual(answered[0]["status"], "BAD_ANSWER", answered)
 
     def test_the_direct_connection_takes_only_plain_answers(self):
-        """libcurl repeats a call that got any other answer, or whose connection ended before the answer."""
+        """libcurl repeats a call that got another answer, or whose connection ended first."""
         places = '{"voxels":{"dtype":"F32","shape":[2],"offset":64},"flags":{"dtype":"U8","shape":[],"offset":0}}'
         text = '{"output_region":{"name":"r","offset":1,"bytes":2,"tensors":%s},"metadata":{}}' % places
         plain, taken = status_document(text), 2 * [status_document("{}")]
@@ -525,7 +525,7 @@ class Rude(CCase):
         server, url = self.talk(problem(503, {"Retry-After": "1"}), answer(429), Talk.reset, lambda talk: True, SOUND)
         begin = time.monotonic()
         line = self.call(url, "-b", "0.01", body=rows(100))
-        # The reset hits a kept connection. The client replaces it at once and does not count an attempt.
+        # The reset hits a kept connection: the client replaces it at once, without counting an attempt.
         self.assertEqual((line["status"], line["attempts"], len(server.heads)), ("OK", 4, 5))
         self.assertGreaterEqual(time.monotonic() - begin, 1)
 
@@ -913,8 +913,6 @@ def has_handler(pid):
 
 
 class Packing(CCase):
-    """Points made small."""
-
     def pack(self, points, resolution=0, query="preset=a&num_features=4&b=c"):
         """What the program prints, and the packed request."""
         path = self.folder / "body"
@@ -928,7 +926,7 @@ class Packing(CCase):
         return line, uplink_rows.request(body, told) if told else None
 
     def restored(self, points, resolution=0):
-        """The rows that the service makes, and the types of the columns."""
+        """The rows that the service makes of the packed points, and the types of the columns."""
         line, packed = self.pack(points.tobytes(), resolution)
         given = [packed.query[name] for name in ("preset", "num_features", "b")]
         self.assertEqual((line["packed"], line["why"], given), (True, "", ["a", 4, "c"]))
@@ -984,7 +982,7 @@ class Packing(CCase):
                 self.assertEqual((packed.query["scale"], packed.query["filter"]), (other.query["scale"], filters))
 
     def turning(self):
-        """A turning sensor in the middle, where the clients take their sample; before and after it odd rows."""
+        """A turning sensor in the middle, where the clients take their sample, between odd rows."""
         rng = np.random.default_rng(6)
         odd = [rng.choice(np.float32(values), (600, 4)) for values in ([0, 1, 2, 3], [0, 1e-3, 2e6, -2e6], [2e6, 1, 0])]
         near = np.float32(rng.integers(-9, 9, (1000, 4)) / 1000 + 0.0)  # many guesses lie between two integers

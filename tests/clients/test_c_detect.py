@@ -1,5 +1,5 @@
-"""Boxes by the C client, as test_c.py drives it: with the stand-in for ONNX Runtime, and with the real library if the
-tests' environment has it. Skipped where the build found no libcurl."""
+"""Boxes by the C client: with the stand-in for ONNX Runtime and, if the tests' environment has it, with the real
+library. Skipped where the build found no libcurl."""
 
 import tempfile
 import unittest

@@ -1,6 +1,5 @@
-"""Streams with the C client, called as in test_c.py, and with the sensor program and a file of poses. Each sweep is
-sent once, and the joined points have the same bytes as all sweeps joined by hand. Skipped where the build found no
-libcurl."""
+"""Streams with the C client and with the sensor program, which takes a file of poses. Each sweep is sent once; the
+joined points have the same bytes as all sweeps joined by hand. Skipped where the build found no libcurl."""
 
 import os
 import signal
@@ -57,7 +56,6 @@ class Calls(StreamCase):
         self.assertEqual((last["status"], self.tensors["points"].tobytes()), ("OK", points.tobytes()))
 
     def together(self, *numbers, query=STREAM, **environment):
-        """The result of several sweeps in one body."""
         told = [text([len(sweep(n)), TIMES[n], *quaternion(TIMES[n])]) for n in numbers]
         body = b"".join(sweep(n).tobytes() for n in numbers)
         return self.call(
@@ -98,7 +96,7 @@ class Calls(StreamCase):
         self.assertEqual([each[1] for each in several["sweeps"]], [TIMES[1], TIMES[0], 1.5])
 
     def test_numbers_as_queries_take_them(self):
-        """Every digit, and no plus, which would mean a space."""
+        """Numbers go with every digit and without a plus, which would mean a space."""
         for time in (-1e12, -1e-300, 0.1, 123456789012.34567, 1e12):
             pose = text([time, 1e20, -1e-20, 0, 1, 0, 0, 0])
             reply = self.call(self.url, "-P", pose, query=STREAM, body=sweep(1).tobytes())

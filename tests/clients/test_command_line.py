@@ -118,7 +118,7 @@ class Commands(OneDaemonCase):
                 self.assertEqual(names(output / f"a.{kind}"), {"points"} if kind == "mcap" else tensors)
 
     def test_reproducible(self):
-        """Two runs give the same bytes, with and without shared memory and with any number of workers."""
+        """Two runs give the same bytes, with and without shared memory, with any number of workers."""
         self.add("a.bin", "b.bin")
 
         def files(kind, number, *options):
@@ -134,7 +134,7 @@ class Commands(OneDaemonCase):
             self.assertEqual(first, files(kind, 2, "--workers", "2", "--allow-shared-memory", "yes"))
 
     def test_steps(self):
-        """The answers equal those of single requests, and the next run goes on only with the same steps."""
+        """The answers equal those of single requests; another run goes on only with the same steps."""
         self.add("a.bin", "b.bin", "c.bin")
         steps = "transform,fine:downsample,radius_outlier"
         given = ("--steps", steps, "--transform.cut", "-1,-1,-2,3,1,1", "--fine.voxel_size", "0.2")
@@ -260,7 +260,7 @@ class Commands(OneDaemonCase):
         self.assertEqual(files_below(self.output), ["a.safetensors", "voxeld.json"])
 
     def interrupt(self, number):
-        """A run with one job. It gets a signal while it reads the second of three scans, which is a pipe."""
+        """A run with one job, which gets a signal while it reads the second of three scans, a pipe."""
         self.add("a.bin", "c.bin")
         pipe = self.scans / "b.bin"
         os.mkfifo(pipe)
@@ -271,7 +271,7 @@ class Commands(OneDaemonCase):
                 self.assertIn("waiting for the scans in progress", running.process.stderr.readline())
                 told = pipe.stat()
                 with pipe.open("wb") as file:
-                    file.write(bytes(16))  # the current scan has one point, and is answered
+                    file.write(bytes(16))  # the current scan has one point
                     file.flush()
                     os.utime(pipe, ns=(told.st_atime_ns, told.st_mtime_ns))
             done = running.end()

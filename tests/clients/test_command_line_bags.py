@@ -1,5 +1,5 @@
-"""voxeld-client with bags that rosbags writes: their messages as scans, poses from odometry and /tf, answers as tensors
-and as MCAP, interrupted runs, and faulty bags."""
+"""voxeld-client with bags that rosbags writes: messages as scans, poses from odometry and /tf, answers as tensors and
+as MCAP, interrupted runs, faulty bags."""
 
 import contextlib
 import fcntl
@@ -54,7 +54,7 @@ def stamp(number):
 
 
 def pose(time):
-    """Where the vehicle is: it turns by a steady rate, so slerp is exact; its way is straight between two poses."""
+    """Where the vehicle is. It turns by a steady rate, so slerp is exact; its way is straight between two poses."""
     seconds = (time - BEGIN) / 1e9
     before = (time - BEGIN) // STEP * STEP / 1e9
     share = (seconds - before) / (STEP / 1e9)
@@ -86,7 +86,7 @@ def timed(number):
 
 
 def drive(robot, sweeps=SWEEPS):
-    """The messages of a drive: points in each type of message, odometry, and transforms from odom to the lidar."""
+    """A drive: points in each type of message, odometry, and transforms from odom to the lidar."""
     yield "/tf_static", BEGIN, robot.tf((BEGIN, MOUNT, "base_link", "lidar"))
     last = stamp(sweeps - 1) + 3 * PERIOD
     for time in range(BEGIN, last, STEP):
@@ -104,8 +104,6 @@ def drive(robot, sweeps=SWEEPS):
 
 
 class Transforms(unittest.TestCase):
-    """Poses between others, and the way from one frame to another."""
-
     def track(self, *poses):
         track = transforms.Track()
         for time, pose in poses:
@@ -169,7 +167,7 @@ class Transforms(unittest.TestCase):
         with self.assertRaises(transforms.Unknown):
             tree.chain("c", "earth", False)
 
-        # Neither message names a child frame, so each gives the pose of the sensor itself.
+        # Neither message names a child frame: each has the pose of the sensor itself.
         for message in (robot.odometry(5, there["a"], "odom", ""), robot.posed(5, there["a"], "odom")):
             tree = transforms.Tree()
             add(message)
@@ -214,7 +212,7 @@ class Bags(unittest.TestCase):
         self.assertIn(reason, ended.errors)
 
     def recorded(self, path):
-        """The messages of an MCAP file: topic, channel, schema, times, message."""
+        """Topic, channel, schema, times and message of each message in an MCAP file."""
         with open(path, "rb") as file:
             reader = make_reader(file, decoder_factories=[DecoderFactory()], validate_crcs=True)
             self.assertEqual(reader.get_header().profile, "ros2")
@@ -318,7 +316,7 @@ class Bags(unittest.TestCase):
         self.assertEqual([path.name for path in self.output.iterdir()], ["voxels.mcap"])
 
     def test_definitions(self):
-        """A file has the same definitions of messages as ROS."""
+        """The definitions in a file are those of ROS."""
         for kind in (POINT_CLOUD, DETECTIONS):
             found = get_types_from_msg(recording.definition(kind), kind)
             self.assertIn(kind, found)
@@ -429,7 +427,7 @@ class Bags(unittest.TestCase):
     # --- poses ---
 
     def joined(self, poses, deskew=None):
-        """The answers to the sweeps of a stream with these poses."""
+        """The answers to a stream's sweeps with these poses."""
         for number in range(SWEEPS):
             points = timed(number)
             columns = np.stack([points[name].astype("<f4") for name in ("x", "y", "z", "intensity")], axis=-1)

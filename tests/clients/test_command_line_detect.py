@@ -1,5 +1,5 @@
-"""voxeld-client detect and models: what they print, what they write, what they refuse. With the stand-in for ONNX
-Runtime, and with the real library if the tests' environment has it."""
+"""voxeld-client detect and models: what they print, write and refuse. With the stand-in for ONNX Runtime, and with the
+real library if the tests' environment has it."""
 
 import contextlib
 import io
@@ -122,7 +122,7 @@ class Detect(unittest.TestCase):
 
 
 class Text(unittest.TestCase):
-    """Answers that none of the models of these tests gives."""
+    """Answers that the models of these tests do not give."""
 
     def result(self, columns, labels=(1,), **metadata):
         rows = np.arange(columns * len(labels), dtype=np.float32).reshape(-1, columns) / 4
@@ -147,7 +147,7 @@ class Text(unittest.TestCase):
         self.assertNotIn("track", json.loads(boxes.line({"scan": "a.bin"}, self.result(7)))["boxes"][0])
 
     def test_ids_go_on_where_tracks_begin_anew(self):
-        """When a stream's tracks begin anew, they get new ids: no two tracks are printed or recorded with one id."""
+        """When a stream's tracks begin anew, they get new ids."""
         given = [(True, [1, 2, 3]), (False, [3]), (True, []), (True, [2, 1]), (False, [1, 3])]
         expected = [[1, 2, 3], [3], [], [5, 4], [4, 6]]
         answers = [self.result(7, (0,) * len(ids), tracks={"begun": begun}) for begun, ids in given]

@@ -104,7 +104,7 @@ class Completion(unittest.TestCase):
 
 
 class Page(unittest.TestCase):
-    """clients.examples runs the page's commands."""
+    """The commands of the page are run by test_examples.py."""
 
     def test_options_exist(self):
         shown = "".join(run(name, "--help").output for name in ("voxelize", "detect", "watch"))

@@ -1,4 +1,4 @@
-"""voxeld-client watch: it answers the scans of a folder as they appear, each once it is complete."""
+"""voxeld-client watch: answers the scans of a folder once they are complete."""
 
 import os
 import pathlib

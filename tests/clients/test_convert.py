@@ -1,7 +1,7 @@
-"""voxeld-convert on checkpoints with random weights under the real names and shapes. What it makes is compared with
-networks that keep norms as layers (networks.py).
+"""voxeld-convert on checkpoints with random weights under the real names and shapes. The results are compared with
+networks in float64 that keep norms as layers (networks.py).
 
-The tolerance is 2e-5 of a map's largest magnitude, at least 2e-5: float32 against float64, through up to 20 layers.
+The tolerance, 2e-5 of a map's largest magnitude and at least 2e-5, allows for float32 through up to 20 layers.
 """
 
 import contextlib
@@ -107,7 +107,6 @@ def pcdet_config():
 
 
 def write_base(folder):
-    """The base of pcdet_config."""
     base = folder / PCDET_BASE
     base.parent.mkdir(parents=True)
     base.write_text("FOV_POINTS_ONLY: True\n", encoding="utf-8")
@@ -126,7 +125,7 @@ def pcdet_state(seed=1):
 
 
 def two_layers():
-    """A state and a configuration whose encoder has two layers, for points of 5 columns."""
+    """An encoder of two layers, for points of 5 columns: state and configuration."""
     config, weights = pcdet_config(), Weights(6)
     config["MODEL"]["VFE"]["NUM_FILTERS"] = [64, 64]
     for number, (outputs, inputs) in enumerate(((32, 11), (64, 64))):
@@ -137,7 +136,7 @@ def two_layers():
 
 
 def dynamic():
-    """The same for DynPillarVFE, which has no cap and takes points of any height."""
+    """two_layers for DynPillarVFE, which has no cap and takes points of any height."""
     state, config = two_layers()
     config["MODEL"]["VFE"]["NAME"] = "DynPillarVFE"
     step = {"NAME": "transform_points_to_voxels_placeholder", "VOXEL_SIZE": SIZE}
@@ -402,14 +401,14 @@ class Convert(unittest.TestCase):
         return encode(features, num_points, *layers)
 
     def pillars(self, columns):
-        """Random rows of pillar_features with padding: features [V, P, C + 6] and their numbers of points."""
+        """Random features [V, P, C + 6] with padding, and their numbers of points."""
         num_points = self.random.integers(1, 9, 50)
         features = self.random.normal(0, 1, (50, 8, columns + 6)).astype(np.float32)
         features[np.arange(8) >= num_points[:, None]] = 0
         return features, num_points
 
     def maps(self, batch=2, dtype=np.float32):
-        """The network's input and what ONNX Runtime makes of it, by name."""
+        """A random input, and what ONNX Runtime makes of it, by name."""
         session = onnxruntime.InferenceSession(self.folder / "model" / "network.onnx")
         x = self.random.normal(0, 1, (batch, 64, CELLS, CELLS)).astype(dtype)
         names = [output.name for output in session.get_outputs()]
@@ -652,7 +651,7 @@ class Convert(unittest.TestCase):
         self.assertEqual((decode["nms"], decode["min_radius"]), ("circle", [2, 0.5]))
 
     def test_norms_without_eps(self):
-        """mmcv takes 1e-5 for a norm_cfg without eps; a part without norm_cfg has an eps of its own."""
+        """mmcv takes 1e-5 for a norm_cfg without eps; without norm_cfg, a part has its own eps."""
         (self.folder / "base.py").write_text(MMDET_BASE_FILE, encoding="utf-8")
         state = mmdet_state()
         for name in state:

@@ -33,7 +33,7 @@ MOST_MEMORY = 32 << 20
 
 
 class Harm:
-    """Creates a file when a common unpickler restores it."""
+    """Creates a file, if an unpickler restores it."""
 
     def __init__(self, function, *arguments):
         self._made = function, arguments
@@ -103,7 +103,7 @@ class Checkpoints(unittest.TestCase):
         np.testing.assert_array_equal(read_state(self.path).take("x", 3), values)
 
     def test_what_training_runs_add(self):
-        """Objects of mmengine, numpy, easydict, argparse and datetime, optimizers and parameters."""
+        """Objects of mmengine, numpy, easydict, argparse and datetime; optimizers and parameters."""
         scalar = Made(
             Ref("numpy.core.multiarray", "scalar"), Made(Ref("numpy", "dtype"), "f8", False, True), b"8bytes.."
         )
@@ -221,7 +221,7 @@ class Checkpoints(unittest.TestCase):
     # ---- what means harm --------------------------------------------------------------------------------------------
 
     def harmless(self, data):
-        """Puts the pickle in each place where a file has one. No file is made, no module is imported."""
+        """With the pickle in each place where a file has one: no file is made, no module is imported."""
         for save in (*FORMATS.values(), lambda path, _, data: path.write_bytes(data)):
             save(self.path, None, data)
             try:

@@ -1,5 +1,5 @@
 """OpenPCDet's AnchorHeadMulti and MULTI_CLASSES_NMS: a small model with random weights is converted and served. Every
-stage of POST /v1/detect is compared with plain numpy in the order of OpenPCDet: float64, norms not folded, anchors and
+stage of POST /v1/detect is compared with float64 in numpy, in OpenPCDet's order: norms not folded, anchors and
 predictions class by class, one suppression for each class."""
 
 import contextlib
@@ -36,7 +36,7 @@ SPEC = {"layers": [1, 1], "strides": [2, 2], "channels": [8, 12], "up": [1, 2], 
 SPEC["transposed"] = lambda stride: stride >= 1
 TASKS = [["car"], ["truck", "bus"], ["pedestrian", "cone"]]
 CLASSES = ["car", "pedestrian", "cone", "truck", "bus"]  # not in the order of the tasks
-SIZES = {  # anchors of each class: dx, dy, dz; their bottom
+SIZES = {  # anchors of each class: dx, dy, dz; bottom
     "car": ([[4.6, 2.0, 1.7]], -0.95),
     "truck": ([[6.9, 2.5, 2.8], [5.5, 2.4, 2.6]], -0.6),
     "bus": ([[10.5, 2.9, 3.5]], -0.1),
@@ -64,7 +64,7 @@ class Variant:
         return task if self.separate else CLASSES
 
     def layers(self, place, task):
-        """The layers of each map of a part: name, channels, and whether another convolution comes before."""
+        """The layers of each map of a part: name, channels, and whether a convolution comes before."""
         count = self.anchors(task)
         whole = [("conv_box", self.values)]
         apart = [(f"conv_box.conv_{name}", values) for name, values in REGRESSIONS.items()]
@@ -200,7 +200,7 @@ def whole_config(head, every):
 
 
 def anchors_of(task, height, width):
-    """[anchors, 7]: by class, size, rotation, row and column."""
+    """[anchors, 7], by class, size, rotation, row and column."""
     place = lambda axis, count: np.linspace(RANGE[axis], RANGE[3 + axis], count)
     y, x = np.meshgrid(place(1, height), place(0, width), indexing="ij")
     found = []
@@ -242,8 +242,8 @@ def suppressed(boxes, scores):
 
 
 def detections(variant, parts):
-    """The boxes, scores and labels of one cloud, in order. A label is a place in the list of the tasks' classes, or in
-    CLASSES if each part has all classes."""
+    """The boxes, scores and labels of one cloud, in order. A label is a place in the list of the tasks' classes or, if
+    each part has all classes, in CLASSES."""
     every, boxes, logits = [], [], []
     order = [name for task in TASKS for name in task] if variant.separate else CLASSES
     for task, part in zip(TASKS, parts):
@@ -284,7 +284,7 @@ class MultiHead(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def convert(self, state, config):
-        """The exit status and the output. The model is called `model`."""
+        """The exit status and the output. The model's name is `model`."""
         save_file(state, self.folder / "state.safetensors")
         path = self.folder / "config.yaml"
         path.write_text(yaml.safe_dump(config), encoding="utf-8")
@@ -358,7 +358,7 @@ class MultiHead(unittest.TestCase):
         self.assertNotIn("task_classes", document["decode"])
 
     def test_every_class_of_parts_with_all_classes(self):
-        """OpenPCDet itself stops with an assertion at this setting."""
+        """OpenPCDet itself stops with an assertion here."""
         document = self.converted(Variant(separate=False).state(), Variant(separate=False).config())
         self.assertEqual((document["decode"]["labels"], document["decode"]["nms_groups"]), ("all", "class"))
 
@@ -398,7 +398,7 @@ class MultiHead(unittest.TestCase):
                 self.assertIn(reason, text)
 
     def test_every_class_of_a_single_head(self):
-        """MULTI_CLASSES_NMS of an AnchorHeadSingle: the boxes are those of one part with all classes."""
+        """MULTI_CLASSES_NMS of an AnchorHeadSingle gives the boxes of one part with all classes."""
         variant = Variant(separate=False, branches=False, turned=False, moving=False)
         config = variant.config()
         head = config["MODEL"]["DENSE_HEAD"]

@@ -1,5 +1,5 @@
-"""voxeld-convert onnx: files as exporters write them, small and with random weights, cut at their scatter. The outputs
-of the resulting encoder and network are compared with values that the test computes in float64 from the weights."""
+"""voxeld-convert onnx: small files with random weights, as exporters write them, cut at their scatter. The outputs of
+the two parts are compared with float64 values from the weights."""
 
 import contextlib
 import copy
@@ -96,7 +96,7 @@ class Builder:
         onnx.save(model, path)
 
     def expected(self, maps, x):
-        """The network's outputs for a map, channels first."""
+        """The network's outputs, channels first."""
         state = self.weights.state
         y = networks.relu(networks.conv(state, "block", x.astype(float), 2, 1))
         return {name: networks.conv(state, name, y) for name in maps}
@@ -106,7 +106,7 @@ POINTS = {"voxels": (TensorProto.FLOAT, [None, CAP, COLUMNS])}
 
 
 def plugged(path, pillars=100, maps=ANCHOR_MAPS, **options):
-    """A file like CUDA-PointPillars': rows of 10 values in, for a fixed number of pillars."""
+    """A file like CUDA-PointPillars': rows of 10 values in, a fixed number of pillars."""
     builder = Builder()
     features = builder.linear("voxels", keepdims=[0], **options)  # the tool of these files writes keepdims as a list
     scatter = [features, "voxel_idxs", "voxel_num"]
@@ -118,7 +118,7 @@ def plugged(path, pillars=100, maps=ANCHOR_MAPS, **options):
 
 
 def rows_of_points(builder, size=convert.SIZE, low=convert.BOUNDS[:3]):
-    """The nodes that make rows of 10 values from the points, counts and coordinates of pillars."""
+    """The nodes that make rows of 10 values from points, counts and coordinates of pillars."""
     node, numbers = builder.node, builder.numbers
     counts = node("Reshape", [node("Cast", ["num_points"], "counts", to=TensorProto.FLOAT), numbers(-1, 1, 1)], "count")
     xyz = node("Slice", ["voxels", numbers(0), numbers(3), numbers(2)], "xyz")
@@ -322,7 +322,7 @@ class Onnx(unittest.TestCase):
         self.assertEqual(list(document["network"]["outputs"].values()), ["scores", "offsets", "turns"])
 
     def write_norm(self, epsilon, variance):
-        """Gives the encoder's norm in the file another epsilon, and a variance from a new constant, running_var."""
+        """Gives the encoder's norm another epsilon, and a variance from a new constant, running_var."""
         model = onnx.load(self.file)
         norm = next(node for node in model.graph.node if node.op_type == "BatchNormalization")
         next(each for each in norm.attribute if each.name == "epsilon").f = epsilon

@@ -1,5 +1,5 @@
 """voxeld-convert on SECOND and CenterPoint over voxels: checkpoints with random weights under the real names and
-shapes. What it makes is compared with backbones and networks in float64 that keep norms as layers."""
+shapes. The results are compared with backbones and networks in float64 that keep norms as layers."""
 
 import contextlib
 import copy
@@ -193,7 +193,7 @@ class Sparse(unittest.TestCase):
         self.assertLessEqual(np.abs(found - expected).max(), tolerance * np.abs(expected).max())
 
     def check_backbone(self, document, state, layers):
-        """Compares the folder's layers, run in the service's arithmetic, with the layers of the state."""
+        """The folder's layers in the service's arithmetic must equal the layers of the state."""
         self.assertNotIn("encoder", document)
         self.assertEqual(document["voxelize"]["feature"], ["mean"])
         found = document["backbone"]
@@ -215,7 +215,7 @@ class Sparse(unittest.TestCase):
         self.assertGreater((expected > 0).sum(), 100)
 
     def maps(self):
-        """The network's input and what ONNX Runtime makes of it, by name."""
+        """A random input, and what ONNX Runtime makes of it, by name."""
         session = onnxruntime.InferenceSession(self.folder / "model" / "network.onnx")
         x = self.random.normal(0, 1, (2, 256, 4, 6)).astype(np.float32)
         names = [output.name for output in session.get_outputs()]
@@ -304,7 +304,7 @@ class Sparse(unittest.TestCase):
         self.assertEqual((self.folder / "model" / "backbone.safetensors").read_bytes(), expected)
 
     def test_eps_of_mmdet3d(self):
-        """mmcv takes 1e-5 for a norm_cfg without eps; SparseEncoder has an eps of its own."""
+        """mmcv takes 1e-5 for a norm_cfg without eps; without norm_cfg, SparseEncoder has its own eps."""
         state = mmdet_state(backbones.mmdet3d(4, "middle_encoder"))
         for more, eps in (("", 1e-3), ("norm_cfg=dict(type='BN1d'),", 1e-5)):
             with self.subTest(eps=eps):

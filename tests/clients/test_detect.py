@@ -1,5 +1,5 @@
 """From a checkpoint to boxes: models that voxeld-convert makes from random checkpoints serve. The encoder's map is
-exact. The network's maps are near the maps of ONNX Runtime's own Python package. The boxes follow from the maps to the
+exact, the network's maps are near those of ONNX Runtime's own Python package, and the boxes follow from the maps to the
 byte."""
 
 import contextlib
@@ -128,7 +128,7 @@ class Detect(unittest.TestCase):
 
     @classmethod
     def plug(cls, folder):
-        """A model whose network contains the scatter of CUDA-PointPillars, with an input that has a very long name."""
+        """A model whose network contains the scatter of CUDA-PointPillars, with a very long input name."""
         name = "pillars_of_the_batch_" * 40
         values = [onnx.helper.make_tensor_value_info(each, 1, [1, 64, 24, 24]) for each in (name, "cls_preds")]
         node = onnx.helper.make_node("PPScatterPlugin", [name], ["cls_preds"], "PPScatter_0")
@@ -208,8 +208,7 @@ class Detect(unittest.TestCase):
         self.assertEqual(tensors["bev_features"].tobytes(), features.tobytes())
         self.assertEqual(tensors["boxes"].shape, (metadata["candidates"]["kept"], 9))
         self.assertEqual(tensors["boxes"].shape[0], metadata["batch"]["boxes"][0])
-        # The answer does not have the maps, and two libraries may compute different maps, so the boxes are compared
-        # with a tolerance.
+        # The answer does not have the maps, and two libraries may compute different maps: hence a tolerance.
         maps = {name: np.ascontiguousarray(each) for name, each in self.network("centers", features).items()}
         head = {"Content-Type": "application/vnd.safetensors"}
         expected, _ = self.ask("/v1/decode", save(maps), head, **self.document("centers")["decode"])
@@ -219,7 +218,7 @@ class Detect(unittest.TestCase):
         self.assertEqual((reply.status, reply.json()["parameter"]), (400, "outputs"))
 
     def stages(self, name):
-        """The answer for a scan, after its features and maps are checked; and the maps, [H, W, channels]."""
+        """The answer for a scan, with features and maps checked; and the maps, [H, W, channels]."""
         document = self.document(name)
         points, maps = self.scan(document["voxelize"]["num_features"]), list(document["network"]["outputs"])
         outputs = [*BOXES, "bev_features", *maps]

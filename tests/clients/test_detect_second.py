@@ -1,6 +1,6 @@
 """SECOND, converted and served: a small model with random weights. The maps of POST /v1/detect, after the backbone and
-after the network, are compared with numpy in float64, where norms stay layers of their own. The voxels for numpy come
-from POST /v1/voxelize."""
+after the network, are compared with numpy in float64, where norms stay layers. The voxels for numpy come from POST
+/v1/voxelize."""
 
 import json
 import pathlib
@@ -29,7 +29,6 @@ TOLERANCE = 1e-5  # of the largest value
 
 
 def scan(count=3000):
-    """Points of a ground and of a few boxes."""
     random = np.random.default_rng(5)
     low, high = np.array(second.RANGE[:3]), np.array(second.RANGE[3:])
     points = random.uniform(low - 0.5, high + 0.5, (count, 3))

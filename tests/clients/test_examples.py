@@ -1,8 +1,8 @@
 """The examples of README.md, docs/*.md and docs/contribute/files.md do what they say.
 
-The commands and programs of a page run in the order in which they stand, in one shell and one new folder. They find
-what the quickstart leaves: a daemon at localhost:8080, scan.bin, and the variables VOXELD and PATH. Where a page shows
-the output, the output must be the same; `...` stands for any text, and blanks do not count.
+The commands and programs of a page run in order, in one shell and one new folder. They find what the quickstart leaves:
+a daemon at localhost:8080, scan.bin, and the variables VOXELD and PATH. Output that the page shows must be the same;
+`...` stands for any text, and blanks do not count.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from daemon import BIN, PATIENCE, ROOT, SCAN, Daemon, voxeld_binary, wait_until
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "docs/contribute/files.md"]
 SETS_UP = ("README.md", "quickstart.md")  # pages that start from a clone
-# Commands that are not run, by how they begin: they install, name files that only a reader has, or do not end.
+# Beginnings of commands that are not run: they install, name a reader's own files, or do not end.
 NOT_RUN = (
     "git clone",
     "./dev",
@@ -44,7 +44,7 @@ END = "voxeld-example-end"
 
 
 class Step:
-    """A command with the lines of output that the page shows, or a program."""
+    """A program, or a command with its output on the page."""
 
     def __init__(self, kind, text):
         self.kind, self.text, self.shown = kind, text, []
@@ -74,13 +74,12 @@ def steps(text):
 
 
 def matches(shown, output):
-    """Whether the output is as shown."""
     pattern = ".*".join(re.escape(re.sub(r"\s", "", part)) for part in shown.split("..."))
     return re.fullmatch(pattern, re.sub(r"\s", "", output), re.DOTALL)
 
 
 def is_there(program):
-    """Whether a Python program's packages are here."""
+    """Whether the packages of a Python program are here."""
     names = set(re.findall(r"^(?:import|from) ([a-z_0-9]+)", program, re.MULTILINE))
     return all(importlib.util.find_spec(name) for name in names)
 
@@ -100,7 +99,7 @@ def write_checkpoint(folder):
 
 
 def write_drive(folder):
-    """A bag with a simulated street, and odometry."""
+    """A bag with a simulated street and odometry."""
     import numpy as np
 
     from bags import Robot
@@ -124,7 +123,7 @@ def free_port():
 
 
 class Shell:
-    """A bash that runs commands one after the other, in a folder of its own. Free ports replace the page's."""
+    """A bash in its own folder. Free ports replace the page's."""
 
     def __init__(self, folder):
         self.folder, self.ports = folder, {}
@@ -155,7 +154,6 @@ class Shell:
         return self.ports[name]
 
     def here(self, text):
-        """The text with the ports of this shell."""
         return ADDRESS.sub(lambda found: str(self.port(found[0])), text)
 
     def run(self, command):
@@ -197,7 +195,6 @@ class Examples(unittest.TestCase):
     maxDiff = None
 
     def check(self, page):
-        """Runs the examples of a page."""
         text = page.read_text(encoding="utf-8")
         found = steps(text)
         if any("import onnxruntime" in step.text for step in found) and not importlib.util.find_spec("onnxruntime"):
@@ -229,7 +226,6 @@ class Examples(unittest.TestCase):
                     self.c(shell, step, re.search(r"\S+\.c\b", compiles)[0])
 
     def succeeded(self, shell, command):
-        """The output."""
         status, output = shell.run(command)
         self.assertEqual(status, 0, f"{output}\n{shell.said()}")
         return output
@@ -253,7 +249,6 @@ class Examples(unittest.TestCase):
         self.compiles(file)
 
     def compiles(self, file):
-        """Both compilers take the program."""
         needs = ["pkg-config", "--cflags", "libcurl", "jansson", "zlib"]
         if not shutil.which("pkg-config") or subprocess.run(needs, capture_output=True).returncode:
             self.skipTest("there is no libcurl here")

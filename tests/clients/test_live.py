@@ -1,5 +1,5 @@
-"""voxeld-client live: what is dropped and published in which order, its counts, its pages; and ROS 2, with a stand-in.
-test_live_zenoh.py and test_live_view.py have the rest."""
+"""voxeld-client live: what is dropped and published in which order, counts, pages; and ROS 2, with a stand-in. The rest
+is in test_live_zenoh.py, test_live_poses.py and test_live_view.py."""
 
 import os
 import pathlib
@@ -45,7 +45,7 @@ def message(stamp=1, count=300):
 
 
 def boxes_of(message):
-    """Class, score, centre, size and heading of each box of a serialized Detection3DArray."""
+    """Class, score, values (centre and size) and heading of each box of a serialized Detection3DArray."""
     for found in ROS.read(message, bags.DETECTIONS).detections:
         (result,) = found.results
         place, turn, size = found.bbox.center.position, found.bbox.center.orientation, found.bbox.size
@@ -54,7 +54,7 @@ def boxes_of(message):
 
 
 class Service:
-    """Stands for the service. ask() waits until the test has given an answer for the message's number."""
+    """Stands for the service. ask() waits for the test's answer to the message's number."""
 
     def __init__(self):
         self.asked, self._answers, self._condition = [], {}, threading.Condition()
@@ -231,8 +231,6 @@ class Counting(unittest.TestCase):
 
 
 class LiveCase(OneDaemonCase):
-    """Runs the command with a robot and a daemon."""
-
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
@@ -263,7 +261,7 @@ class LiveCase(OneDaemonCase):
         np.testing.assert_allclose(np.sin((headings - result["boxes"][:, 6]) / 2), 0, atol=1e-6)
 
     def metrics(self, port):
-        """The samples of the page, by their names without the prefix."""
+        """The samples of the page by name, without the prefix."""
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
             text = page.read().decode()
         found = re.findall(r"^voxeld_live_(\S+) (\S+)$", text, re.MULTILINE)
@@ -311,7 +309,7 @@ class Hashes(unittest.TestCase):
 
 
 class StandIn:
-    """What `live` uses of rclpy. One publisher of the topic sends `message` as soon as there is a subscription."""
+    """What `live` uses of rclpy. A publisher of the topic sends `content` once there is a subscription."""
 
     def __init__(self, content):
         self.content, self.published, self.subscribed = content, [], []

@@ -1,4 +1,4 @@
-"""voxeld-client live --pose: the sweeps of a stream get their poses from a topic, over Zenoh."""
+"""voxeld-client live --pose: a stream's sweeps get their poses from a topic, over Zenoh."""
 
 import signal
 import time
@@ -35,7 +35,6 @@ def odometry(seconds):
 
 
 def of_lidar(seconds):
-    """The pose of the lidar as a parameter."""
     return transforms.compose(at(seconds), MOUNT)
 
 
@@ -59,7 +58,7 @@ class Poses(LiveCase):
         return running
 
     def tell(self, robot, publish, *topics):
-        """Publishes until the bridge has heard the topics: it then announces that it subscribes to them."""
+        """Publishes until the bridge has heard the topics: it then announces its subscriptions."""
 
         def are_heard():
             publish()
@@ -70,7 +69,7 @@ class Poses(LiveCase):
         wait_until(are_heard, "the subscriptions")
 
     def check_joined(self, *stamps):
-        """The stream has the same points as a stream of a client that sends the poses of the lidar itself."""
+        """The stream has the points of a stream whose client sends the lidar's poses itself."""
         with voxeld.Client(url_of(self.daemon)) as client:
             stream = client.stream("hand", sweeps=3, preset="kitti_second")
             for stamp in stamps:
@@ -228,7 +227,7 @@ class Poses(LiveCase):
 
 
 class Kept(unittest.TestCase):
-    """The poses that a run keeps: not more in a longer run."""
+    """A longer run keeps no more poses."""
 
     def pose(self, x):
         return (float(x), 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)

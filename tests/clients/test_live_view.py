@@ -1,4 +1,4 @@
-"""voxeld-client live --view: what Foxglove and Rerun get. Each is read by its own protocol."""
+"""voxeld-client live --view: what Foxglove and Rerun get, read by their own protocols."""
 
 import base64
 import importlib.util
@@ -32,7 +32,7 @@ except ImportError:
 
 
 class FoxgloveReader:
-    """A client of Foxglove's WebSocket protocol, which decodes the newest message of each topic by its schema."""
+    """A client of Foxglove's WebSocket protocol. Decodes the newest message of each topic by its schema."""
 
     def __init__(self, port):
         self._socket = websocket.create_connection(
@@ -43,7 +43,7 @@ class FoxgloveReader:
         self._thread.start()
 
     def messages(self):
-        """Time and message, by topic."""
+        """(time, message) by topic."""
         return dict(self._messages)
 
     def _read(self):
@@ -162,7 +162,6 @@ class Viewers(LiveCase):
             self.assertRegex(shown, rf"(?s)entity_path: {name}\b|- {name} ", shown[-3000:])
 
     def test_rerun_gets_boxes(self):
-        """With a stand-in for Rerun."""
         rerun, boxes = mock.Mock(), self.expected(10, 2500)
         with mock.patch.dict(sys.modules, rerun=rerun):
             viewer = live_view.Rerun(1234)

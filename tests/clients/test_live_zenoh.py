@@ -49,8 +49,8 @@ class Live(LiveCase):
             self.assertLess(abs(at / 1e9 - time.time()), PATIENCE)
             gids.add(gid)
         self.assertEqual(len(gids - {robot.gid}), 1)
-        # The parts of a token: place, domain, session, node, number, entity, enclave, namespace, name; then the topic,
-        # its type, its hash and the quality of service.
+        # A token: place, domain, session, node, number, entity, enclave, namespace, name; then the topic, its type, its
+        # hash and the quality of service.
         by_entity = {token.split("/")[5]: token.split("/") for token in tokens}
         self.assertEqual(set(by_entity), {"NN", "MP", "MS"})
         for parts in by_entity.values():
@@ -115,7 +115,7 @@ class Live(LiveCase):
     # ---- faults ----
 
     def test_a_robot_that_is_faster_than_the_server(self):
-        """While the server is busy with one message, twenty come. Only the last one is answered."""
+        """Twenty messages come while the server is busy with one; only the last is answered."""
         gate, stamps = threading.Semaphore(0), []
 
         def act(talk):

@@ -312,7 +312,7 @@ class Values(DaemonCase):
 
 
 class Points(DaemonCase):
-    """All forms of points must arrive as the same rows."""
+    """All forms of points arrive as the same rows."""
 
     def test_forms_of_the_same_points(self):
         points = random_points(100)
@@ -413,10 +413,10 @@ class Points(DaemonCase):
 
 
 class Tensors(DaemonCase):
-    """The tables of the service are true of its answers, and each result has its tensors as attributes."""
+    """The service's tables are true of its answers, and results have their tensors as attributes."""
 
     def same(self, operation, sparing, whole):
-        """Checks an answer with only the tensors that `outputs` need not name, and one with all tensors."""
+        """`sparing` has the tensors that `outputs` need not name, `whole` has all tensors."""
         rows = operation_of(operation, describe())["tensors"]
         self.assertEqual(set(whole), {row["name"] for row in rows})
         self.assertEqual(set(sparing), {row["name"] for row in rows if not row["when"]})

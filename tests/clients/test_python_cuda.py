@@ -1,4 +1,4 @@
-"""client.voxelize(points, out="cuda"): tensors in the memory of a GPU, which a fake driver keeps in shared memory."""
+"""client.voxelize(points, out="cuda"): tensors in GPU memory, which a fake driver keeps in shared memory."""
 
 import contextlib
 import ctypes
@@ -26,7 +26,6 @@ def points_of(count=3000, columns=4, kind="<f4"):
 
 
 def values(tensor):
-    """A copy of the memory at the tensor's address."""
     raw = ctypes.string_at(tensor.data_ptr, tensor.nbytes) if tensor.nbytes else b""
     return np.frombuffer(raw, tensor.dtype).reshape(tensor.shape)
 
@@ -80,7 +79,7 @@ class Cuda(OneDaemonCase):
                 self.assertRegex(self.asked()[-1], r"&points_region=py-\S+,512,48000&output_region=py-\S+,0,\d+$")
 
     def test_operations_on_tensors(self):
-        """Inputs go through the host, even from a GPU. The answer's tensors stay on the GPU."""
+        """Inputs go through the host, even from a GPU; the answer's tensors stay on the GPU."""
         random = np.random.default_rng(8)
         boxes = np.abs(random.normal(0, 3, (60, 7))).astype("<f4")
         scores, labels = random.random(60).astype("<f4"), random.integers(0, 3, 60).astype("<i4")
@@ -229,7 +228,7 @@ class Cuda(OneDaemonCase):
         self.assertIn("output_region", self.asked()[-1])
 
     def test_threads_share_the_points(self):
-        """Each call succeeds: when all begin at once, and when the service has lost all regions meanwhile."""
+        """Each call succeeds: when all begin at once, and after the service has lost all regions."""
         points = points_of()
         array, expected = self.on_gpu(points), self.plain.voxelize(points, "kitti_second")
         begin, failures = threading.Barrier(12), []
@@ -298,7 +297,7 @@ class Cuda(OneDaemonCase):
             self.client.voxelize(points, "kitti_second")
 
     def test_through_the_host(self):
-        """The same tensors on the GPU, and one warning."""
+        """The tensors on the GPU are the same, and there is one warning."""
         points = points_of()
         self.bridge.refusal = REFUSAL
         with self.assertWarnsRegex(voxeld.SharedMemoryWarning, "through the host: 501 .*--allow-cuda") as caught:

@@ -1,5 +1,5 @@
-"""Boxes by the Python client: by its method, as a batch, through shared memory, as a file; and pages of models. With
-the stand-in for ONNX Runtime, and with the real library if the tests' environment has it."""
+"""Boxes by the Python client: by its method, as a batch, through shared memory, as a file; pages of models. With the
+stand-in for ONNX Runtime, and with the real library if the tests' environment has it."""
 
 import tempfile
 import unittest
@@ -18,7 +18,7 @@ DEFAULT = ["boxes", "scores", "labels", "box_counts"]
 
 
 def scan(count, seed=3):
-    """Points. Half of them lie in three heaps, in which the networks find boxes."""
+    """Half of the points lie in three heaps, in which the networks find boxes."""
     rng = np.random.default_rng(seed)
     low, high = np.array(models.RANGE[:3]), np.array(models.RANGE[3:])
     xyz = rng.uniform(low, high, (count, 3))
@@ -85,7 +85,7 @@ class Detect(OneDaemonCase):
             self.assertEqual(result[name].tobytes(), b"".join(one[name].tobytes() for one in each), name)
 
     def test_tracks_begin_anew_with_sweeps_that_are_sent_again(self):
-        """The boxes then get new ids, which no earlier box had."""
+        """The boxes then get new ids."""
         stream = self.client.stream("lost", sweeps=3, operation="detect", model="random", track=True, keep=True)
         self.addCleanup(stream.delete)
         for time in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""The Python package as such: types, version, the oldest Python, and a wheel that is built, installed and used."""
+"""The Python package: types, version, the oldest Python, and a wheel that is built, installed and used."""
 
 import ast
 import inspect
@@ -34,14 +34,13 @@ def run(*arguments, **options):
 
 
 def copy_of_package(folder):
-    """A copy of the package's folder, without what builds leave in the folder."""
+    """A copy of the package without what builds leave in it."""
     source = pathlib.Path(folder, "source")
     ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__", ".mypy_cache")
     return shutil.copytree(PACKAGE, source, ignore=ignored)
 
 
 def lines_of(path):
-    """The lines of a file, each with its number."""
     return enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
 
 
@@ -119,8 +118,8 @@ class Package(unittest.TestCase):
             (wheel,) = pathlib.Path(folder).glob("voxeld-*.whl")
             run(sys.executable, "-m", "venv", str(fresh))
             python = str(fresh / "bin" / "python")
-            # With PYTHONPATH, pip would find files that an earlier `pip install ./api/python` left in the tree, and
-            # think that the package is installed already.
+            # With PYTHONPATH, pip would find what an earlier `pip install ./api/python` left in the tree, and install
+            # nothing.
             environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
             run(python, *pip, "install", "--no-deps", "--no-index", str(wheel), env=environment)
             (packages,) = fresh.glob("lib/python*/site-packages")

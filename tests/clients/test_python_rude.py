@@ -1,5 +1,4 @@
-"""The Python client against a server that refuses, breaks off, stalls and lies. The tests check pauses without waiting
-for them."""
+"""The Python client against a server that refuses, breaks off, stalls and lies. The tests do not wait for pauses."""
 
 import contextlib
 import json
@@ -43,7 +42,7 @@ WHOLE = status_document('{"state":"' + "x" * 1000 + '"}')
 
 
 def cut(number):
-    """An act: sends an answer without its last `number` bytes, then closes."""
+    """Sends an answer without its last `number` bytes, then closes."""
     return last(WHOLE[:-number])
 
 
@@ -66,7 +65,7 @@ def entry(shape, first, last, dtype="F32"):
 META = {"__metadata__": {"voxeld": '{"request_id":"r"}'}}
 HUGE = json.dumps({**META, "a": entry(["SIZES"], 0, 0)}).replace('"SIZES"', ",".join(["7" * 4000] * 4000)).encode()
 EIGHT = {"a": entry([2], 0, 8)}
-# Answers that each break one rule of the format, and a last answer that breaks none.
+# Answers that each break one rule of the format; the last answer breaks none.
 DAMAGED = {
     "empty": b"",
     "seven bytes": bytes(7),
@@ -106,7 +105,7 @@ DAMAGED = {
 
 class RudeCase(unittest.TestCase):
     def talk(self, *acts, **options):
-        """A server with these acts, and a client that lists its pauses in self.pauses and does not wait."""
+        """A server with these acts, and a client that lists its pauses in self.pauses instead of waiting."""
         server = self.enterContext(RudeServer(*acts))
         client = self.enterContext(voxeld.Client(url_of(server), **options))
         sleep = self.enterContext(mock.patch("voxeld.transport.time.sleep"))
@@ -286,7 +285,7 @@ class KeptConnections(RudeCase):
             self.assertEqual(server.connections, 2, act)
 
     def test_the_answer_comes_after_all_interim_answers(self):
-        """If a client took the interim answer for the final one, its next request would get the final one."""
+        """A client that took an interim answer for the final one would give the final one to its next request."""
 
         def hint(talk):
             for piece in (INTERIM, status_document('{"state":"first"}')):

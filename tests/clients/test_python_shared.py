@@ -1,4 +1,4 @@
-"""Client(shared_memory=True): the same results through shared memory, or else through the socket."""
+"""Client(shared_memory=True): the same results through shared memory or, failing that, through the socket."""
 
 import contextlib
 import os
@@ -127,7 +127,7 @@ class Shared(OneDaemonCase):
         wait_until(lambda: files() <= before and len(os.listdir("/proc/self/fd")) <= own, "all files to be closed")
 
     def test_nothing_is_left_by_a_thread_that_still_asks(self):
-        """A service that does not answer the registration."""
+        """The service does not answer the registration."""
 
         def ask(client):
             with contextlib.suppress(voxeld.Error, ValueError):  # it is closed meanwhile

@@ -1,4 +1,4 @@
-"""The Python client's steps against a real daemon: their types, the tensors and counts of answers, refusals."""
+"""The Python client's steps against a daemon: their types, the tensors and counts of answers, refusals."""
 
 import json
 import pathlib
@@ -34,7 +34,7 @@ PRESET = {"description": "mine", "parameters": {**GRID, "steps": [{"op": "downsa
 
 
 def scan():
-    """Three rings on a wall around the sensor. A tenth of the points hangs elsewhere. [300, 4]"""
+    """[300, 4]: three rings on a wall around the sensor. A tenth of the points hangs elsewhere."""
     rng = np.random.default_rng(1)
     angle, ring = np.repeat(np.linspace(0, 2 * np.pi, 100, endpoint=False), 3), np.tile([0, 1, 2], 100)
     distance = np.where(rng.random(300) < 0.1, rng.uniform(1, 12, 300), 6 + 3 * np.sin(angle))

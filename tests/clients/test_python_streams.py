@@ -1,5 +1,5 @@
-"""Streams by the Python client. Each sweep is sent once, and the joined points have the bytes of all sweeps joined by
-hand. The client reports sweeps that a service lost, and sends them again if it kept them."""
+"""Streams by the Python client. Each sweep is sent once; the joined points have the bytes of all sweeps joined by hand.
+The client reports sweeps that a service lost, and sends them again if it kept them."""
 
 import contextlib
 import tempfile
@@ -39,8 +39,8 @@ def text(numbers):
 
 
 class Between:
-    """A proxy before a service. `sent` has the times of each forwarded request. A request with `where` in its query
-    gets the next of `refusals` instead, if any is left."""
+    """A proxy before a service. `sent` has the times of each forwarded request. While `refusals` are left, a request
+    with `where` in its query gets the next of them."""
 
     def __init__(self, daemon):
         self.daemon, self.sent, self.refusals, self.where = daemon, [], [], ""
@@ -97,7 +97,7 @@ class Streams(StreamCase):
             self.assertTrue(self.client.stream(stream["name"], 1).delete())
 
     def run_stream(self, client, operation, parameters, columns=4):
-        """Five sweeps, the last one twice; poses in all three forms."""
+        """Five sweeps, the last one twice, with poses in all three forms."""
         mirror, joining = Mirror(), {"time_column": "yes", "remove_close": 1.5}
         stream = client.stream("s", sweeps=3, operation=operation, **parameters, **joining)
         for time, pose in (
@@ -250,7 +250,7 @@ class Losses(StreamCase):
         type(self).daemon = Daemon("--listen", address)
 
     def behind(self, between, **options):
-        """A stream of a client that reaches the service through `between`."""
+        """A stream that reaches the service through `between`."""
         server = self.enterContext(RudeServer(between))
         client = self.enterContext(voxeld.Client(url_of(server), backoff=0, **options))
         return client.stream("k", 4, keep=True, time_column="yes", **GRID)
@@ -277,7 +277,7 @@ class Losses(StreamCase):
         self.assertEqual((result.stream.times(), result.lost), ((5.0, 4.0), ()))
 
     def test_stale_sweeps_are_reported(self):
-        """A balancer moves a stream away and back: the server has sweeps, but not the last ones."""
+        """A balancer moves a stream away and back: the service has sweeps, but not the last ones."""
         with Daemon() as other:
             between = Between(self.daemon)
             server = self.enterContext(RudeServer(lambda talk: between(talk)))
@@ -333,7 +333,7 @@ class Losses(StreamCase):
         self.assertEqual(between.sent, [[1], [4, 3, 2, 1], [6]])
 
     def test_a_superseded_or_late_sweep_is_kept(self):
-        """The service has kept the sweep: the client does not send it again, and later sweeps are joined with it."""
+        """The service has kept it: the client does not send it again, and later sweeps are joined with it."""
         for kind, error in (("superseded", voxeld.Superseded), ("too-old", voxeld.TooOld)):
             with self.subTest(kind):
                 self.check_kept(kind, error)
@@ -356,7 +356,7 @@ class Losses(StreamCase):
         self.assertEqual((result.lost, between.sent[-1]), ((3.0, 2.0, 1.0), [4, 3, 2, 1]))
 
     def test_a_failed_sweep_that_is_sent_again_goes_once(self):
-        """A body has poses of one form only: a list would not say which poses are matrices and which quaternions."""
+        """All poses of a body have one form: a list would not say which are matrices and which quaternions."""
         stream = self.behind(between := Between(self.daemon), retries=0)
         stream.send(sweep(1), matrix(1), 1)
         stream.send(sweep(2), quaternion(2), 2)

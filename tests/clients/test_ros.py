@@ -1,4 +1,4 @@
-"""ROS messages as bodies, and answers as ROS messages, compared with what rosbags serializes and reads."""
+"""ROS messages as bodies and as answers, compared with what rosbags serializes and reads."""
 
 import importlib.util
 import math

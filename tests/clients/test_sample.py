@@ -1,5 +1,5 @@
-"""The sample models of models/ find the objects on simulated streets, and training/judge measures how many. Skipped
-where there is no ONNX Runtime for this Python."""
+"""The sample models of models/ find objects in simulated streets; training/judge measures how many. Skipped without
+ONNX Runtime."""
 
 import json
 import pathlib

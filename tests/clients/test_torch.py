@@ -1,4 +1,4 @@
-"""Tensors of the Python client become torch tensors without a copy. Skipped where there is no torch.
+"""Tensors of the Python client become torch tensors without a copy. Skipped without torch.
 
 Needs numpy, torch and the daemon ($VOXELD_BIN, or build/bin/voxeld).
 """
@@ -82,8 +82,6 @@ class Torch(unittest.TestCase):
 
 @unittest.skipUnless(torch.cuda.is_available() and has_gpu(), "there is no GPU here")
 class OnGpu(unittest.TestCase):
-    """Points and tensors stay on the GPU."""
-
     @classmethod
     def setUpClass(cls):
         cls.daemon = Daemon("--backend", "cuda", "--allow-cuda-shared-memory", "yes")
@@ -108,7 +106,7 @@ class OnGpu(unittest.TestCase):
             self.assertEqual(tensor.cpu().numpy().tobytes(), expected[name].tobytes(), name)
 
     def test_every_kind_of_points(self):
-        """A tensor of torch's own memory, a part of one, a batch, half precision, an array of the host."""
+        """A tensor of torch's own memory, a part of one, half precision, a batch, an array of the host."""
         there, asked = torch.from_numpy(self.points).cuda(), {**ASKED, "outputs": NAMES[:-3]}
         for given, plain in (
             (there, self.points),

@@ -1,5 +1,5 @@
 """The training of the sample models, in a tiny form: it runs, its pillars equal voxeld's, and the converted models
-compute the same as the training. Skipped where there is no torch."""
+compute the same. Skipped without torch."""
 
 import contextlib
 import io

@@ -238,7 +238,7 @@ class Triton(OneDaemonCase):
             self.assertIn("is missing", caught.exception.message())
 
     def test_the_heads_of_presets(self):
-        """A preset's head is a model with the preset's parameters. The model says how many channels its maps have."""
+        """The head is a model with the preset's parameters. The model says how many channels its maps have."""
         rng = np.random.default_rng(3)
         for preset, operation in (
             ("kitti_pointpillar", "decode"),
@@ -331,7 +331,7 @@ class Triton(OneDaemonCase):
         self.assertEqual(result.as_numpy(last).tobytes(), expected[last].tobytes())  # by the socket
 
     def test_gpu_memory(self):
-        """The client hands over GPU memory. There is no GPU: fake_cuda's bridge uses a file as that memory."""
+        """There is no GPU: fake_cuda's bridge uses a file as the memory that the client hands over."""
         points = random_points()
         expected = self.plain(points)
         with fake_cuda.installed() as library:

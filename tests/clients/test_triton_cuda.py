@@ -1,6 +1,6 @@
-"""Memory that Triton's own tritonclient.utils.cuda_shared_memory makes, as input and output of an inference. The
-test writes the requests of Triton's client by hand, so that it needs no HTTP client of Triton. Needs a GPU.
-test_triton.py checks the client's own requests without a GPU."""
+"""Memory of Triton's tritonclient.utils.cuda_shared_memory as input and output of an inference. The requests are
+written by hand, so that the test needs no HTTP client of Triton; test_triton.py checks the client's own. Needs a
+GPU."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Small bodies from the Python client: packed numbers are restored exactly, or within the given resolution."""
+"""Small bodies from the Python client: packed numbers are restored exactly, or within the resolution."""
 
 import itertools
 import json
@@ -26,7 +26,7 @@ SEED = int(os.environ.get("VOXELD_TEST_SEED", 1))
 
 
 def decimals(rng, count, digits, largest=80):
-    """Numbers with at most `digits` digits after the decimal point, none of them -0.0."""
+    """With at most `digits` digits after the decimal point, none of them -0.0."""
     units = rng.integers(-largest * 10**digits, largest * 10**digits, count)
     return (units / 10.0**digits).astype(np.float32)
 
@@ -37,7 +37,6 @@ def table(*columns):
 
 class Exact(unittest.TestCase):
     def assert_same(self, points, packed):
-        """Every bit is restored, and the report says so."""
         bits = np.asarray(points, np.float32).view(np.uint32)
         np.testing.assert_array_equal(restored(packed).view(np.uint32), bits)
         self.assertEqual(packed.report.largest_error, 0)
@@ -146,7 +145,7 @@ class Exact(unittest.TestCase):
         self.assert_same(points, voxeld.pack(points))
 
     def test_integers_that_are_larger_are_not_sent(self):
-        """Multiples of 1/64 fill two bytes of a float. In units of a millionth, they fill four."""
+        """Multiples of 1/64 fill two bytes of a float but, in units of a millionth, four bytes of an integer."""
         points = (np.random.default_rng(5).integers(-6000, 6000, (6000, 4)) / 64).astype(np.float32)
         packed = voxeld.pack(points)
         self.assert_same(points, packed)
@@ -196,7 +195,7 @@ class Exact(unittest.TestCase):
         self.assert_same(np.concatenate(clouds), packed)
 
     def test_a_packer_keeps_no_numbers(self):
-        """It keeps memory, but what it packs does not depend on the points before, and does not change later."""
+        """What it packs does not depend on earlier points, and does not change later. It keeps memory."""
         rng = np.random.default_rng(15)
         packers = [uplink.Packer(each) for each in ("auto", 0.01)]
         packed = []
@@ -331,8 +330,6 @@ class Arguments(unittest.TestCase):
 
 
 class Answers(unittest.TestCase):
-    """Answers come compressed."""
-
     def decode(self, name, body):
         headers = {"content-encoding": name}
         return encodings.decode(connection.Answer(200, "OK", headers, np.frombuffer(body, np.uint8))).body.tobytes()
@@ -360,7 +357,7 @@ class Answers(unittest.TestCase):
         return answer(status, {"Content-Type": kind, "Content-Encoding": name}, coded)
 
     def test_answers_are_decoded_as_they_arrive(self):
-        """The last bytes of an answer are sent only after the bytes before them were decoded."""
+        """The last bytes of an answer are sent after the bytes before them were decoded."""
         for name in {"gzip", encodings.fastest()}:
             whole, taken = self.coded(name, DAMAGED["none"]), threading.Semaphore(0)
 
@@ -410,8 +407,6 @@ class Answers(unittest.TestCase):
 
 
 class Sending(unittest.TestCase):
-    """A large body is packed while it is sent."""
-
     TENSORS = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["none"])
 
     def points(self, count):
@@ -460,8 +455,7 @@ class Models(unittest.TestCase):
     """The service takes the number of columns from a model."""
 
     def target(self, page, **given):
-        """The target of the client's request to a model with this page. The client sends 60 numbers: 15 rows of 4, or
-        12 rows of 5."""
+        """The target of a request to a model with this page, with 60 numbers: 15 rows of 4, or 12 rows of 5."""
         sound = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["none"])
         with RudeServer(status_document(json.dumps(page)), sound) as server:
             with voxeld.Client(url_of(server), uplink="auto") as client:
@@ -477,8 +471,6 @@ class Models(unittest.TestCase):
 
 
 class Served(unittest.TestCase):
-    """A daemon restores what the client sends."""
-
     @classmethod
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
@@ -619,7 +611,7 @@ class Served(unittest.TestCase):
         self.assert_same(self.plain.voxelize(points, "packed"), self.exact.voxelize(points, "packed"))
 
     def test_rows_are_only_compressed_if_the_page_cannot_be_read(self):
-        """Only the page says what the rows are: the preset may have other columns or times."""
+        """The preset may have other columns or times, and only the page says so."""
         points = self.clouds()["decimal"]
         unread = voxeld.Problem.of(403, "Forbidden", {}, b"")
         pages = (unread, voxeld.BadAnswer("not a page"), {"name": "five"})

@@ -1,5 +1,4 @@
-"""The examples for Rerun and ROS 2, with stand-ins for both libraries that record what the examples show and
-publish."""
+"""The examples for Rerun and ROS 2, with stand-ins that record what the examples show and publish."""
 
 import importlib.util
 import io
@@ -71,7 +70,7 @@ class Viewers(unittest.TestCase):
     # ---- ROS 2 ----
 
     def serialized(self):
-        """A file with one serialized PointCloud2: a topic's message."""
+        """A file with a serialized PointCloud2."""
         with voxeld.Client(self.url) as client:
             self.assertTrue(client.ready())
         accept = {"Accept": "application/x-mcap"}

@@ -1,7 +1,7 @@
-// cuda-angles-emulated: angles that kernels find with fewer operations (base/cylinder.cuh, image/pixels.cuh), for many
-// points. The angle of a cylinder's row has the bits of vx_cylinder_phi. Columns and rows of an image have the numbers
-// of range_image.h. The errors in float32 are at most half of those that the kernels assume. One thread of the host.
-// Exit code 1 if something differs.
+// cuda-angles-emulated: the angles that kernels find with fewer operations (base/cylinder.cuh, image/pixels.cuh), for
+// many points. The angle of a cylinder's row must have the bits of vx_cylinder_phi; columns and rows of an image must
+// equal those of range_image.h. The errors in float32 must be at most half of those that the kernels assume. One
+// thread. Exit code 1 if something differs.
 #include <cstdio>
 #include <cstring>
 
@@ -15,7 +15,7 @@ static uint64_t next_random() {
   return state >> 32;
 }
 
-// A coordinate: mostly of a scan, sometimes 0 of either sign, a whole number, or any finite float.
+// Mostly a coordinate of a scan; sometimes 0 of either sign, a whole number, or any finite float.
 static float random_coordinate() {
   static const float special[] = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f, 1e-30f, -1e30f, 3e38f};
   uint64_t kind = next_random() % 16;
@@ -28,7 +28,7 @@ static float random_coordinate() {
   return (float)((double)next_random() / 4294967296.0 - 0.5) * 160;
 }
 
-// How many results differ for a point.
+// How many of the three results differ.
 static int differing(const struct vx_range_image *params, const struct cuda_view_of_image &view, float x, float y,
                      float z) {
   float quick = cuda_phi(x, y), exact = vx_cylinder_phi(x, y);

@@ -30,7 +30,7 @@ static inline enum vx_status side_give_output(void *ctx, const struct vx_layout 
   return VX_OUT_OF_MEMORY;
 }
 
-// Returns false, with a message that names the program, if there is no such device.
+// False, with a message that names the program, if there is no such device.
 static inline bool side_open(struct side *side, const char *program, const struct vx_backend *backend,
                              enum vx_lane_use use) {
   struct error error = {.text = "this build has no CUDA"};

@@ -1,8 +1,8 @@
 // cuda-calls-emulated: how often a warm request whose points and answer lie in GPU memory calls CUDA, on the emulated
-// GPU. The counts stand here, so that they cannot grow unnoticed: on a GPU each call takes microseconds of the request.
+// GPU. On a GPU each call takes microseconds of the request, so the counts must not grow unnoticed.
 //
-// Does what the server does for such a request (server/jobs/run.c), in the same order. Without arguments. One thread.
-// Exit code 1 if a count differs, or if what was copied is wrong.
+// Does what the server does for such a request (server/jobs/run.c), in the same order. Exit code 1 if a count differs,
+// or if what was copied is wrong. One thread.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// A stand-in for the network of a detection, on either backend. Its tensors are in the device's memory on the CUDA
-// side, and in the host's on the CPU side. So it computes in copies of its tensors.
+// A stand-in for the network of a detection, on either backend. It computes in copies of its tensors, because on the
+// CUDA side they are in the device's memory.
 #ifndef VOXELD_TESTS_COPYING_NETWORK_H
 #define VOXELD_TESTS_COPYING_NETWORK_H
 

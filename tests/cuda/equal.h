@@ -1,6 +1,5 @@
-// What the parts of cuda-equal share: a backend on one lane, random jobs, and the comparison of two results.
-//
-// Only the counts at the end of this file are global. Every thread has its own sides and its own random numbers.
+// What the parts of cuda-equal share: a backend on one lane, random jobs, and the comparison of two results. Each
+// thread has its own sides and random numbers; the counts at the end of this file are shared.
 #ifndef VOXELD_TESTS_CUDA_EQUAL_H
 #define VOXELD_TESTS_CUDA_EQUAL_H
 
@@ -81,17 +80,17 @@ void places_open(struct side *side);
 void places_close(struct side *side);
 // Gives the side's job its places, if it can have any.
 void places_give(struct side *side, const struct vx_layout *layout);
-// Copies all tensors together into the side's output, in the order of its layout. Returns false if the job also wrote
-// outside of its places.
+// Copies all tensors into the side's output, in the order of its layout. False if the job also wrote outside of its
+// places.
 bool places_gather(struct side *side);
 
 // Runs a job on sides[0], and twice on sides[1], the second time with places. Prints a line for each run that differs,
-// and adds to the counts at the end of this file. Ends the program if the device is lost.
+// and adds to the counts. Ends the program if the device is lost.
 void compare(struct side sides[2], const struct vx_job *asked, const struct scan *scan, const char *name);
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-// A job of any kind that makes voxels, with up to `largest` points. The caller frees the scan's points.
+// Any job that makes voxels, with up to `largest` points. The caller frees the scan's points.
 void random_job(struct random *random, int64_t largest, struct vx_job *asked, struct scan *scan);
 
 // A random number of points, at most `largest`, which is 1025 or more.
@@ -100,19 +99,19 @@ int64_t random_size(struct random *random, int64_t largest);
 void random_clouds(struct random *random, struct scan *scan);
 // Gives most lone clouds sections.
 void random_sections(struct random *random, struct scan *scan);
-// Lets the points of some jobs move: random segments, and times for the points of the scan. The job points to memory
-// that later jobs use again.
+// Lets the points of some jobs move: random segments, and times for the scan's points, in memory that later jobs use
+// again.
 void random_deskew(struct random *random, const struct scan *scan, struct vx_job *asked);
 // Most of the points are within the box.
 void random_points(struct random *random, const struct vx_job *asked, const struct vx_box *within, struct scan *scan);
 
-// A job that makes pillars of `size` x `size` m, with all tensors that the cap allows, from fill_scan's points.
+// Makes pillars of `size` x `size` m, with all tensors that the cap allows, from fill_scan's points.
 struct vx_job pillars(float size, int32_t cap);
-// A job that takes far more memory than a lane keeps, with 400,000 points.
+// Takes far more memory than a lane keeps, with 400,000 points.
 struct vx_job giant_job(void);
 void fill_scan(struct random *random, struct scan *scan, int64_t num_points, const char *name);
 
-// A chain of random steps of random types, for the points of the scan. It points to memory that later chains use again.
+// Random steps for the points of the scan, in memory that later chains use again.
 void random_chain(struct random *random, const struct scan *scan, struct vx_chain *chain);
 
 // ---- the parts ------------------------------------------------------------------------------------------------------
@@ -124,34 +123,34 @@ void test_lists(struct side sides[2], uint64_t seed, int jobs);
 void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans, int num_scans, int jobs,
                   int64_t largest);
 
-// Points ordered along curves, with and without steps: random clouds with up to `largest` points.
+// Points ordered along curves, with and without steps.
 void test_serialize(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
-// Chains of steps, alone, before a voxelization and before a sampling: random clouds with up to `largest` points.
+// Chains of steps, alone, before a voxelization and before a sampling.
 void test_steps(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
-// Range images, alone and after steps: random clouds with up to `largest` points.
+// Range images, alone and after steps.
 void test_range_images(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
-// Scattered rows, and maps: of each preset's grid, and of random clouds with up to `largest` points.
+// Scattered rows, and maps: of each preset's grid, and of random clouds.
 void test_maps(struct side sides[2], const struct presets *presets, uint64_t seed, int jobs, int64_t largest);
 
-// Encoded pillars: encoders of every shape, and random encoders over random clouds with up to `largest` points.
+// Encoded pillars: encoders of every shape, and random encoders over random clouds.
 void test_encoders(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
-// Suppressed boxes: of every kind, in random clouds with up to `largest` boxes.
+// Suppressed boxes of every kind.
 void test_nms(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
 // Decoded maps of both heads: edge cases, and random maps with up to `largest` logits.
 void test_decode(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
-// Detections: random detectors over random clouds, with a stand-in for the network.
+// Random detectors over random clouds, with a stand-in for the network.
 void test_detect(struct side sides[2], uint64_t seed, int jobs);
 
-// Sparse convolutions: random backbones over random cells, in larger grids if `largest` is large.
+// Random backbones over random cells, in larger grids if `largest` is large.
 void test_sparse(const struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
-// Points and output in pinned memory whose owner writes to the memory and resizes it while jobs run.
+// Points and output in pinned memory that its owner writes to and resizes while jobs run.
 void test_regions(struct side sides[2], uint64_t seed);
 
 // What a lane keeps from job to job, several lanes at the same time, and lanes that grow.

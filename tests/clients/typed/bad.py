@@ -1,4 +1,4 @@
-"""A user's program with slips. mypy --strict refuses the lines that say so, and no others. Nothing runs it."""
+"""A program with slips. mypy --strict refuses the lines that say so, and no others. It is not run."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""A user's program that mypy --strict accepts. clients.python_package runs mypy on it."""
+"""A program that mypy --strict accepts (clients.python_package)."""
 
 from typing import Dict, List, Optional, Union
 
