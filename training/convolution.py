@@ -1,8 +1,8 @@
 """Sparse convolution in PyTorch, under mmdetection3d's names, without spconv. kernels/sparse.h defines the same
 computation, with sums in another order.
 
-A cell is (cloud, z, y, x). A table has, for each output row and each offset of the kernel, the input row there, or the
-number of input rows if there is none.
+A cell is (cloud, z, y, x). A table [output rows, offsets of the kernel] has the input row at that offset, or the number
+of input rows if there is none.
 """
 
 import itertools

@@ -1,8 +1,9 @@
 """How well found boxes match the labels of streets: recall, precision and reversed headings by class and least score.
 Numpy only.
 
-Each found box, the best score first, takes the nearest free label of its class, if their centres are near, and is then
-true. A box on a label with few points does not count. A heading is reversed if it is more than a quarter turn off.
+Each found box, the best score first, takes the nearest free label of its class, if their centres are near. The box is
+then true. A true box does not count if its label has few points. A heading is reversed if it is more than a quarter
+turn off.
 """
 
 import numpy as np

@@ -114,7 +114,7 @@ class Result:
     tensors: dict  # name -> array
     grid_size: list  # x, y, z; None, like `voxels` and `batch_voxels`, if no voxels are made
     points: dict  # the counts of points, as the metadata names them
-    voxels: dict  # the counts of voxels
+    voxels: dict
     batch_points: list
     batch_voxels: list
     batch_samples: Optional[list] = None  # None if nothing is sampled
@@ -158,7 +158,8 @@ def narrow(bits):
 
 
 def sequential_sums(values, starts, lengths):
-    """The sum of values[start : start + length] for each run, from left to right, without a leading zero."""
+    """Sums values[start : start + length] for each run, sequentially, beginning with values[start] itself, not with
+    0."""
     totals = values[starts]
     longer = np.arange(len(starts))
     rank = 1
@@ -279,7 +280,7 @@ class Cloud:
         fates[~finite], fates[finite & ~inside] = "not_finite", "out_of_range"
         fates[dropped], fates[over_cap] = "over_max_voxels", "over_max_points_per_voxel"
         fates[filtered] = "block_filtered"
-        self.fates = fates  # of each point
+        self.fates = fates
         lost = sum(count for fate, count in self.points.items() if fate != "received")
         self.points["kept"] = len(bits) - lost
         self.voxels = {
@@ -309,7 +310,6 @@ class Cloud:
         return np.sort(np.argsort(rank, kind="stable")[: self.params.max_voxels])
 
     def _over_cap(self, voxel, first_row):
-        """Which points are over the cap of their voxel."""
         rank = np.arange(len(voxel))
         if self.params.max_points_by == "random":
             rank = random_of_rows(self.params.seed, rank + first_row)

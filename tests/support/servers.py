@@ -43,7 +43,6 @@ def run_on(cores):
 
 
 def cpu_seconds(process):
-    """The processor time of a process so far, user and system."""
     # Fields 14 and 15; the split begins after the name, which may contain spaces.
     fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
@@ -68,7 +67,6 @@ class Server:
         return self.log.read_text(errors="replace")
 
     def ask(self, method, path, body=None):
-        """The status and the body."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request(method, path, body)
@@ -103,8 +101,8 @@ def voxeld(work, name, binaries, *options):
 
 
 def options_for(connections):
-    """Options with twice the resources that the connections need, since one client gets half of everything, and at
-    least `default`."""
+    """Options with twice the resources that wrk's connections need, since one client gets half of everything, and at
+    least the values in `default`."""
     need = {"--queue-depth": connections, "--max-connections": connections, "--memory-budget-bytes": connections << 22}
     default = {"--queue-depth": 1024, "--max-connections": 1000, "--memory-budget-bytes": 1 << 31}
     return [text for name in need for text in (name, str(max(2 * need[name] + 2, default[name])))]

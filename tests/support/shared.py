@@ -40,7 +40,6 @@ class Memory:
         self.path.unlink(missing_ok=True)
 
     def register(self, daemon, name, headers=None, source=None, **terms):
-        """Registers the memory as a region. Returns the reply."""
         terms = {"key": self.key, "byte_size": self.size, **terms}
         return daemon.post(f"{REGIONS}/region/{name}/register", json.dumps(terms), headers, source=source)
 

@@ -30,12 +30,12 @@ def describe():
 
 
 def meaning(parameter):
-    """"UNIT; DOC" of a parameter."""
+    """`UNIT; DOC` of a parameter."""
     return "; ".join(part for part in (parameter["unit"], parameter["doc"]) if part)
 
 
 def shape_of(tensor):
-    """"[SHAPE] TYPE or TYPE" of a tensor."""
+    """`[SHAPE] TYPE or TYPE` of a tensor."""
     return f"[{', '.join(tensor['shape'])}] {' or '.join(tensor['dtypes'])}"
 
 
@@ -106,7 +106,7 @@ def operation_of(name, tables):
 
 
 def page_tables(name, tables):
-    """Header row -> rows."""
+    """{header row: rows}"""
     header, cells = PAGE_TABLES[name]
     if name == "parameters":
         entries = parameters(tables)
@@ -158,7 +158,6 @@ def same_rows(test, expected, shown, where):
 
 
 def normal(line):
-    """A table row without alignment blanks."""
     return re.sub(r"\s*\|\s*", " | ", line.strip()).strip()
 
 

@@ -31,7 +31,6 @@ def request(body, query):
 
 
 def decoded(packed):
-    """The decompressed body."""
     body, decoded = b"".join(packed.body), b""
     if packed.headers.get("Content-Encoding") != "zstd":
         return gzip.decompress(body) if packed.headers else body

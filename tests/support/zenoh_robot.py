@@ -120,7 +120,6 @@ class ZenohRobot:
         return self.answers()
 
     def wait_for_subscription(self):
-        """Waits until the client subscribes to the topic."""
         wait_until(lambda: self._publisher.matching_status.matching, "a subscription")
 
     def close(self):

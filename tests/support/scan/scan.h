@@ -84,9 +84,9 @@ void scan_traffic_make(const struct scan_sensor *sensor, uint64_t seed, struct s
 
 const char *scan_class_name(enum scan_class kind);
 
-// Turns the sensor once, in the order of its files. Returns the number of points. `points` has room for beams * steps.
-// Turn 0 starts at the origin. The vehicle moves a metre per turn, and is back at the origin every 120 turns. All
-// points are in the frame of turn 0.
+// Turns the sensor once. Fills `points`, which has room for beams * steps, in the order of the sensor's files. Returns
+// the number of points. The vehicle begins at the origin in turn 0, moves a metre per turn, and is back at the origin
+// every 120 turns. All points are in the frame of turn 0.
 size_t scan_turn(const struct scan_sensor *sensor, const struct scan_scene *scene, int64_t turn,
                  struct scan_point *points);
 

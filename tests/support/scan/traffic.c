@@ -99,8 +99,8 @@ static void put_cyclist(struct stand *stand, uint64_t *random) {
   part(stand, sphere(head, 0.35), lean, 0.0, height - 2 * head);
 }
 
-// Whether a circle of `radius` touches nothing but houses (boxes wider than `broad`, in front of which things stand)
-// and crowns of trees, and not the sensor's own vehicle.
+// Whether a circle of `radius` is clear of the sensor's vehicle, and of all objects but crowns of trees and houses.
+// Houses are wider than `broad`; things stand in front of them.
 static bool is_free(const struct scan_scene *scene, double x, double y, double radius) {
   const double broad = 2.9, own = 3.0;
   bool clear = hypot(x, y) > own + radius;

@@ -64,10 +64,10 @@ struct ort_session {
   bool on_gpu;
   bool bounded;  // by `limit`
   long long limit, weights, run_bytes;
-  atomic_llong kept, used;  // used: by runs in progress
-  long fails_at;            // number of the run; 0: none
+  atomic_llong kept, used;  // used: the part that runs in progress use
+  long fails_at;            // number of the first run that fails; 0: none
   char session_fault[16];   // of the line `session`, if the session is on a GPU
-  long session_call;        // 0: open
+  long session_call;        // number of the first run that fails; 0: the opening fails
   atomic_long runs;
 };
 struct ort_memory {

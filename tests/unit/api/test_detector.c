@@ -162,7 +162,7 @@ static struct detectors *load(void) {
   return detectors;
 }
 
-// Checks the fault of the model; NULL: it serves.
+// Checks the model's fault; NULL: the model serves.
 static void has_fault(const char *expected) {
   struct detectors *detectors = load();
   const char *fault = detector_fault(detectors_at(detectors, 0));
@@ -296,7 +296,7 @@ static void what_is_wrong_with_the_weights(void **state) {
   }
 }
 
-// Each further layer takes twice as many columns as the previous layer makes.
+// Each layer after the first takes twice as many columns as the layer before it makes.
 static void layers_follow_each_other(void **state) {
   (void)state;
   static const char *const headers[] = {"{'weight':{'dtype':'F32','shape':[10,2],'data_offsets':[0,80]},"
@@ -436,7 +436,8 @@ static void the_page_of_a_detector(void **state) {
   detectors_close(detectors);
 }
 
-// Parses "a=1&b=2" as a request for a detection. Returns NULL, or the error with its parameter.
+// Parses "a=1&b=2" as a request for a detection. Returns NULL, or the error; `parameter` is then the parameter at
+// fault.
 static const char *asks(const char *text, const char **parameter, struct job_request *request) {
   static struct error error;
   char memory[256];
@@ -523,7 +524,7 @@ static void names_of_folders(void **state) {
   assert_null(detectors_find(NULL, "one"));
 }
 
-// Loads `models` models, whose names ascend. Returns NULL, or the error.
+// Loads all models; checks their number and order. Returns NULL, or the error.
 static const char *loads(size_t models) {
   static struct error error;
   const struct detector_means means = {.engine = &engine, .missing = {.text = "no engine"}};

@@ -99,7 +99,7 @@ static void pcd_is_read(void **state) {
   gives(FORMAT_PCD, none, sizeof none - 1, "num_features=3", 0, plain);
 }
 
-// Headers as different writers make them, all of the same two points.
+// Headers as different writers make them; each gives the same two points.
 static void pcd_of_many_writers_is_read(void **state) {
   (void)state;
   const float points[] = {1, 2, 3, 4, 5, 6};

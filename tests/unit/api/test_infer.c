@@ -20,7 +20,7 @@ static struct job_request request;
 static struct error error;
 static char *bytes;  // the body
 
-// Shared memory of bytes 1.
+// Shared memory whose bytes are all 1.
 static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct error *reason) {
   (void)cls, (void)reason;
   memset(out, 1, ref->bytes);
@@ -28,7 +28,7 @@ static bool read_shared(void *cls, const struct region_ref *ref, char *out, stru
 }
 static const struct infer_memory shared = {read_shared, NULL, NULL};
 
-// The body is `json` followed by `size` bytes of tensors. tensors NULL: JSON only.
+// The body is `json` followed by `size` bytes of tensors. `tensors` NULL: the whole body is JSON.
 static bool read_by(const struct infer *by, const char *json, const void *tensors, size_t size) {
   size_t head = strlen(json);
   free(bytes);

@@ -27,7 +27,7 @@ static json_t *parse(const char *json) {
   return root;
 }
 
-// The text is complete, equals this, and is JSON.
+// Checks that the text is complete, equals `json`, and is JSON.
 static void is(const char *json) {
   assert_true(text_complete(&text));
   assert_string_equal(memory, json);

@@ -240,7 +240,7 @@ static void names(void **state) {
   assert_false(stream_next(&stream, &cursor, name));
 }
 
-// The time column counts: 64 columns and it are too many.
+// 64 columns and the time column are too many.
 static void too_many_columns(void **state) {
   (void)state;
   assert_true(FINISHES("stream", "roof", POSE, "time", "1", "num_features", "64", "time_column", "yes"));

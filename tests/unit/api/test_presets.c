@@ -1,4 +1,4 @@
-// Presets: built-in ones, a directory that overrides them, and files that are refused.
+// Presets: the built-in presets, a directory that overrides them, and refused files.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

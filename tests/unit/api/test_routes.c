@@ -134,8 +134,8 @@ static void probes_and_pages_for_browsers_need_no_credentials(void **state) {
   assert_true(route_is_probe(ENDPOINT_KSERVE_LIVE) && route_is_probe(ENDPOINT_KSERVE_READY));
 }
 
-// Each operation has one endpoint with the operation's name; operations that `head` chooses share the first one's.
-// Besides these, only the inference of a model computes.
+// Each operation has one endpoint with the operation's name. The operations that `head` chooses among share the
+// endpoint of the first. Apart from these endpoints, only the inference of a model computes.
 static void each_operation_has_its_endpoint(void **state) {
   (void)state;
   int endpoints[VX_OPS] = {0};

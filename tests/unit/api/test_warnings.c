@@ -327,7 +327,7 @@ static void rows_that_are_not_scattered_get_a_warning(void **state) {
   assert_false(warnings_of(&job, &inspected) >> WARNING_NOT_SCATTERED & 1);
   job.counts = (struct vx_counts){.received = 100, .kept = 3, .out_of_range = 97};
   assert_true(warnings_of(&job, &inspected) >> WARNING_NOT_SCATTERED & 1);
-  assert_false(warnings_of(&job, &inspected) >> WARNING_OUT_OF_RANGE & 1);  // a warning about points
+  assert_false(warnings_of(&job, &inspected) >> WARNING_OUT_OF_RANGE & 1);  // this warning is only about points
   job.counts = (struct vx_counts){.received = 100, .kept = 99, .duplicate = 1};
   assert_true(warnings_of(&job, &inspected) >> WARNING_NOT_SCATTERED & 1);
 }

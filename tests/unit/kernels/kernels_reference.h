@@ -186,7 +186,7 @@ struct model_voxel {
   int32_t *points;  // [hits]
   bool filtered;
   int32_t row;
-  int32_t better;  // number of voxels of the cloud that are preferred to it
+  int32_t better;  // number of voxels of the cloud that are preferred to this voxel
 };
 
 struct model {
@@ -374,7 +374,8 @@ static inline void model_free(struct model *model) {
   free(model->rows);
 }
 
-// The mean of a column. With a cap the sum is sequential; without, of groups of 64 points, then of 64 sums, and so on.
+// The mean of a column. With a cap the sum is sequential. Without a cap, groups of 64 points are summed, then groups of
+// 64 sums, and so on.
 static inline float model_mean(const struct model *model, const struct model_voxel *voxel, int32_t column) {
   float *values = malloc((size_t)voxel->kept * sizeof *values);
   for (int32_t k = 0; k < voxel->kept; k++)

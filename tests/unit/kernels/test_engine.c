@@ -145,7 +145,7 @@ static void a_session_is_where_it_was_asked_for(void **state) {
   assert_int_equal(atomic_load(standin("standin_tf32")), 0);
   assert_int_equal(atomic_load((atomic_llong *)standin("standin_limit")), 1 << 20);
   assert_ptr_equal(atomic_load((void *_Atomic *)standin("standin_stream")), &stream);
-  assert_int_equal(atomic_load(standin("standin_threads")), 1);  // on a GPU more would be idle
+  assert_int_equal(atomic_load(standin("standin_threads")), 1);  // on a GPU, more threads would be idle
 }
 
 static void assert_no_session(const char *fault, enum vx_status status, const char *reason) {
@@ -461,7 +461,7 @@ static void the_real_library_refuses_what_does_not_fit(void **state) {
   engine->close(library);
 }
 
-// more = (x + weights) + x, or with "MatMul" x times weights. Weights: [rows, 3], all 0.
+// more = kind(x, weights) + x; kind: "Add" or "MatMul"; weights: [rows, 3], all zeros.
 static struct message network_with_weights(const char *kind, int rows) {
   static const unsigned char zeros[64];
   struct message graph = {0}, weights = {0};

@@ -22,7 +22,7 @@ static void block_filter(void **state) {
   free(outcome.block);
 }
 
-// A window of 2 has the block and the one before it; a window of 3 also the one after.
+// A window of 2 has the block and the block before it; a window of 3 also has the block after it.
 static void window(void **state) {
   (void)state;
   const float points[][4] = {{4, 4, 0, 0}, {5, 4, 1, 0}};
@@ -35,7 +35,6 @@ static void window(void **state) {
   }
 }
 
-// Spans equal to the thresholds are removed.
 static void thresholds_are_strict(void **state) {
   (void)state;
   const float points[][4] = {{4, 4, 0, 0}, {4, 4, 2, 0}};

@@ -61,7 +61,7 @@ static void anchors_have_fates(void **state) {
   (void)state;
   const float logits[CELLS][CLASSES] = {{1, 0}, {4, 0}, {-1, -1}, {2, 3}};
   float moved[CELLS][VX_BOX_VALUES] = {{0}};
-  moved[0][0] = (float)(10 / sqrt(20));  // to box 1
+  moved[0][0] = (float)(10 / sqrt(20));  // to the position of box 1
   moved[3][3] = 200;                     // infinitely long
   struct vx_job asked = anchor_job(logits[0], moved[0]);
   struct outcome outcome = run_anchors(&asked);

@@ -1,4 +1,4 @@
-// A detection as a job, with a stand-in for the network: equals its stages as separate jobs.
+// A detection as a job, with a stand-in for the network. Its results equal those of its stages as separate jobs.
 #include <stdio.h>
 
 #include "kernels/cpu/sparse/sparse.h"

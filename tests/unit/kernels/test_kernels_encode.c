@@ -7,7 +7,6 @@ enum { COLUMNS = 4, CHANNELS = COLUMNS + 6, MOST_WIDTH = 67, LAYERS = 3 };
 
 static float weights[LAYERS][2 * MOST_WIDTH * MOST_WIDTH], biases[LAYERS][MOST_WIDTH];
 
-// Layers of `width` channels.
 static void make_encoder(struct vx_job *asked, int32_t width, int32_t layers) {
   struct random random = {(uint64_t)width};
   struct vx_encoder *encoder = &asked->params.voxelize.encoder;
@@ -54,7 +53,6 @@ static void model_encoded(const struct model *model, const struct model_voxel *v
   }
 }
 
-// Compares encoded_features and bev_features with the model.
 static struct outcome check_encoded(const struct vx_job *asked, const float *points, int32_t num_clouds,
                                     const int32_t *counts) {
   struct outcome outcome = check_batch_on(lane, asked, points, num_clouds, counts);

@@ -140,7 +140,6 @@ static void dynamic_mean_of_a_million(void **state) {
   free(points);
 }
 
-// With a cap the sum is sequential, even over many points.
 static void capped_mean_is_sequential(void **state) {
   (void)state;
   enum { COUNT = 1500 };

@@ -295,7 +295,7 @@ static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {
   cpu_arena_trim(&helper.scratch, 0);
 }
 
-// One job fails, the next smaller one succeeds.
+// One job fails, the next, smaller job succeeds.
 static void out_of_memory(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();

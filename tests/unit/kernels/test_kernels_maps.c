@@ -30,7 +30,7 @@ static struct outcome run_rows(const struct vx_job *asked, int32_t clouds) {
   return outcome;
 }
 
-// Of channel c of a cell in [B, C * nz, ny, nx].
+// The index of channel c of a cell in [B, C * nz, ny, nx].
 static size_t place_of(const int32_t cell[4], int32_t c) {
   return ((((size_t)cell[0] * CHANNELS + (size_t)c) * 2 + (size_t)cell[1]) * 2 + (size_t)cell[2]) * 3 + (size_t)cell[3];
 }

@@ -1,5 +1,5 @@
-// Several workers do the tasks of a job in random orders. Bytes, counts and errors equal those of one worker. Each
-// worker has its own lane, but all run on this thread, so that a test can repeat an order.
+// Several workers do the tasks of a job in random orders. Bytes and counts equal those of one worker. Each worker has
+// its own lane, but all run on this thread, so that a test can repeat an order.
 #include <stdlib.h>
 
 #include "tests/unit/kernels/kernels_reference.h"

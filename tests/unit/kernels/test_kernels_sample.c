@@ -287,7 +287,7 @@ static void not_finite(void **state) {
   check(cloud, 1);
 }
 
-// Distances that overflow, are subnormal, underflow to zero, and all of these.
+// Distances that overflow, are subnormal, or underflow to zero, and all of these in one cloud.
 static void extremes(void **state) {
   (void)state;
   struct random random = {9};

@@ -1,4 +1,4 @@
-// Parts of serialize. tests/oracle/test_serialize.py compares every bit of the operation.
+// The parts of serialize (kernels/serialize.h). tests/oracle/test_serialize.py compares every bit of the operation.
 #include "kernels/cpu/base/base.h"
 #include "kernels/cpu/serialize/serialize.h"
 #include "kernels/grid.h"
@@ -93,7 +93,7 @@ static void words_are_sorted(void **state) {
   }
 }
 
-// The bits of the row numbers 0 to rows - 1.
+// vx_bits_for(rows): the bits of the row numbers 0 to rows - 1.
 static void test_bits_of_rows(void **state) {
   (void)state;
   static const int32_t rows[][2] = {

@@ -28,7 +28,7 @@ static bool is_finite_point(const float *point) {
   return isfinite(point[0]) && isfinite(point[1]) && isfinite(point[2]);
 }
 
-// -1: out of range.
+// The key of a point; -1: out of range.
 static int64_t model_key(const struct vx_cell_map *map, const float *point) {
   const int shift[3] = {map->key.yz_bits, map->key.z_bits, 0};
   int64_t key = 0;

@@ -48,7 +48,6 @@ static void follow_boxes(const struct vx_track_terms *terms, const struct vx_swe
   tracks = after;
 }
 
-// The sensor has the position `place` and the rotation `rotation`.
 static void follow_at(const struct vx_track_terms *terms, double time, const double rotation[9], const double place[3],
                       int64_t values, const struct thing *things, int64_t count) {
   float boxes[MOST * VX_MOVING_BOX_VALUES] = {0}, scores[MOST];
@@ -151,7 +150,7 @@ static void tracks_without_a_box_move_on_and_end(void **state) {
   NONE(2);
   assert_counts(false, 0, 0, 1, 0);
   NONE(3);
-  FOLLOW(4, {CAR, 1, 30, 0, 10, 0});  // found again after two sweeps
+  FOLLOW(4, {CAR, 1, 30, 0, 10, 0});  // the track is found again after two sweeps without a box
   IDS(1);
   NONE(5);
   NONE(6);

@@ -151,7 +151,6 @@ static void connect_socket(int fd) {
   assert_int_equal(connect(fd, (const struct sockaddr *)&address, length), 0);
 }
 
-// Clients wait in the listener's socket.
 static void lack_of_descriptors_passes(void **state) {
   (void)state;
   const struct timespec pause = {.tv_nsec = 120 * NS_PER_MS};

@@ -77,7 +77,6 @@ static int remove_file(void **state) {
   return unlink(options.token_file);
 }
 
-// Writes the token of one user.
 static void write_token(const char *name, char token[TOKEN_SIZE]) {
   char line[TOKEN_LINE_SIZE];
   struct error error = {0};

@@ -50,7 +50,6 @@ static bool waits(int i, struct client *client, int64_t now_ns) {
   return !entered;
 }
 
-// A request enters and leaves.
 static void serve(struct client *client, bool job, int64_t now_ns) {
   struct gate_entry one = {NULL, NULL};
   assert_true(gate_enter(&gate, &one, client, job, now_ns));

@@ -50,12 +50,12 @@ enum { MOST_TASKS = 200 };
 
 static struct {
   atomic_int done[MOST_TASKS];
-  atomic_int begun;       // by helpers
+  atomic_int begun;       // tasks that helpers have begun
   atomic_bool stop;       // the job should stop
   bool await_help;        // the own worker waits until a helper has begun a task
   atomic_bool hold;       // the first helper's task ends only if it is stopped
   void (*then)(void);     // called by the own worker after it has waited
-  enum vx_status status;  // of the own worker's tasks
+  enum vx_status status;  // returned by the own worker's tasks
 } test;
 
 static bool is_stopped(void *ctx) {
@@ -123,9 +123,9 @@ static void each_piece_is_done_once(void **state) {
 enum { OWNERS = 8, ROUNDS = 1000 };
 
 struct round {
-  const struct vx_lane *lane;  // of the job's worker
+  const struct vx_lane *lane;  // the lane of the job's worker
   atomic_int done[MOST_TASKS], calls;
-  int32_t count, failing;  // task at which the job's worker fails; -1: none
+  int32_t count, failing;  // failing: task at which the job's worker fails; -1: none
   atomic_bool over;
 };
 
@@ -260,8 +260,8 @@ static void submit_long_job(void) {
   assert_true(jobs_submit(&jobs, job));
 }
 
-// The only long worker helps with a task that never ends. When a job comes to its queue, it gives up the task, which
-// the job's own worker then runs.
+// The only long worker helps with a task that never ends. When a job comes to the long queue, the worker gives up the
+// task. The job's own worker then runs the task.
 static void a_helper_goes_back_to_its_queue(void **state) {
   (void)state;
   open_room(1);

@@ -228,7 +228,7 @@ static vx_tensor_set none(const struct job_request *request) {
   return 0;
 }
 
-// One kind writes a longer file than it measured, the other reserves too little for the head.
+// Two faulty kinds of answer: one writes a longer file than it measured, the other reserves too little for the head.
 static bool write_more(const struct answer *answer, const struct vx_layout *layout, const char *tensors,
                        struct text *out, struct error *error) {
   (void)answer, (void)layout, (void)tensors, (void)error;
@@ -284,7 +284,7 @@ static void what_runs_is_stopped_in_a_hurry(void **state) {
   assert_int_equal(job.result.error.kind, ERROR_DRAINING);
 }
 
-// While `hold` is locked, the only long worker stays in `done`, and another job waits.
+// While `hold` is locked, the only long worker stays in the `done` of its job, and another job waits.
 static pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
 
 static void on_done_held(struct job *held) {

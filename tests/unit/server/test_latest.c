@@ -1,4 +1,4 @@
-// Jobs with `latest`, with a moved clock. Both workers stay in `done`, so all other jobs wait.
+// Jobs with `latest`, with a moved clock. Both workers stay in the `done` of their jobs, so all other jobs wait.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -171,7 +171,8 @@ static void the_slot_of_an_older_one_is_freed(void **state) {
   job_release_buffer(&newer->held.input);
 }
 
-// If its lanes depend on the body, a job acquires its slot after the body has come; here in `make`.
+// If a job's lanes depend on its body, the job acquires its slot after the body has come. Here `make` acquires the
+// slot.
 static void the_slot_of_an_older_one_is_freed_in_other_lanes(void **state) {
   (void)state;
   submit(make(&all[0], VX_FPS, "a"));

@@ -200,7 +200,7 @@ static void only_a_socket_that_nobody_listens_on_is_replaced(void **state) {
 
 // ---- sockets from systemd -------------------------------------------------------------------------------------------
 
-enum { FIRST = 3, HELD = 2 };  // the first descriptor from systemd; the most in a test
+enum { FIRST = 3, HELD = 2 };  // FIRST: the first descriptor from systemd; HELD: the most that a test hands over
 
 // Moves `fd` to the number that systemd would use.
 static void hand_over(int fd, int number) {

@@ -1,5 +1,5 @@
-// Jobs with max_age_ms, with a moved clock. Points that are too old when a worker opens the job are not computed. The
-// worker stays in the `done` of another job while the clock moves.
+// Jobs with max_age_ms, with a moved clock. A job whose points are too old when a worker opens the job is not computed.
+// The worker stays in the `done` of another job while the clock moves.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +98,7 @@ static uint32_t warnings(const struct job_result *result) {
   return warnings_of(&waits.work, &result->answer.inspected) >> WARNING_CLOCK_AHEAD & 1;
 }
 
-// The sensor's clock is ahead: the age is 0, and far ahead the answer warns.
+// The sensor's clock is ahead: the age is 0. If the clock is far ahead, the answer warns.
 static void a_clock_that_is_ahead(void **state) {
   (void)state;
   assert_false(warnings(ask("1", 90, 0)));

@@ -1,4 +1,4 @@
-// Whole pages. Neighbouring members get different numbers, so that a missing, swapped or rescaled one shows.
+// Whole pages. Neighbouring members of a page get different numbers, so that a missing, swapped or rescaled one shows.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

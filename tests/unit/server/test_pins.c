@@ -24,7 +24,7 @@ static struct pinner pinner;
 static struct pins pins;
 static int memory;
 static int pinned, unpinned;
-static bool refuses, stays;  // the next calls of `pin` fail; calls of `unpin` fail
+static bool refuses, stays;  // if true, calls of `pin` fail; if true, calls of `unpin` fail
 static char key[64];
 
 static enum vx_status pin(struct vx_device *device, void *pages, size_t bytes, struct error *error) {
@@ -114,7 +114,7 @@ static void parts_of_pages(void **state) {
   assert_int_equal(pwrite(memory, "here", 4, 4096 + 12), 4);
   char *bytes = reach(2, PIN_CHUNK - 2);
   assert_non_null(bytes);
-  assert_int_equal(pinned, 2);  // a chunk, and the first page of the next
+  assert_int_equal(pinned, 2);  // a chunk, and the first page of the next chunk
   assert_int_equal(atomic_load(&pinner.bytes), PIN_CHUNK + 4096);
   assert_memory_equal(bytes, "here", 4);
   assert_true(attached(bytes, PIN_CHUNK - 2));

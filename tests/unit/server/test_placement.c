@@ -190,7 +190,7 @@ static void other_threads_leave_no_room(void **state) {
   assert_true(placement_has_room(&placement));
   placement_note_used(&placement, (PROCESSORS - 2) * 1000 + 1);
   assert_false(placement_has_room(&placement));
-  placement_note_used(&placement, 0);  // falls gradually
+  placement_note_used(&placement, 0);  // placement.used falls gradually
   assert_in_range(atomic_load(&placement.used), 10000, 11000);
   for (int i = 0; i < 20; i++) placement_note_used(&placement, 0);
   assert_in_range(atomic_load(&placement.used), 0, 100);

@@ -27,7 +27,7 @@ static struct regions regions;
 static struct client *ours, *other;
 static struct error error;
 static char key[64];
-static const char *user;  // who sends the request
+static const char *user;  // the user that sends the request
 static int memory, files;
 
 static int count_files(void) {
@@ -291,7 +291,6 @@ static void await_regions(int64_t count) {
   while (clients_use(&clients).held[SHARE_REGIONS] != count) sched_yield();
 }
 
-// Unlinks the memory, and makes new memory under the key.
 static void renew_memory(void) {
   assert_int_equal(shm_unlink(key) + close(memory), 0);
   memory = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -493,7 +492,7 @@ static void blocks_are_regions(void **state) {
   assert_string_equal(listed(ours, "a"), "this client has no region 'a'");
   struct regions_use use = regions_use(&regions);
   assert_true(use.count[REGION_SYSTEM] == 1 && use.count[REGION_CUDA] == 3);
-  assert_true(leave(ours, NULL) && get(ours, "a", 0, 1, bytes));  // only POSIX shared memory
+  assert_true(leave(ours, NULL) && get(ours, "a", 0, 1, bytes));  // unregisters only POSIX shared memory
   assert_true(regions_unregister(&regions, ours, REGION_CUDA, NULL, &error));
   await_regions(1);
   assert_true(opened_blocks[0] == 0 && opened_blocks[1] == 1);
@@ -564,7 +563,7 @@ static void owners_leave(void **state) {
   (void)state;
   int64_t later_ns = clock_ns() + 601 * NS_PER_S;
   assert_true(add(ours, "a", 0, SIZE));
-  regions_tick(&regions, later_ns);  // stays: its memory still has a name
+  regions_tick(&regions, later_ns);  // the region stays: its memory still has a name
   assert_true(get(ours, "a", 0, 1, NULL));
   assert_int_equal(shm_unlink(key), 0);
   regions_tick(&regions, later_ns + NS_PER_S);  // the next check is not due yet

@@ -1,4 +1,4 @@
-// Small jobs run at once on the calling thread, with a worker's bytes.
+// Small jobs run at once on the calling thread. Their answers have the same bytes as a worker's.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,14 +104,15 @@ static void what_may_take_longer_is_left_to_workers(void **state) {
   assert_false(is_run(VX_VOXELIZE, 10, "feature_dtype=float16"));
 }
 
-// A voxel with room for 19 points has 324 bytes. The output may have 131,072: 400 such voxels fit, 425 do not.
+// A voxel with room for 19 points has 324 bytes. A small job's output may have 131,072 bytes: 400 such voxels fit, 425
+// do not.
 static void what_could_have_a_large_output_is_left_to_workers(void **state) {
   (void)state;
   assert_false(is_run(VX_VOXELIZE, 10, "outputs=occupancy"));  // a million cells
   assert_true(is_run(VX_VOXELIZE, 400, "feature=points&max_points_per_voxel=19"));
   assert_false(is_run(VX_VOXELIZE, 425, "feature=points&max_points_per_voxel=19"));
   make(VX_VOXELIZE, 425, "feature=points&max_points_per_voxel=19");
-  job.spec.kind = answer_kind_of("application/json");  // has no tensors
+  job.spec.kind = answer_kind_of("application/json");  // an answer without tensors
   assert_true(small_run(&jobs.small, &job));
   give_back();
 }
@@ -200,7 +201,7 @@ static void the_bytes_are_a_workers(void **state) {
   make(VX_VOXELIZE, MOST_POINTS, query);
   uint64_t pieces = jobs.helpers.tasks;
   assert_true(small_run(&jobs.small, &job));
-  assert_int_equal(jobs.helpers.tasks, pieces);  // publishes no tasks
+  assert_int_equal(jobs.helpers.tasks, pieces);  // a small job publishes no tasks
   assert_int_equal(job.tensor_layout.bytes, bytes);
   assert_memory_equal(job.held.output->data + job.head_bytes, expected, bytes);
   give_back();

@@ -23,7 +23,7 @@ static struct client *ours, *other;
 static struct error error;
 static struct gathered gathered;
 static const struct sweep_shape shape = {4, VX_FLOAT32};
-static int memories;  // not released yet
+static int memories;  // buffers that are not released yet
 
 static void release(struct buffer *memory) {
   memories--;
@@ -70,7 +70,7 @@ static struct sweep *sweep_of(double time) {
   return sweep;
 }
 
-// Like a request with these sweeps: takes its turn, gathers, keeps, ends its turn. False if refused.
+// Does what a request with these sweeps does: takes its turn, gathers, keeps, ends its turn. False if refused.
 static bool send_sweeps(struct client *client, const struct stream_terms *terms, const struct sweep_shape *its_shape,
                         struct sweep *own, int32_t lost, bool succeeds) {
   struct stream_turn turn = {.time = own->time, .listed = own->next != NULL};
@@ -126,7 +126,7 @@ static void newest_first(void **state) {
   assert_int_equal(streams_use(&streams).sweeps, 3);
   assert_int_equal(streams_use(&streams).bytes, 3 * CAPACITY);
   assert_int_equal(memories, 3);
-  assert_true(send("a", 6, 1));  // keeps only as many sweeps as asked for
+  assert_true(send("a", 6, 1));  // the stream keeps only as many sweeps as asked for
   assert_int_equal(memories, 1);
   assert_true(send("a", 7, 3));
   assert_int_equal(gathered.count, 2);
@@ -158,7 +158,7 @@ static void refused_sweeps(void **state) {
   assert_string_equal(error.parameter, "num_features");
   assert_false(send_to(ours, &later, &halves, true));
   assert_string_equal(error.parameter, "dtype");
-  assert_true(send_to(ours, &later, &shape, false));  // fails after gathering
+  assert_true(send_to(ours, &later, &shape, false));  // a request that fails after gathering
   assert_int_equal(memories, 1);
   assert_true(send("a", 2.5, 3));
   assert_int_equal(gathered.count, 2);
@@ -223,7 +223,7 @@ static void losses_are_told_once(void **state) {
   for (int time = 1; time <= 3; time++) assert_true(send("a", time, 3));
   assert_true(streams_evict(&streams, ours));
   assert_false(send_to(ours, &later, &wider, true));
-  assert_true(send_to(ours, &later, &shape, false));  // fails after gathering
+  assert_true(send_to(ours, &later, &shape, false));  // a request that fails after gathering
   assert_int_equal(gathered.evicted, 1);
   assert_true(streams_evict(&streams, ours));
   assert_true(send("a", 4, 3));
@@ -252,7 +252,7 @@ static void ages(void **state) {
   assert_int_equal(gathered.count, 2);
   assert_int_equal(gathered.expired, 1);
   clock_move_ms(10000);
-  assert_true(send("a", 1, 3));  // all have expired, so the stream starts over
+  assert_true(send("a", 1, 3));  // all sweeps have expired, so the stream starts over
   assert_true(gathered.begun);
   assert_int_equal(gathered.expired, 2);
 }
@@ -267,7 +267,7 @@ static void eviction(void **state) {
   assert_true(send_to(other, &theirs, &shape, true));
   clock_move_ms(1);
   assert_true(send("c", 1, 3));
-  assert_true(streams_evict(&streams, NULL));  // the first sweep of `a`
+  assert_true(streams_evict(&streams, NULL));  // evicts the first sweep of `a`
   assert_true(send("a", 3, 3));
   assert_int_equal(gathered.count, 2);
   assert_int_equal(gathered.evicted, 1);
@@ -358,7 +358,7 @@ static void subscribers(void **state) {
   assert_true(send("a", 2, 3) && send("b", 1, 3) && send_to(other, &theirs, &shape, true));
   assert_true(send("a", 2, 3));
   is_told(&one, EVENT_SWEEP, 2, 0);
-  is_told(&one, EVENT_SWEEP, 2, 0);  // sent again
+  is_told(&one, EVENT_SWEEP, 2, 0);  // the same sweep was sent again
   clock_move_ms(5000);
   streams_tick(&streams, clock_ns());
   is_told(&one, EVENT_EXPIRED, 1, 1);
@@ -369,7 +369,7 @@ static void subscribers(void **state) {
   assert_true(streams_delete(&streams, ours, "a", &error));
   is_told(&one, EVENT_DELETED, 0, 0);
   assert_int_equal(one.count, 0);
-  assert_int_equal(all.count, 8);  // those of `a`, and the sweep of `b` and its eviction
+  assert_int_equal(all.count, 8);  // the events of `a`, and the sweep of `b` and its eviction
   subscriber_release(&streams.events, &one);
   subscriber_release(&streams.events, &all);
 }
@@ -445,8 +445,8 @@ static void last_is_of_the_stream_alone(void **state) {
   gathered_release(&streams, &gathered);
 }
 
-// The stream is dropped while its request is computed: the request's sweeps are not kept, and the next request starts
-// it over.
+// A stream is dropped while its request is computed. The request's sweeps are not kept, and the next request starts the
+// stream over.
 static void dropped_meanwhile(void **state) {
   (void)state;
   struct stream_terms terms = terms_of("a", 2, 2);
@@ -514,7 +514,7 @@ static void tracks_replace_those_of_their_model(void **state) {
   assert_null(track(1, first, true));
   assert_null(track(2, second, true));
   assert_ptr_equal(track(3, third, true), first);
-  assert_true(send("a", 4, 1));  // changes no tracks
+  assert_true(send("a", 4, 1));  // a request without tracks changes no tracks
   assert_int_equal(streams_use(&streams).bytes, 21 * CAPACITY);
   struct stream_tracks *failed = tracks_of("people");
   assert_ptr_equal(track(5, failed, false), failed);
@@ -593,7 +593,7 @@ static void waiting_is_bounded(void **state) {
   }
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   assert_int_equal(turn_acquire(&streams, ours, "a", &turns[STREAM_WAITING + 1], false, &error), STREAM_WAITS);
-  assert_null(turns[STREAM_WAITING + 1].stream);  // may not wait, so the stream has not taken it
+  assert_null(turns[STREAM_WAITING + 1].stream);  // this turn may not wait, so the stream has not taken it
   for (int i = 0; i <= STREAM_WAITING; i++) turn_release(&streams, &turns[i]);
   assert_int_equal(begun_count, STREAM_WAITING);
 }
@@ -616,7 +616,7 @@ static void those_that_wait_too_long_are_taken_out(void **state) {
   for (; taken; taken = taken->next, count++) {
     assert_true(taken == &turns[2] || taken == &turns[3] || taken == &turns[5]);
     assert_null(taken->stream);
-    turn_release(&streams, taken);  // does nothing: it was taken out
+    turn_release(&streams, taken);  // does nothing: the turn was taken out
   }
   assert_int_equal(count, 3);
   assert_int_equal(begun_count, 0);

@@ -25,7 +25,7 @@ static struct options options = {.workers = 1,
                                  .memory_budget_bytes = 16 * MB + 8 * MB / 7};
 static struct peer peers[UPLOADS];  // the server's ends of the sockets
 static int ends[UPLOADS];           // the clients' ends
-static struct job owns[UPLOADS];    // their jobs
+static struct job owns[UPLOADS];    // the uploads' jobs
 static struct client *owners[UPLOADS];
 static struct trace trace;
 static struct error error;
@@ -65,7 +65,7 @@ static int close_room(void **state) {
 
 static bool is_preempted(int index) { return atomic_load(&peers[index].phase) == PEER_PREEMPTED; }
 
-// The preempted uploads of this client; NULL: of all.
+// The number of preempted uploads of this client; NULL: of all clients.
 static int preempted_of(const struct client *owner) {
   int count = 0;
   for (int i = 0; i < UPLOADS; i++)
@@ -134,7 +134,7 @@ static void an_upload_without_bytes_loses_its_memory_silently(void **state) {
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
   assert_preempted(0);
   assert_int_equal((input(0) != NULL) + (input(1) != NULL), 1);
-  assert_true(receive(input(0) ? 1 : 0, 4 * MB));  // the one without memory takes the memory of the other
+  assert_true(receive(input(0) ? 1 : 0, 4 * MB));  // the upload without memory takes the memory of the other
   assert_preempted(0);
 }
 
@@ -258,7 +258,7 @@ static void a_flood_preempts_no_slow_upload_of_a_client_that_holds_less(void **s
   assert_int_equal(error.kind, ERROR_MEMORY_FULL);
   assert_preempted(0);
   pass_ms(2000);
-  assert_int_equal(send(ends[3], "x", 1, 0), 1);  // unread
+  assert_int_equal(send(ends[3], "x", 1, 0), 1);  // a byte that the server does not read
   assert_false(announce(4, 4 * MB) && receive(4, 4 * MB));
   assert_int_equal(recv(peers[3].fd, &(char){0}, 1, 0), 1);  // no unread byte is left: the client is slow
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
@@ -301,7 +301,7 @@ static void places_are_reserved_by_lanes(void **state) {
 static void samplings_preempt_only_samplings(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) assert_true(announce_op(i, VX_FPS, 4 * MB) && receive(i, 1000));
-  assert_true(announce(2, 2 * MB) && receive(2, 10));  // slower than both samplings
+  assert_true(announce(2, 2 * MB) && receive(2, 10));  // a voxelization, slower than both samplings
   pass_ms(3000);
   assert_true(announce_op(3, VX_FPS, 4 * MB) && receive(3, 4 * MB));
   assert_preempted(1);
@@ -401,7 +401,7 @@ static void growing_memory_fits_beside_what_it_replaces(void **state) {
   assert_true(commit(4));
 }
 
-// An upload without bytes loses its slot, unless its I/O thread has locked it.
+// An upload without bytes loses its queue slot to others, unless its I/O thread has locked the upload.
 static void a_locked_upload_is_not_preempted(void **state) {
   (void)state;
   for (int i = 0; i < 12; i++) assert_true(announce(i, 1000));
@@ -428,7 +428,8 @@ static void empty_body_takes_its_place_at_the_end(void **state) {
   assert_preempted(1);
 }
 
-// A job with `latest` acquires its slot when it is submitted, since an older such job may hold the client's last slot.
+// A job with `latest` acquires its slot when it is submitted, since an older job with this `latest` may hold the
+// client's last slot.
 static void an_upload_for_the_latest_reserves_no_slot(void **state) {
   (void)state;
   enum vx_lane_use use = VX_LANE_QUICK;
@@ -450,13 +451,13 @@ static void rate_is_of_this_window_or_the_one_before(void **state) {
   (void)state;
   struct pace pace;
   pace_begin(&pace, 0, 0);
-  assert_int_equal(pace_rate(&pace, 1000, 0), 20000);  // over 50 ms or more
+  assert_int_equal(pace_rate(&pace, 1000, 0), 20000);  // the rate is taken over at least 50 ms
   assert_int_equal(pace_rate(&pace, 1000, 100 * NS_PER_MS), 10000);
   pace_note(&pace, 1000, 499 * NS_PER_MS);
   assert_int_equal(pace.since_ns, 0);
   pace_note(&pace, 1000, 500 * NS_PER_MS);
-  assert_int_equal(pace_rate(&pace, 1000, 600 * NS_PER_MS), 2000);   // of the window before
-  assert_int_equal(pace_rate(&pace, 2000, 600 * NS_PER_MS), 10000);  // of this window
+  assert_int_equal(pace_rate(&pace, 1000, 600 * NS_PER_MS), 2000);   // the rate of the window before
+  assert_int_equal(pace_rate(&pace, 2000, 600 * NS_PER_MS), 10000);  // the rate of this window
   pace_note(&pace, 1000, 1000 * NS_PER_MS);
   assert_int_equal(pace_rate(&pace, 1000, 1100 * NS_PER_MS), 0);
 }

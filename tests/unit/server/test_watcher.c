@@ -318,17 +318,17 @@ static void a_close_lingers_if_bytes_are_unread(void **state) {
 static void a_close_does_not_linger_if_no_answer_can_be_lost(void **state) {
   (void)state;
   struct end end;
-  struct client *client = answer(&end);  // it has read the answer
+  struct client *client = answer(&end);  // the client has read the answer
   assert_string_equal(seen(&end), "answer");
   close_here(&end);
   assert_int_equal(lingering(client), 0);
   leave(&end, client);
-  client = answer(&end);  // it has left
+  client = answer(&end);  // the client has left
   assert_int_equal(shutdown(end.fd, SHUT_WR), 0);
   close_here(&end);
   assert_int_equal(lingering(client), 0);
   leave(&end, client);
-  client = answer(&end);  // it did not take the answer in time
+  client = answer(&end);  // the client did not take the answer in time
   end.peer->cut = PEER_END_SEND_TIMEOUT;
   close_here(&end);
   assert_int_equal(lingering(client), 0);
@@ -354,7 +354,7 @@ static void a_close_that_cannot_linger_holds_nothing(void **state) {
 
 // ---- making room ----------------------------------------------------------------------------------------------------
 
-enum { SHARE = MOST / 2 };  // of a lone client
+enum { SHARE = MOST / 2 };  // the connections that a lone client may have
 
 static bool is_ended(struct end *end) { return peer_is_failed(end->peer) && !seen(end); }
 
@@ -395,14 +395,14 @@ static void the_longest_idle_makes_room(void **state) {
   static const int64_t idle_ms[SHARE] = {2000, 1500, 9000, 3000};
   struct end end[SHARE];
   for (int i = 0; i < SHARE; i++) end[i] = connect_idle("192.0.2.1", idle_ms[i]);
-  struct end next = connect_idle("192.0.2.1", 0);  // the client already had its share
+  struct end next = connect_idle("192.0.2.1", 0);  // the client already had its whole share
   for (int i = 0; i < SHARE; i++) assert_int_equal(is_ended(&end[i]), idle_ms[i] == 9000);
   for (int i = 0; i < SHARE; i++) close_both(&end[i]);
   assert_int_equal(ended(PEER_END_MADE_ROOM), 1);
   close_both(&next);
 }
 
-// A full server ends the connection, idle for longest, of the client with the most.
+// If the server is full, the client with the most connections loses its longest idle connection.
 static void the_client_with_the_most_makes_room_for_others(void **state) {
   (void)state;
   static const char *const address[MOST] = {"192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.1",
@@ -419,7 +419,7 @@ static void the_client_with_the_most_makes_room_for_others(void **state) {
 
 static void ask(struct end *end) { assert_int_equal(send(end->fd, "GET", 3, 0), 3); }
 
-// Of the three idle for longest, two have unread requests. The third, at an end of file, ends.
+// Of the three connections idle for longest, two have unread requests. The third, which is at an end of file, ends.
 static void an_unread_request_makes_no_room(void **state) {
   (void)state;
   static const int64_t idle_ms[SHARE] = {9000, 8000, 1500, 7000};
@@ -482,7 +482,8 @@ static void a_proxy_may_have_more_but_not_all(void **state) {
   close_both(&other);
 }
 
-// A refused connection stays open until its client has sent a request; at most REFUSED_PEERS do.
+// A refused connection stays open until its client has sent a request. At most REFUSED_PEERS refused connections stay
+// open.
 static void refused_connections_are_bounded(void **state) {
   (void)state;
   static struct end refused[REFUSED_PEERS + 1];
@@ -613,8 +614,8 @@ static int swap_descriptor(struct peer *peer, int fd) {
   return before;
 }
 
-// The client `gone` has left, unnoticed by the library. Its answer's memory counts as soon free in the first call, but
-// not again in the second.
+// The client `gone` has left, unnoticed by the library. The first call counts the memory of its answer as soon free;
+// the second call does not count it again.
 static void answers_end_until_enough_memory_comes_back(void **state) {
   (void)state;
   struct end gone = answer_slowly("192.0.2.1");
