@@ -145,7 +145,6 @@ def scene(rng, gap=GAPS["street"]):
 
 
 class Agreement:
-
     def __init__(self):
         self.scenes = self.equal_scenes = self.boxes = self.either = self.both = 0
 

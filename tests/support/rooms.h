@@ -1,6 +1,5 @@
-// A `service` with the rooms that pages show, for unit tests that write pages. The rooms are opened as in the daemon,
-// but without a listener. `open_rooms` and `close_rooms` are the setup and the teardown of a group of tests. Main
-// thread.
+// A `service` with the rooms that pages show, opened as in the daemon, but without a listener. `open_rooms` and
+// `close_rooms` are the setup and the teardown of a group of tests. Main thread.
 #ifndef VOXELD_TESTS_ROOMS_H
 #define VOXELD_TESTS_ROOMS_H
 

@@ -48,7 +48,6 @@ class HTTPSConnection(http.client.HTTPSConnection, HTTPConnection):
 
 
 class UnixConnection(http.client.HTTPConnection):
-
     def __init__(self, path, timeout):
         super().__init__("localhost", timeout=timeout)
         self.path = path

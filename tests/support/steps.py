@@ -17,7 +17,6 @@ NAN = np.array([0x7FC00000], np.uint32).view(F32)[0]
 
 @dataclasses.dataclass
 class Chain:
-
     body: np.ndarray  # [N, C] float32, as decoded
     cloud: np.ndarray  # [N]: the cloud of each row
     fields: list  # names of the columns

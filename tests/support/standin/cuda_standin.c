@@ -4,8 +4,8 @@
 //   VOXELD_STANDIN_INTEGRATED  the devices share the host's memory
 //   VOXELD_STANDIN_NO_IPC      no handle of another process's memory can be opened
 //   VOXELD_STANDIN_LACKS       an operation or a tensor that the devices do not support
-//   VOXELD_STANDIN_SLOW        a file with two numbers: milliseconds that each sampling of points takes longer on a
-//                              device, and on the CPU
+//   VOXELD_STANDIN_SLOW        a file with two numbers, read at each sampling of points: the milliseconds by which the
+//                              sampling is delayed on a device, and on the CPU
 // One checked call is made to open a lane, to pin memory, to open a block, and to copy a block. Each job makes three:
 // before its run, in its output callback, and after its run.
 //

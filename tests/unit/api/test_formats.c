@@ -295,7 +295,6 @@ static void ply_of_many_writers_is_read(void **state) {
   gives(FORMAT_PLY, twice, sizeof twice - 1, "num_features=3", 3, first);
 }
 
-// Lists before and between the columns are skipped.
 static void lists_of_a_vertex_are_skipped(void **state) {
   (void)state;
   const float points[] = {1, 2, 3, 4, 5, 6};
@@ -757,7 +756,6 @@ static void numbers_that_are_not_finite_are_read(void **state) {
   }
 }
 
-// Each number becomes the nearest float, as in the C library.
 static void long_numbers_are_read_exactly(void **state) {
   (void)state;
   char text[4096];

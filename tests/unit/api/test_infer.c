@@ -266,7 +266,6 @@ static void whole_numbers_must_be_whole_and_fit(void **state) {
   }
 }
 
-// infer_inputs_bytes returns SIZE_MAX if the size overflows.
 static void sizes_do_not_overflow(void **state) {
   (void)state;
   reads(VX_TRANSFORM, NUMBERS("[1152921504606846975,4]", "[]"), NULL, 0);

@@ -137,7 +137,6 @@ static void a_string_holds_all_that_is_appended(void **state) {
   is("{\"detail\":\"3 of \\\"a\xef\xbf\xbd\\\"\\u000a\"}");
 }
 
-// Writes three documents: the second in a string of the first, the third in a string of the second.
 static void strings_hold_documents(void **state) {
   (void)state;
   json_printf(fresh(), "{outer:");

@@ -16,7 +16,6 @@ static void round_trip(void **state) {
   }
 }
 
-// The midpoint between two neighbouring halves rounds to the even half.
 static void rounds_to_nearest_even(void **state) {
   (void)state;
   for (uint32_t half = 0; half < 0x7C00; half++) {

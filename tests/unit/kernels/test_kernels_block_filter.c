@@ -50,7 +50,6 @@ static void thresholds_are_strict(void **state) {
   }
 }
 
-// Points over the cap of a voxel, and of voxels beyond max_voxels, do not raise a block.
 static void only_kept_points_count(void **state) {
   (void)state;
   struct vx_job asked = filter_params(10, 1, 1, 0.3f, 4);

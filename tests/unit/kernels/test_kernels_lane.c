@@ -15,7 +15,6 @@ static void scatter(struct random *random, float low, float high) {
     for (int c = 0; c < 4; c++) points[i][c] = random_in(random, low, high);
 }
 
-// A job gives the same bytes on a used lane and on a fresh one.
 static void assert_as_on_fresh_lane(const struct vx_job *asked, int32_t count) {
   struct error error;
   struct vx_lane *fresh;
@@ -166,7 +165,6 @@ static enum vx_status refuse_output(void *ctx, const struct vx_layout *layout, v
   return *(const enum vx_status *)ctx;
 }
 
-// The run returns the status of the caller's output, and the lane still works.
 static void output_failure_propagates(void **state) {
   (void)state;
   struct random random = {20};

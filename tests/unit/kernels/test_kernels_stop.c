@@ -1,5 +1,5 @@
-// Jobs stopped at various calls of `stopped` end at once and affect no later job. The operation transform runs the code
-// of the operation points.
+// Jobs stopped at various calls of `stopped` end at once and affect no later job. Transform is left out, since it runs
+// the code of the operation points.
 #include "kernels/decoder.h"
 #include "tests/unit/kernels/kernels_reference.h"
 

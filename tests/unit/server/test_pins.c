@@ -24,7 +24,7 @@ static struct pinner pinner;
 static struct pins pins;
 static int memory;
 static int pinned, unpinned;
-static bool refuses, stays;  // if true, calls of `pin` fail; if true, calls of `unpin` fail
+static bool refuses, stays;  // `pin` fails; `unpin` fails
 static char key[64];
 
 static enum vx_status pin(struct vx_device *device, void *pages, size_t bytes, struct error *error) {

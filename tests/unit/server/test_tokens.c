@@ -125,7 +125,6 @@ static void names_and_sums_stand_once(void **state) {
   REFUSED("a sha256:" SUM_A "\nb sha256:" SUM_A, "line 2: the token is used twice");
 }
 
-// The search reaches the last row of a full table.
 static void as_many_as_the_limit(void **state) {
   (void)state;
   enum { LINE = 128 };
