@@ -10,7 +10,7 @@
 #include "server/streams/streams.h"
 #include "tests/support/moved_clock.h"
 
-enum { CAPACITY = 100 };  // bytes of a sweep's memory
+enum { CAPACITY = 100 };  // bytes that the streams count for a sweep
 
 // Stands in for struct buffer of server/jobs/buffers.h.
 struct buffer {
@@ -126,7 +126,7 @@ static void newest_first(void **state) {
   assert_int_equal(streams_use(&streams).sweeps, 3);
   assert_int_equal(streams_use(&streams).bytes, 3 * CAPACITY);
   assert_int_equal(memories, 3);
-  assert_true(send("a", 6, 1));  // the stream keeps only as many sweeps as asked for
+  assert_true(send("a", 6, 1));  // the stream keeps only as many sweeps as the request asks for
   assert_int_equal(memories, 1);
   assert_true(send("a", 7, 3));
   assert_int_equal(gathered.count, 2);
@@ -164,7 +164,7 @@ static void refused_sweeps(void **state) {
   assert_int_equal(gathered.count, 2);
 }
 
-// Older sweeps in a request are merged by time, and replace sweeps of the same time.
+// Older sweeps in a request are merged with the stream's sweeps, and replace sweeps of the same time.
 static void sent_along(void **state) {
   (void)state;
   assert_true(SEND_ALONG(4, 4, 2));
@@ -215,7 +215,7 @@ static void no_room_for_those_sent_along(void **state) {
   assert_int_equal(gathered.evicted, 3);
 }
 
-// A failed request has no answer, so the next answer reports the lost sweeps.
+// The answer to a failed request reports no lost sweeps; the next answer does.
 static void losses_are_told_once(void **state) {
   (void)state;
   const struct sweep_shape wider = {5, VX_FLOAT32};
@@ -491,7 +491,7 @@ static struct stream_tracks *tracks_of(const char *model) {
 }
 
 // Sends a sweep with new tracks. Returns what the stream gives back: the model's previous tracks or, after a failure,
-// the new ones.
+// the new tracks; NULL: none.
 static const struct stream_tracks *track(double time, struct stream_tracks *tracks, bool succeeds) {
   struct stream_terms terms = terms_of("a", time, 1);
   struct stream_turn turn = {.time = time};
