@@ -1,4 +1,4 @@
-"""Reads the samples' configurations. Translates the keys of mmdetection3d's files to OpenPCDet's names."""
+"""Reads the samples' configurations, with OpenPCDet's names for the keys of mmdetection3d."""
 
 import runpy
 
@@ -9,7 +9,7 @@ import scenes
 
 
 def read(path):
-    """The configuration, its grid, and its network."""
+    """(configuration, grid, network)."""
     if path.suffix == ".yaml":
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
         pillars = scenes.Pillars(config)

@@ -1,8 +1,8 @@
-"""Sparse convolution in PyTorch, under mmdetection3d's names. kernels/sparse.h defines the same computation, but its
-sums have another order. This module needs no spconv, so the sample trains on any machine.
+"""Sparse convolution in PyTorch, under mmdetection3d's names, without spconv. kernels/sparse.h defines the same
+computation, with sums in another order.
 
-A cell is (cloud, z, y, x). A table has, for each output row and each offset of the kernel, the input row at that
-offset. If no input is there, it has the number of input rows instead, which is an index past the last.
+A cell is (cloud, z, y, x). A table [output rows, offsets of the kernel] has the input row at that offset, or the number
+of input rows if there is none.
 """
 
 import itertools
@@ -14,7 +14,7 @@ EPS, MOMENTUM = 1e-3, 0.05
 
 
 class Cells:
-    """The occupied cells of a level, and where each of them is."""
+    """The occupied cells of a level."""
 
     def __init__(self, at, clouds, shape):
         self.at, self.clouds, self.shape = at, clouds, shape  # [S, 4] int32; z, y, x
@@ -26,7 +26,7 @@ class Cells:
         return ((at[..., 0] * nz + at[..., 1]) * ny + at[..., 2]) * nx + at[..., 3]
 
     def find(self, at, real):
-        """The row of each cell; len(self.at) if the cell is empty, outside or not `real`."""
+        """The row of each cell; len(self.at) if it is empty, outside or not `real`."""
         real = real & inside(at[..., 1:], self.shape)
         keys = torch.where(real, self.keys(at), 0)
         return torch.where(real, self.rows.index_select(0, keys.flatten()).view_as(keys), len(self.at))
@@ -39,7 +39,7 @@ def inside(places, shape):
 
 
 class Rule:
-    """One layer: the cells of its output, and the tables in both directions."""
+    """The cells of a layer's output, and the tables in both directions."""
 
     def __init__(self, cells, kernel, stride=None, padding=(0, 0, 0)):
         options = {"dtype": cells.at.dtype, "device": cells.at.device}
@@ -80,8 +80,7 @@ def gathered(rows, table):
 
 
 class Convolve(torch.autograd.Function):
-    """Gathers rows and multiplies them in the type `kind`, forward and backward. On a CPU this is faster than adding
-    to scattered rows."""
+    """Gathers rows and multiplies them in the type `kind`, also backward. On a CPU this is faster than scattering."""
 
     @staticmethod
     def forward(ctx, rows, weight, forward, backward, kind):
@@ -116,7 +115,7 @@ def layer(inputs, outputs, kernel):
 
 
 class SparseEncoder(nn.Module):
-    """mmdetection3d's SparseEncoder of conv_modules; makes the dense map [B, C * nz, ny, nx]."""
+    """mmdetection3d's SparseEncoder of conv_modules. Makes the dense map [B, C * nz, ny, nx]."""
 
     def __init__(self, config):
         super().__init__()
@@ -135,7 +134,7 @@ class SparseEncoder(nn.Module):
         self.conv_out = layer(inputs, config["output_channels"], (3, 1, 1))
 
     def forward(self, features, at, clouds):
-        """features [S, C]; at [S, 4]: cloud, z, y, x."""
+        """features [S, C]; at [S, 4]: (cloud, z, y, x)."""
         device = features.device.type
         kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
         with torch.autocast(device, enabled=False):

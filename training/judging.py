@@ -1,9 +1,9 @@
 """How well found boxes match the labels of streets: recall, precision and reversed headings by class and least score.
 Numpy only.
 
-Each found box, the best score first, takes the nearest label of its class that no other box has taken, if their centres
-are near. The found box is then true. If the label has few points, the found box does not count at all. A heading is
-reversed if it is more than a quarter turn off.
+Each found box, the best score first, takes the nearest free label of its class, if their centres are near. The box is
+then true. A true box does not count if its label has few points. A heading is reversed if it is more than a quarter
+turn off.
 """
 
 import numpy as np
@@ -13,14 +13,14 @@ THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6)
 
 
 class Tally:
-    """What was found on several streets. `bounds`: x and y of the range's corners; labels outside do not count.
-    `lowest`: the score that boxes must have to be found at all."""
+    """What was found on several streets. `bounds` [x0, y0, x1, y1]: labels outside do not count. `lowest`: the least
+    score of boxes."""
 
     def __init__(self, classes, bounds, lowest=0.0):
         self.classes, self.bounds = classes, np.asarray(bounds, float)
         self.scores = [least for least in THRESHOLDS if least >= lowest]
         self.streets, self.wanted = 0, dict.fromkeys(classes, 0)
-        self.finds = {name: [] for name in classes}  # (score, whether it is true, whether it is reversed)
+        self.finds = {name: [] for name in classes}  # (score, true, reversed)
 
     def add(self, street, boxes, scores, labels):
         self.streets += 1
@@ -59,7 +59,7 @@ class Tally:
 
 
 def sentence(report, least):
-    """What the description of a model says of it."""
+    """The description of a model with these rates."""
     rates = {name: by_score[str(least)] for name, by_score in report["by_least_score"].items()}
     parts = [f"{name} {one['recall']:.3f} and {one['precision']:.3f}" for name, one in rates.items()]
     turned = [f"{one['reversed']:.3f} of {name}" for name, one in rates.items()]

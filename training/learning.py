@@ -1,4 +1,4 @@
-"""Anchors, what they should become, the loss, and boxes out of maps; OpenPCDet's rules."""
+"""Anchors, targets, the loss, and boxes out of maps, by OpenPCDet's rules."""
 
 import math
 
@@ -11,7 +11,7 @@ MOST_CANDIDATES = 500
 
 
 class Anchors:
-    """In each cell a box for every size and rotation. `boxes` [H * W * A, 7], `classes` [H * W * A]."""
+    """A box for each cell, size and rotation. `boxes` [H * W * A, 7], `classes` [H * W * A]."""
 
     def __init__(self, config, bounds, device):
         head = config["MODEL"]["DENSE_HEAD"]
@@ -39,14 +39,14 @@ class Anchors:
 
 
 def upright(boxes):
-    """The boxes turned to the nearest multiple of 90 degrees, as x0, y0, x1, y1."""
+    """[x0, y0, x1, y1] of the boxes, turned to the nearest multiple of 90 degrees."""
     turned = (torch.remainder(boxes[:, 6] + math.pi / 4, math.pi) >= math.pi / 2)[:, None]
     half = torch.where(turned, boxes[:, [4, 3]], boxes[:, [3, 4]]) / 2
     return torch.cat((boxes[:, :2] - half, boxes[:, :2] + half), 1)
 
 
 def overlaps(a, b):
-    """Intersection over union of upright boxes, [len(a), len(b)]."""
+    """Intersection over union, [len(a), len(b)]."""
     low, high = torch.maximum(a[:, None, :2], b[None, :, :2]), torch.minimum(a[:, None, 2:], b[None, :, 2:])
     shared = (high - low).clamp(min=0).prod(2)
     area = [(part[:, 2:] - part[:, :2]).prod(1) for part in (a, b)]
@@ -68,7 +68,7 @@ def assign(anchors, scene):
         most = shared.amax(0)
         forced, which = torch.nonzero((shared == most) & (most > 0), as_tuple=True)  # each box gets its best anchors
         marks[forced], owner[forced] = kind + 1, which
-        marks[(marks > 0) & ~scene.seen[mine][owner]] = -1  # boxes with few points count neither way
+        marks[(marks > 0) & ~scene.seen[mine][owner]] = -1  # few points: counts neither way
         labels[members], owners[members] = marks, mine[owner]
     return labels, owners
 
@@ -101,7 +101,7 @@ def loss_of(maps, anchors, scenes):
             continue
         chosen, truth = anchors.boxes[found], scene.boxes[owners[found]]
         target, guess = encode(truth, chosen), boxes.reshape(-1, 7)[found]
-        turn = torch.sin(guess[:, 6:] - target[:, 6:])  # this loss does not tell a heading from its reverse
+        turn = torch.sin(guess[:, 6:] - target[:, 6:])  # the same for a heading and its reverse
         error = torch.cat((guess[:, :6] - target[:, :6], turn), 1).abs()
         smooth = torch.where(error < BETA, error * error / (2 * BETA), error - BETA / 2)
         total[1] += smooth.sum() * share * LOC_WEIGHT
@@ -123,7 +123,7 @@ def focal(logits, labels):
 
 
 def boxes_of(maps, anchors, threshold):
-    """Boxes [n, 7], scores and labels of one cloud, the best first, without boxes near a better one."""
+    """Boxes [n, 7], scores and labels of one cloud, the best first. Drops boxes near a better one."""
     logits, boxes, _ = (part[0].float() for part in maps)
     scores, labels = torch.sigmoid(logits.reshape(-1, len(anchors.thresholds))).max(1)
     order = torch.argsort(scores, descending=True)[:MOST_CANDIDATES]

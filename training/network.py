@@ -1,4 +1,4 @@
-"""PointPillars and SECOND in PyTorch, their states under the names of OpenPCDet and of mmdetection3d."""
+"""PointPillars and SECOND in PyTorch, with states under the names of OpenPCDet and mmdetection3d."""
 
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ class PillarLayer(nn.Module):
         self.norm = nn.BatchNorm1d(outputs, EPS, MOMENTUM)
 
     def forward(self, features):
-        """[V, P, inputs] -> [V, outputs]; rows of padding take part."""
+        """[V, P, inputs] -> [V, outputs]. Padding takes part."""
         voxels, points, inputs = features.shape
         values = self.norm(self.linear(features.view(-1, inputs)))
         return torch.relu(values).view(voxels, points, -1).amax(1)
@@ -74,7 +74,7 @@ class AnchorHead(nn.Module):
         nn.init.normal_(self.conv_box.weight, std=0.001)
 
     def forward(self, x):
-        """Maps [B, H, W, channels]: logits of the classes, boxes, logits of the directions."""
+        """Maps [B, H, W, channels]: classes, boxes, directions."""
         return [conv(x).permute(0, 2, 3, 1) for conv in (self.conv_cls, self.conv_box, self.conv_dir_cls)]
 
 
@@ -95,7 +95,7 @@ class PointPillar(nn.Module):
         self.dense_head = head_of(config, self.backbone_2d.width)
 
     def forward(self, features, cells, batch):
-        """features [V, P, 10]; cells [V] of all clouds: (cloud * ny + y) * nx + x."""
+        """features [V, P, 10]; cells [V]: (cloud * ny + y) * nx + x."""
         nx, ny = self.grid
         encoded = self.vfe(features)
         canvas = encoded.new_zeros(batch * ny * nx, self.width)
@@ -116,16 +116,14 @@ class Second(nn.Module):
         self.dense_head = head_of(config, self.backbone_2d.width)
 
     def forward(self, features, cells, batch):
-        """features [V, 4]; cells [V] of all clouds: ((cloud * nz + z) * ny + y) * nx + x. nz is one less than
-        in the shape."""
+        """features [V, 4]; cells [V]: ((cloud * nz + z) * ny + y) * nx + x, with nz one less than in the shape."""
         nz, ny, nx = self.shape
         nz -= 1
         at = torch.stack((cells // (nx * ny * nz), cells // (nx * ny) % nz, cells // nx % ny, cells % nx), 1).int()
         return self.dense_head(self.backbone_2d(self.middle_encoder(features, at, batch)))
 
     def state(self):
-        """The state under mmdetection3d's names. There, convolutions pad their inputs, so a block
-        has no layer of padding."""
+        """The state under mmdetection3d's names, whose blocks have no layer of padding."""
         return {mmdet3d_name(name): value for name, value in self.state_dict().items()}
 
 

@@ -1,4 +1,4 @@
-"""Streets as tensors of torch, turned and mirrored, and the pillars made from them. Seeds determine everything."""
+"""Streets as tensors of torch, and their pillars and voxels. Seeds determine everything."""
 
 import math
 
@@ -12,7 +12,7 @@ class Scene:
         self.points = points  # [N, 4]: x, y, z, intensity
         self.boxes = boxes  # [M, 7]: x, y, z, dx, dy, dz, heading
         self.labels = labels  # [M]
-        self.seen = seen  # [M]: whether enough points are on the box
+        self.seen = seen  # [M]: enough points are on the box
 
     def to(self, device):
         return Scene(*(part.to(device) for part in (self.points, self.boxes, self.labels, self.seen)))
@@ -29,7 +29,7 @@ def simulate_all(program, seeds, classes, device):
 
 
 def augmented(scene, random):
-    """The scene, turned by any angle, mirrored, scaled, with other intensities. `random` is a numpy generator."""
+    """The scene turned, mirrored, scaled, with other intensities. `random`: numpy's generator."""
     angle, scale = random.uniform(-math.pi, math.pi), random.uniform(0.95, 1.05)
     gain, mirror = random.uniform(0.7, 1.3), random.random() < 0.5
     cosine, sine = math.cos(angle) * scale, math.sin(angle) * scale
@@ -49,7 +49,7 @@ def augmented(scene, random):
 
 
 class Pillars:
-    """The grid of a configuration, and the features of a batch of clouds, as kernels/voxelize.h has them."""
+    """The grid of a configuration, and features as in kernels/voxelize.h."""
 
     def __init__(self, config):
         data = config["DATA_CONFIG"]
@@ -90,7 +90,7 @@ class Pillars:
 
 
 class Means(Pillars):
-    """The same with voxels in place of pillars: the means [V, 4] of their points."""
+    """Voxels in place of pillars: features [V, 4] are the means of their points."""
 
     def _features(self, rows, counts, cells, least, size):
         return rows.sum(1) / counts[:, None]

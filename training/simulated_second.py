@@ -1,5 +1,5 @@
-# A small SECOND for simulated streets. `train` builds and trains the network that this file describes, and
-# voxeld-convert reads the same file. It is in mmdetection3d's form, because OpenPCDet's backbones have fixed widths.
+# A small SECOND for simulated streets. `train` and voxeld-convert read it. It is in mmdetection3d's form, since
+# OpenPCDet's backbones have fixed widths.
 class_names = ["Car", "Pedestrian", "Cyclist"]
 point_cloud_range = [-32, -32, -3, 32, 32, 2]
 voxel_size = [0.2, 0.2, 0.25]

@@ -1,4 +1,4 @@
-"""Streets with labels, simulated by voxel-scan. The seed determines a street. Needs only numpy."""
+"""Streets with labels, simulated by voxel-scan. Seeds determine them. Needs only numpy."""
 
 import concurrent.futures
 import csv
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 LEAST_POINTS = 5  # on a box that a model should find
-UNSEEN = 1_000_000  # the first seed of the streets that judge a model; training uses lower seeds
+UNSEEN = 1_000_000  # first seed of the streets that judge a model; training uses lower ones
 BOX = ("x", "y", "z", "dx", "dy", "dz", "heading")
 
 
@@ -19,7 +19,7 @@ class Street(NamedTuple):
     points: np.ndarray  # [N, 4]: x, y, z, intensity
     boxes: np.ndarray  # [M, 7]
     labels: np.ndarray  # [M]
-    seen: np.ndarray  # [M]: whether enough points are on the box
+    seen: np.ndarray  # [M]: enough points are on the box
 
 
 def simulate(program, seed, classes, sensor="hdl64"):
@@ -37,6 +37,5 @@ def simulate(program, seed, classes, sensor="hdl64"):
 
 
 def simulate_all(program, seeds, classes):
-    """The streets of these seeds, in their order."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(lambda seed: simulate(program, seed, classes), seeds)

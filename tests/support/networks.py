@@ -1,6 +1,5 @@
-"""Detectors as in OpenPCDet and mmdetection3d: states with the names of these projects, and the computation in float64
-without folded norms. Widths are the real widths, or a test's own. Maps are small. `convert` gives such a state to
-voxeld-convert."""
+"""Detectors as in OpenPCDet and mmdetection3d: states with the names of these projects, and the networks in float64,
+with norms as layers of their own. `convert` gives such a state to voxeld-convert."""
 
 import contextlib
 import io
@@ -14,7 +13,7 @@ EPS, CENTER_EPS = 1e-3, 1e-5
 
 
 def convert(folder, source, state, config, *more):
-    """Converts into the folder `model` of this folder. Returns the exit status and the output."""
+    """Converts into folder / "model". Returns the exit status and the output."""
     save_file(state, folder / "state.safetensors")
     path = folder / ("config.yaml" if source == "openpcdet" else "config.py")
     path.write_text(yaml.safe_dump(config) if isinstance(config, dict) else config, encoding="utf-8")
@@ -26,7 +25,7 @@ def convert(folder, source, state, config, *more):
 
 
 class Weights:
-    """Random weights by name, of a size that keeps the values near 1."""
+    """Random weights by name, scaled so that values stay near 1."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
@@ -75,7 +74,7 @@ def conv(state, name, x, stride=1, padding=0):
 
 
 def deconv(state, name, x):
-    """A transposed convolution whose stride is the side of its windows."""
+    """A transposed convolution with stride = kernel size."""
     weight = state[f"{name}.weight"].astype(float)
     side = weight.shape[-1]
     y = np.einsum("bchw,coij->bohiwj", x, weight, optimize=True)
@@ -131,8 +130,8 @@ CENTER_CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2, "iou"
 
 
 def make_center(weights, names, inputs, width, maps, tasks):
-    """`names`: the names of the shared layers, and functions that name the hidden and the last layer of a map of a
-    task."""
+    """`names`: (names of the shared layers, function that names a map's hidden layers, function that names its last
+    layer). Both functions take (task, map)."""
     shared, hidden, last = names
     weights.weight(shared[0], width, inputs, 3, 3)
     weights.norm(shared[1], width)

@@ -1,9 +1,9 @@
-"""Adds to unittest the functions that the tests use and that Python 3.9 and 3.10 lack. Standard library only."""
+"""Adds to unittest the functions that the tests use and Python 3.9 and 3.10 lack. Standard library only."""
 
 import socket
 import unittest
 
-TIMEOUTS = (TimeoutError, socket.timeout)  # one and the same since Python 3.10
+TIMEOUTS = (TimeoutError, socket.timeout)  # equal since Python 3.10
 
 
 def _enter(add_cleanup, manager):

@@ -1,9 +1,8 @@
 """Non-maximum suppression as in OpenPCDet's nms_gpu, and scenes for comparisons.
 
 The overlap is a polygon, in float32. Its points are the corners of each box that lie in the other box, with a margin of
-1 cm, and the crossings of the edges, sorted by their angle around their mean. The area is the sum of triangles from the
-first point. Written from a description, not from the code. A GPU may contract products and sums and has its own sines,
-so the last bits of nms_gpu may differ."""
+1 cm, and the crossings of the edges, sorted by their angle around their mean. The last bits of nms_gpu may differ,
+since a GPU may contract products and sums and has its own sines."""
 
 import numpy as np
 
@@ -31,7 +30,7 @@ def corners_of(boxes):
 
 
 def inside(points, boxes):
-    """Which of the points [P, 4, 2] lie in the boxes or within their margin."""
+    """Which of the points [P, 4, 2] lie in the boxes or within MARGIN of them."""
     away = points - boxes[:, None, :2]
     cosine, sine = np.cos(boxes[:, 6])[:, None], np.sin(boxes[:, 6])[:, None]
     along = np.abs(away[..., 0] * cosine + away[..., 1] * sine)
@@ -99,7 +98,7 @@ def iou(a, b):
 
 
 def nms(boxes, scores, threshold=0.01, pre_max=4096, post_max=500):
-    """The rows of the boxes that are kept, the best first. Boxes are float32 [N, 7]."""
+    """The rows of the kept boxes, the best first. `boxes`: float32 [N, 7]."""
     ranked = np.argsort(-scores, kind="stable")[:pre_max]
     boxes = boxes[ranked]
     radius = np.sqrt(boxes[:, 3] ** 2 + boxes[:, 4] ** 2) / 2 + MARGIN
@@ -124,8 +123,8 @@ GAPS = {"street": 0.5, "crowd": 0.05}  # largest gap in metres between close obj
 
 
 def scene(rng, gap=GAPS["street"]):
-    """(boxes, scores) as from a head for 30 to 90 cars, pedestrians and cyclists, with 3 to 25 boxes for each
-    object. Every third object stands beside another, at most `gap` metres away."""
+    """(boxes, scores) as a head finds them: 30 to 90 cars, pedestrians and cyclists, with 3 to 25 boxes for each. Every
+    third object stands beside the one before, at most `gap` metres away."""
     boxes = []
     for number in range(rng.integers(30, 91)):
         size = np.array(KINDS[rng.choice(len(KINDS), p=[often for _, often in KINDS])][0]) * rng.normal(1, 0.05, 3)
@@ -146,8 +145,6 @@ def scene(rng, gap=GAPS["street"]):
 
 
 class Agreement:
-    """Compares two suppressions over many scenes."""
-
     def __init__(self):
         self.scenes = self.equal_scenes = self.boxes = self.either = self.both = 0
 

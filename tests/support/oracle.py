@@ -1,9 +1,8 @@
 """The reference for both backends: voxelization in numpy float32, written only from the specification.
 
 Every operation is rounded to float32 where the specification rounds it, and in the same order: sums run over the rank
-of a point in its voxel (vectorised across voxels), never through numpy's pairwise reductions. Values that the
-service copies are moved as integers, so that a NaN keeps its bits. Every NaN among computed values is the canonical
-one.
+of a point in its voxel, not through numpy's pairwise reductions. Copied values are moved as integers, so that a NaN
+keeps its bits. Every NaN among computed values is the canonical NaN.
 """
 
 import dataclasses
@@ -14,7 +13,7 @@ import numpy as np
 F32 = np.float32
 NAN32 = np.uint32(0x7FC00000)
 NAN16 = np.uint16(0x7E00)
-SUM_GROUP = 64  # points, or group sums, that an uncapped mean adds in one sequential run
+SUM_GROUP = 64  # points, or group sums, that an uncapped mean adds sequentially
 MAX_AXIS_CELLS = 2**31 - 1
 MAX_GRID_CELLS = 2**62
 
@@ -34,7 +33,7 @@ class Refused(ValueError):
 
 
 def known_presets(listed):
-    """The parameters of each listed preset that the oracle knows: those of voxelize with cells in x, y and z."""
+    """The parameters of each listed preset that the oracle knows: voxelize, with cells in x, y and z."""
     voxels = [preset for preset in listed if "operation" not in preset]
     known = {preset["name"]: preset["parameters"] for preset in voxels}
     return {name: values for name, values in known.items() if values.get("coordinates") != "cylinder"}
@@ -68,7 +67,7 @@ class Params:
 
     @staticmethod
     def from_values(values):
-        """The parameters from a mapping of names to text (a query) or to JSON values (a preset)."""
+        """`values`: name -> text (a query) or JSON value (a preset)."""
         known = {}
         for name, value in values.items():
             if name in ("preset", "timeout_ms", "format", "point_counts", "fps", "start"):
@@ -113,12 +112,12 @@ def _block_filter(value):
 @dataclasses.dataclass
 class Result:
     tensors: dict  # name -> array
-    grid_size: list  # x, y, z; None if no voxels are made, like `voxels` and `batch_voxels`
+    grid_size: list  # x, y, z; None, like `voxels` and `batch_voxels`, if no voxels are made
     points: dict  # the counts of points, as the metadata names them
-    voxels: dict  # the counts of voxels
+    voxels: dict
     batch_points: list
     batch_voxels: list
-    batch_samples: Optional[list] = None  # None where nothing is sampled
+    batch_samples: Optional[list] = None  # None if nothing is sampled
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -131,7 +130,7 @@ def round_half_away(x):
 
 
 def canonical(x):
-    """float32 bits of computed values: every NaN is the same NaN."""
+    """float32 bits, with one NaN."""
     bits = np.ascontiguousarray(x, F32).view(np.uint32).copy()
     bits[(bits & 0x7FFFFFFF) > 0x7F800000] = NAN32
     return bits
@@ -145,7 +144,7 @@ def widen(half_bits):
     mantissa = h & 0x3FF
     special = sign | 0x7F800000 | (mantissa << 13)
     normal = sign | ((exponent + 112) << 23) | (mantissa << 13)
-    # A subnormal is mantissa * 2^-24: both factors and the product are exact in float32.
+    # A subnormal is mantissa * 2^-24, which is exact in float32.
     small = (mantissa.astype(F32) * F32(2.0**-24)).view(np.uint32) | sign
     return np.where(exponent == 31, special, np.where(exponent == 0, small, normal)).astype(np.uint32)
 
@@ -159,7 +158,8 @@ def narrow(bits):
 
 
 def sequential_sums(values, starts, lengths):
-    """The sum of values[start : start + length] for each run, term by term, starting from the first value itself."""
+    """Sums values[start : start + length] for each run, sequentially, beginning with values[start] itself, not with
+    0."""
     totals = values[starts]
     longer = np.arange(len(starts))
     rank = 1
@@ -172,8 +172,7 @@ def sequential_sums(values, starts, lengths):
 
 
 def grouped_sums(values, starts, lengths):
-    """Like sequential_sums, but in groups of SUM_GROUP, then in groups of group sums, until one sum is left of each
-    run."""
+    """Like sequential_sums, but in groups of SUM_GROUP, then in groups of these sums, until each run has one sum."""
     while len(lengths) and lengths.max() > 1:
         groups = (lengths + SUM_GROUP - 1) // SUM_GROUP
         first_group = _starts(groups)
@@ -225,7 +224,7 @@ class Grid:
         return finite, inside, cell[inside].astype(np.int64)
 
     def keys(self, cells):
-        """Ascending by x, then y, then z; below 2^62."""
+        """Ascending by x, then y, then z. Below MAX_GRID_CELLS."""
         return (cells[:, 0] * self.cells[1] + cells[:, 1]) * self.cells[2] + cells[:, 2]
 
     def centres(self, cells):
@@ -243,7 +242,7 @@ class Cloud:
         self.xyz = np.ascontiguousarray(bits[:, :3]).view(F32)
         finite, inside, cells = grid.locate(self.xyz)
 
-        # Number the cells by first appearance, then number the chosen cells again.
+        # Number the cells by first appearance, then renumber the chosen cells.
         keys, first, inverse = np.unique(grid.keys(cells), return_index=True, return_inverse=True)
         by_appearance = np.argsort(first)
         number = np.empty(len(keys), np.int64)
@@ -281,7 +280,7 @@ class Cloud:
         fates[~finite], fates[finite & ~inside] = "not_finite", "out_of_range"
         fates[dropped], fates[over_cap] = "over_max_voxels", "over_max_points_per_voxel"
         fates[filtered] = "block_filtered"
-        self.fates = fates  # of each point
+        self.fates = fates
         lost = sum(count for fate, count in self.points.items() if fate != "received")
         self.points["kept"] = len(bits) - lost
         self.voxels = {
@@ -311,7 +310,6 @@ class Cloud:
         return np.sort(np.argsort(rank, kind="stable")[: self.params.max_voxels])
 
     def _over_cap(self, voxel, first_row):
-        """Which points are over the cap of their voxel."""
         rank = np.arange(len(voxel))
         if self.params.max_points_by == "random":
             rank = random_of_rows(self.params.seed, rank + first_row)

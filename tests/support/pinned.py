@@ -14,7 +14,7 @@ from shared import Memory
 POINTS = rows(5000)
 OTHERS = rows(5000, seed=7)
 SIZE = len(POINTS)
-PLACE, ROOM = 4 * MB, 8 * MB  # where the answer goes in the memory, and its room
+PLACE, ROOM = 4 * MB, 8 * MB  # where the answer goes in the memory, and the bytes reserved for it
 CHUNK = 2 * MB  # bytes pinned at once: PIN_CHUNK of server/jobs/pins.h
 PROGRAM = pathlib.Path(voxeld_binary()).read_bytes()
 STAND_IN = b"VOXELD_STANDIN_DEVICES" in PROGRAM
@@ -28,10 +28,10 @@ def has_gpu():
 
 
 class Changing:
-    """For a test case with `memory`, which has points, and `ask`, which sends a request for these points."""
+    """`self.memory` has the points; `self.ask` sends a request for them."""
 
     def assert_one_fate_each(self, daemon, requests):
-        """Checks that each point has one fate, even if the owner rewrites the points while they are read."""
+        """Checks that each point has one fate, even if its client rewrites the points while they are read."""
         over = threading.Event()
 
         def rewrite():
@@ -90,7 +90,7 @@ class PinnedCase(Changing, unittest.TestCase):
         return daemon.status()["shared_memory"]
 
     def await_unpinned(self, daemon):
-        """Waits until no memory is pinned, which is after the last kernel has ended."""
+        """Waits until no memory is pinned: all kernels have ended."""
         wait_until(lambda: self.use(daemon)["pinned_bytes"] == 0, "all memory to be unpinned")
 
     def ways(self, daemon):

@@ -1,5 +1,5 @@
-"""The oracle of range images: numpy, written from the definition alone, in float64 and float32 as the service specifies
-them. `points` may be what a chain of steps left (steps.run): then the x of a dropped row is NaN."""
+"""The oracle of range images: numpy, written from the definition alone, with its float64 and float32. `points` may come
+from a chain of steps (steps.run), in which the x of a dropped row is NaN."""
 
 import math
 from typing import NamedTuple
@@ -43,7 +43,7 @@ def atan2(y, x):
 
 
 def kitti_rings(body, counts):
-    """For each row, the number of turns of the sensor in its cloud up to this row."""
+    """For each row, how many turns of the sensor began in its cloud before or at this row."""
     rings, begin = np.zeros(len(body), np.int64), 0
     for count in counts:
         x, y = body[begin : begin + count, 0], body[begin : begin + count, 1]
@@ -69,7 +69,7 @@ def rows_of(view, xyz, body, points, finite, counts):
 
 
 def winners_of(view, pixels, distances, inside):
-    """The row of the point that each pixel keeps, by pixel."""
+    """The row of the point that each pixel keeps, in the order of the pixels."""
     rows = np.flatnonzero(inside)
     order = {
         "nearest": lambda: np.lexsort((rows, distances[rows])),
@@ -98,7 +98,7 @@ def image_of(view, points, distances, winners, pixels, clouds):
 
 @np.errstate(all="ignore")
 def run(view, points, counts, body=None):
-    """(tensors, counts of the fates) of float32 points. `body`: the points before the steps."""
+    """(tensors, counts of the fates). `points`: float32. `body`: the points before the steps."""
     body = points if body is None else body
     finite = np.isfinite(points[:, :3]).all(axis=1)
     near = np.where(finite[:, None], points[:, :3], np.float32(0))
@@ -116,7 +116,7 @@ def run(view, points, counts, body=None):
     indices = np.full(math.prod(shape), -1, np.int32)
     indices[pixels[winners]] = winners
     filled = np.flatnonzero(indices >= 0)
-    numbers = np.full(math.prod(shape) + 1, -1, np.int32)  # the last: for points without a pixel
+    numbers = np.full(math.prod(shape) + 1, -1, np.int32)  # the last entry serves pixel -1
     numbers[filled] = np.arange(len(filled))
     tensors = {
         "range_image": image_of(view, points, distances, winners, pixels, len(counts)),

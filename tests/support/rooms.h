@@ -1,6 +1,5 @@
-// A `service` with the rooms that pages show, for a program of unit tests that writes pages. The rooms are opened as
-// the daemon opens them, but there is no listener. `open_rooms` and `close_rooms` are the setup and the teardown of the
-// group of tests. Main thread; the workers sleep.
+// A `service` with the rooms that pages show, opened as in the daemon, but without a listener. `open_rooms` and
+// `close_rooms` are the setup and the teardown of a group of tests. Main thread.
 #ifndef VOXELD_TESTS_ROOMS_H
 #define VOXELD_TESTS_ROOMS_H
 

@@ -1,6 +1,5 @@
-"""Farthest point sampling in numpy float32, written only from the specification: the plain loop over all points.
-
-Only coordinates enter the computation. Rows are copied as integers, so that a NaN in another column keeps its bits.
+"""Farthest point sampling in numpy float32, written only from the specification: the plain loop over all points. Rows
+are copied as integers, so that a NaN keeps its bits.
 """
 
 import dataclasses

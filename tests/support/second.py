@@ -1,5 +1,5 @@
-"""A small SECOND of OpenPCDet with random weights: its configuration and its state, and its folder as converted. The
-names and the backbone are the real ones; the grid and the network after the backbone are small."""
+"""A small SECOND of OpenPCDet with random weights: its configuration, its state, and its converted folder. The names
+and the backbone are real; the grid and the network after the backbone are small."""
 
 import pathlib
 import shutil
@@ -72,7 +72,7 @@ def config(kind="VoxelBackBone8x"):
 
 
 def state(layers=None, layout="spconv 2", seed=1):
-    """The state of a backbone, by default OpenPCDet's plain one, and of the network after it."""
+    """`layers`: by default OpenPCDet's plain backbone."""
     weights = networks.Weights(seed)
     backbones.make(weights, layers or backbones.openpcdet(len(COLUMNS)), layout)
     networks.make_backbone(weights, *BLOCKS, SPEC)
@@ -83,7 +83,7 @@ def state(layers=None, layout="spconv 2", seed=1):
 
 
 def write(folder, residual=False, options=()):
-    """Converts the model into a folder. voxeld-convert also gets the `options`."""
+    """Converts the model into a folder. `options`: more arguments of voxeld-convert."""
     kind = "VoxelResBackBone8x" if residual else "VoxelBackBone8x"
     with tempfile.TemporaryDirectory() as name:
         source = pathlib.Path(name)

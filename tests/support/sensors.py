@@ -1,5 +1,5 @@
-"""Sensors: clients that each send the sweeps of a stream. They send a sweep again if the connection breaks or
-Retry-After says so. They compare the bytes of every answer with the sweeps that it claims to have joined."""
+"""Clients that each send the sweeps of a stream. They send a sweep again if the connection breaks or the answer has
+Retry-After. They compare the bytes of every answer with the sweeps that it claims to have joined."""
 
 import http.client
 import threading
@@ -16,8 +16,8 @@ TRIES = 20
 
 
 class Sensor:
-    """One stream of a client at the address `source`. With `along`, if an answer lacks older sweeps, the
-    sensor sends the sweep again together with them."""
+    """One stream of a client at the address `source`. With `along`, if an answer lacks older sweeps, the sensor sends
+    the last sweep again together with them."""
 
     def __init__(self, address, name, source, points, sweeps=5, along=False, headers=None):
         self.name, self.source, self.sweeps, self.along = name, source, sweeps, along
@@ -61,7 +61,7 @@ class Sensor:
         return answer if reply.status == 200 else b""
 
     def _ask(self, count):
-        """The stream's part of the answer's metadata; None after a failure."""
+        """The answer's metadata["stream"]; None after a failure."""
         path = "/v1/transform?" + "&".join(f"{name}={value}" for name, value in self._query(count).items())
         body = b"".join(rows.tobytes() for _, _, rows in self._sent[:count])
         for _ in range(TRIES):
@@ -74,7 +74,7 @@ class Sensor:
         return self._check(answer) if answer else None
 
     def _check(self, answer):
-        """Checks that the points are those of the sweeps in the answer."""
+        """Checks that the points are those of the sweeps that the answer names."""
         tensors, metadata = check.parse_by_hand(answer)
         stream = metadata["stream"]
         sent = {time: (time, pose_of(pose), rows) for time, pose, rows in self._sent}
@@ -90,7 +90,7 @@ class Sensor:
         return stream
 
     def send(self):
-        """Sends the next sweep. Returns the stream's part of the last answer's metadata; None after a failure."""
+        """Sends the next sweep. Returns metadata["stream"] of the last answer; None after a failure."""
         self._new()
         begin = time.monotonic()
         stream = self._ask(1)
@@ -104,7 +104,7 @@ class Sensor:
         return stream
 
     def is_whole(self, stream):
-        """Whether the answer has joined exactly the sweeps in _sent."""
+        """Whether the answer joined exactly the sweeps in _sent."""
         return [sweep["time"] for sweep in stream["sweeps"]] == [sent[0] for sent in self._sent]
 
     def close(self):
@@ -112,7 +112,7 @@ class Sensor:
 
 
 class Sensors:
-    """Sensors that each send sweeps at a rate, at the same time, until stop()."""
+    """Sensors that each send sweeps at a rate until stop()."""
 
     def __init__(self, sensors, rate):
         self.sensors, self._rate = sensors, rate

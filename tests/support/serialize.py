@@ -10,7 +10,7 @@ CURVES = ("z", "z-trans", "hilbert", "hilbert-trans")
 
 
 def interleaved(depth, first, second, third):
-    """Bit i of `first`, `second`, `third` goes to bit 3 * i + 2, 3 * i + 1, 3 * i of the key."""
+    """Bit i of `first`, `second`, `third` goes to bits 3i + 2, 3i + 1, 3i of the key."""
     key = np.zeros(len(first), np.int64)
     for bit in range(depth):
         for place, axis in ((2, first), (1, second), (0, third)):
@@ -31,7 +31,7 @@ def hilbert(depth, x, y, z):
         q >>= 1
     gray = interleaved(depth, *x)
     key, parity = np.zeros_like(gray), np.zeros_like(gray)
-    for bit in reversed(range(3 * depth)):  # key bit i is the parity of gray's bits from i up
+    for bit in reversed(range(3 * depth)):  # bit i of the key is the parity of bits i and up of gray
         parity = parity ^ ((gray >> bit) & 1)
         key += parity << bit
     return key
@@ -79,11 +79,11 @@ def pooled(strides, depth, grid, codes):
 
 
 class Refused(Exception):
-    """The grid needs a greater depth than allowed."""
+    """The cells need a greater depth than allowed."""
 
 
 def run(parameters, chain_steps, body, counts, fields=()):
-    """(tensors, chain, depth, number of rows of each stage) of a request."""
+    """(tensors, chain, depth, number of rows of each stage)."""
     chain = steps.run(chain_steps, body, counts, fields)
     if not chain_steps:
         for row in np.flatnonzero(~np.isfinite(body[:, :3]).all(axis=1)):

@@ -1,7 +1,6 @@
-"""Shared by the load tests: servers that run beside their clients, scans to post, medians. Standard library only.
+"""For the load tests: servers that run beside their clients, scans to post, medians. Standard library only.
 
-A server's log goes to a file, since reading it would disturb the measurement. For the same reason its CPU time comes
-from /proc."""
+A server's log goes to a file, and its CPU time comes from /proc, so that the measurement is not disturbed."""
 
 import http.client
 import os
@@ -25,13 +24,13 @@ def die(text):
 
 
 def core_list(text):
-    """The cores of a list in the format of taskset, such as 0-3,8."""
+    """Cores in the format of taskset, such as 0-3,8."""
     bounds = [part.partition("-") for part in text.split(",")]
     return {core for first, _, last in bounds for core in range(int(first), int(last or first) + 1)}
 
 
 def split_cores(text):
-    """Cores of the servers and of the clients, from 'A:B'; None takes all for both."""
+    """(cores of the servers, cores of the clients) from 'A:B'; None: all cores for both."""
     if not text:
         return os.sched_getaffinity(0), os.sched_getaffinity(0)
     servers, _, clients = text.partition(":")
@@ -39,13 +38,12 @@ def split_cores(text):
 
 
 def run_on(cores):
-    """Moves this process, and those that it starts from now on, to these cores."""
+    """Moves this process, and those that it starts later, to these cores."""
     os.sched_setaffinity(0, cores)
 
 
 def cpu_seconds(process):
-    """The processor time of a process so far, user and system."""
-    # Fields 14 and 15, counted after the name, which may contain spaces.
+    # Fields 14 and 15; the split begins after the name, which may contain spaces.
     fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
@@ -69,7 +67,6 @@ class Server:
         return self.log.read_text(errors="replace")
 
     def ask(self, method, path, body=None):
-        """Status and body of one answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request(method, path, body)
@@ -104,8 +101,8 @@ def voxeld(work, name, binaries, *options):
 
 
 def options_for(connections):
-    """Options that give twice the resources that wrk's connections need, since one client gets half of everything, and
-    at least the values in `default`."""
+    """Options with twice the resources that wrk's connections need, since one client gets half of everything, and at
+    least the values in `default`."""
     need = {"--queue-depth": connections, "--max-connections": connections, "--memory-budget-bytes": connections << 22}
     default = {"--queue-depth": 1024, "--max-connections": 1000, "--memory-budget-bytes": 1 << 31}
     return [text for name in need for text in (name, str(max(2 * need[name] + 2, default[name])))]
@@ -116,8 +113,8 @@ def null_service(work, name, binaries, *options):
 
 
 def scans(work, names, points=0):
-    """Files to post: the named scans of ../shared/data. If one is missing, as many simulated scans of 4 columns
-    instead, thinned to `points` points."""
+    """Files to post: the named scans of SCANS. If one is missing, as many simulated scans of 4 columns, thinned to
+    `points` points."""
     real = [SCANS / f"{name}.bin" for name in names]
     if all(path.is_file() for path in real):
         return real
@@ -130,13 +127,13 @@ def scans(work, names, points=0):
 
 
 def wrk_summary(text):
-    """The figures of post.lua's last line in wrk's output by name; None if there is no such line."""
+    """The figures of post.lua's line in wrk's output, by name; None if there is none."""
     summary = re.search(r"^summary (.*)", text, re.MULTILINE)
     return summary and {name: float(value) for name, value in (pair.split("=") for pair in summary[1].split())}
 
 
 def wrk(server, path, bodies, connections, seconds, threads):
-    """One load by wrk, which posts the files in turn: its summary."""
+    """One load: wrk posts the files in turn. Returns wrk_summary."""
     command = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "--latency"]
     command += ["-s", ROOT / "tests/measure/load/post.lua", f"http://127.0.0.1:{server.port}{path}", "--", *bodies]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -147,7 +144,7 @@ def wrk(server, path, bodies, connections, seconds, threads):
 
 
 def tensors(answer):
-    """The bytes of a safetensors file after its header, which has the times of the request."""
+    """The bytes of a safetensors file after its header, which differs from request to request."""
     (length,) = struct.unpack_from("<Q", answer)
     return answer[8 + length :]
 

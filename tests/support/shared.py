@@ -1,4 +1,4 @@
-"""Shared memory of a test, as shm_open makes it, and a client's regions of it."""
+"""Shared memory of a test, like shm_open's, and a client's regions of it."""
 
 import itertools
 import json
@@ -12,7 +12,7 @@ _numbers = itertools.count()
 
 
 def unregister(daemon, name=None):
-    """Unregisters one region or all, repeatedly until no job writes to them."""
+    """Unregisters one region or all. Tries again while a job writes to them."""
     path = f"{REGIONS}/region/{name}/unregister" if name else f"{REGIONS}/unregister"
     wait_until(lambda: daemon.post(path).status == 200, f"an end of the writing to {name or 'all regions'}")
 
@@ -40,7 +40,6 @@ class Memory:
         self.path.unlink(missing_ok=True)
 
     def register(self, daemon, name, headers=None, source=None, **terms):
-        """The reply to the request that registers the memory as a region."""
         terms = {"key": self.key, "byte_size": self.size, **terms}
         return daemon.post(f"{REGIONS}/region/{name}/register", json.dumps(terms), headers, source=source)
 

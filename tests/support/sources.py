@@ -1,8 +1,8 @@
 """Connections from a chosen address. Standard library only.
 
-A plain bind() to port 0 takes a port of the whole machine until a minute after the connection's end. Several tests at
-once, with some hundred short connections a second, use up all ports. With IP_BIND_ADDRESS_NO_PORT the system chooses
-the port at connect(), and the port need only be free towards that one server."""
+After a plain bind() to port 0, the port is taken for the whole machine until a minute after the connection's end; tests
+with hundreds of short connections a second would use up all ports. With IP_BIND_ADDRESS_NO_PORT the system chooses the
+port at connect(), and it need only be free towards that server."""
 
 import http.client
 import socket
@@ -17,8 +17,8 @@ def bind_source(unconnected, source):
 
 
 def connected(address, timeout, source=None, receive_buffer=None):
-    """A socket connected to (host, port) or to the path of a Unix socket; by IPv4 it comes from `source`. A small
-    receive buffer must be asked for before connecting."""
+    """A socket connected to (host, port) or to the path of a Unix socket. `source` is for IPv4. A small receive buffer
+    takes effect only before connecting."""
     unix = isinstance(address, str)
     family = socket.AF_UNIX if unix else socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     plain = socket.socket(family, socket.SOCK_STREAM)
@@ -36,7 +36,7 @@ def connected(address, timeout, source=None, receive_buffer=None):
 
 
 class HTTPConnection(http.client.HTTPConnection):
-    """A connection from `connected`; it needs a timeout."""
+    """A connection from `connected`. Needs a timeout."""
 
     def connect(self):
         self.sock = connected((self.host, self.port), self.timeout, self.source_address and self.source_address[0])
@@ -48,8 +48,6 @@ class HTTPSConnection(http.client.HTTPSConnection, HTTPConnection):
 
 
 class UnixConnection(http.client.HTTPConnection):
-    """A connection to a Unix socket."""
-
     def __init__(self, path, timeout):
         super().__init__("localhost", timeout=timeout)
         self.path = path

@@ -1,5 +1,4 @@
-"""Sparse convolution in numpy, written only from the rules in kernels/sparse.h: sets of cells, one fused
-multiply-add at a time."""
+"""Sparse convolution in numpy, written only from the rules in kernels/sparse.h."""
 
 import itertools
 from dataclasses import dataclass
@@ -21,15 +20,15 @@ class Layer:
 def fused(a, b, c):
     """a * b + c with one rounding, of float32 arrays.
 
-    The product is exact in float64. The sum is rounded twice, to float64 and to float32. That is wrong only if the
-    float64 lies in the middle between two float32 and the first rounding was not exact.
+    The product is exact in float64. The sum is rounded twice, to float64 and to float32, which can be wrong only if the
+    float64 lies in the middle between two float32.
     """
     with np.errstate(all="ignore"):
         a, b, c = (np.asarray(value, np.float64) for value in (a, b, c))
         product, c = np.broadcast_arrays(a * b, c)
         total = product + c
         result = total.astype(np.float32)
-        # The middle between two float32, subnormal ones too, ends in 28 bits of 0.
+        # The middle between two float32, also subnormal ones, ends in 28 zero bits.
         ends = total.view(np.uint64) & np.uint64((1 << 28) - 1) == 0
         if ends.any():
             result[ends] = fused_slowly(product[ends], c[ends])
@@ -55,7 +54,7 @@ def offsets(kernel):
 
 
 def strided_cells(cells, layer, shape):
-    """The cells of the level that a strided layer begins, and the level's shape."""
+    """The cells and the shape of the level that a strided layer begins."""
     sizes = zip(shape, layer.kernel, layer.stride, layer.padding)
     shape = tuple((n + 2 * p - k) // s + 1 for n, k, s, p in sizes)
     reached = set()
@@ -68,7 +67,7 @@ def strided_cells(cells, layer, shape):
 
 
 def convolve(layer, inputs, rows, outputs, added):
-    """The rows of `outputs`; `inputs` are the cells of `rows`."""
+    """The rows of `outputs`. `inputs`: the cells of `rows`."""
     number = {cell: i for i, cell in enumerate(inputs)}
     sums = np.repeat(layer.bias[None], len(outputs), axis=0)
     for k, offset in enumerate(offsets(layer.kernel)):
@@ -90,7 +89,7 @@ def convolve(layer, inputs, rows, outputs, added):
 
 
 def last_level(shape, layers, coords, features):
-    """The shape, the cells in order and the rows of the last level, and the number of rows of each level."""
+    """The shape, the cells in order and the rows of the last level; the number of rows of each level."""
     order = sorted(range(len(coords)), key=lambda i: tuple(coords[i]))
     cells, rows, before = [tuple(map(int, coords[i])) for i in order], features[order], None
     counts = [len(cells)]
@@ -113,6 +112,6 @@ def dense_map(shape, clouds, cells, rows):
 
 
 def backbone(shape, layers, clouds, coords, features):
-    """The map of a batch, and the number of rows of each level."""
+    """The map of a batch; the number of rows of each level."""
     shape, cells, rows, counts = last_level(shape, layers, coords, features)
     return dense_map(shape, clouds, cells, rows), counts

@@ -1,4 +1,4 @@
-// Random backbones and random occupied cells, for tests of sparse convolution. A case belongs to one thread.
+// Random backbones and random occupied cells, for tests of sparse convolution.
 #ifndef VOXELD_TESTS_SPARSE_CASES_H
 #define VOXELD_TESTS_SPARSE_CASES_H
 
@@ -28,7 +28,7 @@ static inline uint32_t sparse_case_bits(struct sparse_case *made) {
 static inline int32_t sparse_case_below(struct sparse_case *made, int32_t limit) {
   return (int32_t)(sparse_case_bits(made) % (uint32_t)limit);
 }
-// A random number from -1 to 1.
+// From -1 to 1.
 static inline float sparse_case_unit(struct sparse_case *made) {
   return (float)(int32_t)(sparse_case_bits(made) << 1) * 0x1p-31f;
 }
@@ -38,7 +38,7 @@ static inline float sparse_case_feature(struct sparse_case *made) {
   return sparse_case_below(made, 97) == 0 ? odd[sparse_case_below(made, 8)] : sparse_case_unit(made);
 }
 
-// Makes a random layer. One layer in three is strided. make_sparse_case begins again if the layers do not fit the grid.
+// A random layer, strided with probability 1/3.
 static inline void sparse_case_layer(struct sparse_case *made, int32_t number, int32_t inputs) {
   struct vx_sparse_layer *layer = &made->backbone.layers[number];
   *layer = (struct vx_sparse_layer){.inputs = inputs, .submanifold = sparse_case_below(made, 3) != 0};
@@ -78,7 +78,7 @@ static inline void sparse_case_fill(struct sparse_case *made) {
   }
 }
 
-// Occupied cells in a random order. A cell of cloud c is occupied with the probability share / (256 * (1 + c)). Cloud 1
+// Occupied cells in a random order. A cell of cloud c is occupied with the probability share / (256 * (1 + c)); cloud 1
 // has none.
 static inline void sparse_case_cells(struct sparse_case *made, int32_t share) {
   const int32_t *shape = made->backbone.shape, inputs = made->backbone.layers[0].inputs;
@@ -100,8 +100,8 @@ static inline void sparse_case_cells(struct sparse_case *made, int32_t share) {
   made->rows.features = made->features;
 }
 
-// Each seed makes another case. `free_sparse_case` frees it.
-// Grids have up to `size` cells along z and y and 14 times as many along x.
+// Makes the case of a seed; free_sparse_case frees it. Grids have up to `size` cells along z and y and 14 times as many
+// along x.
 static inline struct sparse_case make_sparse_case(uint64_t seed, int32_t most_layers, int32_t size) {
   static const int32_t shares[] = {0, 2, 16, 64, 256};
   struct sparse_case made = {.random = seed * UINT64_C(0x9E3779B97F4A7C15) + 1};
@@ -127,7 +127,7 @@ static inline void free_sparse_case(struct sparse_case *made) {
   free(made->features);
 }
 
-// The first case from `seed` on with at least `rows` rows.
+// The first case from `seed` on with `rows` rows or more.
 static inline struct sparse_case make_full_sparse_case(uint64_t seed, int32_t most_layers, int32_t size, int32_t rows) {
   struct sparse_case made = make_sparse_case(seed, most_layers, size);
   while (made.rows.num_rows < rows) {

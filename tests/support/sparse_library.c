@@ -1,4 +1,4 @@
-// cpu_sparse as a library for tests in Python: any way of convolution, always on one lane. For one thread.
+// cpu_sparse as a library for tests in Python. For one thread.
 #include <stdio.h>
 #include <string.h>
 
@@ -6,15 +6,15 @@
 #include "kernels/cpu/sparse/fused.h"
 #include "kernels/cpu/sparse/sparse.h"
 
-// The name of a way; NULL after the last. `runs`: whether this processor can run it.
+// The name of a way; NULL after the last. Sets `runs`: whether this processor can run it.
 const char *sparse_way(int number, int *runs);
 
-// Runs the backbone by way `number`. Returns the status. `text` has room for an error's text. The result's rows are
-// valid until the next run.
+// Runs the backbone by way `number`. Returns a vx_status. `text` gets the error, and has sizeof(error.text) bytes. The
+// result's rows are valid until the next run.
 int sparse_run(int number, const struct vx_sparse *backbone, const struct vx_sparse_rows *rows,
                struct vx_sparse_result *result, char *text);
 
-// result[i] = a[i] * b[i] + c[i] in one step, as the plain way computes it if the processor has no such instruction.
+// result[i] = a[i] * b[i] + c[i] with one rounding, as the plain way computes it without a fused instruction.
 void sparse_fuse(const float *a, const float *b, const float *c, int64_t count, float *result);
 
 const char *sparse_way(int number, int *runs) {

@@ -1,5 +1,4 @@
-"""The oracle of steps: numpy in float32, in the order of operations that the service specifies, point by point where
-that is the plainest way."""
+"""The oracle of steps: numpy in float32, in the order of operations that the service specifies."""
 
 import dataclasses
 import math
@@ -18,15 +17,13 @@ NAN = np.array([0x7FC00000], np.uint32).view(F32)[0]
 
 @dataclasses.dataclass
 class Chain:
-    """Rows on their way through the steps."""
-
     body: np.ndarray  # [N, C] float32, as decoded
     cloud: np.ndarray  # [N]: the cloud of each row
     fields: list  # names of the columns
     points: np.ndarray = None  # [N, C]: after the steps so far
-    fates: list = None  # [N]: "kept", or the name of the fate
+    fates: list = None  # [N]: "kept", or the fate that dropped the row
     steps: np.ndarray = None  # [N]: 1-based number of the step that dropped the row; 0: none
-    into: np.ndarray = None  # [N]: the row that a row was merged into, else the row itself
+    into: np.ndarray = None  # [N]: the row that this row was merged into, else itself
     told: list = None  # the metadata of each step
 
     def __post_init__(self):
@@ -50,7 +47,7 @@ class Chain:
 
 
 def run(steps, body, counts, fields=()):
-    """`steps`: (tag, op, parameters) each; `body` [N, C] float32; `counts`: points of each cloud."""
+    """`steps`: (tag, op, parameters) of each; `body`: [N, C] float32; `counts`: points of each cloud."""
     chain = Chain(body, np.repeat(np.arange(len(counts)), counts), list(fields))
     for tag, op, parameters in steps:
         before = chain.alive()
@@ -104,7 +101,7 @@ def key_of(seed, row):
 
 
 def mean_of(chain, members):
-    """[C]: sums in groups of 64, from the first point on, then one division."""
+    """[C]: oracle.grouped_sums, then one division."""
     values = chain.points[members]
     with np.errstate(all="ignore"):
         sums = oracle.grouped_sums(values, np.array([0]), np.array([len(members)]))[0]
@@ -167,7 +164,7 @@ def thin(chain, parameters):
 
 
 def rings_of(chain, parameters):
-    """[N] int: the ring of each row, -1 if it has none."""
+    """[N] int: the ring of each row; -1: none."""
     if parameters["ring"] == "kitti":
         x, y = chain.body[:, 0], chain.body[:, 1]
         turns = np.zeros(len(x), bool)
@@ -223,7 +220,7 @@ def drop_ring_outliers(chain, parameters):
 
 
 def others_of(chain, rows, axes=3):
-    """Yields (row, d2 to all other rows of its cloud, these rows)."""
+    """Yields (row, d2 to each other row of its cloud, these rows)."""
     for cloud in np.unique(chain.cloud[rows]):
         mine = rows[chain.cloud[rows] == cloud]
         xyz = chain.points[mine, :3].copy()

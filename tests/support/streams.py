@@ -1,4 +1,4 @@
-"""The oracle of streams: keeps sweeps as docs/streams.md says, and joins them by hand, in numpy."""
+"""The oracle of streams, in numpy: keeps and joins sweeps as docs/streams.md says."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from transform import moved_by
 
 
 def dot(a, b):
-    """The dot product of three doubles, in the order of operations that the service specifies."""
+    """In the order of operations that the service specifies, in float64."""
     return (a[0] * b[0] + a[1] * b[1]) + a[2] * b[2]
 
 
@@ -40,14 +40,14 @@ def motion(now, then):
 
 
 class Mirror:
-    """The state that the server should keep for one client's streams."""
+    """The sweeps that the server should keep for one client."""
 
     def __init__(self):
-        self.sweeps, self.mounts = {}, {}  # by name; sweeps with the newest first: (time, pose, rows)
+        self.sweeps, self.mounts = {}, {}  # by stream; sweeps: (time, pose, rows), the newest first
 
     def send(self, query, *bodies):
-        """The joined rows, and the points of each sweep: (stream, time, received, joined). Several bodies
-        are sweeps of `times` and `poses`, the newest first."""
+        """The joined rows, and for each sweep (stream, time, points received, points joined). Several bodies are sweeps
+        of `times` and `poses`, the newest first."""
         name, wanted = query["stream"], int(query.get("sweeps", len(bodies)))
         names = query.get("streams", name).split(",")
         times = [float(time) for time in query.get("times", query.get("time")).split(",")]

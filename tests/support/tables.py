@@ -1,7 +1,6 @@
-"""The service's own tables, as `voxeld --describe` prints them, and the rows that README.md, docs/ and the manual
-page show of them.
+"""The service's tables, as `voxeld --describe` prints them, and their rows in README.md, docs/ and the manual page.
 
-Run as a program, this file prints the Markdown and the rows of the manual page, ready to paste.
+Run as a program, this file prints the tables in Markdown and the rows of the manual page, ready to paste.
 """
 
 import json
@@ -13,13 +12,13 @@ from daemon import voxeld_binary
 
 # Operations that take points.
 ON_POINTS = ["voxelize", "fps", "points", "transform", "detect", "backbone", "serialize", "range_image"]
-HEADS = {"decode_center": "decode"}  # operation that `head` chooses: the operation with the endpoint
+HEADS = {"decode_center": "decode"}  # operation chosen by `head`: operation with the endpoint
 ONE_HEAD = {"decode": "decode, anchor head", "decode_center": "decode, centre head"}
-AFTER_DRAIN = 9  # the most seconds from the end of drain_timeout_s to the exit; see server/daemon/drain.c
+AFTER_DRAIN = 9  # seconds at most from the end of drain_timeout_s to the exit; see server/daemon/drain.c
 
 
 def voxeld(*arguments):
-    """The output of the program, with no VOXELD_... option in its environment."""
+    """The output of the program, without VOXELD_... variables in its environment."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VOXELD_")}
     return subprocess.run(
         [voxeld_binary(), *arguments], env=environment, check=True, capture_output=True, text=True
@@ -31,12 +30,12 @@ def describe():
 
 
 def meaning(parameter):
-    """The unit of a parameter, and what the parameter means."""
+    """`UNIT; DOC` of a parameter."""
     return "; ".join(part for part in (parameter["unit"], parameter["doc"]) if part)
 
 
 def shape_of(tensor):
-    """The shape and the types of a tensor."""
+    """`[SHAPE] TYPE or TYPE` of a tensor."""
     return f"[{', '.join(tensor['shape'])}] {' or '.join(tensor['dtypes'])}"
 
 
@@ -49,12 +48,12 @@ def code(text):
 
 
 def path_of(endpoint):
-    """The path as the pages and openapi.yaml write it: {name} in place of *."""
+    """The path with {name} in place of *."""
     return endpoint["path"].replace("*", "{name}")
 
 
 def takers(names, operations):
-    """The operations in the heading of a parameter's table, and the text that the parameter's row adds."""
+    """(operations in the heading of a parameter's table, text that the parameter's row adds)."""
     for title, group in (("all", list(operations)), (", ".join(ON_POINTS), ON_POINTS)):
         missing = [name for name in group if name not in names]
         if set(names) <= set(group) and len(missing) <= 2:
@@ -66,8 +65,7 @@ def takers(names, operations):
 
 
 def parameters(tables):
-    """One entry for each parameter; `of` and `added` say which operations take it. A parameter with different meanings
-    has several entries. A parameter of a model has no default of its own."""
+    """One entry for each parameter with one meaning; `of` and `added` as from `takers`."""
     found = {}
     for operation in tables["operations"]:
         for entry in operation["parameters"]:
@@ -79,8 +77,7 @@ def parameters(tables):
     return [{**entry, **dict(zip(("of", "added"), takers(names, operations)))} for entry, names in found.values()]
 
 
-# Table name: header cells, and a function that makes the cells of one row. A page may add cells written by hand, and
-# may split the table.
+# Table name: (header cells, function that makes the cells of one row).
 PAGE_TABLES = {
     "endpoints": (("endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
     "kserve_endpoints": (("KServe v2 endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
@@ -104,18 +101,17 @@ PAGE_TABLES = {
 
 
 def operation_of(name, tables):
-    """The row of an operation."""
     (found,) = [row for row in tables["operations"] if row["name"] == name]
     return found
 
 
 def page_tables(name, tables):
-    """The rows under each header row."""
+    """{header row: rows}"""
     header, cells = PAGE_TABLES[name]
     if name == "parameters":
         entries = parameters(tables)
     elif name == "steps":
-        operations = {operation["name"] for operation in tables["operations"]}  # these have tables of their own
+        operations = {operation["name"] for operation in tables["operations"]}  # these have their own tables
         steps = [step for step in tables["steps"] if step["name"] not in operations]
         entries = [{**entry, "step": step["name"]} for step in steps for entry in step["parameters"]]
     else:
@@ -134,7 +130,7 @@ def man_text(text):
 
 
 def man_rows(tables):
-    """The text after .TP of each option in packaging/voxeld.8."""
+    """The text after .TP of each option in packaging/voxeld.8, in order."""
     return [
         man_text(
             f".B --{option['name'].replace('_', '-')}\n{option['doc']}.\nAllowed: {option['allowed']}; default: "
@@ -145,7 +141,7 @@ def man_rows(tables):
 
 
 def alerts(text):
-    """The rows of the table of alerts: expression, duration, severity, and meaning."""
+    """(expression, duration, severity, meaning) of each row of the table of alerts."""
     rows = text[text.index("| expression | for | severity | what it tells |") :].split("\n\n")[0].splitlines()[2:]
     found = [re.match(r"\| `(.*?)` \| (.*?) \| (.*?) \| (.*) \|$", row).groups() for row in rows]
     return [(expression.replace("\\|", "|"), *cells) for expression, *cells in found]
@@ -162,7 +158,6 @@ def same_rows(test, expected, shown, where):
 
 
 def normal(line):
-    """A table row without alignment blanks."""
     return re.sub(r"\s*\|\s*", " | ", line.strip()).strip()
 
 

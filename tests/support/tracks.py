@@ -1,4 +1,4 @@
-"""The oracle of tracks: matches boxes from sweep to sweep as kernels/tracks.h says, with numpy alone."""
+"""The oracle of tracks: matches boxes from sweep to sweep as kernels/tracks.h says."""
 
 import numpy as np
 
@@ -6,14 +6,14 @@ MOST = 4096  # tracks
 
 
 class Tracks:
-    """The tracks of one model in one stream. A pose is (rotation, translation), of binary64."""
+    """The tracks of one model in one stream. A pose is (rotation, translation) in float64."""
 
     def __init__(self):
         self.time, self.next, self.begun = None, 1, False
         self.tracks = []  # [id, label, missed, centre, velocity]
 
     def follow(self, tensors, time, pose, max_distance=(4,), max_age=3, repeated=False):
-        """The ids of the boxes, and the counts that the metadata have."""
+        """The ids of the boxes, and the counts in the metadata."""
         boxes, labels = tensors["boxes"].astype(np.float64), tensors["labels"]
         begun = bool(self.time is None or time < self.time)
         step = 0.0 if begun else np.float64(time) - self.time
@@ -41,7 +41,7 @@ class Tracks:
         return np.array(ids, np.int64), counts
 
     def match(self, scores, boxes, labels, step, pose, old, max_distance):
-        """The number of the track that each box takes."""
+        """{number of the box: number of its track in `old`}."""
         rotation, translation = pose
         at = np.array([track[3] for track in old]).reshape(-1, 3) - translation
         seen = [(rotation[0, a] * at[:, 0] + rotation[1, a] * at[:, 1]) + rotation[2, a] * at[:, 2] for a in (0, 1)]
@@ -60,7 +60,7 @@ class Tracks:
 
 
 def moving(box, pose):
-    """The centre and the velocity of a box in the fixed frame."""
+    """A box's (centre, velocity) in the fixed frame."""
     rotation, translation = pose
     vx, vy = box[7:9] if len(box) > 7 else (0.0, 0.0)
     centre = (rotation[:, 0] * box[0] + rotation[:, 1] * box[1]) + rotation[:, 2] * box[2]

@@ -7,7 +7,7 @@ IDENTITY = np.eye(4, dtype=np.float32)
 
 
 def floats(text):
-    """Reads numbers as the service does: decimal to float64 to float32."""
+    """As the service reads numbers: decimal to float64 to float32."""
     return np.array([float(item) for item in text.split(",")], np.float64).astype(np.float32)
 
 
@@ -26,7 +26,7 @@ def inside(box, xyz):
 
 
 def fates_of(query, xyz):
-    """A number in FATES for each point."""
+    """The index in FATES of each point."""
     fates = np.zeros(len(xyz), int)
     if query.get("distance", "off") != "off":
         least, most = floats(query["distance"])
@@ -43,7 +43,7 @@ def fates_of(query, xyz):
 
 
 def transform(query, body):
-    """Returns (tensors, batch.kept, points); the last two as in the metadata."""
+    """(tensors, batch.kept, points), the last two as in the metadata."""
     columns = int(query.get("num_features", "4"))
     kind = np.float16 if query.get("dtype") == "float16" else np.float32
     points = np.frombuffer(body, kind).reshape(-1, columns).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The rows that the service makes of packed bodies, computed only from the rules of the filters; and points to pack."""
+"""The rows of packed bodies, computed only from the rules of the filters; and points to pack."""
 
 import gzip
 import itertools
@@ -12,7 +12,7 @@ WIDTHS = {"int32": 4, "float32": 4, "float16": 2}
 
 
 def turns(rng, lasers, count):
-    """Points of a turning sensor between rough walls, in whole millimetres: one turn of each laser, laser by laser."""
+    """Points of a turning sensor between rough walls, in whole millimetres: one turn, laser by laser."""
     azimuths = np.tile(np.linspace(-np.pi, np.pi, count), lasers)
     elevations = np.repeat(np.linspace(-0.4, 0.05, lasers), count)
     distances = rng.uniform(4, 40, azimuths.size).round(-1) + rng.normal(9, 0.03, azimuths.size)
@@ -21,7 +21,7 @@ def turns(rng, lasers, count):
 
 
 def request(body, query):
-    """A Packed request with this body, which is not compressed, and this query, whose values are texts."""
+    """A Packed request with an uncompressed body. The values of `query` are texts."""
     columns = int(query["num_features"])
     types = tuple(query["dtype"].split(","))
     query = {**query, "num_features": columns, "dtype": types if len(types) > 1 else types * columns}
@@ -31,7 +31,6 @@ def request(body, query):
 
 
 def decoded(packed):
-    """The decompressed body."""
     body, decoded = b"".join(packed.body), b""
     if packed.headers.get("Content-Encoding") != "zstd":
         return gzip.decompress(body) if packed.headers else body
@@ -48,7 +47,7 @@ def wrapped(number):
 
 
 def turned(rests):
-    """Undoes the filter `direction`, which codes the first three columns together."""
+    """Undoes the filter `direction` on the first three columns."""
     rows = [(0, 0, 0), (0, 0, 0)]
     for number, (first, *others) in enumerate(zip(*rests)):
         older, last = rows[-2:]
@@ -68,8 +67,7 @@ def turned(rests):
 
 
 def restored(packed):
-    """The rows of float32 that the service makes, written from the rules of the filters. Not fast: some filters go row
-    by row."""
+    """The rows of float32 that the service makes. Slow: some filters go row by row."""
     query, body = packed.query, decoded(packed)
     columns = query["num_features"]
     types = query["dtype"] if isinstance(query["dtype"], tuple) else (query["dtype"],) * columns

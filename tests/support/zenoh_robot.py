@@ -1,5 +1,5 @@
-"""A robot for tests of `voxeld-client live`: a Zenoh router at a port of loopback, which publishes clouds and hears
-answers as rmw_zenoh does, or as zenoh-bridge-ros2dds does."""
+"""A robot for tests of `voxeld-client live`: a Zenoh router at a port of loopback, which publishes clouds and receives
+answers like rmw_zenoh or zenoh-bridge-ros2dds."""
 
 import json
 import secrets
@@ -26,20 +26,20 @@ def free_port():
 
 
 def cloud(points, stamp):
-    """A serialized PointCloud2 of an array [N, 4]. `stamp` in seconds."""
+    """A serialized PointCloud2. `points`: [N, 4] float32; `stamp`: seconds."""
     rows = points.view([(name, "<f4") for name in ("x", "y", "z", "intensity")])[:, 0]
     return ROS.bytes_of(ROS.cloud(rows, stamp * 10**9))
 
 
 def stamp_of(message):
-    """The seconds of the stamp of a serialized message with a header."""
+    """The stamp, in whole seconds, of a serialized message with a header."""
     seconds, rest = struct.unpack_from("<II", message, 4)
     assert not rest
     return seconds
 
 
 class ZenohRobot:
-    """`heard` has the answers: key, payload, attachment. `tokens` has the liveliness tokens of others."""
+    """`heard`: the answers (key, payload, attachment). `tokens`: the liveliness tokens of others."""
 
     def __init__(self, port=None, keys="rmw_zenoh", type_hash=CLOUD_HASH, topic="lidar_top", answers="boxes"):
         self.port = port or free_port()
@@ -72,17 +72,17 @@ class ZenohRobot:
         try:
             return zenoh.open(config)
         except zenoh.ZError:
-            return None  # the robot before this one still uses the port
+            return None  # the previous robot still uses the port
 
     def publish(self, message, count=None):
-        """`count`: the number of the message; by default one more than the last."""
+        """`count`: the number of the message; default: the last number + 1."""
         self._count = self._count + 1 if count is None else count
         attachment = struct.pack("<qqB16s", self._count, time.time_ns(), 16, self.gid)
         self._publisher.put(message, attachment=None if self._bridged else attachment)
 
     def other(self, topic, kind, late=False):
-        """A publisher of another topic. `late`: it gives its last message to late subscribers. Returns a function that
-        publishes a message."""
+        """Adds a publisher of another topic. `late`: it gives its last message to late subscribers. Returns a function
+        that publishes a message."""
         if self._bridged:
             key, dds = topic, kind.replace("/", "§")
             qos = ":1:1:1,1" if late else ":1:0:0,5"
@@ -102,7 +102,7 @@ class ZenohRobot:
         return lambda message: publisher.put(ROS.bytes_of(message))
 
     def publish_until(self, message, condition, what):
-        """Publishes one message after the other. `message`: makes the next one."""
+        """`message`: a function that makes the next message."""
 
         def again():
             self.publish(message())
@@ -120,7 +120,6 @@ class ZenohRobot:
         return self.answers()
 
     def wait_for_subscription(self):
-        """Waits until the client subscribes to the topic."""
         wait_until(lambda: self._publisher.matching_status.matching, "a subscription")
 
     def close(self):

@@ -1,4 +1,4 @@
-"""The figure of growth (tests/measure/growth_figure.py) on made-up rows: slopes, places; and the committed file."""
+"""The figure of growth (tests/measure/growth_figure.py) on made-up rows, and the committed figure."""
 
 import sys
 import unittest

@@ -1,5 +1,4 @@
-"""./dev mutate, on a project of one function: which slips its test notices, which no test can notice, and which
-survive."""
+"""./dev mutate, on a tiny project."""
 
 import pathlib
 import re
@@ -69,7 +68,7 @@ class Mutate(unittest.TestCase):
 
     @classmethod
     def project(cls, text, before):
-        """Makes a project whose commit has `before` in place of `text`. FILE then gets `text`. Returns the folder."""
+        """Makes a project whose commit has `before` in place of `text`; FILE then gets `text`. Returns the folder."""
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         root = pathlib.Path(folder.name)
@@ -89,7 +88,6 @@ class Mutate(unittest.TestCase):
         return done.stdout
 
     def fate(self, slip):
-        """The verdict on a slip."""
         rows = [line for line in self.output.splitlines() if f" {FILE}:{slip}: " in line]
         self.assertEqual(len(rows), 1, f"{slip}\n{self.output}")
         return rows[0].partition(f"{slip}: ")[2]
@@ -118,7 +116,7 @@ class Mutate(unittest.TestCase):
         self.assertNotIn(f"{FILE}:6: 1 becomes", self.output)
 
     def test_what_no_slip_gets_to_is_not_built(self):
-        """The tool neither builds nor runs a long test, since earlier tests notice every slip."""
+        """A long test is neither built nor run if earlier tests notice every slip."""
         root = self.project("value > most", "value >= most")
         costs = root / "build/Testing/Temporary/CTestCostData.txt"
         costs.parent.mkdir(parents=True)
@@ -156,7 +154,7 @@ class Mutate(unittest.TestCase):
         rows = [
             re.findall(rf" ({FILE}:.*?): (\w+)", output) for output in (self.output, self.run_tool(FILE, "--jobs", "3"))
         ]
-        # Each job has its own copy, and tries a mutant again if another job has tried the same.
+        # Each job has its own copy, and may try a mutant that another job has tried.
         one, several = ({row for row in each if row[1] in ("equivalent", "skipped")} for each in rows)
         self.assertEqual(one, several)
         one, several = ({row for row in each if row[1] == "survived"} for each in rows)

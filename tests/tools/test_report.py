@@ -1,4 +1,4 @@
-"""The reports of benchmarks (tests/measure/report.py): what is stored, what counts as a change, what is refused."""
+"""The reports of benchmarks (tests/measure/report.py)."""
 
 import json
 import os
@@ -16,7 +16,7 @@ sys.path.insert(0, str(TOOL.parent))
 import report  # noqa: E402
 
 VOXEL_BENCH = os.environ.get("VOXEL_BENCH", BIN / "voxel-bench")
-# A benchmark whose row has five samples around its argument.
+# A benchmark of one row, with five samples around its argument.
 BENCHMARK = """
 import sys
 sys.path.insert(0, sys.argv[1])

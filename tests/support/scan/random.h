@@ -1,4 +1,4 @@
-// Random numbers: SplitMix64 (Steele, Lea and Flood, 2014). The state is one 64-bit word, so each ray can have its own.
+// Random numbers: SplitMix64 (Steele, Lea and Flood, 2014).
 #ifndef VOXELD_TESTS_SCAN_RANDOM_H
 #define VOXELD_TESTS_SCAN_RANDOM_H
 
@@ -15,8 +15,7 @@ static inline double uniform(uint64_t *state, double low, double high) {
   return low + (high - low) * ((double)(next_u64(state) >> 11) * 0x1p-53);
 }
 
-// Nearly normal, as the sum of four uniforms: bounded, and without log and cos, whose last bit differs between
-// libraries.
+// Nearly normal, standard deviation 1, bounded. Without log and cos, whose last bit differs between libraries.
 static inline double normal(uint64_t *state) {
   double sum = 0.0;
   for (int i = 0; i < 4; i++) sum += uniform(state, -0.5, 0.5);

@@ -27,8 +27,8 @@ struct hit {
   int label;
 };
 
-// The distances at which a ray enters and leaves a body. The meet_ functions return false if the ray misses the
-// body or points away from it.
+// The distances at which a ray enters and leaves an object. The meet_ functions return false if the ray misses the
+// object or starts inside or beyond it.
 struct span {
   double in, out, cosine;
 };
@@ -52,7 +52,7 @@ static bool meet_box(const struct scan_object *object, const double origin[3], c
   return span->in > 0.0 && span->in < span->out;
 }
 
-// A sphere or, with `axes` 2, the side of an upright cylinder. Its lids are too small to matter.
+// A sphere or, with `axes` 2, the side of an upright cylinder, without its lids.
 static bool meet_round(const struct scan_object *object, const double origin[3], const double direction[3], int axes,
                        struct span *span) {
   double a = 0.0, b = 0.0, c = -object->half[0] * object->half[0];
@@ -88,8 +88,7 @@ static struct hit meet_ground(const struct scan_scene *scene, const struct ray *
   return (struct hit){sink > 0.0 ? above / sink : INFINITY, fmax(sink, 0.0), 0.28, 0};
 }
 
-// The nearest surface that the ray meets among the ground and the listed objects. Leaves may stop the ray somewhere
-// inside.
+// The nearest surface that the ray meets: the ground or a listed object. A ray may end anywhere inside a porous object.
 static struct hit cast(const struct scan_scene *scene, const struct ray *ray, const int *near, int num_near,
                        uint64_t *random) {
   struct hit best = meet_ground(scene, ray);
@@ -109,7 +108,7 @@ static struct hit cast(const struct scan_scene *scene, const struct ray *ray, co
   return best;
 }
 
-// The objects that a vertical half-plane from `origin` can touch. A ray of that azimuth needs to check no others.
+// The objects that rays of one azimuth from `origin` can touch.
 static int objects_in(const struct scan_scene *scene, const double origin[3], double cosine, double sine,
                       double max_range, int near[SCAN_MAX_OBJECTS]) {
   int count = 0;
@@ -123,8 +122,7 @@ static int objects_in(const struct scan_scene *scene, const double origin[3], do
   return count;
 }
 
-// Whether the light returns. Adds the noise of the sensor to the range. Far surfaces, and surfaces that the ray grazes,
-// lose more returns.
+// Whether the light returns. Adds noise to the range. More returns are lost from far surfaces and at grazing angles.
 static bool returned(const struct scan_sensor *sensor, struct hit *hit, uint64_t *random) {
   if (!(hit->range <= sensor->max_range)) return false;
   double far = hit->range / sensor->max_range;
@@ -142,8 +140,8 @@ static float intensity_of(const struct scan_sensor *sensor, const struct hit *hi
 
 static float rounded(double metres, double resolution) { return (float)(rint(metres / resolution) * resolution); }
 
-// Casts one ray. Returns false if it leaves no row. Some drivers keep lost rays, and report them as points at or near
-// the sensor's mount (mount_echo).
+// Casts one ray. Returns false if it leaves no row. A lost ray may leave a point at or near the sensor's mount
+// (mount_echo).
 static bool fire(const struct scan_sensor *sensor, const struct scan_scene *scene, const struct ray *ray,
                  const int *near, int num_near, uint64_t random, struct scan_point *point) {
   static const double mount[3] = {-0.0005, -0.45, -0.0145};
@@ -165,8 +163,7 @@ static bool fire(const struct scan_sensor *sensor, const struct scan_scene *scen
   return true;
 }
 
-// Closes the gaps between the points of one turn. `points` is in the sensor's file order, [beams][steps] or
-// [steps][beams], and stays in this order. ring < 0 marks an empty place.
+// Removes the places with ring < 0 from the points of one turn, [beams][steps] or [steps][beams].
 static size_t compact(const struct scan_sensor *sensor, struct scan_point *points) {
   size_t places = (size_t)sensor->beams * (size_t)sensor->steps, count = 0;
   for (size_t i = 0; i < places; i++)

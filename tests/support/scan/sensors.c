@@ -1,4 +1,4 @@
-// The table of the sensors; see scan.h. Pure functions: any thread may call them.
+// The table of the sensors. Constant; any thread.
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// The street: sloping ground, houses, and what stands in front of them; see street.h.
+// The street; see street.h.
 #include "tests/support/scan/street.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // Traffic: cars, pedestrians and cyclists on a street, each with its box; see scan.h.
 //
-// Each thing is made of a few boxes, cylinders and spheres. Rays meet these one by one, so things hide one another.
-// No call draws two random numbers for its arguments, since C leaves the order of arguments open.
+// Each thing is made of boxes, cylinders and spheres. No call has two random numbers among its arguments, since C
+// leaves the order of evaluation open.
 #include <math.h>
 
 #include "tests/support/scan/random.h"
@@ -9,7 +9,7 @@
 
 #define PI 3.14159265358979323846
 
-enum { TRIES = 20, REACH = 62 };  // metres along the street, either way
+enum { TRIES = 20, REACH = 62 };  // REACH: metres along the street, either way
 
 static const char *const class_names[SCAN_CLASSES] = {
     [SCAN_CAR] = "Car", [SCAN_PEDESTRIAN] = "Pedestrian", [SCAN_CYCLIST] = "Cyclist"};
@@ -23,7 +23,7 @@ struct stand {
   int label;
 };
 
-// Puts a part of a thing at an offset along the thing's own axes.
+// Puts a part of a thing at an offset along the thing's axes.
 static void part(const struct stand *stand, struct scan_object object, double forward, double left, double lift) {
   double cosine = cos(stand->heading), sine = sin(stand->heading);
   object.label = stand->label;
@@ -41,7 +41,7 @@ static struct scan_object sphere(double radius, double reflectivity) {
       .shape = SCAN_SPHERE, .half = {radius, radius, radius}, .cos_yaw = 1.0, .reflectivity = reflectivity};
 }
 
-// Adds the label of a thing. Returns false if the scene has no room for more labels.
+// Adds the label of a thing. Returns false if the scene has no room for a label.
 static bool name(struct stand *stand, enum scan_class kind, const double size[3]) {
   struct scan_scene *scene = stand->scene;
   if (scene->num_labels == SCAN_MAX_LABELS) return false;
@@ -99,8 +99,8 @@ static void put_cyclist(struct stand *stand, uint64_t *random) {
   part(stand, sphere(head, 0.35), lean, 0.0, height - 2 * head);
 }
 
-// Whether a circle of `radius` touches no other thing, no tree or pole, and not the sensor's own vehicle. Houses, which
-// are wider than `broad`, are not checked: things always stand in front of them.
+// Whether a circle of `radius` is clear of the sensor's vehicle, and of all objects but crowns of trees and houses.
+// Houses are wider than `broad`; things stand in front of them.
 static bool is_free(const struct scan_scene *scene, double x, double y, double radius) {
   const double broad = 2.9, own = 3.0;
   bool clear = hypot(x, y) > own + radius;
@@ -123,9 +123,9 @@ static double heading_of(uint64_t *random, double along) {
 
 static const struct kind {
   int least, most;  // in a scene
-  double radius;    // that it occupies
+  double radius;    // of the free circle around it
   double margin;    // metres from the houses
-  double along;     // share of things that move along the street
+  double along;     // share that moves along the street
   void (*put)(struct stand *stand, uint64_t *random);
 } kinds[] = {
     {0, 2, 6.5, 3.5, 1.0, put_lorry},
@@ -149,7 +149,7 @@ static void put_kind(struct scan_scene *scene, uint64_t *random, const struct ki
 }
 
 void scan_traffic_make(const struct scan_sensor *sensor, uint64_t seed, struct scan_scene *scene) {
-  uint64_t state = seed ^ UINT64_C(0x7472616666696321);  // other streets than those without traffic
+  uint64_t state = seed ^ UINT64_C(0x7472616666696321);  // so that the streets differ from those without traffic
   struct scan_sensor wider = *sensor;
   double more = uniform(&state, 0.0, 16.0);
   wider.facade_min += more;

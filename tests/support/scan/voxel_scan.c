@@ -1,7 +1,5 @@
-// voxel-scan: writes one simulated lidar scan as raw little-endian float32 rows, the body of a voxelize request.
-//
-// One thread. With --points it writes exactly that many: one turn, thinned evenly, or as many turns as needed, with the
-// last one thinned. So a cloud of any size keeps the density pattern of a scan. It needs memory for only one turn.
+// voxel-scan: writes one simulated lidar scan as raw little-endian float32 rows, the body of a voxelize request. One
+// thread. With --points the last turn is thinned evenly, so a cloud of any size keeps a scan's density pattern.
 #include "tests/support/scan/scan.h"
 
 #include <errno.h>
@@ -114,7 +112,7 @@ static bool write_rows(FILE *file, const struct scan_point *points, size_t count
   return true;
 }
 
-// Writes the boxes of a scene, one per line, with the number of points that one turn has on each.
+// Writes a line for each label, with the number of points on it.
 static bool write_labels(const char *path, const struct scan_scene *scene, const struct scan_point *points,
                          size_t count) {
   int on_label[SCAN_MAX_LABELS + 1] = {0};
@@ -141,7 +139,7 @@ static bool write_scan(const struct options *options, FILE *file) {
   int64_t left = options->points;
   for (int64_t turn = 0; ok && (turn == 0 || left > 0); turn++) {
     size_t count = scan_turn(sensor, scene, turn, points);
-    if (count == 0) {  // no street is empty, but without this check the loop might never end
+    if (count == 0) {  // no street is empty, but then the loop would not end
       errno = ENODATA;
       ok = false;
       break;

@@ -1,19 +1,16 @@
-// A stand-in for the CUDA backend, for machines without a GPU. It has the same name, computes on the CPU, and fails on
-// request.
-//
-// The sanitizer flavours are built with it, so that the server is tested everywhere with several devices and with
-// failing devices. These variables control it:
-//   VOXELD_STANDIN_DEVICES     the number of devices; without it there are none
+// A stand-in for the CUDA backend, in sanitizer builds and for machines without a GPU. It has the same name, computes
+// on the CPU, and fails on request (inject.h). These variables control it:
+//   VOXELD_STANDIN_DEVICES     the number of devices; default 0
 //   VOXELD_STANDIN_INTEGRATED  the devices share the host's memory
 //   VOXELD_STANDIN_NO_IPC      no handle of another process's memory can be opened
 //   VOXELD_STANDIN_LACKS       an operation or a tensor that the devices do not support
-//   VOXELD_STANDIN_SLOW        a file with two numbers, read at each sampling of points: by how many milliseconds to
-//                              delay the sampling on a device, and on the CPU
-// See inject.h for faults. One checked call is made to open a lane, to pin memory, to open a block, and to copy a
-// block. Each job makes three: before its run, during its run (in the callback for its output), and after its run.
+//   VOXELD_STANDIN_SLOW        a file with two numbers, read at each sampling of points: the milliseconds by which the
+//                              sampling is delayed on a device, and on the CPU
+// One checked call is made to open a lane, to pin memory, to open a block, and to copy a block. Each job makes three:
+// before its run, in its output callback, and after its run.
 //
-// As on a GPU, pinned memory is not accessed through its addresses. Jobs over pinned memory run on copies that the
-// operating system makes (process_vm_readv). So if pages vanish meanwhile, the copy fails without a signal.
+// Jobs over pinned memory run on copies made by process_vm_readv. If pages vanish meanwhile, the copy fails without a
+// signal.
 //
 // The memory of a device is files in /dev/shm. A handle is the name of such a file, padded with zeros; its last byte is
 // the number of the device.
@@ -99,7 +96,6 @@ static void close_lane(struct vx_lane *lane) {
   free(lane);
 }
 
-// The lane's address serves as its stream.
 static void device_stream(const struct vx_lane *lane, struct vx_device_stream *stream) {
   stream->device = lane->device;
   stream->handle = (void *)(uintptr_t)lane;
@@ -132,9 +128,8 @@ static bool is_there(int pagemap, const char *byte) {
   return pread(pagemap, &entry, sizeof entry, at) == (ssize_t)sizeof entry && entry >> 63 != 0;
 }
 
-// Copies pinned memory to `own`. Copies nothing if the last page is gone, since the owner has then shortened the memory
-// (a GPU would still read the old pages). Only the last page is checked: other pages may be missing for other reasons,
-// since the stand-in does not pin them.
+// Copies pinned memory to `own`. Copies nothing if the last page is gone: then the memory was shortened (a GPU would
+// still read the old pages). Other pages may be missing for other reasons, since the stand-in does not pin them.
 static void read_pinned(void *own, char *pinned, size_t bytes) {
   const struct iovec here = {own, bytes}, there = {pinned, bytes};
   int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -154,7 +149,7 @@ static void write_pinned(void *own, void *pinned, size_t bytes) {
 
 enum { BLOCKS = 256 };
 
-// The open blocks. A block that is opened twice has one address.
+// A block that is opened twice has one address.
 static struct block {
   dev_t device;
   ino_t inode;
@@ -220,7 +215,7 @@ static void close_block(struct vx_device *device, void *memory) {
   pthread_mutex_unlock(&blocks_lock);
 }
 
-// The operating system copies: the owner can shorten the file, and memcpy would then get a signal.
+// process_vm_readv, since memcpy would get a signal if the owner shortens the file.
 static enum vx_status copy_block(struct vx_device *device, void *to, const void *from, size_t bytes,
                                  struct error *error) {
   (void)device;
@@ -248,7 +243,7 @@ static enum vx_status await_block(struct vx_lane *lane, const char **out, struct
 
 // ---- jobs over memory that the CPU does not touch -------------------------------------------------------------------
 
-// The job's own caller, which the stand-in's caller calls, and the copies that the job runs on.
+// The caller of the job, which checked_caller calls, and the copies that the job runs on.
 struct behind {
   const struct vx_job *job;
   const struct vx_caller *caller;
@@ -354,7 +349,7 @@ static int slowness_ms(void) {
   return on_standin ? gpu_ms : cpu_ms;
 }
 
-// The linker makes all calls of cpu_sample_points call __wrap_cpu_sample_points (cmake/flavours.cmake).
+// The linker redirects calls of cpu_sample_points to __wrap_cpu_sample_points (cmake/flavours.cmake).
 enum vx_status __real_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct error *error);
 enum vx_status __wrap_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct error *error);
 

@@ -44,7 +44,7 @@ static void read_request(const char *text) {
   }
 }
 
-// Renames the file before it is read, so that a new file that comes meanwhile is not removed with it.
+// Renames the file before it is read, so that a newer file is not removed with it.
 static void take_file(const char *path) {
   char taken[512], text[64] = "";
   snprintf(taken, sizeof taken, "%s.taken", path);
@@ -57,7 +57,7 @@ static void take_file(const char *path) {
   (void)unlink(taken);
 }
 
-// One thread reads the file at a time. The others wait, because their own calls must fail if the file says so.
+// One thread reads the file at a time. The others wait, since the fault may be meant for their calls.
 static void look_for_file(void) {
   const char *path = getenv("VOXELD_INJECT");
   if (path != NULL) {

@@ -1,22 +1,20 @@
-// A stand-in for ONNX Runtime: a library with the part of its C interface that voxeld uses. It needs no other library,
-// and fails on request.
+// A stand-in for ONNX Runtime: a library with the part of its C interface that voxeld uses. It fails on request.
 //
 // A network file is text, with these lines:
-//   standin
+//   standin                                the first line
 //   input NAME TYPE DIMENSION...           TYPE: ONNX's number, 1 for float32, 10 for float16
 //   output NAME TYPE SCALE BIAS DIMENSION...
 //   wait MILLISECONDS                      how long a run takes
 //   memory WEIGHTS RUN                     bytes that the network takes from a bounded arena: once, and for each row of
-//                                          the first input; it keeps what it took for later, smaller runs
+//                                          the first input; what a run took is kept for later, smaller runs
 //   fail [NUMBER]                          the run with that number and later ones fail; without a number every run
 //   session CALL WHAT                      for sessions on a GPU: what fails. CALL: `open`, or the number of the first
 //                                          run that fails; WHAT: fails, or memory for a lack of memory
 // output[i] = SCALE * input[i % N] + BIAS in float32, where `input` is the first input, of N values. A dimension of -1
-// takes any size. A file whose first line is not `standin` is refused, like a bad ONNX file.
+// takes any size. A file without the first line is refused, like a bad ONNX file.
 //
-// Sessions on a GPU compute in the same way, since the stand-in's device memory is the host's. But their tensors must
-// be described as memory of the device, and tensors of other sessions as memory of the host. With STANDIN_NO_CUDA the
-// library has no CUDA provider.
+// Sessions on a GPU compute in the same way, in memory of the host, but their tensors must be described as memory of
+// the device. With STANDIN_NO_CUDA the library has no CUDA provider.
 //
 // Tests find the variables below with dlsym. Two threads must not call the library at once, except to run networks.
 #include <stdatomic.h>
@@ -40,7 +38,7 @@ atomic_int standin_fail_at;               // number of the call that fails; 0: n
 atomic_int standin_calls;                 // so far
 atomic_int standin_alive;                 // objects that exist
 atomic_int standin_threads;               // of the session options set last
-atomic_int standin_device, standin_tf32;  // of the GPU options set last, like the variables that follow
+atomic_int standin_device, standin_tf32;  // of the GPU options set last, like the next two
 atomic_llong standin_limit;
 void *_Atomic standin_stream;
 
@@ -66,10 +64,10 @@ struct ort_session {
   bool on_gpu;
   bool bounded;  // by `limit`
   long long limit, weights, run_bytes;
-  atomic_llong kept, used;  // used: the part that runs use now
-  long fails_at;            // number of the run; 0: none
+  atomic_llong kept, used;  // used: the part that runs in progress use
+  long fails_at;            // number of the first run that fails; 0: none
   char session_fault[16];   // of the line `session`, if the session is on a GPU
-  long session_call;        // 0: open
+  long session_call;        // number of the first run that fails; 0: the opening fails
   atomic_long runs;
 };
 struct ort_memory {
@@ -226,7 +224,7 @@ static struct ort_status *default_allocator(struct ort_allocator **allocator) {
 
 static struct ort_status *allocator_free(struct ort_allocator *allocator, void *memory) {
   (void)allocator;
-  drop(memory);  // even if the call then fails: its caller could not try again
+  drop(memory);  // even if the call then fails: the caller cannot try again
   COUNT_CALL();
   return NULL;
 }
@@ -261,8 +259,7 @@ static struct ort_status *unregister_arena(struct ort_env *env, const struct ort
   return NULL;
 }
 
-// As in the real library, the error does not name the limit. The real library computes with unsigned numbers, so there
-// is no limit once the weights exceed it.
+// Like the real library, names no limit in the error, and has no limit once the weights exceed it.
 static struct ort_status *take_memory(const struct ort_session *session, long long kept, long long bytes) {
   long long left = session->limit - session->weights - kept;
   bool fits = !session->bounded || left < 0 || bytes <= left;
@@ -293,7 +290,7 @@ static struct ort_status *create_cuda_options(struct ort_cuda_options **cuda) {
   return NULL;
 }
 
-// Resets all options that are not named to their defaults.
+// Options that are not named get their defaults, except the device.
 static struct ort_status *update_cuda_options(struct ort_cuda_options *cuda, const char *const *keys,
                                               const char *const *values, size_t count) {
   (void)cuda;
@@ -371,7 +368,7 @@ static bool read_line(char *line, struct ort_session *session) {
   return true;
 }
 
-// The fault of a GPU session at run number `call`; 0: at its opening. Returns NULL if there is none.
+// The fault of a GPU session at its opening (call 0) or at run number `call`; NULL: none.
 static struct ort_status *session_fault(const struct ort_session *session, long call) {
   if (!session->session_fault[0] || (call == 0) != (session->session_call == 0) || call < session->session_call)
     return NULL;
@@ -451,7 +448,7 @@ static struct ort_status *output_name(const struct ort_session *session, size_t 
   return name_of(&session->output[index], name);
 }
 
-// Type 0 stands for something other than a tensor, such as a map.
+// Type 0: not a tensor, such as a map.
 static struct ort_status *tensor_type_of(const struct ort_type *type, const struct ort_tensor_type **tensor_type) {
   COUNT_CALL();
   *tensor_type = type->tensor.element ? &type->tensor : NULL;
@@ -529,7 +526,7 @@ static long long needed_of(const struct ort_session *session, const struct ort_v
   return session->run_bytes * (input->type.rank ? input->type.dims[0] : 1);
 }
 
-// Takes memory for a run. If the memory that earlier runs left unused is enough, no more is taken.
+// Takes memory for a run, unless enough kept memory is unused.
 static struct ort_status *take_of_run(struct ort_session *session, long long needed) {
   long long kept = atomic_load(&session->kept);
   bool more = needed > kept - atomic_load(&session->used);

@@ -1,4 +1,4 @@
-// The answer's file: with any times and any request id, its header fits into the bytes reserved for it.
+// The answer's file: its header fits the bytes reserved for it, with any times and any request id.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static int unload(void **state) {
   return 0;
 }
 
-// After the header, the tensors must be unchanged, and everything between them must be zero.
+// The tensors are unchanged, and the bytes between them are zero.
 static void check_behind(const struct vx_layout *layout, const char *tensors) {
   for (size_t at = 0; at <= layout->bytes; at++) {
     bool inside = at == layout->bytes;
@@ -37,7 +37,7 @@ static void check_behind(const struct vx_layout *layout, const char *tensors) {
   }
 }
 
-// answer_keep_facts writes a part of the metadata early. The answer's header has the same bytes as without it.
+// A header has the same bytes if answer_keep_facts wrote a part of the metadata early.
 static void check_kept(struct answer *answer, const struct vx_layout *layout, const char *block, size_t reserve) {
   struct pool pool = {0};
   char *kept = malloc(reserve);
@@ -56,7 +56,7 @@ static void check_kept(struct answer *answer, const struct vx_layout *layout, co
   pool_release(&pool);
 }
 
-// Returns the parsed header of an answer to this request with these sizes. Checks the frame around the header.
+// The parsed header of an answer with these sizes; the caller owns it. Checks the frame around the header.
 static json_t *header_of_request(const struct job_request *request, const char *id, const struct vx_sizes *sizes,
                                  int64_t ns) {
   int32_t points[2] = {(int32_t)sizes->rows, 0}, rows[2] = {(int32_t)sizes->voxels, 0};
@@ -104,7 +104,7 @@ static json_t *header_of(const char *preset, const char *id, int64_t voxels, int
   return header_of_request(presets_request(presets_find(presets, preset)), id, &sizes, ns);
 }
 
-// The metadata in a header. It belongs to the caller.
+// The caller owns the metadata.
 static json_t *metadata_in(const json_t *header) {
   const char *text = json_string_value(json_object_get(json_object_get(header, "__metadata__"), "voxeld"));
   json_error_t where;
@@ -113,7 +113,7 @@ static json_t *metadata_in(const json_t *header) {
   return metadata;
 }
 
-// A request for samples of two clouds; the second is empty. With `voxels`, samples of voxels.
+// A request for samples of two clouds, the second empty. `voxels`: samples of voxels.
 static struct job_request sampling_request(bool voxels, bool stacked) {
   static const char *const values[][2] = {{"point_cloud_range", "0,0,0,4,4,4"}, {"voxel_size", "1,1,1"}};
   static struct job_request request;
@@ -162,7 +162,7 @@ static void without_samples_the_metadata_does_not_count_them(void **state) {
   json_decref(header);
 }
 
-// The end of this grid exceeds the largest float32. The metadata must not have an infinity, which JSON lacks.
+// The end of this grid exceeds the largest float32, but JSON has no infinity.
 static void effective_range_is_finite(void **state) {
   (void)state;
   struct job_request request = *presets_request(presets_find(presets, "kitti_second"));
@@ -252,7 +252,7 @@ static void the_longest_server_timing_fits(void **state) {
   }
 }
 
-// The metadata of a job over two sweeps. It belongs to the caller.
+// The metadata of a job over two sweeps; the caller owns it.
 static json_t *metadata_of_sweeps(enum vx_op op) {
   static const int32_t points[] = {7, 4}, all = 11;
   int32_t rows = 3;
@@ -284,7 +284,7 @@ static json_t *metadata_of_sweeps(enum vx_op op) {
   return metadata;
 }
 
-// A voxelization has more fates than a sampling, which only drops points that are not finite.
+// A sampling drops only points that are not finite; a voxelization has more fates.
 static void each_sweep_has_the_fates_of_its_operation(void **state) {
   (void)state;
   static const char *const expected[][2] = {

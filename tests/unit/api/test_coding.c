@@ -1,4 +1,4 @@
-// Codings: a body that is cut into any pieces decodes to the same bytes, or has the same fault.
+// Codings: however a body is cut, it decodes to the same bytes or has the same fault.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static size_t coded_as(enum coding coding, const char *data, size_t size, char *
   return length;
 }
 
-// Decodes one piece through a small buffer. False with an error.
+// Decodes one piece through a buffer of `room` bytes. False with an error.
 static bool feed(struct decoder *decoder, const char *data, size_t size, size_t room, size_t *length,
                  struct error *error) {
   struct coding_step step = {.in = data, .in_size = size};
@@ -93,7 +93,6 @@ static void decodes_at_every_split(enum coding coding, const char *data, size_t 
   decoder_close(decoder);
 }
 
-// Checks that every split gives the same error, with this text.
 static void refuses_at_every_split(enum coding coding, const char *data, size_t size, const char *says) {
   struct decoder *decoder = decoder_new(coding);
   assert_non_null(decoder);
@@ -133,7 +132,7 @@ static void several_members_in_a_row(void **state) {
   decodes_at_every_split(CODING_ZSTD, data, size, 2);
 }
 
-// Two frames whose heads have the length, as ZSTD_compress writes them.
+// Two frames whose heads have the length.
 static size_t two_frames(char *out) {
   size_t size = ZSTD_compress(out, CODED, plain, PLAIN, 1);
   size += ZSTD_compress(out + size, CODED, plain, PLAIN, 1);
@@ -154,7 +153,7 @@ static void frames_that_say_their_length(void **state) {
     assert_int_equal(length, 2 * PLAIN);
     assert_memory_equal(decoded, plain, PLAIN);
     assert_memory_equal(decoded + PLAIN, plain, PLAIN);
-    // Only a frame that comes in two parts needs a window.
+    // Only a frame that comes in two pieces needs a window.
     bool whole = split % size == 0 || split == size / 2;
     if (whole != (decoder_bytes(decoder) == unused)) fail_msg("split at %zu of %zu", split, size);
     decoder_close(decoder);
@@ -240,7 +239,7 @@ static void other_data(void **state) {
   }
 }
 
-// A frame whose head has a length that is one byte too small or too large.
+// A length in the head that is one too small or too large.
 static void a_false_length(void **state) {
   (void)state;
   static char data[2 * CODED];
@@ -256,7 +255,7 @@ static void a_false_length(void **state) {
   }
 }
 
-// After its magic number, the head of this frame looks like a frame of zstd 0.7.
+// After its magic number, this frame looks like one of zstd 0.7.
 static void a_frame_of_an_older_format_within_a_head(void **state) {
   (void)state;
   static const char frame[] = "\x28\xb5\x2f\xfd\x27\xb5\x2f\xfd\x84\x29\xd2\x58\x9b\x28\xff\x23\x01";

@@ -1,5 +1,5 @@
-// Detectors from files that the test writes, with an engine whose network the test defines. Checks the complete fault
-// of each bad file or network, and the page of a detector that serves.
+// Detectors from files that the test writes, with an engine of the test. Checks the whole fault of each bad file or
+// network, and the page of a detector.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,8 +84,7 @@ static json_t *read_json(const char *text) {
   return json;
 }
 
-// Writes model.json with another value at `where`, which is "part.member" or "member". If `value` is NULL, writes it
-// without the member.
+// Writes model.json with `value` at `where` ("member" or "part.member"); NULL: without the member.
 static void write_model(const char *where, const char *value) {
   json_t *root = read_json(model), *part = root;
   const char *dot = where ? strchr(where, '.') : NULL, *member = dot ? dot + 1 : where;
@@ -100,7 +99,7 @@ static void write_model(const char *where, const char *value) {
   json_decref(root);
 }
 
-// Writes the file of the encoder's weights: the header, in which ' stands for ", then the floats 0, 1, 2, ...
+// Writes the file of the encoder's weights: the header, with ' for ", then the floats 0, 1, 2, ...
 static void write_encoder(const char *header, int floats) {
   static char bytes[4096];
   uint64_t length = strlen(header);
@@ -163,7 +162,7 @@ static struct detectors *load(void) {
   return detectors;
 }
 
-// Checks that the fault of the model is this text, or with NULL that the model serves.
+// Checks the model's fault; NULL: the model serves.
 static void has_fault(const char *expected) {
   struct detectors *detectors = load();
   const char *fault = detector_fault(detectors_at(detectors, 0));
@@ -179,7 +178,7 @@ static void has_fault(const char *expected) {
 static void what_is_wrong_with_model_json(void **state) {
   (void)state;
   static const struct {
-    const char *where, *value, *fault;  // the fault without "model.json: "; NULL: none
+    const char *where, *value, *fault;  // fault: without "model.json: "; NULL: none
   } rows[] = {
       {"format", "2", "format is not 1, the format that this version reads"},
       {"format", "'1'", "format is not 1, the format that this version reads"},
@@ -297,7 +296,7 @@ static void what_is_wrong_with_the_weights(void **state) {
   }
 }
 
-// The first layer takes 10 columns. Each further layer takes twice as many columns as the layer before it makes.
+// Each layer after the first takes twice as many columns as the layer before it makes.
 static void layers_follow_each_other(void **state) {
   (void)state;
   static const char *const headers[] = {"{'weight':{'dtype':'F32','shape':[10,2],'data_offsets':[0,80]},"
@@ -437,8 +436,8 @@ static void the_page_of_a_detector(void **state) {
   detectors_close(detectors);
 }
 
-// Parses "a=1&b=2" as a request for a detection with the model of the folder. Returns NULL, or the error; `parameter`
-// then gets the parameter at fault.
+// Parses "a=1&b=2" as a request for a detection. Returns NULL, or the error; `parameter` is then the parameter at
+// fault.
 static const char *asks(const char *text, const char **parameter, struct job_request *request) {
   static struct error error;
   char memory[256];
@@ -486,7 +485,7 @@ static void parameters_of_a_detection(void **state) {
 
 static char other_fault[256];  // the fault of the model in the other folder
 
-// Loads the models while the folder `name` lies next to the model. Returns NULL, or the error that the folder causes.
+// Loads the models with a further folder `name`. Returns NULL, or the error.
 static const char *beside(const char *name) {
   static struct error error;
   const struct detector_means means = {.engine = &engine, .missing = {.text = "no engine"}};
@@ -525,7 +524,7 @@ static void names_of_folders(void **state) {
   assert_null(detectors_find(NULL, "one"));
 }
 
-// Loads all models. Checks their number, and that their names ascend. Returns NULL, or what is wrong with the folder.
+// Loads all models; checks their number and order. Returns NULL, or the error.
 static const char *loads(size_t models) {
   static struct error error;
   const struct detector_means means = {.engine = &engine, .missing = {.text = "no engine"}};
@@ -554,7 +553,7 @@ static void the_number_of_models_is_limited(void **state) {
     snprintf(path, sizeof path, "%s/%d", folder, i);
     assert_int_equal(rmdir(path), 0);
   }
-  enum { HIDDEN = ENTRIES - 3 };  // the other three entries are the model, "." and ".."
+  enum { HIDDEN = ENTRIES - 3 };  // the other three: the model, "." and ".."
   for (int i = 0; i <= HIDDEN; i++) {
     if (i == HIDDEN) assert_null(loads(1));
     snprintf(path, sizeof path, "%s/.%d", folder, i);

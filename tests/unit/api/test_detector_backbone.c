@@ -1,5 +1,4 @@
-// The backbone of model.json: every layer that does not fit, every tensor that does not fit, and random changes of a
-// good description.
+// The backbone of model.json: faults of layers and tensors, and random changes of a good description.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -139,7 +138,7 @@ static uint32_t below(uint32_t limit) {
   return (noise >> 8) % limit;
 }
 
-// Removes a random member of the object or of one of its layers, or gives it another value.
+// Changes or removes a random member of the object or of one of its layers.
 static void change(json_t *object) {
   static const char *const values[] = {
       "null",        "true", "-1",  "0",     "1",  "2",       "3",  "16",      "128",  "129",       "32768",  "1e300",
@@ -184,7 +183,7 @@ static void changed_layers_are_read_or_refused(void **state) {
 
 enum { WEIGHTS = 27 * COLUMNS * 16, LENGTH = 256 };
 
-// Checks a backbone of one layer. `header` describes the tensors in its file of weights; `last` is the last float.
+// Checks a backbone of one layer. `header` describes the tensors of its weights; `last` is the last float.
 static void check_weights(const char *header, float last, const char *fault) {
   static const char one[] = "{'file':'b','shape':[9,5,6],'layers':["
                             "{'name':'a','kind':'submanifold','in':4,'out':16,'kernel':[3,3,3]}]}";

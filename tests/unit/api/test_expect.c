@@ -1,4 +1,4 @@
-// Comparing points with the ranges that their model expects: each rule reports exactly the points that it should.
+// Comparing points with what their model expects.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,13 +16,13 @@ static float rows[ROWS][COLUMNS];
 static uint16_t halves[ROWS][COLUMNS];
 static struct points_expected expected;
 
-// A hash of the number, which serves as a random number.
+// A hash that serves as a random number.
 static uint32_t noise(uint32_t number) {
   number *= 2654435761u;
   return (number ^ number >> 15) * 2246822519u >> 8;
 }
 
-// A scan of 64 beams. The odd beams meet the ground at z = -1.73; the even beams meet walls above.
+// A scan of 64 beams: odd beams meet the ground at z = -1.73, even beams walls above it.
 static int prepare(void **state) {
   (void)state;
   for (int i = 0; i < ROWS; i++) {
@@ -99,7 +99,7 @@ static void intensity_has_a_column(void **state) {
 
 static void ground_elsewhere(void **state) {
   (void)state;
-  static const float shifts[] = {0.9f, -1.8f, 2.4f, -2.4f};  // each moves the ground along z from where it was
+  static const float shifts[] = {0.9f, -1.8f, 2.4f, -2.4f};  // each moves the ground along z from its last place
   static const int seen[] = {0, 0, GROUND, 0};
   for (int i = 0; i < 4; i++) {
     scale(2, 1, shifts[i]);
@@ -110,7 +110,7 @@ static void ground_elsewhere(void **state) {
   assert_true(low.ground.off && fabsf(low.ground.z + 2.63f) < 0.01f);
 }
 
-// Indoors most points are on walls. The lowest points are the ground.
+// Most points are on walls, as indoors.
 static void ground_below_walls(void **state) {
   (void)state;
   for (int i = 0; i < ROWS; i++) rows[i][2] = i % 7 ? (float)(i % 97) * 0.03f - 1.0f : -1.5f;
@@ -129,7 +129,7 @@ static void time_of_another_unit(void **state) {
   for (int i = 0; i < ROWS; i++) rows[i][4] = (float)(i % 32);
   assert_int_equal(seen_of(ROWS), TIME);
   struct points_seen seen = inspect(ROWS, COLUMNS - 1);
-  assert_int_equal(bits_of(&seen), 0);  // the body has no time column: a stream adds its own, in seconds
+  assert_int_equal(bits_of(&seen), 0);  // a stream adds its own time column, in seconds
   scale(4, 0, 0);
   assert_int_equal(seen_of(ROWS), 0);  // one sweep
   strcpy(expected.columns, "x,y,z,intensity,ring");
@@ -144,7 +144,7 @@ static void few_points_say_nothing(void **state) {
   assert_int_equal(seen_of(EXPECT_LEAST), INTENSITY);
 }
 
-// Columns whose range fits an intensity, although they have something else.
+// Columns whose range fits an intensity, but which have something else.
 static void another_column_in_the_place_of_intensity(void **state) {
   (void)state;
   for (int i = 0; i < ROWS; i++) rows[i][3] = (float)(noise((uint32_t)i) % 101) / 100;
@@ -160,7 +160,7 @@ static void another_column_in_the_place_of_intensity(void **state) {
   for (int i = 0; i < ROWS; i++) rows[i][3] = noise((uint32_t)i) % 20 ? 0 : (float)(i % 100) / 100;
   assert_int_equal(intensity_of(ROWS), INTENSITY_GOOD);  // most points reflect nothing
   for (int i = 0; i < ROWS; i++) rows[i][3] = -(float)(noise((uint32_t)i) % 100) / 50;
-  assert_int_equal(intensity_of(ROWS), INTENSITY_RANGE);  // unlike coordinates, no intensity is below 0
+  assert_int_equal(intensity_of(ROWS), INTENSITY_RANGE);  // an intensity below 0
 }
 
 // 32 beams, each with its own elevation.
@@ -197,7 +197,7 @@ static void features_that_are_not_finite(void **state) {
   assert_int_equal(seen_of(0), 0);
 }
 
-// One cloud of a batch is odd. Statistics of the whole batch would not show it.
+// One odd cloud of a batch, which statistics of the whole batch would not show.
 static void each_cloud_is_judged(void **state) {
   (void)state;
   enum { MOST = 64 };
@@ -232,7 +232,7 @@ static bool read_bytes(void *ctx, uint64_t at, size_t bytes, char *out) {
   return reads->count++ < reads->most;
 }
 
-// However many clouds there are, the number of rows that are inspected is bounded.
+// The number of inspected rows is bounded for any number of clouds.
 static void the_cost_is_bounded(void **state) {
   (void)state;
   static int32_t counts[VX_MAX_CLOUDS];
@@ -247,7 +247,7 @@ static void the_cost_is_bounded(void **state) {
   }
 }
 
-// A first pass only notes which rows it needs, so that the caller can fetch them all at once for the second pass.
+// The first pass notes which rows it needs, so that the caller can fetch them at once for the second pass.
 static void points_that_are_read_at_once(void **state) {
   (void)state;
   static struct view_sample sample;

@@ -1,4 +1,4 @@
-// Whole files: which files are read, and which are refused with which reason. No call may block.
+// Whole files: which are read, and which are refused with which reason.
 #include "api/base/file.h"
 
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 static char folder[32], path[64];
 static struct file file;
 static struct error error;
-static int next_fd;  // the descriptor that open() returns if none has leaked
+static int next_fd;  // the next descriptor if none has leaked
 
 static int unused_fd(void) {
   int fd = dup(STDERR_FILENO);

@@ -1,5 +1,5 @@
-// Answers as files: the kind that Accept chooses, and the ends of zip archives with 64-bit sizes. The tests write only
-// the ends of such large archives.
+// Answers as files: the kind that Accept chooses, and zip archives with 64-bit sizes, of which only the ends are
+// written.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static void accept_chooses(void **state) {
     assert_string_equal(answer_kind_of(rows[i][0])->media_type, rows[i][1]);
 }
 
-// Writes the end of an archive of one member with zip_end. The member itself is missing.
+// Writes the end of an archive whose only member is missing.
 static struct text end_of(size_t bytes, size_t header, char *memory, size_t capacity) {
   struct text out = text_over(memory, capacity);
   struct zip zip;
@@ -79,7 +79,7 @@ static void large_sizes_are_in_the_64_bit_field(void **state) {
   }
 }
 
-// A directory beyond 4 GiB ends differently, with a locator. The test only measures such an archive.
+// The archive is only measured.
 static void an_archive_beyond_4_gib_ends_with_a_locator(void **state) {
   (void)state;
   size_t ends[2];
@@ -113,7 +113,7 @@ static void members_begin_aligned(void **state) {
   assert_true(text_complete(&out));
 }
 
-// An archive with a truncated name must not pass as complete.
+// An archive with a truncated name must not count as complete.
 static void a_name_that_is_too_long_cuts_the_archive(void **state) {
   (void)state;
   static const char name[] = "012345678901234567890123456789012345678901234";

@@ -1,5 +1,4 @@
-// Files of points: what each header may contain, what is refused with which error, and which rows come out.
-// oracle.formats compares whole answers.
+// Files of points: headers, errors, and the rows that come out. oracle.formats compares whole answers.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,8 +30,8 @@ static void ask(enum body_format format, const char *parameters) {
   if (!job_request_finish(&request, &error)) fail_msg("%s", error.text);
 }
 
-// Returns the rows of the file, which the caller frees; NULL with an error. Reads a copy of the body, in memory of its
-// exact size, so that a sanitizer sees a read past the end.
+// The rows of the file, which the caller frees; NULL with an error. The body is copied into memory of its exact size,
+// so that a sanitizer sees a read past the end.
 static float *read_file(enum body_format format, const char *bytes, size_t size, const char *parameters) {
   static struct cloud_file file;
   struct cloud_columns columns;
@@ -100,7 +99,7 @@ static void pcd_is_read(void **state) {
   gives(FORMAT_PCD, none, sizeof none - 1, "num_features=3", 0, plain);
 }
 
-// The kinds of header that different writers make; each gives the same two points.
+// Headers as different writers make them; each gives the same two points.
 static void pcd_of_many_writers_is_read(void **state) {
   (void)state;
   const float points[] = {1, 2, 3, 4, 5, 6};
@@ -121,11 +120,11 @@ static void pcd_of_many_writers_is_read(void **state) {
   static const char padded[] = "FIELDS _ x _ y z\nSIZE 1 1 2 1 1\nTYPE U U U U U\nCOUNT 2 1 0 1 1\nPOINTS 2\n"
                                "DATA binary\n\7\7\1\2\3\7\7\4\5\6";
   gives(FORMAT_PCD, padded, sizeof padded - 1, "num_features=3", 6, points);
-  // If the header's lines end in CR alone, a LF after the header is the first byte of a point.
+  // If the header's lines end in CR alone, a LF after the header belongs to a point.
   static const char back[] = "FIELDS x y z\rSIZE 1 1 1\rTYPE U U U\rPOINTS 2\rDATA binary\r\n\2\3\4\5\6";
   const float first[] = {10, 2, 3, 4, 5, 6};
   gives(FORMAT_PCD, back, sizeof back - 1, "num_features=3", 6, first);
-  // CR CR LF is one end of line. Windows makes it by converting the ends of lines twice.
+  // CR CR LF is one end of line, as after converting the ends of lines twice.
   static const char twice[] =
       "FIELDS x y z\r\r\nSIZE 1 1 1\r\r\nTYPE U U U\r\r\nPOINTS 2\r\r\nDATA binary\r\r\n\n\2\3\4\5\6";
   gives(FORMAT_PCD, twice, sizeof twice - 1, "num_features=3", 6, first);
@@ -208,7 +207,7 @@ static void pcd_is_refused(void **state) {
 static void compressed_points_are_checked(void **state) {
   (void)state;
   const float row[] = {0, 0, 0};
-  // 12 zeros: one zero, and 11 that repeat it.
+  // 12 zeros: one, and 11 that repeat it.
   static const char good[] = XYZ "POINTS 1\nDATA binary_compressed\n\5\0\0\0\14\0\0\0\0\0\340\2\0";
   gives(FORMAT_PCD, good, sizeof good - 1, "num_features=3", 3, row);
   static const char short_[] = XYZ "POINTS 1\nDATA binary_compressed\n\5\0\0\0\14\0\0\0\0\0\340\1\0";
@@ -296,7 +295,6 @@ static void ply_of_many_writers_is_read(void **state) {
   gives(FORMAT_PLY, twice, sizeof twice - 1, "num_features=3", 3, first);
 }
 
-// Lists before and between the columns are skipped.
 static void lists_of_a_vertex_are_skipped(void **state) {
   (void)state;
   const float points[] = {1, 2, 3, 4, 5, 6};
@@ -370,7 +368,7 @@ static void ply_is_refused(void **state) {
 
 // ---- PointCloud2 ----------------------------------------------------------------------------------------------------
 
-// A message with one point and the fields x, y and z. Each comment gives an offset in the message and what lies there.
+// A message with one point and the fields x, y and z. The comments: offset in the message and what lies there.
 static const unsigned char message[] = {
     0, 1, 0,   0,                                                           // 0: little-endian
     1, 0, 0,   0,  2,   0, 0, 0,  2,  0, 0,  0,  'f', 0, 0, 0,              // 4: stamp; 12: frame_id and padding
@@ -398,7 +396,7 @@ static void pointcloud2_is_read(void **state) {
   }
 }
 
-// In XCDR2, the size of the list of fields in bytes comes before the number of fields.
+// XCDR2 has the size of the list of fields, in bytes, before the number of fields.
 static void xcdr2_is_read(void **state) {
   (void)state;
   const float row[] = {1, 2, 3};
@@ -422,7 +420,7 @@ static void an_empty_frame_may_have_no_nul(void **state) {
   gives(FORMAT_POINTCLOUD2, body, sizeof body, "num_features=3", 3, row);
 }
 
-// The same message as ROS 1 serializes it, with any number in the header.
+// The message as ROS 1 serializes it, with any number in the header.
 static void ros1_is_named(void **state) {
   (void)state;
   static const char *const numbers[] = {"\0\0\0\0", "\0\1\0\0", "\1\2\3\4"};
@@ -495,10 +493,10 @@ static void pointcloud2_is_refused(void **state) {
 #define LE32(number) (number) & 0xff, (number) >> 8 & 0xff, (number) >> 16 & 0xff, (number) >> 24
 #define MILLIMETRES 0x6f, 0x12, 0x83, 0x3a
 #define NO_RESOLUTION 0, 0, 0, 0
-// A field with a name of one letter, and its type and resolution.
+// A field with a name of one letter, a type and a resolution.
 #define FIELD_OF(letter, type, ...) 1, 0, letter, LE32(0), type, __VA_ARGS__
 #define FLOATS FIELD_OF('x', 7, MILLIMETRES), FIELD_OF('y', 7, MILLIMETRES), FIELD_OF('z', 7, MILLIMETRES)
-// The header of an uncompressed blob of three points whose floats are rounded to the fields' resolutions.
+// The header of an uncompressed blob of three points whose floats are rounded to the resolutions.
 #define BLOB(version, fields)                                                                                          \
   'C', 'L', 'O', 'U', 'D', 'I', 'N', 'I', '_', 'V', '0', version, LE32(3), LE32(1), LE32(0), 1, 0, fields, 0
 
@@ -513,7 +511,7 @@ static void cloudini_is_read(void **state) {
     is_refused(FORMAT_CLOUDINI, (const char *)blob, size, "num_features=3", "");
 }
 
-// Version 5 has four ways to write a column of integers after the points.
+// Version 5 has four codings for a column of integers after the points.
 static void cloudini_has_columns_behind_the_points(void **state) {
   (void)state;
   static const unsigned char blob[] = {BLOB('5', 8),
@@ -579,7 +577,7 @@ static void cloudini_has_columns_behind_the_points(void **state) {
   free(rows);
 }
 
-// Doubles without a resolution: 64 bits, the same number again, then a window of the bits that differ.
+// Doubles without a resolution: 64 bits, the same number, then a window of the bits that differ.
 static void cloudini_has_windows_of_bits(void **state) {
   (void)state;
   static const unsigned char blob[] = {BLOB('4', 3),
@@ -637,7 +635,7 @@ static void columns_are_chosen(void **state) {
   is_refused(FORMAT_PCD, named, sizeof named - 1, "num_features=3", "no field x of one value; it has a, b, c");
 }
 
-// A name that two fields have is ambiguous. A name in other case matches only if no name matches exactly.
+// A name that two fields have is ambiguous. A name in other case matches if no name matches exactly.
 static void a_name_may_occur_once(void **state) {
   (void)state;
   const float row[] = {1, 2, 3};
@@ -667,7 +665,7 @@ static void loses(enum body_format format, const char *bytes, size_t size, const
   if (loss.most != most || loss.at != at) fail_msg("%.17g at %.17g lost", loss.most, loss.at);
 }
 
-// How far coordinates moved when they became float32. Other columns, and coordinates that are not finite, do not count.
+// How far coordinates moved when they became float32. Only finite coordinates count.
 static void losses_of_coordinates_are_known(void **state) {
   (void)state;
 #define LOSS "FIELDS x y z t\nSIZE 8 8 8 8\nPOINTS 2\nDATA ascii\n"
@@ -737,12 +735,12 @@ static void numbers_are_read_as_text(void **state) {
   assert_false(decimal_read(&nul, &number));
 }
 
-// Infinities and NaNs as glibc prints them, and Microsoft's C before and after 2015.
+// As printed by glibc, and by Microsoft's C before and after 2015.
 static void numbers_that_are_not_finite_are_read(void **state) {
   (void)state;
   static const struct {
     const char *text;
-    float sign;  // sign of the infinity; 0: not a number
+    float sign;  // of the infinity; 0: not a number
   } cases[] = {{"nan", 0},       {"-nan", 0},      {"NaN", 0},       {"NAN", 0},          {"nan(ind)", 0},
                {"-nan(ind)", 0}, {"nan(snan)", 0}, {"nan(1)", 0},    {"1.#QNAN", 0},      {"-1.#QNAN", 0},
                {"1.#SNAN", 0},   {"-1.#IND", 0},   {"-1.#IND00", 0}, {"1.#QNAN0e+00", 0}, {"1.#QO", 0},
@@ -758,7 +756,6 @@ static void numbers_that_are_not_finite_are_read(void **state) {
   }
 }
 
-// Numbers with any count of digits: each must become the float that the C library gives, the nearest.
 static void long_numbers_are_read_exactly(void **state) {
   (void)state;
   char text[4096];
@@ -772,7 +769,7 @@ static void long_numbers_are_read_exactly(void **state) {
     double middle = ((double)low + (double)nextafterf(low, INFINITY)) / 2;
     int length = snprintf(text, sizeof text, i % 2 ? "%.200f" : "%.160e", i % 3 ? middle : (double)low);
     if (i % 5 == 0 && i % 2) length += snprintf(text + length, sizeof text - (size_t)length, "%0500d1", 0);
-    if (i % 7 == 0) {  // decrement the last digit: just below the middle
+    if (i % 7 == 0) {  // just below the middle
       char *last = text + strcspn(text, "e") - 1;
       while (*last == '0' || *last == '.') last--;
       --*last;

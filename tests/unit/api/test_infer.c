@@ -1,6 +1,5 @@
-// Bodies of inference requests: what a body asks for, where its points are, and what is refused. Every body is read
-// from memory of its exact size, so that a sanitizer sees a read past the end. fault.infer and oracle.infer ask a
-// daemon.
+// Bodies of inference requests. Every body is read from memory of its exact size, so that a sanitizer sees a read past
+// the end. fault.infer and oracle.infer ask a daemon.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +20,7 @@ static struct job_request request;
 static struct error error;
 static char *bytes;  // the body
 
-// Shared memory whose bytes are all the same.
+// Shared memory whose bytes are all 1.
 static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct error *reason) {
   (void)cls, (void)reason;
   memset(out, 1, ref->bytes);
@@ -29,7 +28,7 @@ static bool read_shared(void *cls, const struct region_ref *ref, char *out, stru
 }
 static const struct infer_memory shared = {read_shared, NULL, NULL};
 
-// The body is `json` followed by `size` bytes of tensors. Without tensors the whole body is JSON.
+// The body is `json` followed by `size` bytes of tensors. `tensors` NULL: the whole body is JSON.
 static bool read_by(const struct infer *by, const char *json, const void *tensors, size_t size) {
   size_t head = strlen(json);
   free(bytes);
@@ -45,7 +44,6 @@ static bool read_by(const struct infer *by, const char *json, const void *tensor
   return good;
 }
 
-// A request to the model of the operation.
 static bool read_to(enum vx_op op, const char *json, const void *tensors, size_t size) {
   job_request_init(&request, op);
   return read_by(&(struct infer){.model = vx_operations[op].name, .version = "1", .head_bytes = -1}, json, tensors,
@@ -202,7 +200,7 @@ static void points_as_json_must_be_as_many_as_the_shape_says(void **state) {
   }
 }
 
-// KServe's client sends an empty tensor in this way.
+// As KServe's client sends an empty tensor.
 static void a_null_without_bytes_is_no_data(void **state) {
   (void)state;
   reads(VX_TRANSFORM,
@@ -218,7 +216,7 @@ static void a_null_without_bytes_is_no_data(void **state) {
 #define SCORES "{\"name\":\"scores\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[0.5,1]}"
 #define LABELS(data) "{\"name\":\"labels\",\"shape\":[2],\"datatype\":\"INT32\",\"data\":" data "}"
 
-// Inputs of an operation that does not take points. One input comes as bytes, the others as JSON.
+// An operation that does not take points. One input comes as bytes, the others as JSON.
 static void several_inputs_are_bound_by_name(void **state) {
   (void)state;
   static const char json[] = "{\"inputs\":[" LABELS(
@@ -241,7 +239,7 @@ static void several_inputs_are_bound_by_name(void **state) {
   infer_end(&body);
 }
 
-// Aligned bytes are used in place for every input.
+// Aligned bytes are used in place.
 static void bytes_of_several_inputs_stay_where_they_are(void **state) {
   (void)state;
   static const char json[] = "{\"inputs\":[" BOXES ",{\"name\":\"scores\",\"shape\":[2],\"datatype\":\"FP32\","
@@ -268,7 +266,6 @@ static void whole_numbers_must_be_whole_and_fit(void **state) {
   }
 }
 
-// A client can write any shape in JSON. infer_inputs_bytes returns SIZE_MAX if the size overflows.
 static void sizes_do_not_overflow(void **state) {
   (void)state;
   reads(VX_TRANSFORM, NUMBERS("[1152921504606846975,4]", "[]"), NULL, 0);
@@ -344,7 +341,7 @@ static void a_head_longer_than_its_body_is_refused(void **state) {
   infer_end(&body);
 }
 
-// infer_json_cost is an upper bound of the bytes that jansson allocates. JSON over INFER_JSON_MAX is refused unread.
+// infer_json_cost is an upper bound of what jansson allocates. JSON over INFER_JSON_MAX is refused unread.
 static void the_cost_grows_with_the_json_alone(void **state) {
   (void)state;
   const struct infer all = {.model = "m", .version = "1", .head_bytes = -1},

@@ -1,4 +1,4 @@
-// JSON documents: json_cost is enough for the worst documents, and bad documents are refused.
+// JSON documents: json_cost suffices for the worst documents, and bad documents are refused.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,7 @@ static json_error_t where;
 
 static bool open_text(const char *text) { return json_open(&document, text, strlen(text), &where); }
 
-// A text of `count` copies of `unit`, separated by commas. A %x in the unit becomes the copy's number, so that keys
-// differ.
+// `count` copies of `unit`, separated by commas. %x in the unit becomes the copy's number, so that keys differ.
 static char *many(const char *open, const char *unit, const char *close, int count) {
   size_t size = strlen(open) + strlen(close) + (size_t)count * (strlen(unit) + 9) + 1, length;
   char *text = malloc(size), *number = strstr(unit, "%x");
@@ -31,7 +30,7 @@ static char *many(const char *open, const char *unit, const char *close, int cou
   return text;
 }
 
-// jansson doubles its tables when they are full, so the worst count is one more than a power of two.
+// jansson doubles full tables, so the worst counts are a power of two + 1.
 static const int counts[] = {0, 1, 2, 8, 9, 10, 100, 1024, 1025, 4096, 4097, 65537};
 
 static void the_cost_is_enough(void **state) {

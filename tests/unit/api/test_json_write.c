@@ -1,4 +1,4 @@
-// The JSON writer: commas, names, escapes, strings within strings, lines for readers; each document read back.
+// The JSON writer. Each document is read back.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static json_t *parse(const char *json) {
   return root;
 }
 
-// Checks that the text is complete, equals this, and is JSON.
+// Checks that the text is complete, equals `json`, and is JSON.
 static void is(const char *json) {
   assert_true(text_complete(&text));
   assert_string_equal(memory, json);
@@ -137,7 +137,6 @@ static void a_string_holds_all_that_is_appended(void **state) {
   is("{\"detail\":\"3 of \\\"a\xef\xbf\xbd\\\"\\u000a\"}");
 }
 
-// Writes three documents, the second in a string of the first and the third in a string of the second.
 static void strings_hold_documents(void **state) {
   (void)state;
   json_printf(fresh(), "{outer:");
@@ -160,7 +159,7 @@ static void strings_hold_documents(void **state) {
   json_decref(inner);
 }
 
-// Writes a document, `level` strings deep. `part` has the document's beginning; NULL: writes the beginning too.
+// Writes a document, `level` strings deep. `part`: its beginning; NULL: writes the beginning too.
 static void write_in_strings(int level, const struct text *part, struct text *out) {
   json_printf(out, "[0");
   for (int i = 0; i < level; i++) json_begin_string(out);

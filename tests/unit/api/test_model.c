@@ -1,4 +1,4 @@
-// The pages of models, with their shapes by preset and by operation. The body of a request for the list of models.
+// The pages of models, and the body of a request for the list of models.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static void ask(enum vx_op op, const char *name, const char *value) {
   assert_int_equal(request.job.op, op);
 }
 
-// Measures the document, writes it into memory of exactly this size, and parses it.
+// Measures the document, writes it into memory of this size, and parses it.
 static json_t *written(const struct model *model, void (*write)(const struct model *model, struct text *out)) {
   struct text text = text_over(NULL, 0);
   write(model, &text);
@@ -223,7 +223,7 @@ static void the_list_has_each_name_once(void **state) {
     assert_true(strcmp(name, "fps") != 0 || !model.preset);
   }
   assert_int_equal(hidden, 2);
-  // 10 operations, 17 presets, 8 heads, and the nms models of 4 presets less the hidden one.
+  // operations + presets + heads + nms models of 4 presets less the hidden one
   assert_int_equal(listed, 10 + 17 + 8 + 3);
   presets_close(presets);
   for (int i = 0; i < 2; i++) {

@@ -1,5 +1,4 @@
-// The motion of a sensor: which texts are rows, which motions are refused, and the error of a point that
-// kernels/deskew.h moves in float32.
+// The motion of a sensor: texts of rows, refusals, and the error of a point that kernels/deskew.h moves in float32.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +41,7 @@ static void rows(void **state) {
   assert_int_equal(request.deskew.poses.width, 1 + POSE_MATRIX);
 }
 
-// Finishes a request with these parameters; returns the kind of the error.
+// Finishes a request with these parameters. Returns the kind of the error.
 static enum error_kind finish(const char *const *items) {
   static const char *const base[] = {"fields", "x,y,z,t", "time_field", "t", NULL};
   error = (struct error){.kind = ERROR_NONE};
@@ -83,7 +82,7 @@ static void requests(void **state) {
   assert_int_equal(FINISH("deskew", "poses", "deskew_poses", "0,0,0,0,1,0,0,0;1,0,0,0,2,0,0,0"), ERROR_NOT_RIGID);
 }
 
-// More rows than fit are counted, not stored.
+// Rows that do not fit are counted, not stored.
 static void too_many(void **state) {
   (void)state;
   char text[70 * 32];
@@ -96,7 +95,7 @@ static void too_many(void **state) {
 
 // ---- distances ------------------------------------------------------------------------------------------------------
 
-// Closed form of a turn about z with angular velocity `turn`, while the frame moves ahead with `speed`.
+// The exact motion: a turn about z with angular velocity `turn`, while the frame moves ahead with `speed`.
 static void move_exactly(double speed, double turn, double t, const double p[3], double out[3]) {
   double sine = sin(turn * t), cosine = cos(turn * t);
   out[0] = cosine * p[0] - sine * p[1] + speed * sine / turn;
@@ -104,7 +103,7 @@ static void move_exactly(double speed, double turn, double t, const double p[3],
   out[2] = p[2];
 }
 
-// The greatest error of points 80 m from the sensor, over a sweep of 0.1 s.
+// The greatest error, in metres, of points 80 m from the sensor over a sweep of 0.1 s.
 static double farthest(const struct vx_motion *motion, double speed, double turn) {
   double most = 0;
   for (int i = 0; i <= 1000; i++) {
@@ -141,7 +140,7 @@ static void accuracy(void **state) {
   }
 }
 
-// The motion between two poses of a stream, far from the origin. The sensor turns by 3.1 rad, nearly half a turn.
+// The motion between two poses far from the origin, nearly half a turn apart.
 static void between(void **state) {
   (void)state;
   struct vx_motion motion;
@@ -149,7 +148,7 @@ static void between(void **state) {
   double angle = 3.1, sine = sin(angle), cosine = cos(angle);
   const struct pose now = {{cosine, -sine, 0, sine, cosine, 0, 0, 0, 1}, {1e6 + 3, -2e6, 0}};
   assert_true(motion_between(&then, &now, 1, 0, &motion, &error));
-  float point[3] = {0, 0, 0}, t = -1;  // the sensor 1 s ago; vx_deskew moves this point into the frame of now
+  float point[3] = {0, 0, 0}, t = -1;  // the sensor 1 s ago, to be moved into the frame of `now`
   vx_deskew(&motion.segments[vx_segment_at(motion.segments, motion.count, t, 0)], t, point);
   assert_true(fabs((double)point[0] + 3 * cosine) < 1e-5 && fabs((double)point[1] - 3 * sine) < 1e-5);
   float still[3] = {5, 6, 7};
@@ -157,7 +156,7 @@ static void between(void **state) {
   assert_true(still[0] == 5 && still[1] == 6 && still[2] == 7);
 }
 
-// An overflow makes a NaN, whose bits differ by processor. vx_deskew must give the same bits everywhere.
+// An overflow makes a NaN, whose bits differ by processor. vx_deskew gives the same bits everywhere.
 static void overflow(void **state) {
   (void)state;
   const struct vx_segment segment = {

@@ -1,4 +1,4 @@
-// The parameter tables: which values are accepted, and which are refused with which error.
+// The parameter tables: accepted values, and errors of refused values.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static int unload(void **state) {
   return 0;
 }
 
-// Parses "a=1&b=2"; a NUL in a value is written as \1.
+// Parses "a=1&b=2". \1 stands for a NUL in a value.
 static bool parse_for(enum vx_op op, const char *text, struct job_request *request, struct error *error) {
   static char memory[20000];
   struct query query = {.count = 0};
@@ -303,7 +303,7 @@ static void samples_of_voxels(void **state) {
                                             VX_TENSOR_BIT(VX_VOXEL_FEATURES));
   assert_true(parse(GRID "&fps=0&outputs=voxel_coords,sampled_distances", &request, &error));
   assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_SAMPLED_DISTANCES));
-  // The means can be sampled whether or not they are returned, and without a cap.
+  // The means can be sampled even if they are not returned, and without a cap.
   assert_true(parse("preset=kitti_pointpillar&fps=5&max_points_per_voxel=0&feature=mean", &request, &error));
   assert_true(parse("preset=nuscenes_dynamic_pillar&fps=5", &request, &error));
   assert_int_equal(request.job.tensors, SAMPLES | VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) |
@@ -353,7 +353,6 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
   assert_string_equal(error.parameter, "fps");
 }
 
-// Only a job that samples has sample_counts. A transform has its matrices, but no sample_counts.
 static void only_sampling_jobs_have_sample_counts(void **state) {
   (void)state;
   static const struct {

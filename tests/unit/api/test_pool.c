@@ -12,7 +12,6 @@
 
 static struct pool pool;
 
-// Takes parts of many sizes, and writes all their bytes.
 static void take(void *parts[], int count) {
   for (int i = 0; i < count; i++) {
     size_t bytes = (size_t)i * 97;

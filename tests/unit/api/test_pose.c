@@ -1,5 +1,4 @@
-// Poses: which texts are poses, which poses are rigid motions, and how poses are composed. Also which parameters a
-// stream's request must have.
+// Poses: their texts, rigid motions, composition. Also which parameters a stream's request must have.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +73,7 @@ static void composed(void **state) {
   for (int i = 0; i < 3; i++) assert_true(twice.translation[i] == half.translation[i]);
 }
 
-// A point one metre ahead of the earlier frame is at the origin of the later frame.
+// A point one metre ahead of the frame `then` is at the origin of `now`.
 static void motion(void **state) {
   (void)state;
   struct pose then = turned, now = turned;
@@ -83,7 +82,7 @@ static void motion(void **state) {
   pose_motion(&now, &then, matrix);
   assert_true(matrix[0] == 1 && matrix[5] == 1 && matrix[10] == 1 && matrix[15] == 1);
   assert_true(matrix[3] == -1 && matrix[7] == 0 && matrix[11] == 0);
-  then.translation[0] = 5e6 + 0.125, now.translation[0] = 5e6;  // near 5e6, float32 has steps of 0.5
+  then.translation[0] = 5e6 + 0.125, now.translation[0] = 5e6;  // float32 has steps of 0.5 near 5e6
   now.translation[1] = then.translation[1];
   pose_motion(&now, &then, matrix);
   assert_true(matrix[3] == 0 && matrix[7] == -0.125f);
@@ -163,7 +162,7 @@ static void several_sweeps(void **state) {
   assert_true(older.time == 1.5 && older.points == 20 && older.pose.translation[0] == 7);
   assert_true(older.pose.rotation[0] == 1 && older.pose.rotation[4] == -1);
   assert_true(FINISHES(COUNTS, TIMES, POSES));
-  assert_int_equal(request.stream.sweeps, 2);  // these parameters are enough; `sweeps` follows from them
+  assert_int_equal(request.stream.sweeps, 2);  // the default of `sweeps`
   assert_true(FINISHES(COUNTS, TIMES, "poses", "1,0,0,5,0,1,0,6,0,0,1,7,0,0,0,1,1,0,0,8,0,1,0,6,0,0,1,7,0,0,0,1"));
   assert_true(stream_sweep(&request, 1).pose.translation[0] == 8);
 }
@@ -199,7 +198,7 @@ static void refused_lists(void **state) {
   assert_non_null(strstr(error.text, "without stream"));
 }
 
-// The most sweeps, each with a pose of 16 long numbers, are accepted.
+// The most sweeps, each with a pose of 16 long numbers.
 static void most_sweeps(void **state) {
   (void)state;
   static char counts[100], times[2000], poses[20000];
@@ -221,7 +220,7 @@ static void most_sweeps(void **state) {
   refused("poses", ERROR_BAD_PARAMETER);
 }
 
-// stream_next gives the names in `streams` in their order. Without `streams` it gives only the stream's own name.
+// stream_next gives the names in `streams` in order; without `streams`, the stream's own name.
 static void names(void **state) {
   (void)state;
   char name[STREAM_NAME_SIZE];
@@ -241,7 +240,7 @@ static void names(void **state) {
   assert_false(stream_next(&stream, &cursor, name));
 }
 
-// The time column counts too: 64 columns and the time column are too many.
+// 64 columns and the time column are too many.
 static void too_many_columns(void **state) {
   (void)state;
   assert_true(FINISHES("stream", "roof", POSE, "time", "1", "num_features", "64", "time_column", "yes"));

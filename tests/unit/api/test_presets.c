@@ -1,4 +1,4 @@
-// Presets: the built-in presets, a directory that overrides them, and files that must be refused with a reason.
+// Presets: the built-in presets, a directory that overrides them, and refused files.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -167,7 +167,7 @@ static void built_in_heads_fit_their_grids(void **state) {
     const float *min = anchor ? anchor->job.params.decode.range_min : center->job.params.center.range_min;
     const float *max = anchor ? anchor->job.params.decode.range_max : center->job.params.center.range_max;
     assert_true(!anchor || !center);
-    assert_memory_equal(min, grid->range_min, 2 * sizeof *min);  // the z of dynamic pillars has no bounds
+    assert_memory_equal(min, grid->range_min, 2 * sizeof *min);  // x and y; the z of dynamic pillars has no bounds
     assert_memory_equal(max, grid->range_max, 2 * sizeof *max);
     if (center) assert_memory_equal(center->job.params.center.voxel_size, grid->voxel_size, 2 * sizeof(float));
     if (nms) assert_memory_equal(&nms->job.params.nms, own, sizeof *own);
@@ -178,7 +178,7 @@ static void built_in_heads_fit_their_grids(void **state) {
   presets_close(presets);
 }
 
-// A preset with as many matrices as a step may have. All numbers outside the last rows have the greatest length.
+// As many matrices as a step may have, with the longest numbers.
 static void a_preset_may_hold_all_matrices(void **state) {
   (void)state;
   char json[65536];
@@ -201,7 +201,7 @@ static void a_directory_overrides_and_adds(void **state) {
   char directory[] = "/tmp/voxeld-presets-XXXXXX", path[64];
   struct error error = {0};
   assert_non_null(mkdtemp(directory));
-  // The last two files are not presets: a hidden file, such as an editor leaves, and a file of another kind.
+  // The last two are not presets: a hidden file, as an editor leaves it, and a file of another kind.
   static const char *const files[] = {"kitti_second.json", "mine.json", ".#mine.json", "mine.txt"};
   enum { FILES = sizeof files / sizeof *files };
   for (int i = 0; i < FILES; i++) {

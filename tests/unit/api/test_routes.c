@@ -1,4 +1,4 @@
-// The endpoint table: exact paths, the one wildcard, methods.
+// The endpoint table.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -134,8 +134,8 @@ static void probes_and_pages_for_browsers_need_no_credentials(void **state) {
   assert_true(route_is_probe(ENDPOINT_KSERVE_LIVE) && route_is_probe(ENDPOINT_KSERVE_READY));
 }
 
-// Each operation has one endpoint with the operation's name. Apart from these, only the inference of a model computes.
-// The operations that `head` chooses among share the endpoint of the first.
+// Each operation has one endpoint with the operation's name. The operations that `head` chooses among share the
+// endpoint of the first. Apart from these endpoints, only the inference of a model computes.
 static void each_operation_has_its_endpoint(void **state) {
   (void)state;
   int endpoints[VX_OPS] = {0};
@@ -154,7 +154,7 @@ static void each_operation_has_its_endpoint(void **state) {
   }
 }
 
-// The error shows the first 200 bytes of a missing path, so that it always has room for the list of all paths.
+// The error shows the first 200 bytes of the path, so that the list of paths fits.
 static void a_missing_path_is_refused_with_a_list_of_paths(void **state) {
   (void)state;
   char path[1000];
@@ -187,7 +187,7 @@ static void methods_are_checked(void **state) {
   assert_string_equal(route_allow(ENDPOINT_STATUS), "GET, HEAD");
 }
 
-// A path with two methods has two endpoints, which are counted as one.
+// A path with two methods has two endpoints, counted as one.
 static void a_path_may_have_two_methods(void **state) {
   (void)state;
   struct route_names names;

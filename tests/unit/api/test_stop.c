@@ -1,4 +1,4 @@
-// Code that reads a body or writes an answer checks whether the job is stopped, and then ends.
+// Code that reads a body or writes an answer ends if the job is stopped.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static int make_rows(void **state) {
 
 // ---- long passes ----------------------------------------------------------------------------------------------------
 
-// Reads a file of this header, followed by this line `number` times.
+// Reads a file: the header, then `line` `number` times.
 static bool read_file(enum body_format format, const char *header, const char *line, int number, struct vx_stop *stop) {
   static struct cloud_file file;
   struct cloud_columns columns;
@@ -80,7 +80,6 @@ static bool unpack(struct vx_stop *stop) {
   return lzf_unpack(packed, sizeof packed, (char *)out, ROWS, stop);
 }
 
-// One chunk of uncompressed points.
 static bool read_blob(struct vx_stop *stop) {
   static const char head[] = "CLOUDINI_V02\0\0\3\0\1\0\0\0\20\0\0\0\0\0\4\0";  // 196608 points
   static const char field[] = "\1\0x\0\0\0\0\7\0\0\0\0";
@@ -201,7 +200,7 @@ static bool write_json(struct vx_stop *stop) { return write_answer(&infer_json, 
 static const struct {
   const char *name;
   bool (*run)(struct vx_stop *stop);
-  bool fails;  // the pass fails even if it is not stopped
+  bool fails;  // fails even if not stopped
 } passes[] = {
     {"text", read_text, false},
     {"comments", read_comments, true},
@@ -242,7 +241,7 @@ static void each_ends_when_the_job_is_stopped(void **state) {
     for (int question = 1; question <= questions; question++) {
       asker = (struct asker){0, question};
       stop = (struct vx_stop){is_stopped, &asker, 0, false};
-      (void)passes[i].run(&stop);  // the caller of a pass checks `stop` itself
+      (void)passes[i].run(&stop);  // the caller of a pass checks `stop`
       if (!stop.has_stopped || asker.asked != question) fail_msg("%s: not stopped at %d", passes[i].name, question);
     }
   }

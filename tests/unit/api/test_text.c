@@ -58,7 +58,7 @@ static void floats_read_back_in_few_digits(void **state) {
   }
 }
 
-// The fewest digits that read back as the same value, found with printf.
+// The fewest digits that read back as the same value.
 static void shortest_digits(float value, char digits[64]) {
   for (int precision = 6; precision <= 9; precision++) {
     snprintf(digits, 64, "%.*g", precision, (double)value);
@@ -78,7 +78,7 @@ static void assert_shortest(float value) {
   assert_string_equal(memory, expected);
 }
 
-// text_float writes floats of one range without printf. Tests floats inside and outside this range, and random bits.
+// text_float writes a range of floats without printf. Floats in and around this range, and random bits.
 static void floats_are_as_printf_has_them(void **state) {
   (void)state;
   static const float steps[] = {1e-5f, 1e-4f, 0.001f, 0.05f, 1, 7, 999, 12345};

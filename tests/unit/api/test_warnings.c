@@ -1,5 +1,4 @@
-// Warnings: each kind is given exactly when it should be. The number of columns of a body is guessed right or not at
-// all.
+// Warnings: when each kind is given. A guessed number of columns is right, or there is no guess.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,8 +31,7 @@ static bool read_nothing(void *ctx, uint64_t at, size_t bytes, char *out) {
   return false;
 }
 
-// Inspects the points in memory. Checks that points read by a callback give the same result, and that a callback that
-// fails gives no result.
+// Inspects the points in memory. Points read by a callback give the same result; a callback that fails gives none.
 static struct inspection inspect(const struct vx_input *points, bool form) {
   struct vx_input shared = *points;
   const struct inspection inspected = body_inspect(&(struct points_view){.points = points}, form),
@@ -68,7 +66,7 @@ static float uniform(float low, float high) { return low + (high - low) * (float
 
 // ---- columns --------------------------------------------------------------------------------------------------------
 
-// One turn of a sensor: x, y, z, intensity, ring, time and so on; oracle.generated has larger scenes.
+// One turn of a sensor: x, y, z, intensity, ring, time and so on.
 static void columns_of_a_scan_are_recognized(void **state) {
   (void)state;
   for (int columns = 3; columns <= 8; columns++) {
@@ -83,7 +81,7 @@ static void columns_of_a_scan_are_recognized(void **state) {
   }
 }
 
-// The rows have 5 columns. The second body lacks the last 4 values, so its last row is not whole.
+// Rows of 5 columns. The second body lacks the last 4 values, so its last row is not whole.
 static void only_whole_rows_are_recognized(void **state) {
   (void)state;
   for (int i = 0; i < ROWS * 5; i++) body[i] = (float)(i % 5 * 10) + uniform(0, 1);
@@ -106,7 +104,7 @@ static void random_rows_get_no_warning(void **state) {
   }
 }
 
-// A sensor may write gaps as NaN, infinity or 1e30. Such values are spread over the first 3 of each 10 rows.
+// A sensor may write gaps as NaN, infinity or 1e30. Here they are spread over the first 3 of each 10 rows.
 static void numbers_that_are_not_finite_get_no_warning(void **state) {
   (void)state;
   static const float values[] = {NAN, INFINITY, -INFINITY, 1e30f};
@@ -136,7 +134,7 @@ static void short_bodies_get_no_warning(void **state) {
   assert_int_equal(columns_of(4, 840), 5);
 }
 
-// The windows are widest with 64 columns; the last window ends at the body's end.
+// The last of the widest windows (64 columns) ends at the body's end.
 static void the_widest_rows_are_read_within_the_body(void **state) {
   (void)state;
   int64_t values = 64 * 20;  // 8 windows of 96 + 64 values
@@ -182,7 +180,7 @@ static void rows_at_the_origin_are_not_taken_for_a_file(void **state) {
   }
 }
 
-// Rows of float64, numpy's default type. Some have any doubles, others doubles that float32 holds exactly.
+// Rows of float64, some of them exact in float32.
 static void rows_of_float64_are_named(void **state) {
   (void)state;
   for (int kind = 0; kind < 4; kind++) {
@@ -193,7 +191,7 @@ static void rows_of_float64_are_named(void **state) {
         double value = (c == 3 ? 0.5 : 40.1) * sin(i * 0.37 + c * 1.3);
         rows[i][c] = kind % 2 ? value : (double)(float)value;
         if (kind >= 2 && c == 3) rows[i][c] = 0;
-        // Rows of float32 that must not be taken for float64, such as a rotated plane near x = 0.
+        // float32 that must not be taken for float64, such as a rotated plane near x = 0
         narrow[i][c] = (float)(c % 2 ? 2 + value / 41 : kind % 2 ? value : 1e-17 * value);
         narrow[i][c + 4] = narrow[i][c];
       }
@@ -225,8 +223,7 @@ static void short_texts_are_recognized_by_their_numbers(void **state) {
   assert_null(format_hint(FORMAT_PCD, "1.5 2.5 0.5\n", 12));
 }
 
-// The warnings after two steps. Of 100 points, `strange` are not finite. The steps drop `first` and `second` finite
-// points.
+// The warnings after two steps, of 100 points: `strange` are not finite, and the steps drop `first` and `second`.
 static uint32_t warnings_behind_steps(int64_t strange, int64_t first, int64_t second) {
   const struct vx_chain chain = {.count = 2};  // two steps of type 0, which may give these fates
   struct vx_chain_report report = {.left = 100 - strange - first - second};
@@ -266,7 +263,7 @@ static void each_kind_holds_when_it_should(void **state) {
       {{.received = 100, .out_of_range = 95}, {.columns = 0}, 1u << WARNING_OUT_OF_RANGE},
       {{.received = 100, .not_finite = 94}, {.columns = 0}, 0},
       {{.received = 100, .not_finite = 95}, {.columns = 0}, 1u << WARNING_NOT_FINITE},
-      // If all finite points are out of range, the warning holds; if no point is finite, it does not.
+      // The warning holds if all finite points are out of range, but not if no point is finite.
       {{.received = 100, .not_finite = 60, .out_of_range = 40}, {.columns = 0}, 1u << WARNING_OUT_OF_RANGE},
       {{.received = 100, .not_finite = 100}, {.columns = 0}, 1u << WARNING_NOT_FINITE},
       {{.received = 1, .out_of_range = 1}, {.columns = 0}, 1u << WARNING_OUT_OF_RANGE},

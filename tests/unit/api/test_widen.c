@@ -1,5 +1,4 @@
-// rows_widen uses the vector instructions of this processor, and rows_widen_any only those of every processor. Both
-// give the same bytes for each filter.
+// rows_widen, which uses the vector instructions of this processor, gives the same bytes as rows_widen_any.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,9 +18,9 @@ static uint32_t next_random(void) {
   return (uint32_t)(state_of_random >> 32);
 }
 
-// Random bytes of a body. With `most` < 256, only every fourth run of `rows` bytes is not 0. In a shuffled body of
-// integers these runs are the lowest bytes, so the differences of a filter are small, as in a sensor's numbers. Near 0
-// guesses are often in the middle between two integers.
+// Random bytes. With `most` < 256, only every fourth run of `rows` bytes is not 0: in a shuffled body of integers, the
+// lowest bytes. So differences are small, as in a sensor's numbers. Near 0 guesses are often in the middle between two
+// integers.
 static void make_body(const struct job_request *request, char *body, int64_t rows, uint32_t most) {
   size_t size = (size_t)rows * job_request_row_bytes(request);
   for (size_t i = 0; i < size; i++) {

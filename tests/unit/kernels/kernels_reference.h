@@ -1,7 +1,5 @@
-// The kernel tests share this code. It runs a job on a lane, and has a deliberately naive model of the result.
-//
-// The model is written from the rules, not from kernels/. It searches linearly, keeps everything in plain arrays and
-// shares no arithmetic with the tested code. check() compares every byte of every tensor and every count.
+// Shared by the kernel tests: runs a job on a lane, and has a deliberately naive model of the result. The model is
+// written from the rules and shares no arithmetic with kernels/. check_batch_on compares the tensors and counts.
 #ifndef VOXELD_KERNELS_REFERENCE_H
 #define VOXELD_KERNELS_REFERENCE_H
 
@@ -16,15 +14,14 @@
 
 #include "tests/support/jobs.h"
 
-// cmocka compares byte by byte, which takes long for large tensors.
+// cmocka compares byte by byte, which is slow.
 static inline void check_bytes(const void *a, const void *b, size_t size, const char *file, int line) {
   if (size > 0 && memcmp(a, b, size) != 0) _assert_memory_equal(a, b, size, file, line);
 }
 #undef assert_memory_equal
 #define assert_memory_equal(a, b, size) check_bytes((a), (b), (size), __FILE__, __LINE__)
 
-// ASan, and qemu for other processors, make a program five to fifty times slower. There, tests with many random values
-// try only a part of the values.
+// With ASan or under qemu a program is 5 to 50 times slower, so tests try only a part of their random values.
 #if defined __SANITIZE_ADDRESS__ || !defined __x86_64__
 enum { PART = 5 };
 #else
@@ -38,7 +35,7 @@ enum { PART = 1 };
 
 // ---- running a job --------------------------------------------------------------------------------------------------
 
-static const struct vx_backend *backend;  // named by VOXELD_TEST_BACKEND; by default the CPU's
+static const struct vx_backend *backend;  // named by VOXELD_TEST_BACKEND; default: cpu
 static struct vx_device *device;
 static struct vx_lane *lane;
 
@@ -74,8 +71,7 @@ static inline enum vx_status give_output(void *ctx, const struct vx_layout *layo
   struct outcome *outcome = ctx;
   outcome->outputs++;
   outcome->layout = *layout;
-  // Exactly the requested size, so that a sanitizer sees an extra byte, and full of garbage, so that a missing byte
-  // shows.
+  // Exactly the requested size, so that a sanitizer sees an extra byte, and filled, so that a missing byte shows.
   size_t bytes = (layout->bytes + 63) / 64 * 64;
   outcome->block = aligned_alloc(64, bytes == 0 ? 64 : bytes);
   memset(outcome->block, 0xA5, bytes == 0 ? 64 : bytes);
@@ -110,7 +106,7 @@ static inline void assert_counts_add_up(const struct vx_counts *counts) {
                                          counts->over_max_voxels + counts->block_filtered);
 }
 
-// A grid of `cells` cells of one metre on each axis from the origin; points with 4 columns; all tensors.
+// Cells of one metre from the origin; points with 4 columns; all tensors.
 static inline struct vx_job plain_params(float cells) {
   return (struct vx_job){
       .params.voxelize = {.range_max = {cells, cells, cells},
@@ -122,7 +118,6 @@ static inline struct vx_job plain_params(float cells) {
   };
 }
 
-// The same random numbers every time.
 struct random {
   uint64_t state;
 };
@@ -166,7 +161,7 @@ static inline uint16_t model_narrow(float value) {
   if (isnan(value)) return 0x7E00;
   uint16_t sign = signbit(value) ? 0x8000 : 0;
   double magnitude = fabs((double)value);
-  uint16_t low = 0, high = 0x7C00;  // low <= magnitude < high; the pattern after the largest number counts as 65536
+  uint16_t low = 0, high = 0x7C00;  // low <= magnitude < high; 0x7C00 counts as 65536
   if (magnitude >= 65536) return sign | 0x7C00;
   while (high - low > 1) {
     uint16_t middle = (uint16_t)((low + high) / 2);
@@ -198,7 +193,7 @@ struct model {
   const struct vx_job *asked;
   float *points;  // [N, C]
   int32_t num_points;
-  int32_t *voxel_of;  // [N]; -1 for none
+  int32_t *voxel_of;  // [N]; -1: none
   struct model_voxel *voxels;
   int32_t num_voxels;
   struct model_voxel **rows;  // [num_rows]; the voxels of the answer, in order
@@ -246,7 +241,7 @@ static inline uint64_t model_random(const struct model *model, int32_t row) {
   return z ^ z >> 31;
 }
 
-// Removes the points over the cap from the voxel's list.
+// Keeps the points within the cap in the voxel's list.
 static inline void model_cap(const struct model *model, struct model_voxel *voxel) {
   const struct vx_voxelize *params = &model->asked->params.voxelize;
   bool random = params->choice.points_by == VX_POINTS_RANDOM;
@@ -270,7 +265,7 @@ static inline float model_centre(const struct model *model, const struct model_v
   return scaled + shift;
 }
 
-// Whether a voxel is preferred to a later voxel when there are more than max_voxels.
+// Whether a voxel is preferred to a later one when max_voxels is exceeded.
 static inline bool model_is_better(const struct model *model, const struct model_voxel *voxel,
                                    const struct model_voxel *later) {
   float x[2] = {model_centre(model, voxel, 0), model_centre(model, later, 0)};
@@ -379,8 +374,8 @@ static inline void model_free(struct model *model) {
   free(model->rows);
 }
 
-// The mean of one column. With a cap, the points are summed in sequence. Without a cap, groups of 64 points are summed
-// first, then groups of 64 sums, and so on.
+// The mean of a column. With a cap the sum is sequential. Without a cap, groups of 64 points are summed, then groups of
+// 64 sums, and so on.
 static inline float model_mean(const struct model *model, const struct model_voxel *voxel, int32_t column) {
   float *values = malloc((size_t)voxel->kept * sizeof *values);
   for (int32_t k = 0; k < voxel->kept; k++)
@@ -416,7 +411,6 @@ static inline float model_pillar(const struct model *model, const struct model_v
   return model_offset(model_centre(model, voxel, a), p[a]);
 }
 
-// Compares one value of a feature tensor with the model's value, bit by bit.
 static inline void check_value(const struct vx_shape *shape, const void *data, size_t index, float expected) {
   if (shape->dtype == VX_FLOAT16)
     assert_int_equal(((const uint16_t *)data)[index], model_narrow(expected));
@@ -463,7 +457,7 @@ static inline void check_row(const struct model *model, const struct outcome *ou
   check_points_of(model, outcome, r);
 }
 
-// Runs the job on `on` and compares everything with the model. The caller must free the outcome.
+// Runs the job on `on` and compares everything with the model. The caller frees outcome.block.
 static inline struct outcome check_batch_on(struct vx_lane *on, const struct vx_job *asked, const void *points,
                                             int32_t num_clouds, const int32_t *point_counts) {
   struct outcome outcome = run_on(on, asked, points, num_clouds, point_counts);

@@ -1,5 +1,5 @@
 // Networks through ONNX Runtime's C interface: with a stand-in whose calls fail in turn, and with the real library if
-// the tests' environment has one.
+// the environment has it.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -77,7 +77,7 @@ struct trial {
   float twice[6], more[6];
 };
 
-// Runs the network, or its session if one is given.
+// Runs the session, or without one the network.
 static enum vx_status run_twice(struct vx_network *network, struct vx_session *session, struct trial *trial) {
   float x[6] = {0, 1, 2, 3, 4, -5};
   memset(trial->twice, 0, sizeof trial->twice);
@@ -98,7 +98,7 @@ static enum vx_status try_session(struct vx_network *network, struct trial *tria
   return status;
 }
 
-// Opens the library and the network, runs the network, then a session of it, and closes all. Stops at a failure.
+// Opens the library and a network, runs the network, then a session, and closes all. Stops at a failure.
 static struct trial try_all(const char *library_path) {
   struct trial trial = {.error = {0}};
   struct vx_engine_library *library;
@@ -153,7 +153,7 @@ static void assert_no_session(const char *fault, enum vx_status status, const ch
   snprintf(network, sizeof network, "%ssession %s\n", doubling, fault);
   write_network(network, strlen(network));
   struct trial trial = try_all(standin_path());
-  assert_int_equal(trial.status, VX_OK);  // only a session, on a GPU, makes the call that fails
+  assert_int_equal(trial.status, VX_OK);  // only a session makes the call that fails
   assert_int_equal(trial.opened, status);
   if (!strstr(trial.error.text, reason)) fail_msg("'%s' has no '%s'", trial.error.text, reason);
   assert_int_equal(atomic_load(standin("standin_alive")), 0);
@@ -178,7 +178,7 @@ static void a_library_without_cuda_has_no_sessions(void **state) {
   assert_string_equal(trial.error.text, "onnxruntime: Failed to load library libonnxruntime_providers_cuda.so");
 }
 
-// The file is removed, gets another size, or gets another time.
+// The file is removed, or gets another size or time.
 static void a_session_is_refused_if_the_file_has_changed(void **state) {
   (void)state;
   struct vx_engine_library *library;
@@ -384,8 +384,8 @@ static struct message plugged_network(void) {
   return model_of(&graph);
 }
 
-// The path of ONNX Runtime in the environment; NULL if there is none. Always NULL under a sanitizer, which does not see
-// the locks of ONNX Runtime's threads.
+// The path of ONNX Runtime in the environment; NULL if there is none. NULL under a sanitizer, which does not see the
+// locks of ONNX Runtime's threads.
 static const char *real_path(void) {
   static char found[1024];
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -424,11 +424,10 @@ static void the_real_library_runs_a_network(void **state) {
   assert_int_equal(trial.shape.output[0].dims[1], 3);
   assert_memory_equal(trial.twice, ((float[]){0, 2, 4, 6, 8, -10}), sizeof trial.twice);
   assert_memory_equal(trial.more, ((float[]){0, 3, 6, 9, 12, -15}), sizeof trial.more);
-  assert_int_equal(trial.opened, VX_REFUSED);  // this library is only for processors
+  assert_int_equal(trial.opened, VX_REFUSED);  // a library for processors
   assert_non_null(strstr(trial.error.text, "CUDA"));
 }
 
-// The library refuses what the stand-in refuses.
 static void the_real_library_refuses_what_does_not_fit(void **state) {
   (void)state;
   const char *library_path = need_real_library();
@@ -462,7 +461,7 @@ static void the_real_library_refuses_what_does_not_fit(void **state) {
   engine->close(library);
 }
 
-// inner = x + weights, or x times weights; more = inner + x. Weights: [rows, 3], all zeros.
+// more = kind(x, weights) + x; kind: "Add" or "MatMul"; weights: [rows, 3], all zeros.
 static struct message network_with_weights(const char *kind, int rows) {
   static const unsigned char zeros[64];
   struct message graph = {0}, weights = {0};
@@ -491,7 +490,7 @@ static enum vx_status run_rows(struct vx_network *network, int64_t rows, struct 
   return status;
 }
 
-// ONNX Runtime keeps a block of memory after each run. When it has no room for a new block, it frees the kept blocks.
+// ONNX Runtime keeps a block of memory after each run, and frees the kept blocks when it has no room for a new one.
 static void try_bounded_runs(struct vx_network *network) {
   struct error error = {0};
   for (int round = 0; round < 3; round++)
@@ -522,7 +521,7 @@ static void try_bounds(const char *library_path, const char *within, size_t with
   engine->network_close(free_network);
   write_network(beyond, beyond_size);
   enum vx_status status = engine->network_open(library, path, 1, 8, &network, &error);
-  if (status != VX_OUT_OF_MEMORY)  // some versions of ONNX Runtime return VX_OUT_OF_MEMORY themselves
+  if (status != VX_OUT_OF_MEMORY)  // some versions of ONNX Runtime fail by themselves
     assert_string_equal(error.text, "its weights take more than its limit of 8 bytes");
   engine->close(library);
   bound = usual;

@@ -1,4 +1,4 @@
-// float16 <-> float32: every half, and every float32 at which the rounded result changes.
+// float16 <-> float32.
 #include "kernels/half.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
@@ -16,7 +16,6 @@ static void round_trip(void **state) {
   }
 }
 
-// The midpoint between two neighbouring halves rounds to the even half. Values below it round down, values above it up.
 static void rounds_to_nearest_even(void **state) {
   (void)state;
   for (uint32_t half = 0; half < 0x7C00; half++) {

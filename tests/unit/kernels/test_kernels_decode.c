@@ -1,5 +1,4 @@
-// Decoding of both heads as a job: boxes, fates, ties, batches, inputs that do not fit. Also the least logit of a
-// threshold. tests/oracle checks every bit with large maps; these maps are small.
+// Decoding of both heads as a job, with small maps. tests/oracle checks large maps.
 #include "kernels/centers.h"
 #include "kernels/decode.h"
 #include "tests/unit/kernels/kernels_reference.h"
@@ -154,7 +153,7 @@ static void boxes_are_listed_task_by_task(void **state) {
   const float logits[CELLS][ALL] = {{0, 1, 1}, {2, 0, 0}, {1, 0, 3}, {NAN, -1, -INFINITY}};  // 0 is too little
   const struct vx_job asked = center_job(logits[0]);
   struct outcome outcome = run_centers(&asked);
-  // At cell 0, both classes of the second task have the logit 1 and the same box. The first class wins.
+  // At cell 0, both classes of the second task have the same logit and box: the first class wins.
   assert_indices(&outcome, 4, (int32_t[]){1, 2, 8 + 2, 4 + 0});
   assert_memory_equal(tensor(&outcome, VX_DECODED_LABELS), ((int32_t[]){0, 0, 2, 1}), 4 * sizeof(int32_t));
   assert_int_equal(outcome.counts.below_threshold, 7);
@@ -219,11 +218,11 @@ static void velocities_make_longer_boxes(void **state) {
   free(outcome.block);
 }
 
-// Cell 0 has a higher logit than cell 1, but half its overlap. So its rectified score is lower.
+// Cell 0 has a higher logit than cell 1 but half its overlap, so its rectified score is lower.
 static void overlaps_rectify_scores(void **state) {
   (void)state;
   const float logits[CELLS][ALL] = {{2, 0, 0}, {1, 0, 0}, {1, 0, 0}, {3, 0, 0}};
-  const float ious[CELLS][TASKS] = {{0}, {1}, {2}, {NAN}};  // overlap = (iou + 1) / 2, at most 1
+  const float ious[CELLS][TASKS] = {{0}, {1}, {2}, {NAN}};  // overlap = min((iou + 1) / 2, 1)
   struct vx_job asked = center_job(logits[0]);
   asked.inputs[VX_IOU] = (struct vx_input){VX_FLOAT32, 4, {1, 1, CELLS, TASKS}, ious};
   asked.params.center.num_score_powers = 1;
@@ -237,8 +236,8 @@ static void overlaps_rectify_scores(void **state) {
                       3 * sizeof(float));
   assert_int_equal(outcome.counts.invalid, 1);
   free(outcome.block);
-  asked.params.center.rectified_threshold = vx_sigmoid(2) / 4;  // a score equal to the threshold is too low
-  asked.params.center.max_objects = 2;                          // the best two logits: cells 3 and 0
+  asked.params.center.rectified_threshold = vx_sigmoid(2) / 4;  // equal to a score, which is too low
+  asked.params.center.max_objects = 2;                          // cells 3 and 0
   outcome = run_centers(&asked);
   assert_indices(&outcome, 0, NULL);
   assert_int_equal(outcome.counts.over_max_objects, 2);
@@ -246,8 +245,7 @@ static void overlaps_rectify_scores(void **state) {
   free(outcome.block);
 }
 
-// With best_class, each cell gives one box per task, of the class with the highest logit. If both classes of the second
-// task have the same logit, the first wins.
+// With best_class, each cell gives one box per task, of the class with the highest logit; of equal logits, the first.
 static void a_cell_may_give_its_best_class(void **state) {
   (void)state;
   const float logits[CELLS][ALL] = {{0, 1, 2}, {0, 3, 3}, {0, NAN, 1}, {0, NAN, -1}};  // 0 is too little

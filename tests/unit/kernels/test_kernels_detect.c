@@ -1,5 +1,4 @@
-// A detection as a job, with a stand-in for the network. Its results must equal those of its stages as separate jobs.
-// Also batches, orders of channels, tensors of the stages, backbones, networks that fail, a stop between stages.
+// A detection as a job, with a stand-in for the network. Its results equal those of its stages as separate jobs.
 #include <stdio.h>
 
 #include "kernels/cpu/sparse/sparse.h"
@@ -159,7 +158,7 @@ static struct outcome run_decode(const struct maps *maps) {
   return run_on(lane, &asked, maps->ctx, CLOUDS, items);
 }
 
-// A float16 map must have the same values as the expected float32 map.
+// A float16 map has the values of the expected float32 map.
 static void assert_same_map(const struct outcome *is, enum vx_tensor which, const float *expected) {
   const struct vx_shape *shape = &is->layout.shape[which];
   const uint16_t *halves = tensor(is, which);
@@ -296,8 +295,7 @@ static void points_of_other_columns_are_refused(void **state) {
 
 enum { DEPTH = 4, SPARSE_WIDTH = 16, LEVELS = 2 };
 
-// A backbone of five layers. Layers 0 to 2 are on the first level; layer 2 adds the input of layer 1. Layer 3 makes the
-// second level, which has two planes along z. Layer 4 is on the second level.
+// Five layers. Layer 2 adds the input of layer 1. Layer 3 begins the second level, which has two planes along z.
 static int make_sparse_detector(void **state) {
   static float weights[27 * SPARSE_WIDTH * SPARSE_WIDTH], biases[SPARSE_WIDTH];
   const struct vx_sparse_layer first = {
@@ -328,7 +326,7 @@ static struct outcome run_means(void) {
   return run_on(lane, &asked, points, CLOUDS, counts);
 }
 
-// Runs only the backbone, over the voxels that a separate job gave.
+// Runs the backbone over the voxels of a separate job.
 static void run_sparse(const struct outcome *voxels, struct vx_sparse_result *result) {
   struct vx_stop stop = {0};
   const struct vx_job job = {.stop = &stop};
@@ -420,9 +418,9 @@ static void jobs_that_a_backbone_does_not_fit_are_refused(void **state) {
   check_refusal(&asked, "the detector has no backbone");
 }
 
-// A caller that stops the job after some calls of `stopped`.
+// A caller that stops the job after `left` calls of `stopped`.
 struct patience {
-  struct outcome outcome;  // the first member, since give_output takes a pointer to it
+  struct outcome outcome;  // first, since give_output takes a pointer to it
   int left;
 };
 
@@ -477,7 +475,7 @@ int main(void) {
       cmocka_unit_test_setup(jobs_that_a_backbone_does_not_fit_are_refused, make_sparse_detector),
       cmocka_unit_test_setup(a_job_ends_before_its_backbone, make_sparse_detector),
   };
-  // On a GPU a network needs a session; cuda-equal compares such detections with the CPU's.
+  // On a GPU a network needs a session; cuda-equal tests such detections.
   if (setenv("VOXELD_TEST_BACKEND", "cpu", 1) != 0) return 1;
   return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

@@ -1,4 +1,4 @@
-// The encoder of pillars: every bit compared with plain loops over the model's pillars. Padding, NaN, widths, refusals.
+// The encoder of pillars, compared bit by bit with plain loops over the model's pillars.
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { COLUMNS = 4, CHANNELS = COLUMNS + 6, MOST_WIDTH = 67, LAYERS = 3 };
@@ -7,7 +7,6 @@ enum { COLUMNS = 4, CHANNELS = COLUMNS + 6, MOST_WIDTH = 67, LAYERS = 3 };
 
 static float weights[LAYERS][2 * MOST_WIDTH * MOST_WIDTH], biases[LAYERS][MOST_WIDTH];
 
-// Layers with `width` channels each.
 static void make_encoder(struct vx_job *asked, int32_t width, int32_t layers) {
   struct random random = {(uint64_t)width};
   struct vx_encoder *encoder = &asked->params.voxelize.encoder;
@@ -21,9 +20,9 @@ static void make_encoder(struct vx_job *asked, int32_t width, int32_t layers) {
   asked->tensors = ENCODED;
 }
 
-// Channel d of a layer for one row, by the rules.
+// Channel d of a layer for one row.
 static float model_channel(const struct vx_encoder_layer *layer, const float *row, int32_t d) {
-  volatile float sum = layer->bias[d];  // each operation is rounded to float
+  volatile float sum = layer->bias[d];  // so that each operation is rounded to float
   for (int32_t c = 0; c < layer->inputs; c++) {
     volatile float product = row[c] * layer->weight[c * layer->width + d];
     sum = sum + product;
@@ -31,7 +30,7 @@ static float model_channel(const struct vx_encoder_layer *layer, const float *ro
   return sum > 0 ? sum : 0;
 }
 
-// All layers, over the rows of a pillar's points and, with a cap, its rows of padding.
+// All layers, over the points of a pillar and, with a cap, its rows of padding.
 static void model_encoded(const struct model *model, const struct model_voxel *voxel, float *largest) {
   enum { MOST_ROWS = 300 };
   static float rows[2][MOST_ROWS][2 * MOST_WIDTH];
@@ -54,7 +53,6 @@ static void model_encoded(const struct model *model, const struct model_voxel *v
   }
 }
 
-// Runs the job and compares encoded_features and bev_features with the model.
 static struct outcome check_encoded(const struct vx_job *asked, const float *points, int32_t num_clouds,
                                     const int32_t *counts) {
   struct outcome outcome = check_batch_on(lane, asked, points, num_clouds, counts);
@@ -83,7 +81,7 @@ static struct outcome check_encoded(const struct vx_job *asked, const float *poi
   return outcome;
 }
 
-// Widths around the block size; both types; pillars with padding, full pillars, and pillars over the cap.
+// Widths around the block size; padding, full pillars, pillars over the cap.
 static void every_bit(void **state) {
   (void)state;
   enum { POINTS = 300 };
@@ -105,7 +103,7 @@ static void every_bit(void **state) {
   }
 }
 
-// One channel over one pillar, with a weight only for the intensity.
+// One channel over one pillar; only the intensity has a weight.
 static float encode_intensities(float with_weight, float with_bias, int32_t cap, const float *intensities,
                                 int32_t count) {
   float points[4][COLUMNS];
@@ -126,7 +124,7 @@ static float encode_intensities(float with_weight, float with_bias, int32_t cap,
   return value;
 }
 
-// Padding gives max(bias, 0). A pillar without padding must not have this value.
+// Padding gives max(bias, 0), which must not count for a pillar without padding.
 static void padding_takes_part(void **state) {
   (void)state;
   assert_true(encode_intensities(-1, 2, 2, (const float[]){1}, 1) == 2);
@@ -143,8 +141,7 @@ static void nan_does_not_spread(void **state) {
   assert_true(isinf(encode_intensities(1, 0, 4, (const float[]){3, INFINITY}, 2)));
 }
 
-// The sum begins with the bias, then adds the columns in order. Small terms after a large term are lost, small terms
-// before it are not.
+// The sum begins with the bias. Small terms after a large term are lost.
 static void sums_have_an_order(void **state) {
   (void)state;
   const float point[1][COLUMNS] = {{0.5f, 0.5f, 0.5f, 1}};

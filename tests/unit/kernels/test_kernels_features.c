@@ -1,4 +1,4 @@
-// The numbers in the feature tensors: means, fill, pillars, float16.
+// The feature tensors.
 #include "tests/unit/kernels/kernels_reference.h"
 
 static void fill_zero(void **state) {
@@ -11,7 +11,7 @@ static void fill_zero(void **state) {
   free(outcome.block);
 }
 
-// fill=mean pads each column of `voxels` with the voxel's mean. No other tensor changes.
+// fill=mean pads each column of `voxels` with the voxel's mean, and changes no other tensor.
 static void fill_mean(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -38,7 +38,7 @@ static void pillar(void **state) {
   free(outcome.block);
 }
 
-// A sum begins with its first point, not with 0, and the mean of one point is that point.
+// A sum begins with its first point, not with 0.
 static void mean_of_negative_zero(void **state) {
   (void)state;
   struct vx_job asked = plain_params(4);
@@ -50,7 +50,7 @@ static void mean_of_negative_zero(void **state) {
   free(outcome.block);
 }
 
-// float32 addition in input order. Small terms after a large term are lost, small terms before it are not.
+// float32 addition in input order: small terms after a large term are lost.
 static void mean_keeps_the_order(void **state) {
   (void)state;
   struct vx_job asked = plain_params(4);
@@ -63,7 +63,7 @@ static void mean_keeps_the_order(void **state) {
   free(outcome.block);
 }
 
-// A computed NaN always has the same bits. A copied NaN keeps the bits of its point.
+// A computed NaN always has the same bits. A copied NaN keeps its bits.
 static void nan_payloads(void **state) {
   (void)state;
   struct vx_job asked = plain_params(4);
@@ -84,7 +84,7 @@ static void nan_payloads(void **state) {
   free(outcome.block);
 }
 
-// A sum of finite coordinates can overflow. The sum of opposite infinities is a NaN, always with the same bits.
+// A sum of finite coordinates can overflow. A sum of opposite infinities is the computed NaN.
 static void overflowing_sums(void **state) {
   (void)state;
   struct vx_job asked = {.params.voxelize = {.range_max = {3e38f, 1, 1},
@@ -100,7 +100,7 @@ static void overflowing_sums(void **state) {
   }
 }
 
-// Without a cap the sum has groups of 64 points and groups of 64 groups. Tests lengths around 64 and 64 * 64.
+// Without a cap: groups of 64 points, groups of 64 groups, and so on.
 static void dynamic_mean_tree(void **state) {
   (void)state;
   enum { MOST = 10000 };
@@ -122,8 +122,7 @@ static void dynamic_mean_tree(void **state) {
   }
 }
 
-// More than 64^3 points, so the sum has groups of groups of groups. Every partial sum is an integer that float32 holds,
-// so the result is known.
+// More than 64^3 points: groups of groups of groups. float32 holds every partial sum.
 static void dynamic_mean_of_a_million(void **state) {
   (void)state;
   enum { COUNT = 1 << 20 };
@@ -141,7 +140,6 @@ static void dynamic_mean_of_a_million(void **state) {
   free(points);
 }
 
-// With a cap the sum is in sequence, even over many points.
 static void capped_mean_is_sequential(void **state) {
   (void)state;
   enum { COUNT = 1500 };

@@ -1,5 +1,4 @@
-// Farthest point sampling as a job: batches, shapes, refusals, voxel means, an early stop. Compares samples of small
-// clouds with a model of a few lines. test_kernels_sample.c tests the sampling of one cloud.
+// Farthest point sampling as a job. test_kernels_sample.c tests the sampling of one cloud.
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { MOST = 3000, COLUMNS = 5 };
@@ -41,7 +40,7 @@ struct clouds {
   const int32_t *points, *samples;
 };
 
-// The outcome that `give_output` fills, and the state of the callback `stopped`.
+// `outcome` is for give_output, `stop` for stop_after.
 struct asking {
   struct outcome outcome;
   struct stop *stop;
@@ -90,7 +89,7 @@ static int32_t first_of(const float *rows, int32_t count, int32_t start) {
   return start > 0 ? first_of(rows, start, 0) : -1;
 }
 
-// The next sample after the `number` chosen samples. Compares each row with each chosen sample.
+// The next sample after `number` chosen ones: compares each row with each of them.
 static int32_t next_of(const float *rows, int32_t count, const int32_t *chosen, int32_t number, float *distance) {
   int32_t next = -1;
   *distance = 0;
@@ -106,7 +105,7 @@ static int32_t next_of(const float *rows, int32_t count, const int32_t *chosen, 
   return next;
 }
 
-// Compares the samples of each cloud with the model's. The samples were chosen from `rows`.
+// Compares the samples of each cloud with the model's. `rows`: the points that were sampled.
 static void check_samples(const struct outcome *outcome, const float *rows, int32_t start, struct clouds clouds) {
   const int32_t *indices = tensor(outcome, VX_SAMPLED_INDICES);
   const float *sampled = tensor(outcome, VX_SAMPLED_POINTS), *distances = tensor(outcome, VX_SAMPLED_DISTANCES);
@@ -179,7 +178,7 @@ static void stacked_batch_with_empty_clouds(void **state) {
 static void no_samples(void **state) {
   (void)state;
   struct vx_job asked = fps_params();
-  job_sampling(&asked)->start = 99;  // if nothing is sampled, any start is allowed
+  job_sampling(&asked)->start = 99;  // allowed, since nothing is sampled
   struct clouds clouds = {2, (int32_t[]){0, 5}, (int32_t[]){0, 0}};
   struct outcome outcome = run_clouds(&asked, points, clouds);
   assert_int_equal(outcome.status, VX_OK);
@@ -194,7 +193,7 @@ static void nan_points(void **state) {
   scatter(4, -1, 1);
   for (int i = 0; i < 400; i += 2) {
     points[i * COLUMNS + i % 3] = (float[]){NAN, INFINITY, -INFINITY}[i / 2 % 3];
-    points[(i + 1) * COLUMNS + 3] = NAN;  // not a coordinate: the point is still a candidate
+    points[(i + 1) * COLUMNS + 3] = NAN;  // not a coordinate
   }
   struct vx_job asked = fps_params();
   job_sampling(&asked)->start = 390;
@@ -245,7 +244,7 @@ static void each_tensor_alone(void **state) {
 
 // ---- voxels ---------------------------------------------------------------------------------------------------------
 
-// Compares the samples with a sampling of voxel_features as float32, and voxel_features with the model of voxels.
+// Compares the samples with a sampling of float32 voxel_features, and the other tensors with a job without sampling.
 static void check_voxels(struct vx_job asked, struct clouds clouds) {
   struct outcome outcome = run_clouds(&asked, points, clouds);
   if (outcome.status != VX_OK) fail_msg("%s", outcome.error.text);
@@ -308,7 +307,7 @@ static void voxel_means_that_are_not_returned(void **state) {
   free(alone.block);
 }
 
-// The sum of two points overflows: their voxel has no finite mean, and is not a candidate.
+// The sum of two points overflows: their voxel has no finite mean and is no candidate.
 static void voxel_means_that_overflow(void **state) {
   (void)state;
   memset(points, 0, sizeof points);
@@ -391,8 +390,8 @@ static void counts_without_tensors(void **state) {
   assert_true(stop.asked == 0 || backend != &vx_cpu_backend);  // a GPU calls `stopped` at intervals of time
 }
 
-// The job is stopped at call number `n` of `stopped`. A GPU calls `stopped` at intervals of time, so that the job may
-// finish before call `n`.
+// The job is stopped at call number `n` of `stopped`. On a GPU, which calls `stopped` at intervals of time, the job may
+// finish before.
 static void check_stopped(const struct vx_job *asked, struct clouds clouds, int n, const struct outcome *whole) {
   struct stop stop = {n - 1, 0};
   struct outcome outcome = run_stopping(asked, points, clouds, &stop);

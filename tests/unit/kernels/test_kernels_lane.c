@@ -1,4 +1,4 @@
-// A lane and its scratch, reused for jobs of all kinds. No job may see another's data.
+// A lane and its scratch, reused for jobs of all kinds.
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -15,7 +15,6 @@ static void scatter(struct random *random, float low, float high) {
     for (int c = 0; c < 4; c++) points[i][c] = random_in(random, low, high);
 }
 
-// The same job gives the same bytes on a used lane and on a fresh lane.
 static void assert_as_on_fresh_lane(const struct vx_job *asked, int32_t count) {
   struct error error;
   struct vx_lane *fresh;
@@ -30,8 +29,7 @@ static void assert_as_on_fresh_lane(const struct vx_job *asked, int32_t count) {
   backend->lane_close(fresh);
 }
 
-// Two jobs one after the other on one lane, in all pairs of kinds and sizes: a dense table, a hash table, order=key, a
-// block filter, smaller voxels without a cap.
+// All pairs of kinds and sizes of jobs, one after the other on one lane.
 static void slot_reuse(void **state) {
   (void)state;
   struct random random = {14};
@@ -75,7 +73,6 @@ static void dense_after_hash(void **state) {
   }
 }
 
-// No bytes in the scratch affect the next job.
 static void rubbish_in_scratch(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
@@ -88,14 +85,14 @@ static void rubbish_in_scratch(void **state) {
     unsigned char *bytes = cpu_arena_take(scratch, scratch->bytes - 64, 1);
     for (size_t i = 0; bytes != NULL && i < scratch->bytes - 64; i++)
       bytes[i] = round == 0 ? 0xFF : (unsigned char)(next_random(&random) & (round % 2 ? 0xFF : 3));
-    // A table stores base + number. With base 0, small random values in the scratch look like stored numbers. With the
-    // other base, base + number wraps around to 0.
+    // A table stores base + number. With base 0, small values in the scratch look like stored numbers; with the other
+    // base, base + number wraps around.
     lane->base = round % 3 == 2 ? UINT32_MAX - 100 : 0;
     assert_as_on_fresh_lane(&asked[round / 2 % 2], MOST);
   }
 }
 
-// Two lanes put the same cells into different slots of their tables, and give the same bytes.
+// Two lanes put the same cells into different slots.
 static void tables_are_seeded(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
@@ -131,7 +128,6 @@ static void scratch_grows(void **state) {
   backend->lane_close(growing);
 }
 
-// After the largest of its jobs, a lane allocates nothing more.
 static void no_allocation_after_warm_up(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
@@ -146,7 +142,6 @@ static void no_allocation_after_warm_up(void **state) {
   }
 }
 
-// A lane frees most of the scratch of an unusually large job.
 static void huge_scratch_is_given_back(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
@@ -170,7 +165,6 @@ static enum vx_status refuse_output(void *ctx, const struct vx_layout *layout, v
   return *(const enum vx_status *)ctx;
 }
 
-// The run returns the status of the caller's output, and the lane still works.
 static void output_failure_propagates(void **state) {
   (void)state;
   struct random random = {20};
@@ -253,7 +247,7 @@ static void a_lane_asks_before_it_takes_much_scratch(void **state) {
   }
 }
 
-// Between large jobs a lane keeps VX_SCRATCH_KEPT bytes of scratch with their pages. So the next job has fewer faults.
+// The pages of VX_SCRATCH_KEPT bytes stay, so that the next job has fewer page faults.
 static void a_lane_keeps_the_scratch_that_it_may_keep(void **state) {
   (void)state;
   struct cpu_arena much = {.used = 2 * VX_SCRATCH_KEPT}, arena = {0};
@@ -275,7 +269,7 @@ static void a_lane_keeps_the_scratch_that_it_may_keep(void **state) {
 
 static bool is_busy(void *ctx) { return *(const bool *)ctx; }
 
-// If a task is too large for a helper, or comes too late, the helper's scratch is unchanged for its own next job.
+// If a task is too large, or comes too late, the helper's scratch is unchanged.
 static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {
   (void)state;
   const struct cpu_arena little = {.used = VX_SCRATCH_KEPT / 4}, most = {.used = VX_SCRATCH_KEPT},
@@ -299,7 +293,7 @@ static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {
   cpu_arena_trim(&helper.scratch, 0);
 }
 
-// Memory runs out in the middle of a lane's life: one job fails, the next smaller job succeeds.
+// One job fails, the next, smaller job succeeds.
 static void out_of_memory(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
@@ -322,7 +316,7 @@ static void out_of_memory(void **state) {
   assert_int_equal(getrlimit(RLIMIT_AS, &held), 0);
   if (held.rlim_cur != tight.rlim_cur) {
     free(flat);
-    skip();  // qemu-user needs its own address space and ignores the limit
+    skip();  // qemu-user ignores the limit
   }
   struct outcome outcome = run_scan(&asked, flat, COUNT);
   assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);

@@ -1,5 +1,4 @@
-// Dense maps: scatter as a job, and the maps of a voxelization. These tests have few rows and points; tests/oracle
-// checks every bit of large maps.
+// Dense maps: scatter as a job, and the maps of a voxelization. tests/oracle checks large maps.
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { ROWS = 5, CHANNELS = 2 };
@@ -8,10 +7,10 @@ enum { ROWS = 5, CHANNELS = 2 };
 
 static const float features[ROWS][CHANNELS] = {{1, -1}, {2, -2}, {3, -3}, {4, -4}, {5, -5}};
 static const uint16_t halves[ROWS][CHANNELS] = {{1, 11}, {2, 12}, {3, 13}, {4, 14}, {5, 15}};
-// (cloud, z, y, x). Row 2 has the cell of row 0. Row 4 is outside the grid.
+// (cloud, z, y, x). Row 2 has the cell of row 0; row 4 is outside the grid.
 static const int32_t coords[ROWS][4] = {{1, 1, 0, 2}, {0, 0, 1, 0}, {1, 1, 0, 2}, {1, 0, 0, 0}, {0, 0, 0, 3}};
 
-// A grid of 3 x 2 x 2 cells.
+// 3 x 2 x 2 cells.
 static struct vx_job scatter_job(int64_t rows, enum vx_dtype dtype, const void *values) {
   return (struct vx_job){.op = VX_SCATTER,
                          .params.scatter = {.grid_size = {3, 2, 2}},
@@ -31,7 +30,7 @@ static struct outcome run_rows(const struct vx_job *asked, int32_t clouds) {
   return outcome;
 }
 
-// The position of channel c of a cell in [B, C * nz, ny, nx].
+// The index of channel c of a cell in [B, C * nz, ny, nx].
 static size_t place_of(const int32_t cell[4], int32_t c) {
   return ((((size_t)cell[0] * CHANNELS + (size_t)c) * 2 + (size_t)cell[1]) * 2 + (size_t)cell[2]) * 3 + (size_t)cell[3];
 }
@@ -70,7 +69,7 @@ static void each_row_has_one_fate(void **state) {
   }
 }
 
-// With a single cloud, rows of the second cloud are out of range. Negative coordinates are always out of range.
+// With one cloud, rows of the second are out of range, as are negative coordinates.
 static void every_coordinate_has_bounds(void **state) {
   (void)state;
   struct vx_job asked = scatter_job(ROWS, VX_FLOAT32, features);
@@ -127,11 +126,11 @@ static void features_and_coordinates_must_fit(void **state) {
   asked = scatter_job(ROWS, VX_FLOAT32, features);
   asked.params.scatter.grid_size[1] = 0;
   assert_int_equal(run_rows(&asked, 2).status, VX_REFUSED);
-  // 2^63 cells in both clouds: refused, since 2^62 is the maximum.
+  // 2^63 cells in both clouds; 2^62 is the maximum.
   asked.params.scatter = (struct vx_scatter){.grid_size = {1 << 30, 1 << 30, 4}};
   struct outcome outcome = run_rows(&asked, 2);
   assert_int_equal(outcome.status, VX_REFUSED);
-  // With 2^62 cells in both clouds a job can count its rows, but not write a map.
+  // With 2^62 cells a job can count its rows, but not write a map.
   asked.params.scatter.grid_size[2] = 2;
   asked.tensors = 0;
   outcome = run_rows(&asked, 2);
@@ -143,7 +142,7 @@ static void features_and_coordinates_must_fit(void **state) {
 
 // ---- maps -----------------------------------------------------------------------------------------------------------
 
-// A grid of 10 x 2 x 2 cells of one metre; a voxel keeps one point.
+// 10 x 2 x 2 cells of one metre; a voxel keeps one point.
 static struct vx_job map_job(vx_tensor_set tensors) {
   return (struct vx_job){.params.voxelize = {.range_max = {10, 2, 2},
                                              .voxel_size = {1, 1, 1},
@@ -154,7 +153,7 @@ static struct vx_job map_job(vx_tensor_set tensors) {
                          .tensors = tensors};
 }
 
-// Three points above one another, one far along x, one out of range, one that is not finite.
+// Three points above one another, one far along x, one out of range, one not finite.
 static const float points[][4] = {{0.5f, 0.5f, 0.25f, 7}, {0.5f, 0.5f, 1.5f, -3},    {0.5f, 0.5f, 1.5f, 9},
                                   {9.5f, 1.5f, -0.0f, 2}, {10.0f, 0.5f, 0.5f, 1000}, {NAN, 0.5f, 0.5f, 1000}};
 enum { POINTS = sizeof points / sizeof *points, CELLS = 40, PILLARS = 20, LAST = PILLARS - 1 };

@@ -1,12 +1,11 @@
-// Non-maximum suppression as a job: ranks, fates, batches, inputs that do not fit. Also the functions for overlaps and
-// ranks. tests/oracle checks every bit with many boxes; these tests have few.
+// Non-maximum suppression as a job, and its functions for overlaps and ranks. tests/oracle checks many boxes.
 #include "kernels/overlap.h"
 #include "kernels/rank.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { COUNT = 6 };
 
-// Boxes 0, 1 and 2 overlap. Box 3 overlaps only box 5, which equals it but has another class. Box 4 is invalid.
+// Boxes 0, 1 and 2 overlap. Box 5 equals box 3, but has another class. Box 4 is invalid.
 static const float boxes[COUNT][VX_BOX_VALUES] = {{0, 0, 0, 4, 2, 1, 0},  {1, 0, 0, 4, 2, 1, 0},
                                                   {1, 0, 0, 4, 2, 1, 1},  {20, 0, 0, 2, 2, 2, 0},
                                                   {0, 0, 0, -4, 2, 1, 0}, {20, 0, 0, 2, 2, 2, 0}};
@@ -97,8 +96,8 @@ static bool stop(void *ctx) {
   return true;
 }
 
-// No box suppresses another, so each box is compared with all later boxes. A GPU calls `stopped` only after a
-// millisecond, so the comparisons must take longer.
+// No box suppresses another, so each is compared with all later ones: long enough for a GPU, which first calls
+// `stopped` after a millisecond.
 static void long_comparisons_can_be_stopped(void **state) {
   enum { MANY = 1 << 18 };
   static float apart[MANY][VX_BOX_VALUES], same[MANY];
@@ -175,7 +174,7 @@ static void inputs_must_fit(void **state) {
   }
 }
 
-// The overlap of two boxes, of which `a` has the higher rank.
+// `a` has the higher rank.
 static double overlap_of(const float a[VX_BOX_VALUES], const float b[VX_BOX_VALUES]) {
   struct vx_rectangle first = vx_rectangle_of(a), second = vx_rectangle_of(b);
   return vx_overlap(&first, &second);
@@ -192,7 +191,7 @@ static void overlaps_are_those_of_geometry(void **state) {
   assert_true(overlap_of(a, corner) == 0);
   assert_true(overlap_of(a, flat) == 0);
   assert_true(fabs(overlap_of(a, inside) - 0.125) < 1e-15);
-  // The intersection of a square and the same square turned by 45 degrees is a regular octagon.
+  // A square and the same square turned by 45 degrees intersect in a regular octagon.
   const float square[VX_BOX_VALUES] = {7, 8, 0, 2, 2, 1, 0}, turned[VX_BOX_VALUES] = {7, 8, 0, 2, 2, 1, 0.78539816f};
   assert_true(fabs(overlap_of(square, turned) - 8 * (sqrt(2) - 1)) < 1e-7);
 }

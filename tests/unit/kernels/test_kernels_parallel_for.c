@@ -1,7 +1,5 @@
-// Several workers do the tasks of a job in random orders. Bytes, counts and errors must equal those of the same job on
-// one worker.
-//
-// Each worker has its own lane, but all workers run on this thread, so that a test can repeat an order.
+// Several workers do the tasks of a job in random orders. Bytes and counts equal those of one worker. Each worker has
+// its own lane, but all run on this thread, so that a test can repeat an order.
 #include <stdlib.h>
 
 #include "tests/unit/kernels/kernels_reference.h"
@@ -37,7 +35,7 @@ struct crew {
   bool unwilling;  // helpers sometimes give up
   int patience;    // calls of has_other_work until the current helper gives up
   int loops, helped, given_up;
-  int64_t stop_after;  // the job stops after this many tasks of its own worker; -1: never
+  int64_t stop_after;  // tasks of its own worker after which the job stops; -1: never
   int32_t section_points[SECTIONS];
   struct vx_counts section_counts[SECTIONS];
 };
@@ -63,8 +61,7 @@ static enum vx_status do_own(struct crew *crew, const struct vx_worker *own, con
   return status;
 }
 
-// Does the tasks in a random order, each by a random worker. At the end the job's own worker does the tasks that
-// helpers gave up.
+// Does the tasks in a random order, each by a random worker, then those that helpers gave up by the job's own worker.
 static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                    struct error *error) {
   struct crew *crew = ctx;
@@ -250,8 +247,7 @@ static void tasks_that_helpers_give_up_are_done_again(void **state) {
   check_crews(true);
 }
 
-// Compares a cloud that is cut into segments with the same cloud on one thread. A voxel may have points in several
-// segments, or be over the cap.
+// Compares a cloud cut into segments with the same cloud on one thread.
 static void check_lone(const struct vx_job *asked, int32_t count, int helpers, bool unwilling) {
   struct crew alone = crew_of(0, false, 0), crew = crew_of(helpers, unwilling, (uint64_t)count + (uint64_t)helpers);
   if (run_clouds(&alone, asked, 1, &count) != VX_OK) fail_msg("%s", alone.outcome.error.text);
@@ -273,18 +269,17 @@ static void a_lone_cloud_is_cut_and_keeps_its_bytes(void **state) {
   make_points();
   for (int kind = 0; kind < KINDS; kind++) {
     struct vx_job asked = job_of_kind(kind);
-    if (kind == 8) continue;  // the samples of one cloud are not tasks
+    if (kind == 8) continue;  // one cloud is one task
     for (int i = 0; i < 3; i++)
       for (int j = 0; j < 3; j++) check_lone(&asked, counts[i], helpers[j], i == 1);
-    if (kind == 0) {  // no voxel is dropped, and nearly every point is alone in its voxel
+    if (kind == 0) {  // nearly every point has a voxel of its own
       asked.params.voxelize.max_voxels = POINTS;
       check_lone(&asked, POINTS, 2, false);
     }
   }
 }
 
-// Most points are in the cell of the point before, so the points form runs. A segment looks up the cell of a run once.
-// Some runs continue in the next segment.
+// Most points are in the cell of the point before. Such runs may continue in the next segment.
 static void runs_of_points_may_cross_cuts(void **state) {
   (void)state;
   struct random random = {37};
@@ -306,14 +301,13 @@ static int loops_of(int32_t count, int helpers) {
   return crew.loops;
 }
 
-// A small cloud is not worth cutting: a cut cloud takes five parallel steps.
+// A cut cloud takes five parallel steps, which a small cloud is not worth.
 static void only_large_clouds_are_cut(void **state) {
   (void)state;
   make_points();
   assert_int_equal(loops_of(2 * 8192, 3), loops_of(2 * 8192 - 1, 3) + 5);
 }
 
-// A cloud has the same map in a batch as alone.
 static void maps_of_a_batch_are_those_of_its_clouds(void **state) {
   (void)state;
   make_points();
@@ -334,7 +328,6 @@ static void maps_of_a_batch_are_those_of_its_clouds(void **state) {
   }
 }
 
-// The job is stopped after some tasks of its own worker. It ends with VX_STOPPED.
 static void a_job_is_stopped_between_its_tasks(void **state) {
   (void)state;
   const struct vx_job asked = job_of_kind(8);
@@ -349,7 +342,7 @@ static void a_job_is_stopped_between_its_tasks(void **state) {
   }
 }
 
-// If a task needs more scratch than a helper's lane may keep, the helper leaves the task to the job's own lane.
+// A task that needs more scratch than a helper's lane may keep is left to the job's own lane.
 static void helpers_take_little_scratch(void **state) {
   (void)state;
   enum { LARGE = 2600000 };
@@ -380,7 +373,7 @@ static bool never_asked(void *ctx, size_t bytes) {
   return false;
 }
 
-// Cutting a cloud takes more scratch. A cloud is cut only if the lane need not ask the caller for this scratch.
+// A cloud is cut only if the lane need not ask the caller for the scratch of the cut.
 static void a_cut_asks_for_no_scratch(void **state) {
   (void)state;
   enum { LARGE = 1000000 };
@@ -398,7 +391,7 @@ static void a_cut_asks_for_no_scratch(void **state) {
     job.row_counts = crew.outcome.row_counts;
     assert_int_equal(backend->run(fresh, &job, &error), VX_OK);
     assert_int_equal(job.counts.kept + job.counts.over_voxel_cap, count);
-    cuts += crew.loops > 0;  // only a cut gives tasks here: all points are in one voxel
+    cuts += crew.loops > 0;  // only a cut gives tasks: all points are in one voxel
     free(crew.outcome.block);
     backend->lane_close(fresh);
     dismiss(&crew);

@@ -1,8 +1,8 @@
-// Which cell a point lies in, and what happens to points outside all cells.
+// The cells of points, and points outside all cells.
 #include "tests/unit/kernels/kernels_reference.h"
 
-// Points at the last float below each upper bound. In some ranges (x - min) / size rounds up to the number of cells.
-// Then the point is out of range, although x < max.
+// Points at the last float below each upper bound. In some ranges (x - min) / size rounds up to the number of cells:
+// the point is out of range, although x < max.
 static void upper_bound(void **state) {
   (void)state;
   const struct {
@@ -36,8 +36,7 @@ static void upper_bound(void **state) {
   }
 }
 
-// If the range is not a whole number of voxels, the number of cells is rounded. Points are in range up to the end of
-// the last cell.
+// The number of cells is rounded. Points are in range up to the end of the last cell.
 static void the_end_of_the_grid_is_the_bound(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -60,7 +59,6 @@ static void nan_points(void **state) {
   free(outcome.block);
 }
 
-// Columns after x, y, z may be NaN or infinite.
 static void nan_features_pass(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -80,7 +78,7 @@ static void infinite_points(void **state) {
   free(outcome.block);
 }
 
-// Coordinates that no integer type holds, and coordinates whose difference to the range overflows.
+// Coordinates that no integer type holds, or whose difference to the range overflows.
 static void far_points(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -104,7 +102,7 @@ static void negative_zero(void **state) {
   free(outcome.block);
 }
 
-// The largest grid on one axis. Its number of cells is the largest that is both an int32 and a float.
+// The largest number of cells that is both an int32 and a float.
 static void widest_axis(void **state) {
   (void)state;
   struct vx_job asked = plain_params(1);
@@ -116,7 +114,7 @@ static void widest_axis(void **state) {
   free(outcome.block);
 }
 
-// Voxels of a centimetre over a whole site: 6.4e12 cells, so the numbers of cells need far more than 32 bits.
+// 6.4e12 cells: their numbers need more than 32 bits.
 static void huge_grid(void **state) {
   (void)state;
   enum { COUNT = 3000 };
@@ -155,7 +153,7 @@ static void float16_input(void **state) {
     for (int c = 0; c < 5; c++) points[i][c] = model_narrow(random_in(&random, -1, 9));
   points[5][0] = 0x7C00;  // infinity
   points[6][1] = 0xFE01;  // NaN
-  points[7][4] = 0xFC01;  // a signalling NaN in a feature; `voxels` has the widened NaN
+  points[7][4] = 0xFC01;  // a signalling NaN in a feature
   points[8][2] = 0x0001;  // subnormal
   points[9][2] = 0x8000;  // -0
   struct outcome outcome = check_scan(&asked, points, COUNT);
@@ -163,7 +161,7 @@ static void float16_input(void **state) {
   free(outcome.block);
 }
 
-// Numbers of points around the size of the chunks in which points are read.
+// Lengths around the size of the chunks in which points are read.
 static void every_length(void **state) {
   (void)state;
   enum { MOST = 600 };

@@ -1,5 +1,4 @@
-// Range images as jobs on the CPU: refusals, sections, shapes, an early stop. The vector code of each processor gives
-// the same bits. tests/oracle compares every bit with numpy.
+// Range images as jobs on the CPU, and the vector code of each processor. tests/oracle compares every bit with numpy.
 #include "kernels/cpu/image/image.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
@@ -18,7 +17,7 @@ static struct vx_job image_params(void) {
                          .tensors = VX_RANGE_IMAGE_TENSORS};
 }
 
-// Two points ahead and above the horizon, one to the left and below it, one that is not finite, one straight up.
+// Two points ahead and above the horizon, one to the left and below it, one not finite, one straight up.
 static const float rows[] = {3, 0, 1, 7, 2, 0, 1, 8, 0, 4, -1, 9, NAN, 0, 0, 0, 0, 0, 5, 6};
 static const int32_t five = 5;
 
@@ -41,7 +40,7 @@ static void a_pixel_keeps_its_nearest_point(void **state) {
   free(outcome.block);
 }
 
-// Jobs whose parameters do not fit the points or exceed a limit.
+// Parameters that do not fit the points or exceed a limit.
 static void what_does_not_fit_is_refused(void **state) {
   (void)state;
   enum { CASES = 8 };
@@ -49,7 +48,7 @@ static void what_does_not_fit_is_refused(void **state) {
   for (int i = 0; i < CASES; i++) wrong[i] = image_params();
   wrong[0].params.image.height = 0;
   wrong[1].params.image.width = VX_MAX_IMAGE_WIDTH + 1;
-  wrong[2].params.image.height = VX_MAX_IMAGE_HEIGHT;  // with this width, two images have more than 2^26 pixels
+  wrong[2].params.image.height = VX_MAX_IMAGE_HEIGHT;  // two such images have more than 2^26 pixels
   wrong[2].params.image.width = VX_MAX_IMAGE_WIDTH;
   wrong[3].params.image.num_channels = 0;
   wrong[4].params.image.channels[1] = COLUMNS;
@@ -66,7 +65,6 @@ static void what_does_not_fit_is_refused(void **state) {
   }
 }
 
-// The points are divided into sections, and the counts of each section are checked.
 static void sections_are_counted_apart(void **state) {
   (void)state;
   static const int32_t points[] = {1, 4};
@@ -79,12 +77,11 @@ static void sections_are_counted_apart(void **state) {
   assert_int_equal(counts[0].occluded, 1);
   assert_int_equal(counts[0].kept, 0);
   assert_int_equal(counts[1].kept, 2);
-  assert_int_equal(counts[1].occluded, 1);  // the point straight up, which is put into the upper row
+  assert_int_equal(counts[1].occluded, 1);  // the point straight up, in the upper row
   assert_int_equal(counts[1].not_finite, 1);
 }
 
-// Points near and far, on the axes and not finite. With VX_ROWS_RING the image's row of each point is given, and some
-// of these rows are outside the image.
+// Points near and far, on the axes and not finite. `row`, used with VX_ROWS_RING, may be outside the image.
 static void fill_points(struct cpu_projected *points) {
   struct random random = {7};
   for (int i = 0; i < CPU_PROJECTED; i++) {

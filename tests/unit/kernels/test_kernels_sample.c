@@ -1,6 +1,4 @@
-// Farthest point sampling on the CPU, compared with a plain loop, bit by bit.
-//
-// The plain loop is the rule itself: it visits all points for each sample. It shares no code with kernels/.
+// Farthest point sampling on the CPU, compared bit by bit with a plain loop, which visits all points for each sample.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +33,7 @@ struct cloud {
   int32_t columns, count;
 };
 
-static struct cpu_arena arena;  // shared by all runs, so each run finds what earlier runs left
+static struct cpu_arena arena;  // shared, so each run finds what earlier runs left
 
 static int close_arena(void **state) {
   (void)state;
@@ -43,7 +41,7 @@ static int close_arena(void **state) {
   return 0;
 }
 
-// All values are NaN until they are set. Columns after x, y and z stay NaN: they must not be read as coordinates.
+// Values are NaN until set. Columns after x, y and z stay NaN, since they are not coordinates.
 static struct cloud make_cloud(int32_t columns, int32_t count) {
   size_t floats = (size_t)columns * (size_t)count;
   struct cloud cloud = {malloc((floats + 1) * sizeof(float)), columns, count};
@@ -155,7 +153,7 @@ static struct cloud make_random(struct random *random, int32_t columns, int32_t 
   return cloud;
 }
 
-// A scan of a street by a rotating sensor: rings on the ground, walls, a few far points.
+// A scan of a street: rings on the ground, walls, a few far points.
 static struct cloud make_scan(struct random *random, int32_t count) {
   struct cloud cloud = make_cloud(4, count);
   for (int32_t i = 0; i < count; i++) {
@@ -182,7 +180,7 @@ static void scans(void **state) {
   check(make_scan(&random, 30000), 60);
 }
 
-// Numbers of points around the sizes of a block, a leaf, and nodes of one and more levels.
+// Lengths around the sizes of a block, a leaf, and nodes of one and more levels.
 static void every_length(void **state) {
   (void)state;
   struct random random = {3};
@@ -223,7 +221,7 @@ static void duplicates(void **state) {
   for (int32_t i = 0; i < cloud.count; i++)
     if (i % 10) set(&cloud, i, 1, 1, 1);
   check(cloud, 1000);
-  cloud = make_random(&random, 3, 1000, 10);  // the second half has the points of the first in reverse order
+  cloud = make_random(&random, 3, 1000, 10);  // the second half is the first in reverse order
   for (int32_t i = 0; i < 500; i++) memcpy(at(&cloud, 999 - i), at(&cloud, i), 3 * sizeof(float));
   check(cloud, 1000);
 }
@@ -261,7 +259,7 @@ static void grid(void **state) {
   }
 }
 
-// The tree finds its cuts from a sample of points. Far points at the sampled places make all cuts bad.
+// The tree finds its cuts from a sample of points. Far points there make all cuts bad.
 static void misleading(void **state) {
   (void)state;
   struct random random = {13};
@@ -289,7 +287,7 @@ static void not_finite(void **state) {
   check(cloud, 1);
 }
 
-// Distances that overflow, that are subnormal, that underflow to zero, and all of these in one cloud.
+// Distances that overflow, are subnormal, or underflow to zero, and all of these in one cloud.
 static void extremes(void **state) {
   (void)state;
   struct random random = {9};
@@ -303,7 +301,7 @@ static void extremes(void **state) {
   }
 }
 
-// Few different coordinates in clouds of all sizes, so that there are many ties.
+// Few different coordinates, so that there are many ties.
 static void ties(void **state) {
   (void)state;
   struct random random = {10};

@@ -1,4 +1,4 @@
-// Sections of a cloud: the counts of each section equal a naive model's, and add up to the counts of the cloud.
+// Sections of a cloud: their counts equal a naive model's.
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { POINTS = 3000, COLUMNS = 4 };
@@ -11,8 +11,7 @@ static void make_points(void) {
     for (int c = 0; c < COLUMNS; c++) points[i][c] = i % 97 == 96 && c == i % 3 ? NAN : random_in(&random, -0.5f, 8);
 }
 
-// Runs the job over the points, with sections of these sizes. Checks that the outcome's counts are the sum of the
-// sections' counts.
+// Runs the job with these sections. The counts of the sections add up to the outcome's.
 static struct outcome run_cut(const struct vx_job *asked, int32_t count, const int32_t *section_points,
                               struct vx_counts *counts) {
   struct vx_job sectioned = *asked;

@@ -1,5 +1,4 @@
-// Keys, sorting, depths and refusals of serialize (kernels/serialize.h). tests/oracle/test_serialize.py compares every
-// bit of the operation.
+// The parts of serialize (kernels/serialize.h). tests/oracle/test_serialize.py compares every bit of the operation.
 #include "kernels/cpu/base/base.h"
 #include "kernels/cpu/serialize/serialize.h"
 #include "kernels/grid.h"
@@ -23,13 +22,13 @@ static void test_keys(void **state) {
   assert_int_equal(vx_z_key(0, 0xFFFF, 0), UINT64_C(0x492492492492));
   assert_int_equal(vx_z_key(0, 0, 0xFFFF), UINT64_C(0x249249249249));
   assert_int_equal(vx_z_key(1, 0, 1), 5);
-  // The cells (x, y, z) in the order of the Hilbert curve of depth 1: a Gray code.
+  // The order of the Hilbert curve of depth 1: a Gray code.
   static const uint32_t cells[8][3] = {{0, 0, 0}, {0, 0, 1}, {0, 1, 1}, {0, 1, 0},
                                        {1, 1, 0}, {1, 1, 1}, {1, 0, 1}, {1, 0, 0}};
   for (uint64_t i = 0; i < 8; i++) assert_int_equal(vx_hilbert_key(1, cells[i][0], cells[i][1], cells[i][2]), i);
 }
 
-// At each depth the curve visits every cell once, and goes from a cell to a neighbour.
+// The curve visits every cell once, and goes from a cell to a neighbour.
 static void test_hilbert(void **state) {
   (void)state;
   enum { DEPTH = 4, SIDE = 1 << DEPTH, CELLS = SIDE * SIDE * SIDE };
@@ -54,8 +53,7 @@ static uint64_t key_of(int32_t curve, int32_t depth, const int32_t *cell) {
   return vx_is_hilbert(curve) ? vx_hilbert_key(depth, x, y, z) : vx_z_key(x, y, z);
 }
 
-// Compares the keys of cpu_find_keys and cpu_find_keys_any with those of single cells, for every curve and depth, in
-// blocks of CPU_KEYS cells and in smaller blocks.
+// Keys of blocks equal those of single cells, for every curve and depth.
 static void every_processor_finds_the_same_keys(void **state) {
   (void)state;
   int32_t grid[CPU_KEYS][3];
@@ -75,7 +73,7 @@ static void every_processor_finds_the_same_keys(void **state) {
     }
 }
 
-// word = key << NUMBER_BITS | row, for keys of every length. Equal keys keep their order, so sorted words ascend.
+// word = key << NUMBER_BITS | row. Equal keys keep their order, so sorted words ascend.
 static void words_are_sorted(void **state) {
   (void)state;
   enum { NUMBER_BITS = 6, COUNT = 1 << NUMBER_BITS };

@@ -1,5 +1,4 @@
-// Sparse convolution on the CPU: all implementations compared, any order of tasks, stops, refusals, the fused step.
-// tests/oracle/test_sparse.py compares every bit with numpy.
+// Sparse convolution on the CPU. tests/oracle/test_sparse.py compares every bit with numpy.
 #include <limits.h>
 
 #include "kernels/cpu/sparse/fused.h"
@@ -78,7 +77,7 @@ static void fastest_is_taken(void **state) {
 
 // ---- tasks ----------------------------------------------------------------------------------------------------------
 
-// Does the tasks from last to first: every second task on the helper's lane, every third task twice.
+// Does the tasks from last to first, every second on the helper's lane, every third twice.
 static enum vx_status do_backwards(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                    struct error *error) {
   struct vx_stop stop = {0};
@@ -122,7 +121,7 @@ static void many_repeats(void **state) {
 
 // ---- stops and scratch ----------------------------------------------------------------------------------------------
 
-// A case of one layer over a grid whose cells are all occupied.
+// One layer over a grid whose cells are all occupied.
 static struct sparse_case solid_case(void) {
   struct sparse_case made = {.random = 5, .backbone = {.shape = {8, 32, 40}, .num_layers = 1}};
   made.backbone.layers[0] =
@@ -140,8 +139,7 @@ static bool count_down(void *ctx) {
   return (*left)-- <= 0;
 }
 
-// A job that is never stopped calls `stopped` at least three times. Stopped at any of these calls, it ends with
-// VX_STOPPED.
+// Stopped at any of its calls of `stopped`, a job ends with VX_STOPPED.
 static void stops(void **state) {
   (void)state;
   const struct vx_caller caller = {.stopped = count_down};
@@ -161,7 +159,7 @@ static void stops(void **state) {
   free_sparse_case(&made);
 }
 
-// The number of calls of count_down since the last call of asks_of. Before the first call, `left` begins at INT_MAX.
+// The calls of count_down since `left` was INT_MAX. Resets `left`.
 static int64_t asks_of(struct vx_stop *stop) {
   int *left = stop->ctx;
   int64_t asks = INT_MAX - *left;
@@ -169,7 +167,7 @@ static int64_t asks_of(struct vx_stop *stop) {
   return asks;
 }
 
-// Two levels of one shape, with lines as long as possible. Each line has few rows, but many words.
+// Two levels of one shape, whose lines have few rows but many words.
 static void passes_over_long_lines_ask(void **state) {
   (void)state;
   enum { LINES = 520, WORDS = VX_MAX_SPARSE_SIDE / 32 + 1, STRIDES = (int)(LINES * WORDS / VX_STRIDE) };
@@ -197,7 +195,6 @@ static void passes_over_long_lines_ask(void **state) {
   assert_int_equal(vx_stop_status(&stop, &error), VX_STOPPED);
 }
 
-// A level of four lines whose cells are all occupied.
 static void cells_of_full_lines_ask(void **state) {
   (void)state;
   enum { FULL = 4, SIDE = VX_MAX_SPARSE_SIDE };
@@ -297,7 +294,7 @@ static void check_step(float a, float b, float c) {
   assert_true(bits_of(found) == bits_of(expected) || (isnan(found) && isnan(expected)));
 }
 
-// Random bits, and sums near the middle of two floats, with subnormal numbers and overflows.
+// Random bits, and sums near the middle of two floats, with subnormals and overflows.
 static void step_in_double(void **state) {
   (void)state;
   struct sparse_case made = {.random = 3};

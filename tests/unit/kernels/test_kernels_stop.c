@@ -1,5 +1,5 @@
-// Jobs of all operations, stopped at various calls of the callback `stopped`. They end at once and affect no later job.
-// The operation transform is left out: it runs the code of the operation points.
+// Jobs stopped at various calls of `stopped` end at once and affect no later job. Transform is left out, since it runs
+// the code of the operation points.
 #include "kernels/decoder.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
@@ -67,7 +67,7 @@ static const struct vx_detector detector = {
     .items = SIDE * SIDE,
 };
 
-// A detector whose backbone has two levels. The second has a quarter of the first's cells.
+// Two levels; the second has a quarter of the first's cells.
 static struct vx_detector sparse_detector;
 
 static void make_sparse_detector(void) {
@@ -227,8 +227,8 @@ static struct vx_job job_of(enum kind kind) {
 // ---- running them ---------------------------------------------------------------------------------------------------
 
 struct asker {
-  struct outcome outcome;  // the first member, since give_output takes a pointer to it
-  int asked, most;         // calls of `stopped`; from call number `most` on it returns true
+  struct outcome outcome;  // first, since give_output takes a pointer to it
+  int asked, most;         // calls of `stopped`, which returns true from call `most` on
   struct vx_counts section_counts[SECTIONS];
 };
 
@@ -278,7 +278,7 @@ static void check_stopped_at(enum kind kind, int question, const struct asker *w
   free(asker.outcome.block);
 }
 
-// Each job passes over its rows more than once, so it calls `stopped` at least once for each VX_STRIDE rows.
+// A job calls `stopped` at least once for each VX_STRIDE rows.
 static void jobs_of_every_kind_can_be_stopped(void **state) {
   (void)state;
   for (enum kind kind = 0; kind < KINDS; kind++) {

@@ -1,5 +1,4 @@
-// Transform as a job: moved points, boxes, batches, inputs that do not fit. tests/oracle checks every bit of many
-// points; these tests have few points with simple coordinates.
+// Transform as a job, with few points. tests/oracle checks every bit of many.
 #include "tests/unit/kernels/kernels_reference.h"
 
 static const float shift[16] = {1, 0, 0, 10, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
@@ -21,7 +20,6 @@ static struct vx_job points_job(const struct vx_chain *chain) {
                          .report = &report};
 }
 
-// The run keeps these points, in this order.
 static void assert_kept(const struct outcome *outcome, int32_t count, const int32_t *indices, const float *rows) {
   if (outcome->status != VX_OK) fail_msg("%s", outcome->error.text);
   const struct vx_counts *counts = &outcome->counts;
@@ -56,7 +54,7 @@ static void each_point_has_its_first_fate(void **state) {
   struct outcome outcome = run_scan(&asked, points, COUNT);
   assert_kept(&outcome, 1, (int32_t[]){1}, (float[]){11, 2, 3, 2});
   assert_int_equal(outcome.counts.not_finite, 2);
-  assert_int_equal(outcome.counts.out_of_crop, 1);  // this point is also in a box of `cuts`; the crop counts first
+  assert_int_equal(outcome.counts.out_of_crop, 1);  // also in a box of `cuts`; the crop counts first
   assert_int_equal(outcome.counts.cut_out, 1);
   assert_int_equal(outcome.row_counts[0], 1);
   free(outcome.block);

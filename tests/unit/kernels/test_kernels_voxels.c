@@ -1,4 +1,4 @@
-// Which voxels and points are kept, their order, and the voxel number of each point.
+// Which voxels and points are kept, and in which order.
 #include "kernels/cpu/steps/steps.h"
 #include "kernels/cylinder.h"
 #include "tests/unit/kernels/kernels_reference.h"
@@ -37,7 +37,7 @@ static void order_of_first_appearance(void **state) {
   free(outcome.block);
 }
 
-// A full voxel keeps its first points. Points over the cap still have the voxel's number in point_voxel_ids.
+// A full voxel keeps its first points. The others still have its number in point_voxel_ids.
 static void cap_points(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -53,7 +53,7 @@ static void cap_points(void **state) {
   free(outcome.block);
 }
 
-// After max_voxels, new voxels are dropped, and each is counted once. Points still enter the earlier voxels.
+// After max_voxels, each new voxel is counted as dropped once. Points still enter the earlier voxels.
 static void cap_voxels(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -81,7 +81,7 @@ static void expect_voxels(enum vx_voxels_by by, int32_t most, const float (*poin
   free(outcome.block);
 }
 
-// The distance of a voxel is the distance of its centre, in x and y only. Of equally far voxels, the first stay.
+// By the distance of the centre in x and y. Of equally far voxels, the first stay.
 static void near_voxels_stay(void **state) {
   (void)state;
   const float points[][4] = {{5, 0, 0, 0}, {1, 0, 9, 0}, {-2, 0, 0, 0}, {1, -1, 0, 0}, {0, 0, 9, 0}, {1, 0, 9, 1}};
@@ -92,7 +92,7 @@ static void near_voxels_stay(void **state) {
   expect_voxels(VX_VOXELS_NEAR, 1, points, 6, (const int32_t[]){-1, -1, -1, -1, 0, -1});
 }
 
-// A voxel counts all of its points, even those over max_points_per_voxel, which is 4 here.
+// A voxel counts all its points, also those over max_points_per_voxel (4 here).
 static void full_voxels_stay(void **state) {
   (void)state;
   const float points[][4] = {{3, 3, 3, 0}, {5, 0, 0, 0}, {7, 7, 7, 0}, {5, 0, 0, 1}, {5, 0, 0, 2}, {5, 0, 0, 3},
@@ -102,7 +102,7 @@ static void full_voxels_stay(void **state) {
   expect_voxels(VX_VOXELS_FULL, 3, points, 11, (const int32_t[]){0, 1, 2, 1, 1, 1, 2, 2, 2, 2, -1});
 }
 
-// Squared distances that overflow are all infinite, and so equal.
+// Squared distances that overflow are equal: infinite.
 static void infinitely_far_voxels_stay_by_number(void **state) {
   (void)state;
   struct vx_job asked = plain_params(1);
@@ -116,8 +116,8 @@ static void infinitely_far_voxels_stay_by_number(void **state) {
   free(outcome.block);
 }
 
-// The seed and the row's index in the whole batch give a row's random number. Another implementation computed which of
-// the rows 0 to 6 stay.
+// A row's random number comes from the seed and its index in the whole batch. Another implementation gave the rows 0, 3
+// and 5.
 static void random_points_stay(void **state) {
   (void)state;
   enum { BEFORE = 7, COUNT = 3000 };
@@ -143,7 +143,7 @@ static void random_points_stay(void **state) {
   free(outcome.block);
 }
 
-// The first max_voxels voxels are kept, in the order of their first points. Then they are sorted by x, y, z.
+// The first max_voxels voxels are kept, then sorted by x, y, z.
 static void order_key(void **state) {
   (void)state;
   struct vx_job asked = plain_params(300);
@@ -172,7 +172,7 @@ static void all_in_one_cell(void **state) {
   free(outcome.block);
 }
 
-// As many voxels as points, in a grid small enough for a dense table and in a larger one.
+// In a grid small enough for a dense table, and in a larger one.
 static void all_in_different_cells(void **state) {
   (void)state;
   enum { SIDE = 16, COUNT = SIDE * SIDE * SIDE };
@@ -218,7 +218,7 @@ static void runs_in_cells(void **state) {
   }
 }
 
-// A cloud gives the same result in a batch as alone, with max_voxels for each cloud. Empty clouds have only a count.
+// max_voxels is for each cloud. Empty clouds have only a count.
 static void batch_with_empty_clouds(void **state) {
   (void)state;
   enum { COUNT = 900 };
@@ -240,7 +240,6 @@ static void batch_with_empty_clouds(void **state) {
   }
 }
 
-// The tensors of a batch are the tensors of its clouds, one after the other.
 static void batch_is_its_clouds(void **state) {
   (void)state;
   enum { COUNT = 700 };
@@ -261,7 +260,6 @@ static void batch_is_its_clouds(void **state) {
   free(second.block);
 }
 
-// A job without tensors gives the same counts as with tensors.
 static void only_counts(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -272,7 +270,6 @@ static void only_counts(void **state) {
   assert_int_equal(outcome.counts.kept, 2);
 }
 
-// Each tensor alone has the same bytes as with all others.
 static void each_tensor_alone(void **state) {
   (void)state;
   enum { COUNT = 400 };
@@ -293,7 +290,6 @@ static void each_tensor_alone(void **state) {
   free(all.block);
 }
 
-// All parameters at random, compared with the model.
 static void random_requests(void **state) {
   (void)state;
   enum { MOST = 400 };
@@ -332,7 +328,7 @@ static void random_requests(void **state) {
   }
 }
 
-// The vector code of any processor gives the same cylindrical coordinates as vx_cylindrical of one point.
+// Vector code gives the same cylindrical coordinates as vx_to_cylinder.
 static void points_made_cylindrical_together_are_the_same(void **state) {
   (void)state;
   enum { COLUMNS = 5, ROW = COLUMNS + VX_CYLINDER_EXTRA };

@@ -1,4 +1,4 @@
-// The table of tensors, the layout of the output block, the samples that a job may request, the grid of a request.
+// The table of tensors, the layout of the output block, checks of samples, the grid of a request.
 #include "kernels/grid.h"
 #include "kernels/samples.h"
 #include "tests/unit/kernels/kernels_reference.h"
@@ -98,7 +98,7 @@ static void assert_shape(const struct vx_shape *shape, enum vx_dtype dtype, int 
   assert_int_equal(shape->bytes, bytes);
 }
 
-// Lays out the job's tensors for these sizes. The job gives the other sizes.
+// Lays out the job's tensors for these clouds, rows, voxels and samples.
 static enum vx_status lay_out(const struct vx_job *job, struct vx_sizes sizes, struct vx_layout *layout,
                               struct error *reason) {
   struct vx_sizes all = vx_sizes_of(job);
@@ -109,7 +109,6 @@ static enum vx_status lay_out(const struct vx_job *job, struct vx_sizes sizes, s
   return vx_layout_of(job->tensors, &all, layout, reason);
 }
 
-// Farthest point sampling of points with `columns` columns.
 static struct vx_job sampling_job(int32_t columns) {
   return (struct vx_job){.op = VX_FPS,
                          .params.fps.sampling = {.enabled = true},
@@ -135,8 +134,7 @@ static void shapes(void **state) {
   assert_shape(&layout.shape[VX_VOXEL_POINT_MASK], VX_UINT8, 2, 33, 7, 0);
 }
 
-// Tensors with memory of their own, at[tensor], keep their shape but take no place in the block. The others move
-// together.
+// Tensors with memory of their own, at[tensor], keep their shape but take no place in the block.
 static void places(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -171,7 +169,7 @@ static void sampled_shapes(void **state) {
   assert_shape(&layout.shape[VX_SAMPLED_INDICES], VX_INT32, 2, 3, 7, 0);
   assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 3, 3, 7, 5);
   assert_shape(&layout.shape[VX_SAMPLED_DISTANCES], VX_FLOAT32, 2, 3, 7, 0);
-  asked.inputs[VX_POINTS].dtype = VX_FLOAT16;  // the tensors are float32 for any type of points
+  asked.inputs[VX_POINTS].dtype = VX_FLOAT16;  // the tensors stay float32
   asked.params.fps.sampling.stacked = true;
   assert_int_equal(lay_out(&asked, (struct vx_sizes){.clouds = 3, .samples = 21}, &layout, &error), VX_OK);
   assert_shape(&layout.shape[VX_SAMPLED_INDICES], VX_INT32, 1, 21, 0, 0);
@@ -191,7 +189,7 @@ static void no_samples(void **state) {
   assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 2, 0, 4, 0);
 }
 
-// The samples that a job requests of two clouds, and a part of the error; NULL: the job is accepted.
+// Samples of two clouds, and a part of the error; NULL: accepted.
 static void samples_that_cannot_be(void **state) {
   (void)state;
   static const struct {
@@ -285,7 +283,7 @@ static void no_rows(void **state) {
   assert_shape(&layout.shape[VX_VOXELS], VX_FLOAT32, 3, 0, 4, 4);
 }
 
-// A map with one size of 0 has no anchors. Its other sizes are so large that their product would overflow.
+// A size of 0, and others whose product would overflow.
 static void maps_without_values_have_no_anchors(void **state) {
   (void)state;
   const int64_t large = INT64_C(1) << 31;
@@ -304,7 +302,7 @@ static void refuses_what_overflows(void **state) {
   asked.params.voxelize.max_points_per_voxel = 1024;
   assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 0, .voxels = INT64_MAX}, &layout, &error), VX_REFUSED);
   assert_non_null(strstr(error.text, "voxel_coords"));
-  // Each tensor fits alone, but both together are too large.
+  // Each fits alone, but not both.
   asked.tensors = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
   assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 0, .voxels = (INT64_C(1) << 60) - 1}, &layout, &error),
                    VX_REFUSED);
@@ -389,8 +387,8 @@ static void grid_product(void **state) {
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_OK);
 }
 
-// Keys of the corner cells of a grid. Each axis has 2^n + 1 cells and needs n + 1 bits. The keys ascend, and each key
-// gives its cell back.
+// Corner cells of a grid of 2^n + 1 cells on each axis, which need n + 1 bits. The keys ascend, and each gives its cell
+// back.
 static void keys_use_at_most_64_bits(void **state) {
   (void)state;
   const int32_t cells[3] = {(1 << 21) + 1, (1 << 20) + 1, (1 << 20) + 1};  // over 2^61 cells

@@ -1,10 +1,10 @@
-// Finding the cells of points: compares every implementation that this processor can run with a plain model.
+// Finding the cells of points: every implementation that this processor can run, compared with a plain model.
 #include <float.h>
 
 #include "kernels/cpu/voxelize/locate.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
-// Coordinates inside and around the grid, the bounds and the floats just below them, huge values, and NaN.
+// In and around the grid, bounds and floats just below them, huge values, NaN.
 static float coordinate(const struct vx_cell_map *map, int axis, struct random *random) {
   float min = map->min[axis], max = min + map->size[axis] * map->limit[axis];
   const float odd[] = {min,
@@ -28,7 +28,7 @@ static bool is_finite_point(const float *point) {
   return isfinite(point[0]) && isfinite(point[1]) && isfinite(point[2]);
 }
 
-// The key of a point; -1 if the point is out of range.
+// The key of a point; -1: out of range.
 static int64_t model_key(const struct vx_cell_map *map, const float *point) {
   const int shift[3] = {map->key.yz_bits, map->key.z_bits, 0};
   int64_t key = 0;
@@ -68,7 +68,7 @@ static void check_chunk(const struct cpu_locate_way *way, const struct vx_cell_m
   free(points);
 }
 
-// Grids whose keys have few bits, more than 32 bits, and 61 bits.
+// Grids whose keys have few bits, more than 32, and 61.
 static const struct vx_voxelize grids[] = {
     {.range_min = {-54, -54, -5}, .range_max = {54, 54, 3}, .voxel_size = {0.2f, 0.2f, 0.2f}},
     {.range_min = {0, -40, -3}, .range_max = {70.4f, 40, 1}, .voxel_size = {0.05f, 0.05f, 0.1f}},
@@ -110,7 +110,6 @@ static void plain_runs_everywhere(void **state) {
   assert_string_equal(cpu_locate_ways[cpu_num_locate_ways - 1].name, "plain");
 }
 
-// Jobs use the first implementation in the table that this processor can run.
 static void fastest_is_taken(void **state) {
   (void)state;
   int w = 0;

@@ -1,4 +1,4 @@
-// Tracks of hand-made boxes: matches, ids, ages, limits. tests/oracle/test_tracks.py tests random boxes.
+// Tracks of hand-made boxes. tests/oracle/test_tracks.py tests random boxes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,10 +20,10 @@ struct thing {
   float score, x, y, vx, vy;
 };
 
-// The tracks after the last sweep, and the counts and ids that this sweep gave.
+// The tracks after the last sweep, and its counts and ids.
 static struct vx_tracks *tracks;
 static struct vx_track_counts counts;
-static bool repeated;  // whether the next sweeps are sweeps sent again
+static bool repeated;  // whether the next sweeps are sent again
 static int64_t ids[VX_MAX_TRACKS];
 
 static int begin(void **state) {
@@ -48,7 +48,6 @@ static void follow_boxes(const struct vx_track_terms *terms, const struct vx_swe
   tracks = after;
 }
 
-// Follows a sweep whose sensor has the position `place` and the rotation `rotation`.
 static void follow_at(const struct vx_track_terms *terms, double time, const double rotation[9], const double place[3],
                       int64_t values, const struct thing *things, int64_t count) {
   float boxes[MOST * VX_MOVING_BOX_VALUES] = {0}, scores[MOST];
@@ -96,7 +95,7 @@ static void boxes_begin_tracks_in_their_order(void **state) {
 static void boxes_move_back_by_their_velocity(void **state) {
   (void)state;
   FOLLOW(1, {CAR, 1, 0, 0, 20, 0}, {CAR, .9f, 10, 0, 0, 0}, {CAR, .8f, 50, 0, 0, -20});
-  // Without velocities, the first box would match track 2, and the third box none.
+  // Without velocities, the first box would match track 2, the third none.
   FOLLOW(1.5, {CAR, 1, 10, 0, 20, 0}, {CAR, .9f, 10, .5f, 0, 0}, {CAR, .8f, 50, -10, 0, -20});
   IDS(1, 2, 3);
 }
@@ -115,7 +114,7 @@ static void the_best_box_chooses_first(void **state) {
   FOLLOW(1, {CAR, 1, 0, 0, 0, 0});
   FOLLOW(2, {CAR, .8f, .5f, 0, 0, 0}, {CAR, .9f, 2, 0, 0, 0});  // box 0 is nearer, box 1 has the higher score
   IDS(2, 1);
-  FOLLOW(3, {CAR, .5f, 2, 0, 0, 0}, {CAR, .5f, 2, 0, 0, 0});  // the scores are equal: the first box wins
+  FOLLOW(3, {CAR, .5f, 2, 0, 0, 0}, {CAR, .5f, 2, 0, 0, 0});  // of equal scores, the first box wins
   IDS(1, 2);
 }
 
@@ -191,7 +190,7 @@ static void the_first_sweep_again_begins_tracks_again(void **state) {
   repeated = false;
 }
 
-// A request that fails after its boxes were matched changes no tracks.
+// As after a request that fails when its boxes were matched.
 static void tracks_that_are_not_kept_change_nothing(void **state) {
   (void)state;
   static const float box[VX_BOX_VALUES], score[1];
@@ -220,7 +219,7 @@ static void tracks_stay_in_the_fixed_frame(void **state) {
   (void)state;
   const struct thing before[] = {{CAR, 1, 10, 0, 2, 0}}, after[] = {{CAR, 1, 7, -1, 0, -2}};
   follow_at(&usual, 1, ahead, (const double[]){1e6, 0, 0}, VX_MOVING_BOX_VALUES, before, 1);
-  // The sensor has turned by 90 degrees to the left. The car has driven 2 m along x of the fixed frame.
+  // The sensor has turned left by 90 degrees. The car has driven 2 m along x of the fixed frame.
   follow_at(&usual, 2, turned, (const double[]){1e6 + 11, -7, 0}, VX_MOVING_BOX_VALUES, after, 1);
   IDS(1);
   assert_float_equal(tracks->track[0].centre[0], 1e6 + 12, 1e-6);

@@ -1,4 +1,4 @@
-// The acceptor hands each connection to an I/O thread, with the number of its listener. After the stop it accepts none.
+// The acceptor hands each connection, with the number of its listener, to an I/O thread.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,13 +22,13 @@ static struct listener_group groups[2];
 static struct listeners listeners;
 static struct acceptor acceptor;
 
-// The connections that the acceptor has handed on.
+// The connections that were handed over.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static struct { int index, fd, family; } taken[MOST];
 static int count;
 
-// Records each connection. A connection of listener 0 reaches its I/O thread. For listener 1 the hand-over fails.
+// Records each connection. Those of listener 0 reach their I/O thread; those of listener 1 do not.
 static bool take(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
   assert_ptr_equal(cls, &acceptor);
   assert_true(length >= sizeof address->sa_family);
@@ -112,8 +112,8 @@ static void what_comes_after_the_stop_waits(void **state) {
   close(fd);
 }
 
-// Listener 0 is full: ACCEPTOR_MOST_COMING of its connections have not reached an I/O thread. Listener 1 still accepts.
-// After ACCEPTOR_PATIENCE_MS these connections no longer count, even if one arrives later.
+// Listener 0 is full: ACCEPTOR_MOST_COMING of its connections have not reached an I/O thread. After
+// ACCEPTOR_PATIENCE_MS they no longer count, even if one arrives later.
 static void clients_wait_while_nobody_takes_them(void **state) {
   (void)state;
   int fd[3];
@@ -132,7 +132,7 @@ static void clients_wait_while_nobody_takes_them(void **state) {
   for (int i = 0; i < 3; i++) close(fd[i]);
 }
 
-// Lowers the limit of descriptors, so that every later open fails. Returns the previous limit.
+// Lowers the limit of descriptors so that every open fails. Returns the previous limit.
 static struct rlimit take_descriptors(void) {
   struct rlimit files, none;
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
@@ -151,7 +151,6 @@ static void connect_socket(int fd) {
   assert_int_equal(connect(fd, (const struct sockaddr *)&address, length), 0);
 }
 
-// Clients wait in the listener's socket until descriptors are free again.
 static void lack_of_descriptors_passes(void **state) {
   (void)state;
   const struct timespec pause = {.tv_nsec = 120 * NS_PER_MS};

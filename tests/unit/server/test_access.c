@@ -1,4 +1,4 @@
-// Access: which credentials let a request in. test_tokens.c and tests/fault cover tokens and certificates.
+// Which credentials let a request in. test_tokens.c and tests/fault cover tokens and certificates.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ static void who_enters(void **state) {
   static const struct {
     bool takes_tokens, anonymous;
     struct credential credential;
-    enum error_kind kind;  // ERROR_NONE: the request is let in
+    enum error_kind kind;  // ERROR_NONE: let in
   } cases[] = {{false, false, {0, NULL, NULL}, ERROR_NONE},
                {false, false, {1, "Basic abc", NULL}, ERROR_NONE},
                {false, false, {2, "Basic abc", NULL}, ERROR_BAD_REQUEST},
@@ -77,7 +77,6 @@ static int remove_file(void **state) {
   return unlink(options.token_file);
 }
 
-// Writes a file with the token of one user.
 static void write_token(const char *name, char token[TOKEN_SIZE]) {
   char line[TOKEN_LINE_SIZE];
   struct error error = {0};
@@ -87,7 +86,7 @@ static void write_token(const char *name, char token[TOKEN_SIZE]) {
   assert_true(fprintf(file, "%s\n", line) > 0 && fclose(file) == 0);
 }
 
-// Sends "Authorization: SCHEME TOKEN". Returns the user, or NULL if the request is refused.
+// Sends "Authorization: SCHEME TOKEN". Returns the user; NULL: refused.
 static const char *enters(struct access *access, const char *scheme, const char *token) {
   static char user[USER_SIZE];
   char header[TOKEN_SIZE + 32];

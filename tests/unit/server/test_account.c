@@ -1,4 +1,4 @@
-// The counts, the log line and the memory of a finished request, answered or aborted.
+// The counts, the log line and the memory of a finished request.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static struct service service = {.options = {.access_log = ACCESS_LOG_ALL}};
 static struct peer peer = {.address = "192.0.2.1"};
 static struct request request;
 
-// A voxelization that was received in 1 ms, waited 2 ms, ran 7 ms and has been sent for 5 ms.
+// Received in 1 ms, waited 2 ms, ran 7 ms, sent for 5 ms.
 static int open_request(void **state) {
   (void)state;
   service.counters = (struct counters){.samples = 0};
@@ -111,7 +111,7 @@ static void the_stage_of_an_abort(void **state) {
   request_account(&request, true);
   request.reply_ns = clock_ns();
   request.error.kind = ERROR_DEADLINE;
-  request_account(&request, true);  // the client is still connected, but the answer could not be sent
+  request_account(&request, true);  // the client is connected, but the answer could not be sent
   atomic_store(&peer.gone, true);
   request_account(&request, true);
   request.job.result.begun = true;
@@ -164,7 +164,7 @@ static void a_refusal_is_logged_with_its_reason(void **state) {
   assert_int_equal(observations(&service.counters.stages[STAGE_SEND]), 0);
 }
 
-// A pool over POOL_KEPT bytes is released after its request. Otherwise an idle connection would keep a large pool.
+// Otherwise an idle connection would keep a large pool.
 static void a_connection_keeps_little_memory_between_requests(void **state) {
   (void)state;
   static struct peer resting;

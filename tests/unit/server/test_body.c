@@ -1,4 +1,4 @@
-// Discarded bodies: their bytes count as received, and a body beyond the bound ends the connection.
+// Discarded bodies: their bytes count as received, and one beyond the bound ends the connection.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static enum MHD_Result discard(size_t bytes) {
   return result;
 }
 
-// Discarded bytes count as received. Otherwise the upload of a refused request would end as too slow.
+// Otherwise the upload of a refused request would end as too slow.
 static void what_is_discarded_is_progress(void **state) {
   (void)state;
   assert_int_equal(discard(300), MHD_YES);

@@ -1,4 +1,4 @@
-// The buffer pool: reuse, budget, eviction, and many threads.
+// The buffer pool.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +73,7 @@ static void budget_bounds_what_is_in_use(void **state) {
   buffer_release(large);
 }
 
-// A buffer counts to SHARE_BYTES and to one more share. A move to a share without room fails.
+// Buffers of other shares count to SHARE_BYTES too.
 static void a_buffer_may_move_to_another_share(void **state) {
   (void)state;
   struct shortage shortage;
@@ -103,7 +103,7 @@ static void larger_than_the_budget_is_refused_and_evicts_nothing(void **state) {
   assert_int_equal(pool.allocated, SMALLEST);
 }
 
-// A buffer that the CPU allocated while the GPU was paused is used once more, then freed; the GPU allocates the next.
+// A buffer that the CPU allocated while the GPU was paused is used once more, then freed.
 static void what_was_allocated_without_a_gpu_is_replaced(void **state) {
   (void)state;
   struct device *gpu = &devices.gpu[0];
@@ -123,7 +123,7 @@ static void what_was_allocated_without_a_gpu_is_replaced(void **state) {
   atomic_store(&gpu->state, DEVICE_PAUSED);
   atomic_store(&devices.working, 0);
   buffer_release(used);
-  assert_int_equal(pool.allocated, SMALLEST);  // a buffer of the GPU stays: the CPU can use pinned memory
+  assert_int_equal(pool.allocated, SMALLEST);  // a buffer of the GPU stays: the CPU can use it
   assert_int_equal(pool.in_use, 0);
   devices.count = 0;
 }

@@ -1,4 +1,4 @@
-// Clients: how the service distinguishes them, the rule of shares, turns in the queue.
+// Clients: who they are, shares, turns in the queue.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static bool take(struct client *client, int64_t amount) {
   return grant == GRANTED;
 }
 
-// Takes bytes one by one until a byte is refused. Returns the number of granted bytes.
+// Takes bytes one by one until refused. Returns their number.
 static int64_t take_all(struct client *client) {
   int64_t taken = 0;
   while (take(client, 1)) taken++;
@@ -85,7 +85,7 @@ static void the_greediest_come_first(void **state) {
   clients_release(&clients, a);
 }
 
-// There are more clients than clients_greediest copies while it holds the lock once.
+// More clients than clients_greediest copies at a time.
 static void the_greediest_of_many(void **state) {
   (void)state;
   enum { MANY = 300, SHOWN = 16 };
@@ -145,7 +145,7 @@ static void no_name_is_anothers(void **state) {
   clients_release(&clients, user);
 }
 
-// All addresses of an IPv6 /64 are one client, because one machine may own the whole /64.
+// One machine may own a whole IPv6 /64.
 static void names_by_address(void **state) {
   (void)state;
   static const struct {
@@ -199,7 +199,7 @@ static void one_gets_half_two_a_third_each(void **state) {
   assert_int_equal(share_acquire(&clients, a, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
   assert_int_equal(take_all(b), 25);  // half of the remaining 50
   share_release(&clients, a, SHARE_BYTES, 20);
-  assert_int_equal(take_all(b), 10);  // now `b` holds 35, and 35 are free
+  assert_int_equal(take_all(b), 10);  // 35 are free now
   assert_int_equal(b->held[SHARE_BYTES], 35);
   give_all(a);
   give_all(b);
@@ -251,8 +251,7 @@ static void nobody_takes_more_than_there_is(void **state) {
   clients_release(&clients, a);
 }
 
-// SHARE_LONG_BYTES limits the bodies of all long jobs together. If only one request holds such bytes, it may exceed the
-// limit.
+// SHARE_LONG_BYTES limits the bodies of all long jobs together; a request that alone holds such bytes may exceed it.
 static void a_lone_request_may_have_more_than_a_part(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
@@ -264,7 +263,7 @@ static void a_lone_request_may_have_more_than_a_part(void **state) {
   clients_release(&clients, b);
 }
 
-// Each new client takes as much as it may. The last sixteenth remains for later clients, which get one stream each.
+// Each client takes what it may. The last sixteenth gives later clients one stream each.
 static void the_greedy_leave_some_to_the_next(void **state) {
   (void)state;
   enum { MANY = 80 };
@@ -309,7 +308,6 @@ static void shares_are_apart(void **state) {
   give_all(a);
 }
 
-// A trusted proxy may take all but an eighth of a share.
 static void a_proxy_leaves_an_eighth(void **state) {
   (void)state;
   struct client *proxy = join("192.0.2.1"), *other = join("192.0.2.2");
@@ -478,12 +476,12 @@ static void while_others_are_served_one_worker_is_left_to_them(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
   struct job ofa[5], ofb = job_of(b, INT64_MAX), late = job_of(b, INT64_MAX);
-  queue_tick(&queue, 3, 0);  // with three workers, a client may use two while others are served
+  queue_tick(&queue, 3, 0);  // of three workers, a client may use two while others are served
   for (int i = 0; i < 5; i++) ofa[i] = job_of(a, INT64_MAX);
   assert_true(queue_push(&queue, &ofa[0]) && queue_push(&queue, &ofa[1]) && queue_push(&queue, &ofa[2]));
   expect(&ofa[0]);
   expect(&ofa[1]);
-  expect(&ofa[2]);  // client `a` is alone, so it may use all three
+  expect(&ofa[2]);  // `a` is alone, so it may use all three
   assert_true(queue_push(&queue, &ofa[3]) && queue_push(&queue, &ofb) && queue_push(&queue, &late));
   expect(&ofb);
   expect(&late);
@@ -494,7 +492,7 @@ static void while_others_are_served_one_worker_is_left_to_them(void **state) {
   expect(&ofa[3]);
   assert_true(queue_push(&queue, &ofa[4]));
   queue_stop(&queue);
-  expect(&ofa[4]);  // the closed queue gets no jobs of other clients
+  expect(&ofa[4]);  // a stopped queue does not hold jobs back for others
   expect(NULL);
   clients_release(&clients, a);
   clients_release(&clients, b);

@@ -1,4 +1,4 @@
-// The states of GPUs: when a GPU is paused, for how long, which job tries it, and when it works again.
+// The states of GPUs.
 #include "server/jobs/devices.h"
 
 #include <setjmp.h>
@@ -66,7 +66,6 @@ static void three_failures_in_a_row_pause_it(void **state) {
   assert_int_equal(health.retry_ns, NS_PER_S - NS_PER_MS);
 }
 
-// Each change of state is logged once.
 static void its_pause_and_its_return_are_logged(void **state) {
   (void)state;
   assert_true(logged_begin());
@@ -127,7 +126,7 @@ static void one_job_tries_it_after_a_pause_that_grows(void **state) {
   assert_true(tell(DEVICE_DID));
   assert_states(2, 0, 0);
   assert_int_equal(atomic_load(&gpu->load), 0);
-  fail_thrice();  // a success has reset the count, so three failures pause the GPU again
+  fail_thrice();  // a success has reset the count of failures
   now_ns += NS_PER_S;
   assert_true(take());
 }

@@ -1,4 +1,4 @@
-// Events of subscribers: which streams they are about, their order, lost events. When subscribers sleep, wake and end.
+// Events of subscribers.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ static struct error error;
 static struct event event;
 static char memory[EVENT_TEXT_SIZE];
 
-// A subscriber, with stand-ins for its connection.
+// A subscriber with stand-ins for its connection.
 struct ear {
   struct subscriber subscriber;
   atomic_bool half_closed, gone;
@@ -201,7 +201,7 @@ static void the_last_event(void **state) {
   events_end_all(&events, "reload", false);
   tell(ours, "a", 2);
   clock_move_ms(1);
-  assert_true(subscribe(&ears[1], ours, "a"));  // events_end_all does not end this later subscriber
+  assert_true(subscribe(&ears[1], ours, "a"));  // events_end_all does not end later subscribers
   takes_sweep(&ears[0], "a", 1);
   takes(&ears[0], EVENT_END);
   assert_string_equal(event.reason, "reload");
@@ -216,7 +216,7 @@ static void the_last_event(void **state) {
   assert_int_equal(error.kind, ERROR_DRAINING);
 }
 
-// A subscriber that began before the reload ends at once: the reload may have withdrawn its credentials.
+// A subscriber from before the reload ends at once: its credentials may be withdrawn.
 static void late_with_old_credentials(void **state) {
   (void)state;
   int64_t came_ns = clock_ns();
@@ -312,7 +312,7 @@ static void *take_many(void *cls) {
   }
 }
 
-// Each event is taken or reported as lost, and every sleeping subscriber is woken.
+// Each event is taken or reported as lost, and each sleeping subscriber is woken.
 static void many_threads(void **state) {
   (void)state;
   pthread_t tellers[TELLERS], taker;

@@ -1,4 +1,4 @@
-// The gate: which requests wait, which enters next, and when no request waits.
+// The gate: which requests wait, and which enters next.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@ static struct clients clients;
 static struct client *greedy, *other;
 static struct gate gate;
 static struct gate_entry request[REQUESTS];
-static int held[REQUESTS], let_go[REQUESTS];  // calls of on_hold and on_resume, for each request
+static int held[REQUESTS], let_go[REQUESTS];  // calls of on_hold and on_resume
 
 static void on_hold(struct gate_entry *entry) { held[entry - request]++; }
 static void on_resume(struct gate_entry *entry) { let_go[entry - request]++; }
@@ -44,21 +44,19 @@ static int close_gate(void **state) {
   return left == 0 ? 0 : -1;
 }
 
-// True if the request waits.
 static bool waits(int i, struct client *client, int64_t now_ns) {
   bool entered = gate_enter(&gate, &request[i], client, true, now_ns);
   assert_int_equal(held[i], !entered);
   return !entered;
 }
 
-// A request of the client, for a job or a page, enters and leaves.
 static void serve(struct client *client, bool job, int64_t now_ns) {
   struct gate_entry one = {NULL, NULL};
   assert_true(gate_enter(&gate, &one, client, job, now_ns));
   gate_release(&gate, &one);
 }
 
-// The greedy client sends requests while the other client is served. EACH of the requests enter, the others wait.
+// The greedy client sends requests while the other is served: EACH enter, the others wait.
 static void fill(int64_t now_ns) {
   serve(other, true, now_ns);
   for (int i = 0; i < REQUESTS; i++) assert_int_equal(waits(i, greedy, now_ns), i >= EACH);
@@ -156,7 +154,7 @@ static void a_tick_lets_as_many_more_in(void **state) {
   fill(0);
   gate_let_in(&gate, false);
   assert_int_equal(gone(), 3u << EACH);
-  for (int i = 0; i < EACH; i++) gate_release(&gate, &request[i]);  // the requests that the tick let in still run
+  for (int i = 0; i < EACH; i++) gate_release(&gate, &request[i]);  // those that the tick let in still run
   assert_int_equal(gone(), 3u << EACH);
   gate_release(&gate, &request[EACH]);
   assert_int_equal(gone(), 7u << EACH);

@@ -1,5 +1,4 @@
-// Helpers, with artificial tasks that wait for one another, and with whole jobs, whose answers have the same bytes with
-// any helpers.
+// Helpers, with tasks that wait for one another, and with whole jobs.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,13 +18,13 @@ enum { CLOUDS = 6, COLUMNS = 4, JOBS = 8 };
 static const char sizes[] = "700,0,1500,1,900,400";
 enum { POINTS = 700 + 1500 + 1 + 900 + 400, LONE_POINTS = 30000 };
 
-// A lone cloud is split into tasks by its points.
+// The points of a lone cloud are split into tasks.
 enum kind { BATCH, SAMPLES, LONE, KINDS };
 
 static struct options options;
 static struct job own_job = {.services = &jobs.services};
-static struct vx_lane *lane;    // used by this thread as the job's worker
-static struct vx_lane *second;  // used by this thread as a helper
+static struct vx_lane *lane;    // of this thread as the job's worker
+static struct vx_lane *second;  // of this thread as a helper
 
 static void open_room(int64_t workers) {
   struct error error;
@@ -52,11 +51,11 @@ enum { MOST_TASKS = 200 };
 static struct {
   atomic_int done[MOST_TASKS];
   atomic_int begun;       // tasks that helpers have begun
-  atomic_bool stop;       // the job's own worker should stop
+  atomic_bool stop;       // the job should stop
   bool await_help;        // the own worker waits until a helper has begun a task
   atomic_bool hold;       // the first helper's task ends only if it is stopped
-  void (*then)(void);     // the own worker calls this function after it has waited
-  enum vx_status status;  // the own worker's tasks return this
+  void (*then)(void);     // called by the own worker after it has waited
+  enum vx_status status;  // returned by the own worker's tasks
 } test;
 
 static bool is_stopped(void *ctx) {
@@ -104,7 +103,7 @@ static int64_t sleepers(void) {
   return asleep;
 }
 
-// Waits until all workers sleep: only sleeping workers can be called.
+// Waits until all workers sleep, since only these can be called.
 static void await_sleepers(void) {
   while (sleepers() < jobs.workers.count) sched_yield();
 }
@@ -126,7 +125,7 @@ enum { OWNERS = 8, ROUNDS = 1000 };
 struct round {
   const struct vx_lane *lane;  // the lane of the job's worker
   atomic_int done[MOST_TASKS], calls;
-  int32_t count, failing;  // the job's worker fails at task `failing`; -1: at none
+  int32_t count, failing;  // failing: task at which the job's worker fails; -1: none
   atomic_bool over;
 };
 
@@ -137,7 +136,7 @@ static enum vx_status do_often_in_vain(void *ctx, const struct vx_worker *worker
   bool vain = worker->lane == round->lane ? task == round->failing : atomic_fetch_add(&round->calls, 1) % 3 == 0;
   assert_false(atomic_load(&round->over));
   assert_in_range(task, 0, round->count - 1);
-  if (vain || task % 16 == 0) sched_yield();  // other threads run now
+  if (vain || task % 16 == 0) sched_yield();  // lets other threads run
   if (!vain) atomic_fetch_add(&round->done[task], 1);
   return vain ? VX_STOPPED : VX_OK;
 }
@@ -159,7 +158,7 @@ static void *publish_often(void *unused) {
   return unused;
 }
 
-// A helper never works in a slot that another job has taken over. Each task is done once, even if helpers give up many.
+// A helper never works in a slot that another job has taken over.
 static void many_jobs_share_the_helpers(void **state) {
   (void)state;
   pthread_t owners[OWNERS];
@@ -261,8 +260,8 @@ static void submit_long_job(void) {
   assert_true(jobs_submit(&jobs, job));
 }
 
-// The only long worker helps with a task that never ends. When a job arrives in the long queue, the worker gives up the
-// task. The job's own worker runs the task again.
+// The only long worker helps with a task that never ends. When a job comes to the long queue, the worker gives up the
+// task. The job's own worker then runs the task.
 static void a_helper_goes_back_to_its_queue(void **state) {
   (void)state;
   open_room(1);
@@ -279,7 +278,7 @@ static void a_helper_goes_back_to_its_queue(void **state) {
   close_room();
 }
 
-// Helpers wait until MOST_HELPERS helpers have begun a task, the most that a slot has room for. Then all give up.
+// MOST_HELPERS helpers, for which a slot has room, begin a task; then all give up.
 static enum vx_status do_in_vain(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   if (worker->lane == lane) return do_task(ctx, worker, task, error);
   atomic_fetch_add(&test.begun, 1);
@@ -292,7 +291,7 @@ static void offer_one_more(void) {
   helpers_help(&jobs.helpers, second, &jobs.queues[VX_LANE_QUICK]);
 }
 
-// A job's slot has room for MOST_HELPERS given-up tasks. Then further workers do not help this job.
+// A slot has room for MOST_HELPERS given-up tasks.
 static void no_more_give_up_than_have_room(void **state) {
   (void)state;
   struct vx_stop stop = {is_stopped, NULL, 0, false};
@@ -311,7 +310,6 @@ static void no_more_give_up_than_have_room(void **state) {
 
 static void stop_job(void) { atomic_store(&test.stop, true); }
 
-// When the own worker stops the job, helpers stop too, and no further task begins.
 static void helpers_stop_with_the_job(void **state) {
   (void)state;
   open_room(1);
@@ -329,7 +327,7 @@ static void helpers_stop_with_the_job(void **state) {
 
 static void help_too(void) { helpers_help(&jobs.helpers, second, &jobs.queues[VX_LANE_QUICK]); }
 
-// Runs tasks on `lane`. Within the first task, this thread helps on `second`. Returns the number of tasks helped with.
+// Runs tasks on `lane`. Within the first, this thread helps on `second`. Returns the number of tasks helped with.
 static uint64_t helped_in_passing(void) {
   uint64_t before = jobs.helpers.helped;
   test.then = help_too;
@@ -375,7 +373,7 @@ static void a_batch_is_stopped_in_a_hurry(void **state) {
   close_room();
 }
 
-// All workers have ended, so the job's own worker runs every task.
+// All workers have ended.
 static void a_closed_room_gets_no_help(void **state) {
   (void)state;
   open_room(2);

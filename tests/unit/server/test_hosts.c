@@ -1,5 +1,4 @@
-// Host headers: names of this machine, and names that the option allowed_hosts allows. The option's values. Requests
-// from foreign pages.
+// Host headers, and requests from foreign pages.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,4 @@
-// Jobs through queue, worker and lane, without a socket: answered, refused, stopped. Before `done`, a job releases its
-// body, queue slot and scratch.
+// Jobs through queue, worker and lane, without a socket. A job releases its body, queue slot and scratch before `done`.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +53,7 @@ static int open_room(void **state) {
   return 0;
 }
 
-// A job that voxelizes POINTS points, or, for VX_FPS, chooses `samples` of these points.
+// Voxelizes POINTS points or, for VX_FPS, chooses `samples` of them.
 static void make(struct job *job, enum vx_op op, const char *samples) {
   struct error error;
   job_init(job, &jobs.services);
@@ -98,7 +97,7 @@ static enum vx_status refuse_all(struct vx_lane *lane, struct vx_job *work, stru
   return vx_refuse(error, "not with this GPU");
 }
 
-// After the GPU has failed, the CPU runs the job with one of these functions.
+// The CPU runs the job with one of these functions after the GPU has failed.
 static enum vx_status stop_at_once(struct vx_lane *lane, struct vx_job *work, struct error *error) {
   (void)lane, (void)work, (void)error;
   return VX_STOPPED;
@@ -119,8 +118,8 @@ static enum vx_status see_running(struct vx_lane *lane, struct vx_job *work, str
 
 typedef enum vx_status run_function(struct vx_lane *lane, struct vx_job *work, struct error *error);
 
-// Runs the job on this thread, first on a GPU that refuses it, then on the CPU with `cpu_run`. Returns the count of the
-// GPU's failures.
+// Runs the job on this thread, on a GPU that refuses it, then on the CPU with `cpu_run`. Returns the count of the GPU's
+// failures.
 static int blamed_if_cpu(run_function *cpu_run, struct job *job) {
   struct vx_backend refusing = {.name = "cuda", .runs = runs_all, .run = refuse_all}, cpu = vx_cpu_backend;
   struct device *gpu = &jobs.devices.gpu[0];
@@ -177,7 +176,7 @@ static void metadata_alone(void **state) {
   job_release_buffer(&job.held.output);
 }
 
-// A job whose answer is a file needs memory for the tensors and for the file that is made from the tensors.
+// The file is made from the tensors, and needs memory of its own.
 static void files(void **state) {
   (void)state;
   static const char *const beginnings[][2] = {{"application/x-npz", "PK\3\4"}, {"application/x-mcap", "\x89MCAP0"}};
@@ -193,7 +192,6 @@ static void files(void **state) {
   }
 }
 
-// The tensors fit max_response_bytes, but the file does not.
 static void too_large_a_file(void **state) {
   (void)state;
   make(&job, VX_FPS, "1000");
@@ -206,8 +204,8 @@ static void too_large_a_file(void **state) {
   assert_null(job.held.output);
 }
 
-// Body, tensors and file take 64 KiB each. A budget for two of them is enough, since the body is released before memory
-// for the file is acquired. A budget for one is not enough. Another try would not help, so the status is not 503.
+// Body, tensors and file take 64 KiB each. The body is released before the file's memory is acquired, so a budget for
+// two suffices. A budget for one does not; another try would not help, so the status is not 503.
 static void no_budget_for_a_file(void **state) {
   (void)state;
   make(&job, VX_FPS, "1000");
@@ -230,7 +228,7 @@ static vx_tensor_set none(const struct job_request *request) {
   return 0;
 }
 
-// Two faulty kinds of answer. One writes a longer file than it measured. The other reserves too little for the head.
+// Two faulty kinds of answer: one writes a longer file than it measured, the other reserves too little for the head.
 static bool write_more(const struct answer *answer, const struct vx_layout *layout, const char *tensors,
                        struct text *out, struct error *error) {
   (void)answer, (void)layout, (void)tensors, (void)error;
@@ -286,7 +284,7 @@ static void what_runs_is_stopped_in_a_hurry(void **state) {
   assert_int_equal(job.result.error.kind, ERROR_DRAINING);
 }
 
-// While `hold` is locked, the only long worker stays in the `done` of its job, and another job waits in the queue.
+// While `hold` is locked, the only long worker stays in the `done` of its job, and another job waits.
 static pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
 
 static void on_done_held(struct job *held) {
@@ -337,7 +335,7 @@ static void too_large_an_answer(void **state) {
   assert_null(job.held.output);
 }
 
-// The parameters give the size of a map. If the map is too large for an answer, the job never runs.
+// The parameters give the size of a map, so a job whose map is too large never runs.
 static void maps_that_cannot_fit_are_not_begun(void **state) {
   (void)state;
   static const float sizes[] = {1, 0.002f};
@@ -392,8 +390,7 @@ static void many_at_once(void **state) {
   for (int use = 0; use < VX_LANE_USES; use++) assert_int_equal(atomic_load(&jobs.workers.running[use]), 0);
 }
 
-// If memory was refused since the last call, jobs_memory_wanted returns in_use - budget / 2, the bytes that slow
-// readers should give back.
+// After a refusal, jobs_memory_wanted returns in_use - budget / 2 once, the bytes that slow readers should give back.
 static void memory_is_wanted_back_once_it_was_refused(void **state) {
   (void)state;
   enum { MB = 1 << 20 };

@@ -1,5 +1,4 @@
-// Jobs with `latest`, with a moved clock. A newer job supersedes waiting jobs of any lanes, in any order of submission.
-// Both workers stay in the `done` of their jobs, so all other jobs wait.
+// Jobs with `latest`, with a moved clock. Both workers stay in the `done` of their jobs, so all other jobs wait.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +19,8 @@ enum { JOBS = 5, POINT_BYTES = 16 };
 
 static struct options options = {
     .workers = 1, .long_workers = 1, .queue_depth = 64, .max_response_bytes = 1 << 20, .memory_budget_bytes = 16 << 20};
-static struct job held[2], all[JOBS];  // the jobs that hold the workers, and the jobs that wait
-// Makes a job of one point. `latest`: NULL = none.
+static struct job held[2], all[JOBS];  // the jobs that hold the workers; the jobs that wait
+// A job of one point. `latest`: NULL = none.
 static struct job *make(struct job *job, enum vx_op op, const char *latest) {
   struct error error;
   static const char range[] = "0,0,0,10,10,10", size[] = "1,1,1";
@@ -72,7 +71,7 @@ static bool has_slots(void) {
   return use.held[SHARE_JOBS] + use.held[SHARE_LONG_JOBS] > 0;
 }
 
-// A room where a client may hold one of two slots. The jobs that hold the workers have released their slots.
+// A client may hold one of two slots. The jobs that hold the workers have released theirs.
 static int open_small_room(void **state) {
   const int64_t depth = options.queue_depth;
   options.queue_depth = 2;
@@ -129,7 +128,7 @@ static void jobs_that_wait_for_other_lanes_are_superseded_too(void **state) {
   assert_int_equal(waiting(), 1);
 }
 
-// The gate and the threads may change the order in which jobs are submitted.
+// The gate and the threads may change the order of jobs.
 static void an_older_one_that_comes_late_is_superseded_itself(void **state) {
   (void)state;
   make(&all[0], VX_FPS, "a");
@@ -156,7 +155,7 @@ static void other_names_and_clients_are_left_alone(void **state) {
   clients_release(&clients, other);
 }
 
-// A request whose body is complete supersedes an older job when it needs the slot, before its own job is submitted.
+// A request with a complete body supersedes an older job when it needs the slot, before its own job is submitted.
 static void the_slot_of_an_older_one_is_freed(void **state) {
   (void)state;
   struct job *newer = make(&all[1], VX_FPS, "a");
@@ -164,7 +163,7 @@ static void the_slot_of_an_older_one_is_freed(void **state) {
   clock_move_ms(1);
   submit(make(&all[0], VX_FPS, "a"));
   clock_move_ms(1);
-  newer->queued_ns = 0;  // jobs_submit sets this time later
+  newer->queued_ns = 0;  // jobs_submit sets it later
   assert_true(jobs.services.supersede(&jobs, newer));
   assert_true(is_superseded(&all[0]));
   assert_false(jobs.services.supersede(&jobs, newer));
@@ -172,7 +171,8 @@ static void the_slot_of_an_older_one_is_freed(void **state) {
   job_release_buffer(&newer->held.input);
 }
 
-// If a job's lanes depend on its body, it acquires its slot after the body has come. Here `make` acquires the slot.
+// If a job's lanes depend on its body, the job acquires its slot after the body has come. Here `make` acquires the
+// slot.
 static void the_slot_of_an_older_one_is_freed_in_other_lanes(void **state) {
   (void)state;
   submit(make(&all[0], VX_FPS, "a"));
@@ -193,8 +193,8 @@ static bool find_none(struct jobs *owner, const struct job *job) {
   return false;
 }
 
-// The newer job finds no slot. Before it looks for a waiting job to supersede, a worker takes the older job and frees
-// its slot.
+// The newer job finds no slot. Before it looks for a job to supersede, a worker takes the older job, whose slot is then
+// free.
 static void a_slot_that_a_worker_releases_meanwhile_is_had(void **state) {
   (void)state;
   taken_meanwhile = make(&all[0], VX_FPS, "a");
@@ -227,7 +227,7 @@ static void one_without_a_slot_is_refused_if_others_have_all(void **state) {
   job_release(&all[0]);
 }
 
-// A job releases its slot when the queue gives it to a worker, even if the worker wakes late. A newer job can use it.
+// A job releases its slot when the queue gives it to a worker, even if the worker wakes late.
 static void a_job_has_no_slot_once_a_worker_shall_take_it(void **state) {
   (void)state;
   struct queue queue;

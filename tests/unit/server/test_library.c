@@ -1,4 +1,4 @@
-// libmicrohttpd: the table of its versions, and what the service reads from the library's memory and log messages.
+// libmicrohttpd: the table of its versions, and what is read from its memory and its messages.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "server/http/head_trace.h"
 #include "server/http/library.h"
 
-// Returns whether library_find finds the version. `said` gets the log, or the error if the version is not found.
+// Whether library_find finds the version. `said`: the log, or the error.
 static bool finds(const char *version, struct library *library, char *said, size_t size) {
   struct error error;
   FILE *file = tmpfile();
@@ -69,7 +69,7 @@ static void an_older_version_is_refused(void **state) {
   }
 }
 
-// The memory of a head after an old version has parsed it. NULs replace the request line's blanks, colons, and CR LF.
+// A head as an old version leaves it: NULs for the request line's blanks, colons, and CR LF.
 #define HEAD "GET\0/a\0HTTP/1.1\0\0Host\0 x\0\0Y\0\0\0\0\0"
 
 static bool head_lies_as_sent(const char *head, size_t size, size_t first_name, size_t first_value) {
@@ -109,7 +109,7 @@ static bool extension_is_sound(const char *extension, size_t size) {
   end[0] = '\r';
   end[1] = '\n';
   const char *data = end + 2;
-  // The chunk's line alone, and the line after the data of an earlier chunk.
+  // The chunk's line alone, and after the data of an earlier chunk.
   bool alone = head_trace_chunk_is_sound(memory + 7, data), behind = head_trace_chunk_is_sound(memory, data);
   assert_int_equal(alone, behind);
   return alone;

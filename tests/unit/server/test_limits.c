@@ -1,4 +1,4 @@
-// Limits of control groups, from files as the kernel writes them.
+// Limits of control groups, from files like the kernel's.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static int remove_root(void **state) {
   return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-// Writes a file, after making the directories of its path.
+// Writes a file and the directories of its path.
 static void put(const char *name, const char *text) {
   char path[256];
   snprintf(path, sizeof path, "%s%s", root, name);
@@ -46,7 +46,7 @@ static void put(const char *name, const char *text) {
   assert_int_equal(fclose(file), 0);
 }
 
-// The processors that this test may use. A quota in the test's files can only lower the number.
+// The processors that this test may use; a quota can only lower the number.
 static int64_t processors_here(void) { return limits_processors("/nonexistent"); }
 
 static void without_files_there_is_no_limit(void **state) {
@@ -77,7 +77,7 @@ static void version_2_of_a_container(void **state) {
   assert_int_equal(limits_memory_bytes(root), 536870912);
 }
 
-// A container with cgroup version 1: /proc shows the group's path on the host, but the mount begins at the group.
+// /proc shows the group's path on the host, but the mount begins at the group.
 static void version_1_of_a_container(void **state) {
   (void)state;
   put("/proc/self/cgroup", "4:memory:/docker/0123\n3:cpu,cpuacct:/docker/0123\n");

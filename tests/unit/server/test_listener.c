@@ -1,5 +1,4 @@
-// Listeners: errors in lists, binding, sockets from systemd, cleaning up after a failure, and the address of a
-// connection's client.
+// Listeners.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +20,7 @@
 
 static struct error error;
 
-// Checks the list without binding, as --check-config does.
+// Checks without binding, as --check-config does.
 static bool check(const char *list, bool may_expose) {
   struct listeners listeners = {.count = 0};
   const struct listen_rules rules = {.unix_mode = 0600, .may_expose = may_expose};
@@ -108,7 +107,7 @@ static bool open_list(const char *list, bool may_expose) {
   return listeners_open(&listeners, list, &rules, &error);
 }
 
-// Checks that the list is refused for this reason, and that no descriptor stays open.
+// The list is refused for this reason, and no descriptor stays open.
 static void refused(const char *list, bool may_expose, const char *reason) {
   int before = open_descriptors();
   assert_false(open_list(list, may_expose));
@@ -167,7 +166,7 @@ static void a_failure_leaves_nothing(void **state) {
   assert_non_null(strstr(error.text, "connect: Connection refused"));
 }
 
-// Fills the queue of the listener at this address, so that a further connect would wait.
+// Fills the queue of the listener, so that a further connect would wait.
 static void crowd(const struct sockaddr_un *name) {
   int fd, waiting[16], count = 0;
   do {
@@ -193,7 +192,7 @@ static void only_a_socket_that_nobody_listens_on_is_replaced(void **state) {
   assert_int_equal(unlink(socket_path), 0);
   int file = open(socket_path, O_CREAT | O_EXCL | O_WRONLY, 0600);
   assert_true(file >= 0 && close(file) == 0);
-  listeners_close(&listeners);  // must not remove this file, which another listener made
+  listeners_close(&listeners);  // must not remove this file, which is not its own
   assert_int_equal(access(socket_path, F_OK), 0);
   refused(unix_item, false, "bind: Address already in use");
   assert_int_equal(unlink(socket_path), 0);
@@ -201,9 +200,9 @@ static void only_a_socket_that_nobody_listens_on_is_replaced(void **state) {
 
 // ---- sockets from systemd -------------------------------------------------------------------------------------------
 
-enum { FIRST = 3, HELD = 2 };  // the first descriptor from systemd; the most that a test hands over
+enum { FIRST = 3, HELD = 2 };  // FIRST: the first descriptor from systemd; HELD: the most that a test hands over
 
-// Moves the descriptor `fd` to `number`, which systemd would use.
+// Moves `fd` to the number that systemd would use.
 static void hand_over(int fd, int number) {
   assert_true(fd > FIRST + HELD);
   assert_int_equal(dup2(fd, number), number);
@@ -225,7 +224,7 @@ static void announce(long process, const char *count) {
   assert_int_equal(setenv("LISTEN_PID", number, 1) | setenv("LISTEN_FDS", count, 1), 0);
 }
 
-// Copies of the descriptors that had the numbers from FIRST on before the test.
+// Copies of the descriptors from FIRST on before the test.
 static int kept[HELD];
 
 static int keep(void **state) {
@@ -282,7 +281,7 @@ static void listening_streams_are_taken(void **state) {
   }
   assert_string_equal(listeners.at[1].address, unix_item);
   listeners_close(&listeners);
-  assert_int_equal(unlink(socket_path), 0);  // listeners_close left the file, because systemd made it
+  assert_int_equal(unlink(socket_path), 0);  // listeners_close left the file, which systemd made
 }
 
 static void other_descriptors_are_refused(void **state) {
@@ -291,7 +290,7 @@ static void other_descriptors_are_refused(void **state) {
     int type;
     uint32_t host;
     bool listens, may_expose;
-    const char *list, *reason;  // `reason` NULL: accepted
+    const char *list, *reason;  // NULL: accepted
   } rows[] = {{SOCK_STREAM, INADDR_LOOPBACK, false, true, "systemd", "descriptor 3 is not a listening stream socket"},
               {SOCK_DGRAM, INADDR_LOOPBACK, false, true, "systemd", "descriptor 3 is not a listening stream socket"},
               {SOCK_STREAM, INADDR_ANY, true, false, "systemd", "without credentials"},

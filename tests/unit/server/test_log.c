@@ -1,4 +1,4 @@
-// Log lines, which the tests read back from stderr: their bytes in both formats, levels, lines that are too long.
+// Log lines, read back from stderr.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,7 +104,7 @@ static void levels_below_the_least_are_left_out(void **state) {
   }
 }
 
-// A field that does not fit is left out; later fields are kept, and the line ends with cut=true.
+// A field that does not fit is left out; later fields are kept.
 static void a_line_too_long_is_cut_between_fields(void **state) {
   (void)state;
   char large[2048];
@@ -122,8 +122,7 @@ static void a_line_too_long_is_cut_between_fields(void **state) {
   }
 }
 
-// Lines of every length near the end of the line's memory. A field of any kind is written whole, or left out. A line
-// without a field ends with cut=true.
+// Lines of every length near the end of the line's memory: a field is written whole, or left out.
 static void a_field_of_any_kind_fits_or_is_left_out(void **state) {
   (void)state;
   static const char *const values[] = {"1234567", "1234567", "1234.567"};
@@ -155,7 +154,7 @@ static void a_field_of_any_kind_fits_or_is_left_out(void **state) {
   }
 }
 
-// Must be the last test, because the log's thread cannot start again.
+// The last test, since the log's thread cannot start again.
 static void each_line_that_nobody_reads_is_counted(void **state) {
   (void)state;
   struct error reason;

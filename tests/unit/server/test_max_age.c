@@ -1,5 +1,5 @@
-// Jobs with max_age_ms, with a moved clock. If a job's points are too old when a worker opens the job, it is not
-// computed. The worker stays in the `done` of another job while a test moves the clock.
+// Jobs with max_age_ms, with a moved clock. A job whose points are too old when a worker opens the job is not computed.
+// The worker stays in the `done` of another job while the clock moves.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static void set(struct job *job, const char *name, const char *value) {
   assert_true(job_request_set(&job->asked, name, strlen(name), value, strlen(value), &error));
 }
 
-// Makes a job of one point that was measured `ahead_ms` after now. `most_ms`: max_age_ms; NULL = none.
+// A job of one point, measured `ahead_ms` after now. `most_ms`: max_age_ms; NULL = none.
 static struct job *make(struct job *job, const char *most_ms, int ahead_ms) {
   struct error error;
   char time[32];
@@ -50,7 +50,7 @@ static struct job *make(struct job *job, const char *most_ms, int ahead_ms) {
   return job;
 }
 
-// The result of a job that waits for `waits_ms` before the worker opens it.
+// The result of a job that waits `waits_ms` before the worker opens it.
 static const struct job_result *ask(const char *most_ms, int ahead_ms, int waits_ms) {
   atomic_store(&finished, 0);
   pthread_mutex_lock(&hold);
@@ -98,7 +98,7 @@ static uint32_t warnings(const struct job_result *result) {
   return warnings_of(&waits.work, &result->answer.inspected) >> WARNING_CLOCK_AHEAD & 1;
 }
 
-// The clock of the sensor is ahead, so the age of the points is 0. If the clock is far ahead, the answer warns.
+// The sensor's clock is ahead: the age is 0. If the clock is far ahead, the answer warns.
 static void a_clock_that_is_ahead(void **state) {
   (void)state;
   assert_false(warnings(ask("1", 90, 0)));

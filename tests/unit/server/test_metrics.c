@@ -1,4 +1,4 @@
-// Counters, and their samples on the page /metrics.
+// Counters on the page /metrics.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,6 @@ static void write_page(void) {
   assert_true(text_complete(&text));
 }
 
-// Asserts that the page has this line.
 static void has(const char *line) {
   char whole[256];
   snprintf(whole, sizeof whole, "\n%s\n", line);
@@ -40,7 +39,7 @@ static void a_histogram_has_buckets_sum_and_count(void **state) {
   (void)state;
 #define OF "{endpoint=\"/v1/voxelize\""
   counters_request(&service.counters, ENDPOINT_VOXELIZE, ERROR_NONE,
-                   10 * NS_PER_MS);  // equal to a bound: counts in this bound's bucket
+                   10 * NS_PER_MS);  // counts in the bucket of this bound
   counters_request(&service.counters, ENDPOINT_VOXELIZE, ERROR_NONE, 1500 * NS_PER_MS);
   counters_request(&service.counters, ENDPOINT_VOXELIZE, ERROR_NONE, 60 * NS_PER_S);
   write_page();

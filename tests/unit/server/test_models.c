@@ -1,4 +1,4 @@
-// Counts by model: one set of counters for each name, even if threads race to add it. The parts of an answer's time.
+// Counts by model: one set for each name, even if threads race to add it.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void times_go_to_their_parts(void **state) {
   assert_int_equal(counter_value(&counts->failed_ns), 600);
   assert_int_equal(counter_value(&counts->part_ns[MODEL_QUEUE]), 1400);
   assert_int_equal(counter_value(&counts->part_ns[MODEL_COMPUTE_INPUT]), 2 << VX_STAGE_COPY_IN);
-  // Of the other stages, only those of this operation count.
+  // The other stages that count for VX_VOXELIZE.
   assert_int_equal(counter_value(&counts->part_ns[MODEL_COMPUTE_INFER]),
                    (2 << VX_STAGE_VOXELIZE) + (2 << VX_STAGE_FEATURES) + (2 << VX_STAGE_SCATTER) +
                        (2 << VX_STAGE_SAMPLE));

@@ -1,4 +1,4 @@
-// Messages to the supervisor; none is sent after STOPPING=1.
+// Messages to the supervisor.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 static int supervisor;
 
-// Binds the supervisor's socket to an abstract name with this process's id.
+// The supervisor's socket has an abstract name.
 static int open_supervisor(void **state) {
   (void)state;
   struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -34,7 +34,7 @@ static int close_supervisor(void **state) {
   return close(supervisor);
 }
 
-// The next message to the supervisor; "" if there is none. Asserts that the message has no NUL.
+// The next message, without NULs; "": none.
 static const char *told(void) {
   static char message[4096];
   ssize_t size = recv(supervisor, message, sizeof message - 1, MSG_DONTWAIT);
@@ -43,7 +43,7 @@ static const char *told(void) {
   return message;
 }
 
-// The lines that a message to the socket `path` adds to the log.
+// The log lines about a message to the socket `path`.
 static const char *said(const char *path) {
   if (path ? setenv("NOTIFY_SOCKET", path, 1) : unsetenv("NOTIFY_SOCKET")) return "no environment";
   notify_supervisor("READY=1");

@@ -1,4 +1,4 @@
-// Options: the order of their sources, and refusals that name source, option and what is allowed.
+// Options: the order of their sources, and refusals.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -267,7 +267,6 @@ static void modes(void **state) {
   assert_non_null(strstr(error.text, "unix_mode is 'rw'; allowed: octal"));
 }
 
-// Only the actions that need the options read them.
 static void actions_read_options_or_not(void **state) {
   (void)state;
   static const struct {
@@ -316,7 +315,7 @@ static void prefixes_of_shared_memory(void **state) {
   }
 }
 
-// A flag takes the next argument only if this argument is a value of the flag.
+// A flag takes the next argument if it is a value of the flag.
 static void flags(void **state) {
   (void)state;
   static const struct {

@@ -1,5 +1,4 @@
-// Whole pages. Neighbouring members of /v1/status and of the statistics get different numbers, so that a missing,
-// swapped or rescaled member shows.
+// Whole pages. Neighbouring members of a page get different numbers, so that a missing, swapped or rescaled one shows.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +38,6 @@ static void says(enum endpoint endpoint, const char *name, const char *expected)
   assert_string_equal(page, expected);
 }
 
-// Asserts that the page has this text.
 static void has(const char *part) {
   if (!strstr(page, part)) fail_msg("no '%s' in '%s'", part, page);
 }

@@ -1,5 +1,4 @@
-// One connection: the order of its phases, the probe of a client that may have left, an error written to the socket
-// without the library.
+// One connection: its phases, the probe of its client, an error written past the library.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +31,7 @@ static int close_peer(void **state) {
   return close(peer.fd) + close(client_fd);
 }
 
-// The bytes that the client has received since the last call.
+// The bytes received since the last call.
 static const char *written(void) {
   static char text[2 * PROBLEM_TEXT_SIZE];
   ssize_t got = recv(client_fd, text, sizeof text - 1, MSG_DONTWAIT);
@@ -146,7 +145,7 @@ static void a_failed_upload_does_not_go_on(void **state) {
   assert_true(peer_is_failed(&peer));
 }
 
-// A thread that took the reservation of an upload without bytes moves the upload back to UPLOAD, a little later.
+// Another thread has taken the reservation of an upload without bytes, and moves the upload back.
 static void *end_preemption(void *argument) {
   usleep(10000);
   return peer_move(argument, PEER_PREEMPTED, PEER_UPLOAD) ? argument : NULL;
@@ -165,7 +164,7 @@ static void an_upload_is_held_after_the_loss_of_its_reservation(void **state) {
   assert_int_equal(atomic_load(&peer.phase), PEER_HELD);
   assert_true(peer_move(&peer, PEER_HELD, PEER_PREEMPTED));
   atomic_store(&peer.upload.bytes, 1);
-  peer_upload_hold(&peer);  // an upload that has received bytes stays preempted, and will be refused
+  peer_upload_hold(&peer);  // with bytes, an upload stays preempted, and will be refused
   assert_int_equal(atomic_load(&peer.phase), PEER_PREEMPTED);
 }
 

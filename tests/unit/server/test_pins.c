@@ -1,4 +1,4 @@
-// Pins: the parts of shared memory that a device can access, shares, failures, owners that shorten their memory.
+// Pins: parts of shared memory that a device accesses.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static struct pinner pinner;
 static struct pins pins;
 static int memory;
 static int pinned, unpinned;
-static bool refuses, stays;  // the next call of `pin` fails; every call of `unpin` fails
+static bool refuses, stays;  // `pin` fails; `unpin` fails
 static char key[64];
 
 static enum vx_status pin(struct vx_device *device, void *pages, size_t bytes, struct error *error) {
@@ -114,7 +114,7 @@ static void parts_of_pages(void **state) {
   assert_int_equal(pwrite(memory, "here", 4, 4096 + 12), 4);
   char *bytes = reach(2, PIN_CHUNK - 2);
   assert_non_null(bytes);
-  assert_int_equal(pinned, 2);  // a whole chunk, and the first page of the next chunk
+  assert_int_equal(pinned, 2);  // a chunk, and the first page of the next chunk
   assert_int_equal(atomic_load(&pinner.bytes), PIN_CHUNK + 4096);
   assert_memory_equal(bytes, "here", 4);
   assert_true(attached(bytes, PIN_CHUNK - 2));
@@ -147,7 +147,7 @@ static void nothing_is_pinned_if_it_is_off(void **state) {
 
 static void clients_have_a_share(void **state) {
   (void)state;
-  assert_non_null(reach(0, 3 * (size_t)PIN_CHUNK));  // half of the limit is the share of a lone client
+  assert_non_null(reach(0, 3 * (size_t)PIN_CHUNK));  // a lone client may have half of the limit
   assert_null(reach(2 * (size_t)PIN_CHUNK, 2 * (size_t)PIN_CHUNK));
   assert_int_equal(pinned, 3);
   assert_int_equal(client_held(&clients, ours, SHARE_PINNED), 3 * PIN_CHUNK);
@@ -181,8 +181,7 @@ static void memory_that_is_too_short(void **state) {
   assert_null(reach(PIN_CHUNK, 10));  // a chunk is pinned whole or not at all
 }
 
-// If the owner shortens the memory and extends it again, the memory gets new pages. The new pages are not pinned, even
-// after the owner has written them.
+// Memory that was shortened and extended again has new pages. They are not pinned, even once written.
 static void owners_shorten_their_memory(void **state) {
   (void)state;
   char *bytes = reach(0, 2 * (size_t)PIN_CHUNK);
@@ -195,8 +194,8 @@ static void owners_shorten_their_memory(void **state) {
   assert_true(attached(bytes, PIN_CHUNK + 8192));
 }
 
-// The owner shortens the memory after the first chunk was pinned and before the second chunk is. The first chunk still
-// counts as shortened.
+// The memory is shortened after the first chunk was pinned and before the second is. The first still counts as
+// shortened.
 static void shortened_between_two_chunks(void **state) {
   (void)state;
   char *bytes = reach(0, PIN_CHUNK);
@@ -206,7 +205,7 @@ static void shortened_between_two_chunks(void **state) {
   assert_false(attached(bytes, 2 * (size_t)PIN_CHUNK));
 }
 
-// If unpinning fails, the mapping stays: a lost GPU may still access the pages, so their addresses must not be reused.
+// If unpinning fails, a lost GPU may still access the pages, so their addresses must not be reused.
 static void addresses_that_stay(void **state) {
   (void)state;
   char *bytes = reach(0, 10);
@@ -217,7 +216,7 @@ static void addresses_that_stay(void **state) {
   pins_init(&pins, &pinner, ours, 0, SIZE);
 }
 
-// Whether `pin` above can make pages resident, as CUDA's pinning does.
+// Whether `pin` can make pages resident.
 static bool populates(void) {
   unsigned char resident = 0;
   char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

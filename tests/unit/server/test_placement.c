@@ -1,5 +1,5 @@
-// The target of a sampling, GPU or CPU. It depends on the waiting work, on the times measured at the start, and on the
-// free processors.
+// The target of a sampling, GPU or CPU, depends on the waiting work, the times measured at the start, and the free
+// processors.
 #include "server/jobs/placement.h"
 
 #include <setjmp.h>
@@ -47,7 +47,7 @@ static int64_t cost_us(enum target target, bool single, int64_t points, int64_t 
   return of.ns[target] == INT64_MAX ? -1 : of.ns[target] / NS_PER_US;
 }
 
-// The expected times are from a machine with an H200; docs/contribute/measurements.md has them.
+// The times are from a machine with an H200; see docs/contribute/measurements.md.
 static void the_constants_give_what_was_measured(void **state) {
   (void)state;
   static const struct {
@@ -116,7 +116,7 @@ static void a_job_waits_for_a_busy_gpu_that_ends_first(void **state) {
   placement_end(&placement, TARGET_GPU, &cost);
   placement_end(&placement, TARGET_GPU, &cost);
   assert_int_equal(placement.running_ns, 0);
-  assert_int_equal(choose(1, cpu_only), TARGETS);  // no GPU lane is free yet, although no running work is left
+  assert_int_equal(choose(1, cpu_only), TARGETS);  // no GPU lane is free yet
 }
 
 static void waiting_jobs_count(void **state) {
@@ -125,7 +125,7 @@ static void waiting_jobs_count(void **state) {
   for (int i = 0; i < 2; i++) placement_begin(&placement, TARGET_GPU, &cost);
   for (int i = 0; i < 4; i++) {
     placement_wait_begin(&placement, &cost);
-    // For the GPUs: 10 ms of running jobs, 5 ms for each other waiting job, and 10 ms for the job itself.
+    // GPUs: 10 ms of running jobs, 5 ms for each other waiting job, 10 ms for the job itself.
     assert_int_equal(choose(1, cpu_only), TARGETS);
   }
   placement_wait_begin(&placement, &cost);
@@ -134,14 +134,14 @@ static void waiting_jobs_count(void **state) {
   assert_int_equal(choose(1, cpu_only), TARGETS);
 }
 
-// `ahead` is the part of the waiting work that comes before the client's job in the queue. Only this part counts.
+// `ahead`: the part of the waiting work that comes before the client's job.
 static void only_waiting_jobs_ahead_count(void **state) {
   (void)state;
   take_ms(10, 35);
   placement_begin(&placement, TARGET_GPU, &cost);
   for (int i = 0; i < 10; i++) placement_wait_begin(&placement, &cost);
   assert_int_equal(choose(1, cpu_only), TARGET_CPU);
-  // For the GPU: 10 ms of the running job, 20 ms of two others, and 10 ms for the job itself.
+  // GPU: 10 ms of the running job, 20 ms of two others, 10 ms for the job itself.
   assert_int_equal(choose(0.3, cpu_only), TARGET_CPU);
   assert_int_equal(choose(0.2, cpu_only), TARGETS);
   assert_int_equal(choose(0, cpu_only), TARGETS);
@@ -190,7 +190,7 @@ static void other_threads_leave_no_room(void **state) {
   assert_true(placement_has_room(&placement));
   placement_note_used(&placement, (PROCESSORS - 2) * 1000 + 1);
   assert_false(placement_has_room(&placement));
-  placement_note_used(&placement, 0);  // the figure falls gradually
+  placement_note_used(&placement, 0);  // placement.used falls gradually
   assert_in_range(atomic_load(&placement.used), 10000, 11000);
   for (int i = 0; i < 20; i++) placement_note_used(&placement, 0);
   assert_in_range(atomic_load(&placement.used), 0, 100);
@@ -274,13 +274,12 @@ static struct job *make(struct job *made, enum vx_op op, int32_t clouds) {
   return made;
 }
 
-// Multiplies the measured time of the target by `factor`. At first, the estimate for the sampling of `make` is 1.6 ms
-// on a GPU and 3.2 ms on the CPU.
+// Multiplies the measured time. At first the sampling of `make` is estimated at 1.6 ms on a GPU and 3.2 ms on the CPU.
 static void slow_down(enum target target, int64_t factor) {
   atomic_store(&placement.measured_ns[target], atomic_load(&placement.measured_ns[target]) * factor);
 }
 
-// The target that gets the job while workers of both targets wait.
+// The target that gets the job while workers of both wait.
 static enum target given(struct job *one) {
   for (enum target target = 0; target < TARGETS; target++) start(target);
   assert_true(queue_push(&queue, one));
@@ -328,7 +327,6 @@ static void without_a_gpu_that_works_every_worker_takes_every_job(void **state) 
   queue_done(&queue, &poppers[TARGET_CPU].waiter, &one);
 }
 
-// A client's job on the CPU does not count towards the client's limit of running jobs on GPUs.
 static void jobs_on_the_cpu_do_not_count_to_the_clients_limit(void **state) {
   (void)state;
   struct client *other = clients_acquire(&clients, "", "192.0.2.2");
@@ -351,7 +349,6 @@ static void jobs_on_the_cpu_do_not_count_to_the_clients_limit(void **state) {
   clients_release(&clients, other);
 }
 
-// While a job waits for the GPU, the CPU may take a job of another client.
 static void a_job_that_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state) {
   (void)state;
   struct client *other = clients_acquire(&clients, "", "192.0.2.2");

@@ -1,4 +1,4 @@
-// Trusted proxies: values of the option, which addresses it covers, and the client that X-Forwarded-For names.
+// Trusted proxies, and the client that X-Forwarded-For names.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,10 +90,10 @@ static void the_last_that_is_no_proxy_is_the_client(void **state) {
   } cases[] = {
       {"203.0.113.9", "203.0.113.9"},
       {" 203.0.113.9\t", "203.0.113.9"},
-      {"192.0.2.7, 203.0.113.9", "203.0.113.9"},  // the client may have invented all entries before the last
+      {"192.0.2.7, 203.0.113.9", "203.0.113.9"},  // the client may have invented the entries before the last
       {"203.0.113.9, 10.0.0.1", "203.0.113.9"},   // two trusted proxies in a row
       {"203.0.113.9,10.0.0.1,10.0.0.2", "203.0.113.9"},
-      {"10.0.0.3, 10.0.0.1", "10.0.0.3"},  // a trusted proxy is itself the client
+      {"10.0.0.3, 10.0.0.1", "10.0.0.3"},  // the client is a trusted proxy
       {"rubbish, 203.0.113.9", "203.0.113.9"},
       {"203.0.113.9:4711", "203.0.113.9"},
       {"2001:DB8:0::1", "2001:db8::1"},
@@ -132,7 +132,7 @@ static void lines_are_one_list(void **state) {
   assert_string_equal(client, "203.0.113.10");
   assert_true(proxies_client(&proxies, lines, 1, client));
   assert_string_equal(client, "203.0.113.9");
-  assert_true(proxies_client(&proxies, lines + 2, 2, client));  // all entries are proxies: the first is the client
+  assert_true(proxies_client(&proxies, lines + 2, 2, client));  // all are proxies: the first is the client
   assert_string_equal(client, "10.0.0.3");
   const char *const broken[] = {"203.0.113.9", "rubbish", "10.0.0.1"};
   assert_false(proxies_client(&proxies, broken, 3, client));

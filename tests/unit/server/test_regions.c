@@ -1,4 +1,4 @@
-// Regions: their clients, keys, shares, copies, and owners that shorten or unlink the memory. No call waits for a GPU.
+// Regions. No call waits for a GPU.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,6 @@ static char key[64];
 static const char *user;  // the user that sends the request
 static int memory, files;
 
-// The number of open descriptors.
 static int count_files(void) {
   DIR *directory = opendir("/proc/self/fd");
   int count = 0;
@@ -99,7 +98,7 @@ static struct region_ref part(const char *name, uint64_t offset, uint64_t bytes)
   return ref;
 }
 
-// Opens a part of a region and reads it to `out`. With `out` NULL, only opens the part.
+// Opens a part and reads it to `out`; NULL: only opens it.
 static bool read_by(struct region_user reader, const struct region_ref *ref, char *out) {
   struct region_part opened;
   if (!region_open(&regions, reader, ref, "points_region", &opened, &error)) return false;
@@ -162,7 +161,6 @@ static void bytes_are_copied(void **state) {
   assert_string_equal(error.parameter, "points_region");
 }
 
-// A request does not see a region that was registered after it began, even under the same name.
 static void a_request_sees_only_earlier_regions(void **state) {
   (void)state;
   char byte;
@@ -246,7 +244,7 @@ static void clients_of_unix_sockets_own_their_memory(void **state) {
   assert_false(enter(other, "unix:0", key, "a", 0, 1));  // not even root may use another user's memory
 }
 
-// Whether the user may use this key. The key has no memory, so the error of an allowed key is "cannot be opened".
+// The key has no memory, so the error of an allowed key is "cannot be opened".
 static bool may_have(const char *its_user, const char *its_key) {
   user = its_user;
   assert_false(enter(ours, "127.0.0.1", its_key, "a", 0, 1));
@@ -288,12 +286,11 @@ static void users_have_keys_of_their_own(void **state) {
   }
 }
 
-// Waits until the closer has closed all but `count` regions.
+// Waits until all but `count` regions are closed.
 static void await_regions(int64_t count) {
   while (clients_use(&clients).held[SHARE_REGIONS] != count) sched_yield();
 }
 
-// Unlinks the memory, and makes new memory under the same key.
 static void renew_memory(void) {
   assert_int_equal(shm_unlink(key) + close(memory), 0);
   memory = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -311,7 +308,7 @@ static void shares(void **state) {
   assert_int_equal(taken, REGIONS_MAX / 2);
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   assert_true(add(other, "a", 0, 1));
-  renew_memory();  // the memory of our regions is unlinked now, so they make room
+  renew_memory();  // the memory of our regions is unlinked, so they make room
   assert_false(add(ours, "new", 0, 1));
   await_regions(1);
   assert_true(add(ours, "new", 0, 1));
@@ -319,7 +316,7 @@ static void shares(void **state) {
   assert_true(get(ours, "new", 0, 1, NULL) && get(other, "a", 0, 1, NULL));
 }
 
-// Other clients' unlinked regions are evicted only when the table is completely full.
+// Other clients' unlinked regions are evicted when the table is full.
 static void a_full_table_evicts_regions_of_other_clients(void **state) {
   (void)state;
   char name[16];
@@ -371,7 +368,7 @@ static bool unpin(struct vx_device *device, void *pages) {
 static const struct vx_backend backend = {.name = "regions", .host_pin = pin, .host_unpin = unpin};
 static const struct device gpu = {.backend = &backend};
 
-// A request that opened a part before its region was unregistered can still read the part, but not write it.
+// A request that opened the part before can still read it, but not write it.
 static void a_part_outlives_its_registration(void **state) {
   (void)state;
   char byte;
@@ -416,14 +413,14 @@ static void nobody_waits_for_a_gpu(void **state) {
   region_close(&reached);
   assert_true(leave(ours, "a"));
   assert_int_equal(clients_use(&clients).held[SHARE_REGIONS], 1);
-  assert_int_equal(regions_use(&regions).pinned_bytes, SIZE);  // stays pinned until the kernels end
+  assert_int_equal(regions_use(&regions).pinned_bytes, SIZE);  // pinned until the kernels end
   assert_true(add(ours, "a", 0, SIZE) && leave(ours, "a"));
   assert_int_equal(sem_post(&kernels_end), 0);
 }
 
 // ---- memory of a GPU ------------------------------------------------------------------------------------------------
 
-// Two blocks of GPU memory. The first byte of a handle is the number of its block.
+// Two blocks of GPU memory. The first byte of a handle is the block's number.
 static char block_bytes[2][SIZE];
 static atomic_int opened_blocks[2];
 
@@ -502,7 +499,7 @@ static void blocks_are_regions(void **state) {
   assert_true(add_block(other, "a", 4, 0, 0, 1));
 }
 
-// Only the GPU that has a block accesses the block in place.
+// Only the GPU that has a block accesses it in place.
 static void blocks_are_reached_by_their_gpu(void **state) {
   (void)state;
   struct region_user us = {ours, ULLONG_MAX};
@@ -529,7 +526,7 @@ static void blocks_are_reached_by_their_gpu(void **state) {
   assert_true(regions_unregister(&regions, ours, REGION_CUDA, "a", &error));
 }
 
-// The service cannot see whether the owner of a block has left, so it closes blocks that are unused for ten minutes.
+// The service cannot see whether a block's owner has left, so it closes blocks unused for ten minutes.
 static void unused_blocks_are_closed(void **state) {
   (void)state;
   int64_t later_ns = clock_ns() + 601 * NS_PER_S;
@@ -544,7 +541,7 @@ static void unused_blocks_are_closed(void **state) {
   assert_int_equal(opened_blocks[0], 0);
 }
 
-// Blocks in use make no room for further regions.
+// Blocks in use make no room.
 static void blocks_have_shares(void **state) {
   (void)state;
   char name[16];

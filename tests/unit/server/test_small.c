@@ -1,4 +1,4 @@
-// Small jobs: which jobs run at once on the calling thread. Their answers have the same bytes as from a worker.
+// Small jobs run at once on the calling thread. Their answers have the same bytes as a worker's.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "server/jobs/held.h"
 #include "tests/support/job_room.h"
 
-enum { MOST_POINTS = 1000, ROOM = 6 };  // ROOM: the maximum columns of a row
+enum { MOST_POINTS = 1000, ROOM = 6 };  // ROOM: maximum columns of a row
 
 static struct options options;
 static struct job job;
@@ -35,7 +35,7 @@ static void on_done(struct job *done) {
   atomic_fetch_add(&finished, 1);
 }
 
-// `query`: name=value pairs with & between.
+// `query`: "a=1&b=2".
 static void set(const char *query) {
   struct error error;
   while (*query) {
@@ -112,7 +112,7 @@ static void what_could_have_a_large_output_is_left_to_workers(void **state) {
   assert_true(is_run(VX_VOXELIZE, 400, "feature=points&max_points_per_voxel=19"));
   assert_false(is_run(VX_VOXELIZE, 425, "feature=points&max_points_per_voxel=19"));
   make(VX_VOXELIZE, 425, "feature=points&max_points_per_voxel=19");
-  job.spec.kind = answer_kind_of("application/json");  // this answer has no tensors
+  job.spec.kind = answer_kind_of("application/json");  // an answer without tensors
   assert_true(small_run(&jobs.small, &job));
   give_back();
 }

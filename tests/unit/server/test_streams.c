@@ -1,4 +1,4 @@
-// Streams: turns, the order of sweeps, gathering, keeping, eviction, expiry, and their clients.
+// Streams.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,11 +10,11 @@
 #include "server/streams/streams.h"
 #include "tests/support/moved_clock.h"
 
-enum { CAPACITY = 100 };  // bytes of a sweep's memory, as the streams count it
+enum { CAPACITY = 100 };  // bytes that the streams count for a sweep
 
 // Stands in for struct buffer of server/jobs/buffers.h.
 struct buffer {
-  struct stream_tracks tracks;  // unused if the memory is of a sweep
+  struct stream_tracks tracks;  // unused by sweeps
 };
 
 static struct clients clients;
@@ -70,7 +70,7 @@ static struct sweep *sweep_of(double time) {
   return sweep;
 }
 
-// Does what a request with these sweeps does: takes its turn, gathers, keeps, ends its turn. False if it is refused.
+// Does what a request with these sweeps does: takes its turn, gathers, keeps, ends its turn. False if refused.
 static bool send_sweeps(struct client *client, const struct stream_terms *terms, const struct sweep_shape *its_shape,
                         struct sweep *own, int32_t lost, bool succeeds) {
   struct stream_turn turn = {.time = own->time, .listed = own->next != NULL};
@@ -88,7 +88,7 @@ static bool send_to(struct client *client, const struct stream_terms *terms, con
   return send_sweeps(client, terms, its_shape, sweep_of(terms->time), 0, succeeds);
 }
 
-// Sends sweeps of several times, the newest first, in one request.
+// Sends several sweeps, the newest first, in one request.
 static bool send_along(const double *times, int32_t count, int32_t sweeps, int32_t lost) {
   struct stream_terms terms = terms_of("a", times[0], sweeps);
   struct sweep *own = NULL;
@@ -102,8 +102,7 @@ static bool send_along(const double *times, int32_t count, int32_t sweeps, int32
 #define SEND_ALONG(sweeps, ...)                                                                                        \
   send_along((const double[]){__VA_ARGS__}, sizeof(double[]){__VA_ARGS__} / sizeof(double), sweeps, 0)
 
-// Checks the times of the sweeps that the last request joined, such as "5 4k": 5 came with the request, the stream had
-// kept 4.
+// The times of the sweeps that the last request joined: "5 4k" if 5 came with it and the stream had kept 4.
 static void assert_gathered(const char *expected) {
   char memory[200];
   struct text out = text_over(memory, sizeof memory);
@@ -165,7 +164,7 @@ static void refused_sweeps(void **state) {
   assert_int_equal(gathered.count, 2);
 }
 
-// Older sweeps in a request are merged with the stream's sweeps by time, and replace sweeps of the same time.
+// Older sweeps in a request are merged with the stream's sweeps, and replace sweeps of the same time.
 static void sent_along(void **state) {
   (void)state;
   assert_true(SEND_ALONG(4, 4, 2));
@@ -176,7 +175,7 @@ static void sent_along(void **state) {
   assert_false(gathered.begun || gathered.repeated);
   assert_int_equal(streams_use(&streams).repeated, 1);
   assert_int_equal(streams_use(&streams).kept, 4);
-  assert_true(SEND_ALONG(4, 5, 1));  // sweep 1 is not joined: the stream has enough newer sweeps
+  assert_true(SEND_ALONG(4, 5, 1));  // sweep 1 is not joined: there are enough newer ones
   assert_gathered("5 4k 3k 2k");
   assert_true(gathered.repeated);
   assert_int_equal(streams_use(&streams).sweeps, 4);
@@ -190,8 +189,7 @@ static void sent_along(void **state) {
   assert_int_equal(memories, 2);
 }
 
-// Each sweep expires a fixed time after its own arrival, even if older sweeps arrived later. Sweeps are evicted one by
-// one.
+// Each sweep expires a fixed time after its arrival, even if older sweeps arrived later. Sweeps are evicted one by one.
 static void end_of_those_sent_along(void **state) {
   (void)state;
   assert_true(send("a", 4, 4));
@@ -217,7 +215,7 @@ static void no_room_for_those_sent_along(void **state) {
   assert_int_equal(gathered.evicted, 3);
 }
 
-// A failed request has no answer that could report lost sweeps, so the next answer reports them.
+// The answer to a failed request reports no lost sweeps; the next answer does.
 static void losses_are_told_once(void **state) {
   (void)state;
   const struct sweep_shape wider = {5, VX_FLOAT32};
@@ -254,7 +252,7 @@ static void ages(void **state) {
   assert_int_equal(gathered.count, 2);
   assert_int_equal(gathered.expired, 1);
   clock_move_ms(10000);
-  assert_true(send("a", 1, 3));  // all sweeps have expired, so the stream starts over and takes any time
+  assert_true(send("a", 1, 3));  // all sweeps have expired, so the stream starts over
   assert_true(gathered.begun);
   assert_int_equal(gathered.expired, 2);
 }
@@ -281,7 +279,7 @@ static void eviction(void **state) {
   assert_int_equal(streams_use(&streams).evicted, 5);
 }
 
-// A reader keeps the memory of a sweep, even if the stream is dropped.
+// A reader keeps a sweep's memory, even if the stream is dropped.
 static void read_while_dropped(void **state) {
   (void)state;
   struct stream_terms terms;
@@ -447,7 +445,7 @@ static void last_is_of_the_stream_alone(void **state) {
   gathered_release(&streams, &gathered);
 }
 
-// If a stream is dropped while its request is computed, the request's sweeps are not kept. The next request starts the
+// A stream is dropped while its request is computed. The request's sweeps are not kept, and the next request starts the
 // stream over.
 static void dropped_meanwhile(void **state) {
   (void)state;
@@ -464,7 +462,7 @@ static void dropped_meanwhile(void **state) {
     assert_true(streams_delete(&streams, ours, "a", &error) == (number == 0));
     assert_int_equal(streams_use(&streams).sweeps, 0);
     keep_sweeps(&streams, &turn, &terms, &shape, own, 0);
-    assert_int_equal(streams_use(&streams).sweeps, number);  // round 0: dropped, so not kept; round 1: kept
+    assert_int_equal(streams_use(&streams).sweeps, number);  // round 0: dropped; round 1: kept
     gathered_release(&streams, &gathered);
     sweeps_release(&streams, own);
     turn_release(&streams, &turn);
@@ -492,8 +490,8 @@ static struct stream_tracks *tracks_of(const char *model) {
   return &memory->tracks;
 }
 
-// Sends a sweep with new tracks. Returns the tracks that the stream gives back: the model's previous tracks or, after a
-// failure, the new tracks; NULL if there are none.
+// Sends a sweep with new tracks. Returns what the stream gives back: the model's previous tracks or, after a failure,
+// the new tracks; NULL: none.
 static const struct stream_tracks *track(double time, struct stream_tracks *tracks, bool succeeds) {
   struct stream_terms terms = terms_of("a", time, 1);
   struct stream_turn turn = {.time = time};
@@ -516,7 +514,7 @@ static void tracks_replace_those_of_their_model(void **state) {
   assert_null(track(1, first, true));
   assert_null(track(2, second, true));
   assert_ptr_equal(track(3, third, true), first);
-  assert_true(send("a", 4, 1));  // a request without tracks does not change the stream's tracks
+  assert_true(send("a", 4, 1));  // a request without tracks changes no tracks
   assert_int_equal(streams_use(&streams).bytes, 21 * CAPACITY);
   struct stream_tracks *failed = tracks_of("people");
   assert_ptr_equal(track(5, failed, false), failed);
@@ -528,7 +526,7 @@ static void tracks_replace_those_of_their_model(void **state) {
   assert_non_null(strstr(memory, "\"memory_bytes\":2100,"));
 }
 
-// Tracks end with the stream's last sweep: if it is deleted, evicted or expires, also while a request has the turn.
+// The last sweep is deleted, evicted, or expires, also while a request has the turn.
 static void tracks_end_with_the_stream(void **state) {
   (void)state;
   for (int way = 0; way < 4; way++) {
@@ -595,7 +593,7 @@ static void waiting_is_bounded(void **state) {
   }
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   assert_int_equal(turn_acquire(&streams, ours, "a", &turns[STREAM_WAITING + 1], false, &error), STREAM_WAITS);
-  assert_null(turns[STREAM_WAITING + 1].stream);  // `false`: this turn may not wait, so the stream has not taken it
+  assert_null(turns[STREAM_WAITING + 1].stream);  // this turn may not wait, so the stream has not taken it
   for (int i = 0; i <= STREAM_WAITING; i++) turn_release(&streams, &turns[i]);
   assert_int_equal(begun_count, STREAM_WAITING);
 }

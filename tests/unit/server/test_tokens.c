@@ -1,4 +1,4 @@
-// The token table: the file's format, its limits, and the search.
+// The token table.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 #include "server/clients/tokens.h"
 
-// The SHA-256 sums of "a" and "b", as sha256sum prints them.
+// The SHA-256 sums of "a" and "b".
 #define SUM_A "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
 #define SUM_B "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d"
 
@@ -45,7 +45,6 @@ static void finds_a_token_by_its_sum(void **state) {
   tokens_close(tokens);
 }
 
-// A sum with any single digit changed does not match.
 static void every_digit_of_a_sum_counts(void **state) {
   (void)state;
   char text[] = "alice sha256:" SUM_A;
@@ -126,7 +125,6 @@ static void names_and_sums_stand_once(void **state) {
   REFUSED("a sha256:" SUM_A "\nb sha256:" SUM_A, "line 2: the token is used twice");
 }
 
-// The search reaches the last row of a full table. A file with one more row is refused.
 static void as_many_as_the_limit(void **state) {
   (void)state;
   enum { LINE = 128 };

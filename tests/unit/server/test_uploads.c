@@ -1,5 +1,4 @@
-// Reservations of uploads. If memory or slots run out, the slowest upload is preempted. A job takes over the
-// reservation of its upload.
+// Reservations of uploads. If memory or slots run out, the slowest upload is preempted.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,13 +17,13 @@
 
 enum { MB = 1 << 20, UPLOADS = 26, COME = 70000 };  // after COME bytes, an upload of 4 MB has all its memory
 
-// Memory for four bodies of 4 MB, plus the last sixteenth, which only clients that hold little may use.
+// Four bodies of 4 MB, and the last sixteenth, for clients that hold little.
 static struct options options = {.workers = 1,
                                  .long_workers = 1,
                                  .queue_depth = 12,
                                  .max_response_bytes = 16 * MB,
                                  .memory_budget_bytes = 16 * MB + 8 * MB / 7};
-static struct peer peers[UPLOADS];  // the server's ends of the uploads' sockets
+static struct peer peers[UPLOADS];  // the server's ends of the sockets
 static int ends[UPLOADS];           // the clients' ends
 static struct job owns[UPLOADS];    // the uploads' jobs
 static struct client *owners[UPLOADS];
@@ -78,7 +77,7 @@ static void assert_preempted(int count) { assert_int_equal(preempted_of(NULL), c
 
 static const struct buffer *input(int index) { return peers[index].upload.input; }
 
-// Begins upload `index`, whose headers have arrived. Each upload has its own client.
+// Begins upload `index`, whose headers have come. Each upload has its own client.
 static bool announce_op(int index, enum vx_op op, size_t bytes) {
   struct job *job = &owns[index];
   job_init(job, &jobs.services);
@@ -107,10 +106,9 @@ static bool commit(int index) {
   return upload_commit(&peers[index], &owns[index], &error) && peer_upload_end(&peers[index]);
 }
 
-// Resumes a held upload.
 static void resume(int index) { assert_true(connection_go_on(&watcher, &peers[index])); }
 
-// Moves the clock, and notes the rates of all uploads every 50 ms.
+// Moves the clock, and notes the rates every 50 ms.
 static void pass_ms(int ms) {
   for (; ms > 0; ms -= 50) {
     clock_move_ms(50);
@@ -118,7 +116,7 @@ static void pass_ms(int ms) {
   }
 }
 
-// Begins uploads `first` to `last` of 4 MB each. Each receives `come` bytes.
+// Begins uploads `first` to `last` of 4 MB, which receive `come` bytes each.
 static void fill(int first, int last, size_t come) {
   for (int i = first; i <= last; i++) {
     assert_true(announce(i, 4 * MB));
@@ -132,11 +130,11 @@ static void an_upload_without_bytes_loses_its_memory_silently(void **state) {
   (void)state;
   assert_true(announce(0, 4 * MB) && announce(1, 4 * MB));
   for (int i = 2; i < 4; i++) assert_true(announce(i, 4 * MB) && receive(i, 4 * MB));
-  pass_ms(100);  // two bodies have arrived whole; two have sent nothing
+  pass_ms(100);  // two bodies are whole, two have sent nothing
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
   assert_preempted(0);
   assert_int_equal((input(0) != NULL) + (input(1) != NULL), 1);
-  assert_true(receive(input(0) ? 1 : 0, 4 * MB));  // the upload that lost its memory takes the memory of the other
+  assert_true(receive(input(0) ? 1 : 0, 4 * MB));  // the upload without memory takes the memory of the other
   assert_preempted(0);
 }
 
@@ -221,7 +219,7 @@ static void an_upload_that_slows_down_is_preempted(void **state) {
   assert_preempted(1);
 }
 
-// A busy server reads late. All four uploads seem slow, but in three sockets are bytes that the server has not read.
+// A busy server reads late: three of four uploads that seem slow have unread bytes.
 static void an_upload_that_waits_for_the_server_is_not_preempted(void **state) {
   (void)state;
   fill(0, 3, 100000);
@@ -260,9 +258,9 @@ static void a_flood_preempts_no_slow_upload_of_a_client_that_holds_less(void **s
   assert_int_equal(error.kind, ERROR_MEMORY_FULL);
   assert_preempted(0);
   pass_ms(2000);
-  assert_int_equal(send(ends[3], "x", 1, 0), 1);  // a byte that the server has not read
+  assert_int_equal(send(ends[3], "x", 1, 0), 1);  // a byte that the server does not read
   assert_false(announce(4, 4 * MB) && receive(4, 4 * MB));
-  assert_int_equal(recv(peers[3].fd, &(char){0}, 1, 0), 1);  // now no unread byte is left: the client is slow
+  assert_int_equal(recv(peers[3].fd, &(char){0}, 1, 0), 1);  // no unread byte is left: the client is slow
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
   assert_true(is_preempted(3));
 }
@@ -292,7 +290,7 @@ static void places_are_reserved_by_lanes(void **state) {
   assert_preempted(1);
   for (int i = 12; i < 23; i++) assert_false(is_preempted(i));
   assert_true(announce(24, 1000) && receive(24, 1000));
-  assert_preempted(1);  // a queue slot was free, so no further upload was preempted
+  assert_preempted(1);  // a queue slot was free
   assert_true(announce(25, 1000) && receive(25, 1000));
   assert_preempted(2);
   int quick = 0;
@@ -310,7 +308,7 @@ static void samplings_preempt_only_samplings(void **state) {
   assert_true(is_preempted(0) || is_preempted(1));
 }
 
-// Like `announce`, but the upload belongs to the client of upload `owner`.
+// Like `announce`, but for the client of upload `owner`.
 static bool announce_of(int owner, int index, size_t bytes) {
   struct client *own = owners[index];
   owners[index] = owners[owner];
@@ -322,7 +320,7 @@ static bool announce_of(int owner, int index, size_t bytes) {
 static void a_flood_preempts_no_client_that_holds_less(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) assert_true(announce_of(0, i, 4 * MB) && receive(i, 4 * MB) && commit(i));
-  assert_true(announce(2, MB) && receive(2, COME));  // a slow upload; 7 MB stay free
+  assert_true(announce(2, MB) && receive(2, COME));  // slow; 7 MB stay free
   pass_ms(3000);
   assert_false(announce_of(0, 3, 4 * MB));
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
@@ -332,7 +330,7 @@ static void a_flood_preempts_no_client_that_holds_less(void **state) {
   assert_false(job_acquire_output(answer, 4 * MB));
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   assert_preempted(0);
-  assert_true(announce(5, MB) && receive(5, MB));  // another client still has room
+  assert_true(announce(5, MB) && receive(5, MB));  // another client has room
   assert_preempted(0);
 }
 
@@ -346,7 +344,7 @@ static void a_client_over_its_share_preempts_clients_that_hold_more(void **state
   assert_false(is_preempted(3));
 }
 
-// One client holds a third of the queue slots with uploads that have just begun. Its next request finds no slot.
+// A client holds a third of the slots with uploads that have just begun. Its next request finds none.
 static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
   (void)state;
   for (int i = 0; i < 4; i++) assert_true(announce(i, 1000) && receive(i, 1000));
@@ -354,14 +352,14 @@ static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
   pass_ms(20);
   assert_false(announce_of(4, 8, MB));
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
-  pass_ms(600);  // now the rates of these uploads are known to be slow
+  pass_ms(600);  // their rates are known to be slow now
   assert_true(announce_of(4, 8, MB) && receive(8, COME));
   assert_preempted(1);
   assert_int_equal(preempted_of(owners[4]), 1);
 }
 
-// The memory is used up. Three clients send 800 KB a second. The fourth client's upload has just begun, so it seems
-// slower. The fourth client's second upload must not preempt the other clients.
+// The memory is used up. Three clients send 800 KB a second. A fourth client's upload has just begun, so it seems
+// slower; its second upload must not preempt the others.
 static void others_do_not_pay_for_an_upload_that_has_begun(void **state) {
   (void)state;
   fill(0, 2, COME);
@@ -392,7 +390,7 @@ static void an_upload_without_bytes_makes_room_for_its_own_client(void **state) 
   assert_preempted(0);
 }
 
-// 5 MB are free. A buffer that grows from 2 MB to 4 MB would need 6 MB if it held both at once.
+// 5 MB are free. Growing from 2 MB to 4 MB would need 6 MB if both buffers were held at once.
 static void growing_memory_fits_beside_what_it_replaces(void **state) {
   (void)state;
   static const int parts[] = {4, 4, 2, 1};
@@ -478,7 +476,7 @@ static void job_gets_place_and_body(void **state) {
 
 static int64_t held(enum share share) { return client_held(&clients, owners[0], share); }
 
-// The number of boxes decides the lanes of an nms job, so its lanes may change when its body is opened.
+// The number of boxes decides the lanes, which may change when the body is opened.
 static void place_is_given_back_where_it_was_taken(void **state) {
   (void)state;
   static int32_t boxes = 3000;

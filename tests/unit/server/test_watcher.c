@@ -1,5 +1,4 @@
-// The watcher, over socket pairs and with a clock that the tests move: slow uploads, lingering closes, and the
-// connections that end to make room for a new connection.
+// The watcher, over socket pairs and with a moved clock.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +33,7 @@ static void on_tick(void *cls, int64_t now_ns) {
   sem_post(&ticked);
 }
 
-// Moves the clock and waits until the watcher has checked all connections at the new time.
+// Moves the clock, and waits until the watcher has checked all connections.
 static void pass_ms(int64_t ms) {
   clock_move_ms(ms);
   int64_t now_ns = clock_ns();
@@ -50,7 +49,7 @@ static int open_watcher(void **state) {
   if (sem_init(&ticked, 0, 0) != 0 || !clients_init(&clients, 2 * MOST, most)) return -1;
   if (!clients_init(&page_clients, 2 * MOST, most)) return -1;
   if (!watcher_start(&watcher, &options, &clients, &page_clients, on_tick, NULL, &error)) return -1;
-  do {  // repeats until the watcher's thread, which may start late, has noticed a move of the clock
+  do {  // until the watcher's thread, which may start late, has noticed a move of the clock
     clock_move_ms(WATCHER_TICK_MS);
     (void)poll(NULL, 0, 1);
   } while (sem_trywait(&ticked) != 0);
@@ -72,7 +71,6 @@ static int close_watcher(void **state) {
 
 // ---- connections ----------------------------------------------------------------------------------------------------
 
-// A connection, and the socket of its client.
 struct end {
   int fd;
   struct peer *peer;
@@ -88,7 +86,7 @@ static struct end connect_at(struct listener_group *group, const char *address, 
 
 static struct end connect_as(const char *address, bool proxy) { return connect_at(&watcher.group, address, proxy); }
 
-// Closes the server's end, as libmicrohttpd does.
+// As libmicrohttpd closes the server's end.
 static void close_here(struct end *end) {
   int fd = end->peer->fd;
   connection_closed(&watcher, end->peer);
@@ -104,7 +102,7 @@ static void begin_upload(struct end *end) {
   assert_true(peer_upload_begin(end->peer, "r1", PROBLEM_STYLE_HTTP, &trace, true, clock_ns()));
 }
 
-// The bytes that the client can receive without waiting; NULL at the end of the connection.
+// What the client can receive now; NULL at the end.
 static const char *seen(struct end *end) {
   static char text[4096];
   ssize_t got = recv(end->fd, text, sizeof text - 1, MSG_DONTWAIT);
@@ -188,7 +186,7 @@ static void a_body_that_is_not_read_is_not_late(void **state) {
 
 static int64_t lingering(const struct client *client) { return client_held(&clients, client, SHARE_LINGERING); }
 
-// A connection that lingers. Returns its client, so that the test can read its shares.
+// A connection that lingers. Returns its client.
 static struct client *linger(struct end *end, enum error_kind failure) {
   *end = connect_as("192.0.2.1", false);
   struct client *client = clients_acquire(&clients, "", "192.0.2.1");
@@ -237,8 +235,7 @@ static void a_close_lingers_five_seconds_at_most(void **state) {
   leave(&end, client);
 }
 
-// The server has shut the reading side of the socket, so an end of file does not mean that the client left. The close
-// lingers.
+// The server has shut the reading side, so an end of file does not mean that the client left.
 static void a_close_lingers_if_the_server_shut_the_reading_side(void **state) {
   (void)state;
   struct end end = connect_as("192.0.2.1", false);
@@ -289,7 +286,7 @@ static void a_lingering_close_shows_its_client_the_end(void **state) {
   leave(&end, client);
 }
 
-// A connection with an answered request. The client has not read any of the answer.
+// The client has read nothing of the answer.
 static struct client *answer(struct end *end) {
   *end = connect_as("192.0.2.1", false);
   end->peer->asked = true;
@@ -338,7 +335,7 @@ static void a_close_does_not_linger_if_no_answer_can_be_lost(void **state) {
   leave(&end, client);
 }
 
-// No descriptor is free for the lingering close, so the close does not linger and holds no share.
+// No descriptor is free for the lingering close.
 static void a_close_that_cannot_linger_holds_nothing(void **state) {
   (void)state;
   struct rlimit files, none;
@@ -380,7 +377,7 @@ static void connections_for_pages_have_a_group_of_their_own(void **state) {
   (void)state;
   struct end end[SHARE + 1], page[SHARE + 1];
   for (int i = 0; i <= SHARE; i++) end[i] = connect_as("192.0.2.1", false);
-  for (int i = 0; i <= SHARE; i++) {  // page 0 is idle for 2 s, so it makes room for the last page
+  for (int i = 0; i <= SHARE; i++) {  // page 0 is idle for 2 s, so it makes room
     page[i] = connect_at(&watcher.page_group, "192.0.2.1", false);
     assert_false(peer_is_failed(page[i].peer));
     atomic_store(&page[i].peer->since_ns, clock_ns() - (i == 0 ? 2 * NS_PER_S : 0));
@@ -405,7 +402,7 @@ static void the_longest_idle_makes_room(void **state) {
   close_both(&next);
 }
 
-// If the server is full, the client with the most connections loses the connection that was idle for longest.
+// If the server is full, the client with the most connections loses its longest idle connection.
 static void the_client_with_the_most_makes_room_for_others(void **state) {
   (void)state;
   static const char *const address[MOST] = {"192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.1",
@@ -422,8 +419,7 @@ static void the_client_with_the_most_makes_room_for_others(void **state) {
 
 static void ask(struct end *end) { assert_int_equal(send(end->fd, "GET", 3, 0), 3); }
 
-// Of the three connections idle for longest, two have requests that the library has not read. The third has only an end
-// of file, so the third ends.
+// Of the three connections idle for longest, two have unread requests. The third, which is at an end of file, ends.
 static void an_unread_request_makes_no_room(void **state) {
   (void)state;
   static const int64_t idle_ms[SHARE] = {9000, 8000, 1500, 7000};
@@ -440,8 +436,7 @@ static void an_unread_request_makes_no_room(void **state) {
   close_both(&next);
 }
 
-// All idle connections have unread requests, so the server reads late. Then the upload may only seem slow, and does not
-// end.
+// All idle connections have unread requests: the server reads late. So the upload may only seem slow, and does not end.
 static void no_connection_ends_while_requests_are_unread(void **state) {
   (void)state;
   struct end end[MOST];
@@ -468,7 +463,7 @@ static void a_connection_that_was_just_used_makes_no_room(void **state) {
   assert_non_null(strstr(seen(&next), "429 Too Many Requests"));
   close_both(&next);
   assert_int_equal(ended(PEER_END_OVER_SHARE), 1);
-  pass_ms(100);  // after a search without success, the watcher searches again 100 ms later
+  pass_ms(100);  // after a vain search, the watcher waits 100 ms
   next = connect_idle("192.0.2.1", 0);
   for (int i = 0; i < SHARE; i++) close_both(&end[i]);
   assert_int_equal(ended(PEER_END_MADE_ROOM), 1);
@@ -488,7 +483,7 @@ static void a_proxy_may_have_more_but_not_all(void **state) {
 }
 
 // A refused connection stays open until its client has sent a request. At most REFUSED_PEERS refused connections stay
-// open. Further ones are shut at once.
+// open.
 static void refused_connections_are_bounded(void **state) {
   (void)state;
   static struct end refused[REFUSED_PEERS + 1];
@@ -526,7 +521,7 @@ static void a_closed_connection_is_not_ended_again(void **state) {
   (void)state;
   struct end gone = connect_as("192.0.2.1", false), end = connect_as("192.0.2.2", false);
   int fd = gone.peer->fd;
-  connection_closed(&watcher, gone.peer);  // afterwards another file may have the descriptor's number
+  connection_closed(&watcher, gone.peer);  // the descriptor's number may be reused now
   connections_end_all(&watcher);
   assert_string_equal(seen(&gone), "");
   assert_null(seen(&end));
@@ -574,7 +569,7 @@ static void an_answer_that_is_not_taken_ends(void **state) {
   struct end end = connect_as("192.0.2.1", false);
   begin_upload(&end);
   assert_true(peer_upload_end(end.peer));
-  pass_ms(10 * SEND_S * 1000);  // send_timeout_s does not apply while the job runs
+  pass_ms(10 * SEND_S * 1000);  // send_timeout_s does not apply to a running job
   assert_true(peer_move(end.peer, PEER_WHOLE, PEER_REPLY));
   atomic_store(&end.peer->since_ns, clock_ns());
   pass_ms(SEND_S * 1000);
@@ -619,8 +614,8 @@ static int swap_descriptor(struct peer *peer, int fd) {
   return before;
 }
 
-// The client `gone` has left, but the library has not noticed. The first call counts the memory of its answer as soon
-// free. The second call must not count this memory again.
+// The client `gone` has left, unnoticed by the library. The first call counts the memory of its answer as soon free;
+// the second call does not count it again.
 static void answers_end_until_enough_memory_comes_back(void **state) {
   (void)state;
   struct end gone = answer_slowly("192.0.2.1");
@@ -631,7 +626,7 @@ static void answers_end_until_enough_memory_comes_back(void **state) {
   connections_end_slow_answers(&watcher, 2 * ANSWER, clock_ns());
   (void)swap_descriptor(gone.peer, fd);
   assert_int_equal(slow.peer->cut, PEER_END_PREEMPTED);
-  connections_end_slow_answers(&watcher, 2 * ANSWER, clock_ns());  // both ended answers give back enough
+  connections_end_slow_answers(&watcher, 2 * ANSWER, clock_ns());  // the two ended answers give back enough
   assert_int_equal(spared.peer->cut, PEER_END_USUAL);
   assert_null(seen(&slow));
   close_both(&gone);
@@ -676,7 +671,7 @@ static void a_client_that_has_half_closed_is_probed(void **state) {
   pass_ms(50);
   assert_string_equal(seen(&end), "");
   assert_int_equal(shutdown(end.fd, SHUT_WR), 0);
-  for (int i = 0; i < 100 && !*seen(&end); i++) pass_ms(50);  // the watcher may get the event one tick later
+  for (int i = 0; i < 100 && !*seen(&end); i++) pass_ms(50);  // the event may come one tick later
   for (int i = 0; i < 5; i++) {
     pass_ms(50);
     assert_string_equal(seen(&end), "");
