@@ -1,4 +1,4 @@
-// The parameters of the step `transform`; kernels/step_transform.h says what they mean.
+// The parameters of the step `transform`; see kernels/step_transform.h.
 #include <string.h>
 
 #include "api/base/json_write.h"
@@ -15,7 +15,7 @@ enum { MATRICES, CUTS, BOX_VALUES = 6 };  // the step's lists
 
 _Static_assert(sizeof(struct vx_box) == BOX_VALUES * sizeof(float), "a list of boxes is a list of floats");
 
-// Reads sixteen numbers, or sixteen for each cloud.
+// Reads 16 numbers, or 16 for each cloud.
 static bool read_matrix(const struct param *param, const char *value, const char *end, void *record) {
   float matrices[STEP_MATRICES * VX_MATRIX_VALUES];
   int32_t *count = &params_of(record)->num_matrices;
@@ -50,7 +50,7 @@ static bool read_crop(const struct param *param, const char *value, const char *
   return !params->cropped || read_box(value, end, &params->crop);
 }
 
-// The numbers of a box, in the same order as in a query.
+// In the order of a query.
 static float number_of(const struct vx_box *box, int number) {
   return number < 3 ? box->min[number] : box->max[number - 3];
 }
@@ -90,10 +90,9 @@ static bool read_cut(const struct param *param, const char *value, const char *e
          step_set_numbers(record, CUTS, (const float *)(const void *)boxes, *count * BOX_VALUES);
 }
 
-// The boxes of a step, in its list.
 static const struct vx_box *cuts_of(const struct request_step *step) { return (const void *)step_numbers(step, CUTS); }
 
-// Writes a string that a client can put into a query or a preset unchanged.
+// Writes a string that queries and presets accept.
 static void write_cut(const struct param *param, const void *record, struct text *out) {
   const struct request_step *step = record;
   int32_t count = given_of(step)->num_cuts;
@@ -202,7 +201,7 @@ static bool finish(struct request_step *step, struct error *error) {
   return good;
 }
 
-// Takes the matrices of the body.
+// The matrices come from the body.
 static bool take_matrices(struct vx_transform *params, const struct vx_input *matrix, struct error *error) {
   if (params->num_matrices > 0)
     return error_refuse(error, ERROR_BAD_PARAMETER, "matrix",
