@@ -47,7 +47,7 @@ export class Tracks {
   }
 
   end() {
-    if (this.name) remove(pathOf(this.name)).catch(() => {}); // if this fails, the service drops the stream after a time
+    if (this.name) remove(pathOf(this.name)).catch(() => {}); // if this fails, the service drops it later
     this.name = null;
   }
 }
