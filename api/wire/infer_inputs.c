@@ -54,7 +54,7 @@ static bool read_place(struct reading *reading, const char *name, const json_t *
   const json_t *size = json_object_get(parameters, "binary_data_size");
   const json_t *region = json_object_get(parameters, "shared_memory_region");
   size_t given = input->bytes;
-  input->json = json_is_null(data) ? NULL : data;  // KServe's client writes null with binary_data_size 0
+  input->json = json_is_null(data) ? NULL : data;  // KServe's client writes null if there are no bytes
   if ((input->json != NULL) + (size != NULL) + (region != NULL) != 1)
     return refuse(reading, name, ": allowed: one of data, binary_data_size and shared_memory_region");
   if (input->json && vx_is_narrow(input->tensor.dtype))
@@ -165,4 +165,3 @@ void infer_inputs_loss(const struct infer_inputs *inputs, const struct job_reque
   if (are_points && points->json && points->tensor.rank == 2 && points->tensor.dtype == VX_FLOAT32)
     infer_note_losses(points->json, &points->tensor, stop, loss);
 }
-// The inputs of an inference request: types, shapes, and where their values are. Any thread; nothing here allocates.

@@ -1,6 +1,4 @@
-// The inputs of an inference request: their description in the JSON, and where their values are.
-//
-// Any thread; nothing here allocates.
+// The inputs of an inference request: types, shapes, and where their values are. Any thread; nothing here allocates.
 #ifndef VOXELD_INFER_INPUTS_H
 #define VOXELD_INFER_INPUTS_H
 

@@ -35,10 +35,3 @@ VX_WARN_UNUSED bool inputs_complete(const struct job_request *request, struct er
 bool input_is_aligned(const struct job_request *request, int number);
 
 #endif
-// See inspect.h.
-
-// Values of one column are closer to each other than to values of other columns. So the mean distance between values
-`lag` positions apart is small if `lag` is a multiple of the
-    row's length. A length is accepted if all lags that are not its multiples have at least CLEARER times its
-        distance.The ratio is 5 to 90 in scans of KITTI and nuScenes,
-    and1 in unordered points whose columns have similar ranges.

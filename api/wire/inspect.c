@@ -1,9 +1,9 @@
-// What a raw body looks like; see inspect.h.
+// See inspect.h.
 //
-// Values of one column are closer to each other than to values of other columns: x to x, intensity to intensity. So the
-// mean distance between values that lie `lag` positions apart is small if `lag` is the length of a row or a multiple of
-// it. A row length is accepted if all lags that are not multiples of it have at least CLEARER times its distance. This
-// ratio is 5 to 90 in scans of KITTI and nuScenes, and 1 in points without any order whose columns have similar ranges.
+// Values of one column are closer to each other than to values of other columns. So the mean distance between values
+// `lag` positions apart is small if `lag` is a multiple of the row's length. A length is accepted if all lags that are
+// not its multiples have at least CLEARER times its distance. The ratio is 5 to 90 in scans of KITTI and nuScenes, and
+// 1 in unordered points whose columns have similar ranges.
 #include "api/wire/inspect.h"
 
 #include <math.h>
