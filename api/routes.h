@@ -102,12 +102,11 @@ extern const struct route routes[ENDPOINT_COUNT];  // the path of ENDPOINT_UNKNO
 
 enum { ROUTE_NAME_SIZE = 128, ROUTE_VERSION_SIZE = 64 };
 
-// The names in a path; "" if the path has no such name.
 // The names in a path; "" = none.
-char name[ROUTE_NAME_SIZE];  // the part that matches the row's *
-char version[ROUTE_VERSION_SIZE];
-}
-;
+struct route_names {
+  char name[ROUTE_NAME_SIZE];  // the part that matches the row's *
+  char version[ROUTE_VERSION_SIZE];
+};
 
 // The endpoint of the path and the method. If the path does not take the method: the first endpoint of the path. If
 // there is no such path: ENDPOINT_UNKNOWN.

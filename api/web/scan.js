@@ -19,6 +19,7 @@ export function rowsOf({ dtype, scale, filter, format, intensity_scale, fields, 
 
 // The points as rows of float32. An identity transform by the service reads other formats; it drops points that are not
 // finite, which get rows of NaN here. `used`: the parameters in the service's answer.
+async function pointsOf(bytes, used) {
   const columns = used.num_features;
   const raw = (used.format ?? "raw") === "raw" && used.dtype === "float32";
   if (raw && !used.scale && !used.filter && !used.intensity_scale)

@@ -30,6 +30,7 @@ VX_WARN_UNUSED bool inputs_complete(const struct job_request *request, struct er
 
 // Takes number and type of the columns from the input `points`. If `fixed`, or if a parameter gave their number, the
 // input must have that number. Does nothing for operations without points. False with an error.
+VX_WARN_UNUSED bool inputs_take_points(struct job_request *request, bool fixed, struct error *error);
 
 // As kernels.h requires.
 bool input_is_aligned(const struct job_request *request, int number);

@@ -50,6 +50,7 @@ struct join_report {
 };
 
 // Writes a JSON object. `job`: the finished job over the joined points, for the fates of each sweep; may be NULL.
+void join_report_write(const struct join_report *report, const struct stream_terms *terms, const struct vx_job *job,
                        struct text *out);
 
 #endif

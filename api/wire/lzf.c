@@ -1,9 +1,9 @@
 // See lzf.h.
 //
 // A run begins with a byte. Below 32, it is the number of literal bytes that follow, minus one. Otherwise its upper
-// three bits are a length, to which the next byte is added if the length is 7; its lower five bits and one more byte are
-// a distance. Such a run copies length + 2 unpacked bytes, from distance + 1 bytes before the end of the output; source
-// and destination may overlap.
+// three bits are a length, to which the next byte is added if the length is 7; its lower five bits and one more byte
+// are a distance. Such a run copies length + 2 unpacked bytes, from distance + 1 bytes before the end of the output;
+// source and destination may overlap.
 #include "api/wire/lzf.h"
 
 #include <string.h>

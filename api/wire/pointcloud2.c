@@ -5,7 +5,6 @@
 //
 // point_cloud_interfaces/msg/CompressedPointCloud2 has the same members, with compressed bytes as data, and at the end
 // a string that names the compression.
-// string after them that names how they are compressed.
 #include <string.h>
 
 #include "api/wire/cloudini.h"

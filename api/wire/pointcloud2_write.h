@@ -1,5 +1,5 @@
-// Writes clouds of points as sensor_msgs/msg/PointCloud2 of ROS 2: CDR, little-endian. `topics` says which tensors of an
-// answer become clouds. Any thread; nothing here allocates.
+// Writes clouds of points as sensor_msgs/msg/PointCloud2 of ROS 2: CDR, little-endian. `topics` says which tensors of
+// an answer become clouds. Any thread; nothing here allocates.
 #ifndef VOXELD_POINTCLOUD2_WRITE_H
 #define VOXELD_POINTCLOUD2_WRITE_H
 

@@ -1,5 +1,4 @@
-// Regions of shared memory in JSON, as in Triton's extensions system_shared_memory and cuda_shared_memory: the terms
-// that a client registers, and the parts that a client names. Any thread.
+// Regions of shared memory in JSON, as in Triton's extensions system_shared_memory and cuda_shared_memory. Any thread.
 #ifndef VOXELD_WIRE_REGION_H
 #define VOXELD_WIRE_REGION_H
 

@@ -1,7 +1,5 @@
-// Opens a safetensors file and finds the bytes of its tensors.
-//
-// huggingface/safetensors defines the format: 8 bytes with the length of the header, the header as a JSON object, and
-// the bytes of the tensors. Everything here points into the caller's bytes. Any thread.
+// Opens a safetensors file (safetensors.h) and finds its tensors. Everything here points into the caller's bytes. Any
+// thread.
 #ifndef VOXELD_TENSOR_FILE_H
 #define VOXELD_TENSOR_FILE_H
 

@@ -1,5 +1,5 @@
-// Warnings in the metadata: the request was answered, but probably is not what the client meant. Each kind is a row of a
-// table. Any thread; nothing here allocates.
+// Warnings in the metadata: the request was answered, but probably is not what the client meant. Each kind is a row of
+// a table. Any thread; nothing here allocates.
 #ifndef VOXELD_WARNINGS_H
 #define VOXELD_WARNINGS_H
 
