@@ -33,7 +33,7 @@ set(voxeld_link_asan -fsanitize=address,undefined)
 set(voxeld_link_tsan -fsanitize=thread)
 set(voxeld_link_faults ${voxeld_link_plain})
 
-# The target of NAME in FLAVOUR. Names of other projects stay.
+# The target of NAME in FLAVOUR. Names that are not the project's stay.
 function(voxeld_target_name NAME FLAVOUR RESULT)
   set(target ${NAME})
   set(names "^(kernels|api|server|voxeld|sensor|c_client|test_.*)$")

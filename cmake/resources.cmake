@@ -1,5 +1,5 @@
 # Writes a C file with text files as constants (api/resources.h). The build runs
-# cmake -D LIST=FILE -D OUTPUT=FILE -P cmake/resources.cmake
+#   cmake -D LIST=FILE -D OUTPUT=FILE -P cmake/resources.cmake
 # LIST names the files, one per line: openapi.yaml, the presets (.json), the files of the pages.
 cmake_policy(VERSION 3.22)
 

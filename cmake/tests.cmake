@@ -125,7 +125,7 @@ endforeach()
 
 voxeld_script_tests(http "tests/http/test_*.py" 600 "${flavours}" ${PYTHON})
 voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${flavours}" ${PYTHON})
-foreach(flavour IN LISTS flavours) # short
+foreach(flavour IN LISTS flavours) # short, to test its code
   voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000
               --processes 3 --threads 3)
 endforeach()

@@ -8,7 +8,7 @@
 #include "kernels/half.h"
 #include "kernels/rank.h"
 
-// `axis` of a cell's anchors; the axis has `cells` cells.
+// The coordinate of a cell's anchors along `axis`, which has `cells` cells.
 VX_SHARED float vx_anchor_place(const struct vx_decode *decode, int axis, int64_t cell, int64_t cells) {
   double min = decode->range_min[axis], length = (double)decode->range_max[axis] - min;
   if (decode->align_center) return (float)((length * ((double)cell + 0.5)) / (double)cells + min);
@@ -24,11 +24,11 @@ VX_SHARED float vx_turn_heading(const struct vx_decode *decode, float heading, i
 
 struct vx_anchor {
   int32_t number;                    // index in its cell
-  int32_t first;                     // of its logits in the cell
+  int32_t first;                     // index of its first logit in the cell
   int32_t first_class, num_classes;  // of its task
 };
 
-// The anchor that has the cell's logit `logit`. `decode` has a task.
+// The anchor that has the cell's logit `logit`. `decode` has at least one task.
 VX_SHARED struct vx_anchor vx_anchor_of(const struct vx_decode *decode, int32_t logit) {
   struct vx_anchor anchor = {0, 0, 0, 0};
   for (int32_t task = 0;; task++) {

@@ -116,7 +116,7 @@ static void write_step(const struct request_step *step, struct text *out) {
   json_printf(out, "}");
 }
 
-// As in presets and model files.
+// Writes the list as presets and model files have it.
 static void write_steps(const struct param *param, const void *record, struct text *out) {
   const struct request_chain *chain = (const void *)((const char *)record + param->offset);
   json_printf(out, "[");
@@ -153,7 +153,7 @@ bool chain_owns(const struct request_chain *chain, const char *name, size_t leng
   return chain->plain && params_find(rows_of(&chain->steps[0]), name, length) >= 0;
 }
 
-// As queries name the parameter.
+// Writes the name as queries have it.
 static void write_name(const struct request_chain *chain, const struct request_step *step, const char *name,
                        struct text *out) {
   if (!chain->plain) text_printf(out, "%s.", step->tag);

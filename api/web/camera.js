@@ -20,7 +20,7 @@ export class Camera {
     this.look("reset");
   }
 
-  // Sets where look() returns. Moves there if `move`, unless the user has moved the camera.
+  // Sets the target and the distance for look(). Moves there if `move`, unless the user has moved the camera.
   frame(target, distance, move) {
     this.home = [...target, distance];
     if (move && !this.moved) this.look("reset");

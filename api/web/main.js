@@ -30,13 +30,13 @@ const REST = 250; // milliseconds without a move until the fine picture is drawn
 const canvas = byId("canvas");
 const camera = new Camera();
 const labels = new Labels(byId("labels"));
-let scene, form, shown; // the scene of a stream or of a scan; shown.found: its detections
+let scene, form, shown; // shown: the scene of a stream or of a scan; shown.found: its detections
 let frames = []; // { name, read() }; read returns the bytes
 let boxFiles = []; // that the user opened
 let frame = 0, playing = false, picture = 0, slow, resting = 0;
 let framed = false; // the camera was placed for these frames or this stream
-let round = 0; // of Play
-let range = null; // number of the last call of play()
+let round = 0; // number of the last call of play()
+let range = null; // of the live stream's first frame, from rangeOf()
 let missing = null; // the scan for which the address was made, until the user opens a scan
 
 // --- drawing ---

@@ -15,7 +15,7 @@ export function countsOf({ tag, op, in: came, kept, ...fates }) {
   return { tag, op, came, kept, fates: Object.entries(fates).filter(([, number]) => number) };
 }
 
-// Names of the fates that steps gave. Points that are not finite cannot be drawn, so theirs is left out.
+// Names of the fates that steps gave, without not_finite: such points cannot be drawn.
 export const fatesOf = (steps = []) => [...new Set(steps.flatMap((step) => countsOf(step).fates.map(([name]) => name)))]
   .filter((name) => name !== "not_finite");
 

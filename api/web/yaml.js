@@ -42,7 +42,7 @@ class Line {
     }
   }
 
-  // A plain word ends at a comma or a bracket; `word` matches it.
+  // `word` matches a plain word; by default, up to a comma or a bracket.
   value(word = /(?:[^,\]}\s]| (?![,\]}]))+/y) {
     if (this.take(/\{ */y)) {
       const map = {};

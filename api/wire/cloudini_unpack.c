@@ -140,7 +140,7 @@ static bool take_difference(struct reader *reader, struct column *column, uint64
 static void put_float(char *at, float value) { memcpy(at, &value, sizeof value); }
 static void put_double(char *at, double value) { memcpy(at, &value, sizeof value); }
 
-// False for a NaN (the reader has no fault), or with a fault.
+// False for a NaN, or with a fault in `reader`.
 static inline bool take_multiple(struct reader *reader, struct column *column, int64_t *out) {
   uint64_t number;
   if (!take_number(reader, &number)) return false;

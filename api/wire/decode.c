@@ -22,7 +22,7 @@ struct decoder {
   ZSTD_DCtx *zstd;       // of zstd
   uint8_t magic[MAGIC];  // of the zstd frame that begins
   size_t magic_size;     // bytes of it that have arrived
-  int head_left;         // of the frame's head after the magic number, at most
+  int head_left;         // bytes that may still belong to the frame's head
 };
 
 // ---- problems -------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ struct cloud_file {
   struct cloud_packing packing;
   const char *data;  // begins with the first point
   size_t size;
-  int64_t line;     // text: of the first point
+  int64_t line;     // text: number of the first point's line
   int64_t stamp_s;  // of a PointCloud2, else 0
   uint32_t stamp_ns;
   int num_fields;

@@ -30,7 +30,7 @@ static bool is_whole(const json_t *value, const int64_t limits[2]) {
 static bool write_number(const json_t *value, enum vx_dtype dtype, char *out) {
   float real = (float)json_number_value(value);
   json_int_t integer = json_integer_value(value);
-  if (json_is_null(value)) real = NAN;  // as in answers
+  if (json_is_null(value)) real = NAN;  // answers write null for NaN
   if (dtype == VX_FLOAT32) memcpy(out, &real, sizeof real);
   if (vx_is_float(dtype)) return dtype == VX_FLOAT32 && (json_is_number(value) || json_is_null(value));
   memcpy(out, &integer, vx_dtype_size(dtype));  // little-endian

@@ -25,7 +25,7 @@ struct inspection {
   struct points_seen seen;               // compared with what the model expects
   const struct join_report *joined;      // NULL = the request has no stream
   const struct deskew_report *deskewed;  // NULL = the request has no de-skew
-  double ahead_ms;                       // of the time of the points before the server's clock
+  double ahead_ms;                       // how far the points' time is ahead of the server's clock
   const struct cloud_loss *loss;         // NULL = not known
 };
 

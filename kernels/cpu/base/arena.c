@@ -48,7 +48,7 @@ enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena
                                  struct error *error) {
   if (measured->used > arena->bytes) {
     // A quarter more than needed, so that a slightly larger scan needs no new mapping; untouched pages cost nothing. Up
-    // to VX_SCRATCH_KEPT the caller need not consent, so a need below it is not rounded up beyond it.
+    // to VX_SCRATCH_KEPT the caller's consent is not needed, so the quarter does not cross that limit.
     size_t bytes = whole_pages(measured->used, measured->used / 4);
     if (measured->used <= VX_SCRATCH_KEPT && bytes > VX_SCRATCH_KEPT) bytes = VX_SCRATCH_KEPT;
     if (!is_allowed(job, bytes)) {

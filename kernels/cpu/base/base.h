@@ -49,8 +49,9 @@ struct vx_lane {
 // Gives an index its seed and base. Raises the lane's base by `most`, the most keys of this index.
 void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *index);
 
-// Makes room in a helper's lane for the arrays of `measured`. VX_STOPPED if the helper is stopped, or VX_OUT_OF_MEMORY
-// if they need more than VX_SCRATCH_KEPT: the lane's scratch then stays. VX_OUT_OF_MEMORY also if memory is short.
+// Makes room in a helper's lane for the arrays of `measured`. VX_STOPPED if the helper is stopped, VX_OUT_OF_MEMORY if
+// they need more than VX_SCRATCH_KEPT: the lane's scratch does not change then. VX_OUT_OF_MEMORY also if memory is
+// short.
 VX_WARN_UNUSED enum vx_status cpu_reserve_for_help(const struct vx_worker *worker, const struct cpu_arena *measured,
                                                    struct error *error);
 

@@ -72,7 +72,7 @@ static inline void cpu_listing_add(struct cpu_listing *listing, struct cpu_candi
 void cpu_listing_sort(struct cpu_listing *listing);
 // Ranks listed[begin..end - 1] by falling logit, then by their order. `number` is the index in `listed`.
 const struct cpu_keyed *cpu_listing_rank(struct cpu_listing *listing, int32_t begin, int32_t end);
-// Sorts the first `count` entries that cpu_listing_rank returned by number again.
+// Sorts the first `count` of the ranked entries by number again.
 const struct cpu_keyed *cpu_listing_unrank(struct cpu_listing *listing, const struct cpu_keyed *ranked, int32_t count);
 
 struct cpu_found {

@@ -38,7 +38,7 @@ static void lay_out(struct center *center, struct cpu_arena *arena) {
 
 // ---- candidates -----------------------------------------------------------------------------------------------------
 
-// Has the class the largest logit of its task? Of equal logits, the first class wins.
+// Whether the class has the largest logit of its task. Of equal logits, the first class wins.
 static bool is_best(const struct center *center, const float *logits, int32_t label) {
   int32_t task = center->groups.of_class[label];
   bool best = true;

@@ -169,7 +169,7 @@ static int32_t add_boxes(struct decode *decode, int32_t cloud, const struct cpu_
   return added;
 }
 
-// Anchors of a group that rank after pre_max others.
+// Marks the anchors of a group that rank after pre_max others.
 static void mark_over_pre_max(struct decode *decode, int32_t begin, int32_t end) {
   const struct cpu_keyed *ranked = cpu_listing_rank(&decode->listing, begin, end);
   VX_EACH_ROW(decode->job->stop, i, decode->params.nms.pre_max, end - begin)

@@ -35,7 +35,7 @@ struct cpu_fps {
   int32_t columns;               // C
   const float *rows;             // [sum of counts,columns]: points or means, cloud by cloud
   const int32_t *counts;         // [num_clouds]
-  int32_t most;                  // rows of a cloud
+  int32_t most;                  // most rows of a cloud
   struct cpu_fps_cloud *clouds;  // [num_clouds]
   struct cpu_fps_desk desk;      // of the run's own lane
 };

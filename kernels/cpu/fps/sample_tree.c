@@ -21,8 +21,8 @@ struct box {
   float low[3], high[3];
 };
 
-// sampler.points[side][begin..end - 1]. A cut into two is poor if a part gets over three quarters of the points, any
-// other cut if a part gets over half.
+// sampler.points[side][begin..end - 1], after `poor` poor cuts from the root. A cut into two is poor if a part gets
+// over three quarters of the points, any other cut if a part gets over half.
 struct part {
   int32_t begin, end;
   int side, poor;
