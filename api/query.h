@@ -17,7 +17,7 @@ struct named {
 };
 
 // `op`: the first operation of the endpoint; if it has others, the query's `head`, or else its preset, chooses. The
-// request of a detection points to its detector, which the caller holds. False with an error.
+// request of a detection points to its detector, which the caller holds.
 VX_WARN_UNUSED bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
                                            const struct named *named, struct error *error);
 

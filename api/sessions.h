@@ -23,9 +23,9 @@ VX_WARN_UNUSED enum vx_status sessions_open(struct sessions *sessions, const str
                                             const struct vx_device_stream *stream, struct error *error);
 // NULL if the lane has no session, or a vacated one.
 struct vx_session *sessions_on(const struct sessions *sessions, const struct vx_lane *lane);
-// After the network failed on the lane: it does not run there again. Copies `reason`.
+// Call this if the network failed on the lane: it does not run there again. Copies `reason`.
 void sessions_vacate(struct sessions *sessions, const struct vx_lane *lane, const char *reason);
-// After the GPU was lost.
+// Call this if the GPU is lost.
 void sessions_vacate_device(struct sessions *sessions, int device);
 // Counts the sessions that are not vacant.
 int sessions_count(const struct sessions *sessions, int device);

@@ -1,8 +1,6 @@
-# Programs on an emulated GPU (tests/support/emulator/README.md). cuda-equal-emulated compares the CUDA kernels with the
-# CPU backend; the others test look-backs, angles, the number of CUDA calls, and whether kernels stop. The emulator
-# switches stacks in x86-64 code; its addresses of shared variables have 32 bits, so it is not position-independent.
-# UBSan finds unaligned vectors, at which a GPU faults. --no-regions: the emulated kernels would crash at regions that
-# their owners shorten.
+# Tests of the CUDA kernels on an emulated GPU (tests/support/emulator/README.md). The emulator switches stacks in x86-64
+# code; its addresses of shared variables have 32 bits, so it is not position-independent. UBSan finds unaligned
+# vectors, at which a GPU faults. --no-regions: emulated kernels would crash at regions that their owners shorten.
 if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
   return()
 endif()

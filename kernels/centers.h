@@ -7,7 +7,7 @@
 #include "kernels/exact.h"
 #include "kernels/rank.h"
 
-// Of one task at one cell.
+// The values of one task at one cell.
 struct vx_center_values {
   float offset[2], height, dim[3], rot[2], vel[2], iou;
 };
@@ -27,7 +27,7 @@ VX_SHARED void vx_center_box(const struct vx_decode_center *center, int64_t row,
   box[8] = values->vel[1];
 }
 
-// Of a box of the class `label`.
+// `label`: the class of the box.
 VX_SHARED float vx_rectified_score(const struct vx_decode_center *center, int32_t label, float logit, float iou) {
   float overlap = (iou + 1) * 0.5f;
   overlap = overlap > 0 ? overlap : 0;

@@ -64,7 +64,7 @@ struct chain_points {
 // A row of the table of step types. `finish` and `split` may be NULL. Their errors name parameters without the tag.
 struct step_kind {
   enum vx_step_type type;
-  const char *doc;  // what the step does
+  const char *doc;
   param_rows rows;
   // Checks the parameters against each other.
   bool (*finish)(struct request_step *step, struct error *error);
@@ -88,7 +88,7 @@ VX_WARN_UNUSED bool chain_copy(struct request_chain *to, const struct request_ch
 VX_WARN_UNUSED bool chain_add(struct request_chain *chain, const char *tag, size_t tag_length, const char *name,
                               size_t name_length);
 
-// After a list of steps could not be read: if a tag occurs twice, true with an error.
+// Call this if a list of steps could not be read. True with an error if a tag occurs twice.
 bool chain_refuse_repeated(const struct request_chain *chain, const char *value, size_t length, struct error *error);
 // The chain may take as long as a sampling.
 bool chain_is_long(const struct request_chain *chain);
@@ -96,11 +96,11 @@ bool chain_is_long(const struct request_chain *chain);
 bool chain_owns(const struct request_chain *chain, const char *name, size_t length);
 // Writes TAG.name for a step that has the parameter `name`. False if none has it.
 bool chain_suggest(const struct request_chain *chain, const char *name, size_t length, struct text *out);
-// Sets a parameter that chain_owns accepts. False with an error.
+// Sets a parameter that chain_owns accepts.
 VX_WARN_UNUSED bool chain_set(struct request_chain *chain, const char *name, size_t name_length, const char *value,
                               size_t value_length, struct error *error);
 
-// chain_finish calls each step's `finish`; chain_split calls each `split` and fills `bound`. False with an error.
+// chain_finish calls each step's `finish`; chain_split calls each `split` and fills `bound`.
 VX_WARN_UNUSED bool chain_finish(struct request_chain *chain, struct error *error);
 VX_WARN_UNUSED bool chain_split(struct request_chain *chain, const struct chain_points *points, struct error *error);
 

@@ -15,7 +15,6 @@ enum { MATRICES, CUTS, BOX_VALUES = 6 };  // the step's lists
 
 _Static_assert(sizeof(struct vx_box) == BOX_VALUES * sizeof(float), "a list of boxes is a list of floats");
 
-// Reads 16 numbers, or 16 for each cloud.
 static bool read_matrix(const struct param *param, const char *value, const char *end, void *record) {
   float matrices[STEP_MATRICES * VX_MATRIX_VALUES];
   int32_t *count = &params_of(record)->num_matrices;
@@ -69,7 +68,6 @@ static void write_crop(const struct param *param, const void *record, struct tex
 
 static const struct value_type value_crop = {"floats", false, read_crop, write_crop, NULL, NULL};
 
-// Reads boxes separated by semicolons.
 static bool read_boxes(const char *value, const char *end, struct vx_box boxes[VX_MAX_CUTS], int32_t *count) {
   *count = 0;
   if (value_is_off(value, end)) return true;
@@ -201,7 +199,6 @@ static bool finish(struct request_step *step, struct error *error) {
   return good;
 }
 
-// The matrices come from the body.
 static bool take_matrices(struct vx_transform *params, const struct vx_input *matrix, struct error *error) {
   if (params->num_matrices > 0)
     return error_refuse(error, ERROR_BAD_PARAMETER, "matrix",

@@ -48,7 +48,7 @@ export function parseBoxes(name, buffer) {
   return found;
 }
 
-// Equal in all sweeps.
+// A track has the same colour in all sweeps.
 function colourOfTrack(id) {
   const hue = Number(id) * GOLDEN;
   return [0, 1, 2].map((part) => 0.5 + 0.4 * Math.cos(2 * Math.PI * (hue + part / 3)));

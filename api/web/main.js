@@ -329,7 +329,7 @@ function open(files) {
   else refresh();
 }
 
-// From the file with the scan's name; a lone scan takes a lone file of any name.
+// The boxes for a scan are in the file with its name; a lone scan takes a lone file of any name.
 async function boxesOf(one) {
   const lone = frames.length === 1 && boxFiles.length === 1 ? boxFiles[0] : null;
   const file = boxFiles.find((each) => areFor(each, one)) ?? lone;

@@ -80,7 +80,6 @@ function showNow(now, before, status) {
   byId("now").replaceChildren(...tiles);
 }
 
-// A text and a meter.
 function share(amount, limit, format, label) {
   const bar = element("meter", { max: Math.max(1, limit), value: amount, ariaLabel: label });
   return element("span", {}, `${format(amount)} of ${format(limit)} `, bar);

@@ -7,7 +7,7 @@
 
 bool cloudini_looks(const char *bytes, size_t size);
 
-// Reads the header. Checks that the chunks are complete. `width` and `height` may be NULL. False with an error.
+// Reads the header. Checks that the chunks are complete. `width` and `height` may be NULL.
 VX_WARN_UNUSED bool cloudini_open(const char *bytes, size_t size, struct cloud_file *file, int64_t *width,
                                   int64_t *height, struct error *error);
 

@@ -135,7 +135,7 @@ static size_t zstd_step(struct decoder *decoder, struct coding_step *step) {
   return code;
 }
 
-// Takes the bytes of the magic number that have arrived. Begins the frame once there are four. False with an error.
+// Takes the bytes of the magic number that have arrived. Begins the frame once there are four.
 static bool begin_frame(struct decoder *decoder, struct coding_step *step, struct error *error) {
   for (; decoder->magic_size < MAGIC && step->in_size > 0; step->in_size--)
     decoder->magic[decoder->magic_size++] = (uint8_t)*step->in++;

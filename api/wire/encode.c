@@ -11,8 +11,8 @@ enum { LEVEL = 1, GZIP = 16, MEM_LEVEL = 8, PIECE = 1 << 20 };  // GZIP is added
 
 struct encoder {
   enum coding coding;
-  z_stream zlib;    // of gzip
-  ZSTD_CCtx *zstd;  // of zstd
+  z_stream zlib;
+  ZSTD_CCtx *zstd;
 };
 
 static bool open_library(struct encoder *encoder) {

@@ -8,7 +8,6 @@
 
 // ---- the sample of a cloud ------------------------------------------------------------------------------------------
 
-// The judged columns.
 enum { X, Y, Z, INTENSITY, TIME, COLUMNS };
 
 struct sample {
@@ -43,7 +42,6 @@ static void choose_columns(struct sample *sample) {
   choose_column(sample, TIME, time, sent < columns ? sent : columns);
 }
 
-// Whether a rule judges the points.
 static bool is_judged(const struct sample *sample) {
   const struct points_expected *expected = sample->expected;
   return sample->view->points->dims[1] > VX_MIN_FEATURES || expected->has_intensity || expected->has_ground;

@@ -91,9 +91,9 @@ void format_suggest(enum body_format sent_as, const char *bytes, size_t size, st
 // False with an error if there are too many.
 VX_WARN_UNUSED bool cloud_add(struct cloud_file *file, struct cloud_field field, struct error *error);
 // Checks that `size` bytes have room for the points. Sets the strides. If `whole`, no bytes that could be another point
-// may follow, except zeros, with which the Point Cloud Library fills the last page. False with an error.
+// may follow, except zeros, with which the Point Cloud Library fills the last page.
 VX_WARN_UNUSED bool cloud_fit(struct cloud_file *file, bool whole, struct error *error);
-// Checks the bytes from `at` on, after the points. False with an error.
+// Checks the bytes from `at` on, after the points.
 VX_WARN_UNUSED bool cloud_check_tail(const struct cloud_file *file, const char *at, struct error *error);
 
 #endif

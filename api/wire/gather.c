@@ -66,7 +66,6 @@ static const struct cloud_field *find_field(const struct cloud_file *file, struc
   return NULL;
 }
 
-// Adds the named field as the next column. False with an error.
 static bool add_column(const struct cloud_file *file, struct cloud_columns *columns, struct span name,
                        struct error *error) {
   const struct cloud_field *field = find_field(file, name, "fields", error);
@@ -196,7 +195,7 @@ static int64_t signed_of(uint64_t bits, size_t bytes) {
   return (int64_t)(bits ^ sign) - (int64_t)sign;
 }
 
-// Exact.
+// The exact value.
 static union time_value time_at(const char *at, enum number_type type, bool big_endian) {
   uint64_t bits = load(at, number_bytes(type), big_endian);
   union time_value value = {.natural = bits};
@@ -210,7 +209,7 @@ static union time_value time_at(const char *at, enum number_type type, bool big_
   return value;
 }
 
-// Of a column of 64-bit numbers: its range, and how far rounding moved a value, at most.
+// The range of a column of 64-bit numbers, and the farthest that rounding moved a value.
 struct column_range {
   double least, most, moved;
 };

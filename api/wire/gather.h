@@ -16,19 +16,19 @@ struct cloud_columns {
 };
 
 // Chooses the request's `fields` or, without `fields`, num_features columns: x, y, z, then other fields of one value in
-// the file's order, without time_field. False with an error.
+// the file's order, without time_field.
 VX_WARN_UNUSED bool cloud_choose(const struct cloud_file *file, const struct job_request *request,
                                  struct cloud_columns *columns, struct error *error);
 
 // Unpacks a CLOUD_PACKED file into `out`, which has packing.bytes + packing.spare_bytes. `decoder`: new, for
-// packing.coding; NULL for CODING_NONE. False with an error.
+// packing.coding; NULL for CODING_NONE.
 VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, struct decoder *decoder, char *out, struct error *error);
 
 // The points, if they are already rows of these columns, else NULL.
 const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns *columns);
 // Whether cloud_gather may write the rows over the body, from its beginning.
 bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns);
-// Writes the rows [N,C] float32, the times, and how far rounding moved values. False with an error.
+// Writes the rows [N,C] float32, the times, and how far rounding moved values.
 VX_WARN_UNUSED bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                                  struct cloud_loss *loss, struct error *error);
 

@@ -6,9 +6,9 @@
 #include "api/wire/answers.h"
 #include "api/wire/infer.h"
 
-// All tensors as bytes; at least one tensor as JSON.
+// infer_binary: all tensors as bytes. infer_json: at least one tensor as JSON.
 extern const struct answer_kind infer_binary, infer_json;
-// Of the two, the kind for a request that was read.
+// The kind for a request that was read.
 const struct answer_kind *infer_answer_kind(const struct infer *infer, const struct job_request *request);
 // The parts of an infer_binary answer that are sent, without the padding between tensors. Returns their number.
 enum { INFER_RANGES_MAX = VX_TENSOR_COUNT + 1 };

@@ -30,13 +30,12 @@ struct infer_memory {
   struct vx_stop *stop;
 };
 
-// Reads the list of inputs. `bytes` [size] follow the JSON; the inputs take them in order, and none may be left. False
-// with an error.
+// Reads the list of inputs. `bytes` [size] follow the JSON; the inputs take them in order, and none may be left.
 VX_WARN_UNUSED bool infer_inputs_read(struct infer_inputs *inputs, const json_t *list,
                                       const struct job_request *request, const char *bytes, size_t size,
                                       struct error *error);
 
-// Copies the values. False with an error.
+// Copies the values.
 VX_WARN_UNUSED bool infer_input_copy(const struct infer_input *input, const char *name,
                                      const struct infer_memory *memory, char *out, struct error *error);
 
@@ -46,8 +45,7 @@ VX_WARN_UNUSED bool infer_inputs_bind(const struct infer_inputs *inputs, struct 
 const struct region_ref *infer_inputs_shared(const struct infer_inputs *inputs);
 // Bytes of memory for infer_inputs_copy; SIZE_MAX if there are too many.
 size_t infer_inputs_bytes(const struct infer_inputs *inputs);
-// Copies all values to `out`, aligned to VX_TENSOR_ALIGNMENT, and points the request's inputs there. False with an
-// error.
+// Copies all values to `out`, aligned to VX_TENSOR_ALIGNMENT, and points the request's inputs there.
 VX_WARN_UNUSED bool infer_inputs_copy(const struct infer_inputs *inputs, const struct infer_memory *memory, char *out,
                                       struct job_request *request, struct error *error);
 // Notes how far rounding to float32 moved coordinates in JSON.

@@ -21,15 +21,15 @@ bool input_refuse(const struct vx_operation *operation, const char *name, const 
 // The row of an input. Points may have any type, since they are widened.
 struct vx_input_row input_row(const struct vx_operation *operation, int number);
 
-// Reads type and shape into `input`, without data. `*bytes`: of the values. False with an error.
+// Reads type and shape into `input`, without data. `*bytes`: of the values.
 VX_WARN_UNUSED bool input_describe(const struct vx_input_row *row, const struct tensor_words *words, const char *dtype,
                                    const json_t *shape, struct vx_input *input, size_t *bytes, struct error *error);
 
-// Checks that all inputs are there that the operation needs. False with an error.
+// Checks that all inputs are there that the operation needs.
 VX_WARN_UNUSED bool inputs_complete(const struct job_request *request, struct error *error);
 
 // Takes number and type of the columns from the input `points`. If `fixed`, or if a parameter gave their number, the
-// input must have that number. Does nothing for operations without points. False with an error.
+// input must have that number. Does nothing for operations without points.
 VX_WARN_UNUSED bool inputs_take_points(struct job_request *request, bool fixed, struct error *error);
 
 // As kernels.h requires.

@@ -12,7 +12,7 @@ struct cloud_loss {
   double moved, range;  // of this column: the largest move, and the range
 };
 
-// For a coordinate `wide` that became `value`.
+// Notes a coordinate `wide` that became `value`.
 void cloud_note_loss(struct cloud_loss *loss, double wide, float value);
 
 #endif

@@ -19,7 +19,7 @@ struct spelling {
   bool optional;  // it says which inputs are optional
 };
 
-// Of a cell; -1 unless the preset has tasks or names the classes.
+// The logits of a cell; -1 unless the preset has tasks or names the classes.
 static int64_t logits_of(const struct job_request *request, const struct vx_sizes *sizes) {
   int64_t anchors = request->job.op == VX_DECODE ? vx_cell_anchors(&request->job.params.decode) : 1;
   if (sizes->logits > 0) return sizes->logits;

@@ -25,14 +25,13 @@ struct model {
 void model_write_metadata(const struct model *model, struct text *out);
 void model_write_config(const struct model *model, struct text *out);
 
-// Checks that the model serves. False with an error.
+// Checks that the model serves.
 VX_WARN_UNUSED bool model_serves(const struct model *model, struct error *error);
 
 // As KServe's protocol spells it.
 const char *model_datatype(enum vx_dtype dtype);
 
-// Reads the body of a request for the list of models; it may be empty. `ready`: list only models that are ready. False
-// with an error.
+// Reads the body of a request for the list of models; it may be empty. `ready`: list only models that are ready.
 VX_WARN_UNUSED bool model_read_index(const char *body, size_t size, bool *ready, struct error *error);
 
 #endif

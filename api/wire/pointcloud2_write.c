@@ -62,7 +62,7 @@ bool pointcloud2_has(const struct vx_layout *layout, const struct topic *topic) 
   return has(layout->tensors, topic->number);
 }
 
-// Of a topic, of all clouds.
+// The rows of a topic, of all clouds.
 struct rows {
   const char *points, *numbers;
   enum vx_dtype dtype;  // of `points`; VX_INT32: they are voxel_coords

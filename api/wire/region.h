@@ -23,11 +23,10 @@ struct region_terms {
   uint64_t offset, bytes;  // the region's part of the memory; each below 2^63
 };
 
-// Reads the terms of the region `name`. False with an error.
+// Reads the terms of the region `name`.
 PARAM_WARN_UNUSED bool region_terms_read(enum region_kind kind, const char *name, const char *json, size_t size,
                                          struct region_terms *terms, struct error *error);
-// Reads a part of a region from a tensor's parameters shared_memory_region, _byte_size and _offset. False with an
-// error.
+// Reads a part of a region from a tensor's parameters shared_memory_region, _byte_size and _offset.
 PARAM_WARN_UNUSED bool region_ref_read(const json_t *parameters, struct region_ref *ref, struct error *error);
 void region_terms_write(const struct region_terms *terms, struct text *out);
 

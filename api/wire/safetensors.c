@@ -8,7 +8,7 @@
 
 enum { LENGTH_PREFIX = 8, ALIGNMENT = VX_TENSOR_ALIGNMENT, BLOCK = 256 };
 
-// Without the name.
+// Writes a tensor's entry without its name.
 static void write_tensor(struct text *out, const struct vx_shape *shape, size_t offset) {
   json_printf(out, "{dtype:%s shape:", vx_dtype_name(shape->dtype));
   json_put_integers(out, shape->dims, shape->rank);

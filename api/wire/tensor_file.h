@@ -20,7 +20,7 @@ VX_WARN_UNUSED bool tensor_file_open(const char *what, char *bytes, size_t size,
 void tensor_file_close(struct tensor_file *file);
 
 // The tensor of an entry of the header. Checks its type, but not its shape, against `row`, and that its data begins a
-// multiple of the type's size after file->data. False with an error.
+// multiple of the type's size after file->data.
 VX_WARN_UNUSED bool tensor_file_take(const struct tensor_file *file, const struct vx_input_row *row,
                                      const json_t *entry, struct vx_input *input, struct error *error);
 

@@ -24,7 +24,7 @@ void times_from_rows(const struct job_request *request, int column, const char *
 
 // ---- the origin -----------------------------------------------------------------------------------------------------
 
-// In the unit of the times.
+// The stamp in the unit of the times.
 static struct time_origin of_stamp(const struct times *times, enum time_unit unit) {
   int64_t whole = times->stamp_s * times_per_second[unit], divisor = times_per_second[TIME_NS] / times_per_second[unit];
   return (struct time_origin){
@@ -72,7 +72,7 @@ static double unsigned_from(uint64_t value, uint64_t origin) {
   return value >= origin ? (double)(value - origin) : -(double)(origin - value);
 }
 
-// In the unit of the times. `natural`: the origin is the least time; the whole of an unsigned origin is then a uint64.
+// In the unit of the times. `natural`: the origin is the least time; origin->whole of unsigned times is then a uint64.
 static double from_origin(enum time_kind kind, union time_value value, const struct time_origin *origin, bool natural) {
   switch (kind) {
     case TIME_SIGNED:
@@ -84,8 +84,8 @@ static double from_origin(enum time_kind kind, union time_value value, const str
   }
 }
 
-// Of a cloud or sweep. The float32 of a time lies at or before the time that it replaces in memory, so no time is
-// overwritten before it is read.
+// Converts the times of a cloud or sweep. In memory, the float32 of a time lies at or before the time that it replaces,
+// so no time is overwritten before it is read.
 static void convert(const struct job_request *request, struct times *times, int64_t begin, int64_t end, char *rows,
                     struct vx_stop *stop, struct deskew_report *report) {
   const double unit = time_seconds[request->time.unit], reference = request->deskew.reference;

@@ -15,7 +15,7 @@ union time_value {
   double number;     // TIME_DOUBLE
 };
 
-// Of all points of a body.
+// The times of all points of a body.
 struct times {
   enum time_kind kind;
   int column;       // of the rows, for the seconds; -1 = none
@@ -32,7 +32,7 @@ struct deskew_report {
 
 // Whether the request's points need times.
 bool times_are_read(const struct job_request *request);
-// From a column of the body's rows.
+// Reads the times from a column of the body's rows.
 void times_from_rows(const struct job_request *request, int column, const char *rows, struct vx_stop *stop,
                      struct times *times);
 // Makes float32 seconds of the times of a split request: since the origin in the column of the rows, and since

@@ -11,7 +11,7 @@
 
 // ---- when -----------------------------------------------------------------------------------------------------------
 
-// 95 % or more.
+// Whether the part is 95 % or more.
 static bool nearly_all(int64_t part, int64_t all) { return all > 0 && part >= all - all / 20; }
 
 // The body has no points, even if sweeps of a stream were joined.
@@ -72,7 +72,7 @@ static bool other_columns(const struct vx_job *job, const struct points_expected
   return expected && expected->num_columns > 0 && job->inputs[VX_POINTS].dims[1] != expected->num_columns;
 }
 
-// By more than a thousandth of the column's range.
+// Rounding moved a value by more than a thousandth of the column's range.
 static bool lost_column(const struct cloud_loss *loss) { return loss->column && loss->moved > loss->range / 1000; }
 
 uint32_t warnings_of(const struct vx_job *job, const struct inspection *inspected) {
@@ -200,7 +200,7 @@ static void say_rounded(const struct vx_job *job, const struct inspection *inspe
       (double)(nextafterf(at, INFINITY) - at), loss->at, loss->most);
 }
 
-// If there are several.
+// Names the cloud if there are several.
 static void say_cloud(const struct points_seen *seen, int32_t cloud, struct text *out) {
   if (seen->num_clouds > 1) text_printf(out, "cloud %d: ", (int)cloud);
 }

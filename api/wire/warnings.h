@@ -34,7 +34,7 @@ enum warning {
 
 const char *warning_kind(enum warning warning);
 
-// Of a finished job: bit i stands for warning i.
+// The warnings of a finished job: bit i stands for warning i.
 uint32_t warnings_of(const struct vx_job *job, const struct inspection *inspected);
 
 // Writes a JSON array of objects.

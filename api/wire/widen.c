@@ -120,7 +120,7 @@ static ALWAYS_INLINE void load(struct column *column, int64_t first, int count, 
   if (column->delta) add_deltas(column, bits);
 }
 
-// The first three columns, of the filter direction.
+// Loads the first three columns, with the filter direction.
 static ALWAYS_INLINE void load_position(struct column *columns, struct direction *direction, int64_t first, int count,
                                         uint32_t bits[][BLOCK]) {
   for (int c = 0; c < VX_MIN_FEATURES; c++) load(&columns[c], first, count, bits[c]);
@@ -158,13 +158,13 @@ static void numbers_of(const struct column *column, const uint32_t *restrict bit
   CONVERT_BITS(double)
 }
 
-// Rounded to float32.
+// The same, rounded to float32.
 static ALWAYS_INLINE void floats_of(const struct column *column, const uint32_t *restrict bits, float *restrict out) {
   const double scale = column->scale;
   CONVERT_BITS(float)
 }
 
-// Of a float column without a scale, bit for bit: even a signaling NaN stays.
+// A float column without a scale keeps its bits: even a signaling NaN stays.
 static ALWAYS_INLINE void same_floats(const struct column *column, const uint32_t *bits, float *out) {
   if (column->dtype == VX_FLOAT16)
     for (int i = 0; i < BLOCK; i++) out[i] = vx_half_to_float((uint16_t)bits[i]);

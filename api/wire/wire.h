@@ -15,13 +15,12 @@ struct cloud_loss;
 // ---- tensors.c ------------------------------------------------------------------------------------------------------
 
 // Reads a safetensors body: binds its tensors by name to the inputs of the request's operation. `bytes` are aligned to
-// 64. If the tensors are not aligned as kernels.h requires, they are moved over the header. False with an error.
+// 64. If the tensors are not aligned as kernels.h requires, they are moved over the header.
 VX_WARN_UNUSED bool tensors_read(char *bytes, size_t size, struct job_request *request, struct error *error);
 
 // ---- pcd.c, ply.c, pointcloud2.c, cloudini.c ------------------------------------------------------------------------
 
-// Reads the header of a format. Checks that the body has all points or, if they are compressed, all their bytes. False
-// with an error.
+// Reads the header of a format. Checks that the body has all points or, if they are compressed, all their bytes.
 VX_WARN_UNUSED bool pcd_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
 VX_WARN_UNUSED bool ply_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
 VX_WARN_UNUSED bool pointcloud2_read(const char *bytes, size_t size, struct cloud_file *file, struct error *error);

@@ -22,7 +22,6 @@ struct zip {
 void zip_begin(struct zip *zip, struct text *out, struct vx_stop *stop);
 // Begins a member: bytes appended to `out` are its data, aligned to ZIP_ALIGNMENT in the file. At most ZIP_MEMBERS.
 void zip_open(struct zip *zip, const char *name, const char *ending);
-// Ends the member.
 void zip_close(struct zip *zip);
 // Writes the directory.
 void zip_end(struct zip *zip);

@@ -64,7 +64,7 @@ class Slot:
         return target + (f"&output_region={self.name},{self.room},{ANSWER_ROOM}" if with_answer else "")
 
     def write(self, pieces: Iterable[memoryview]) -> int:
-        """Writes the pieces one after the other. Returns the number of bytes."""
+        """Returns the number of bytes."""
         end = 0
         for piece in pieces:
             rest = piece.cast("B")

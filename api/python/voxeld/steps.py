@@ -37,7 +37,7 @@ class StepCounts(NamedTuple):
     """What a step did to the points."""
 
     tag: str
-    op: str  # its type
+    op: str
     in_: int  # points before the step
     kept: int
     fates: Dict[str, int]  # dropped points, by their fates

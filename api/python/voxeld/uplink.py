@@ -2,7 +2,7 @@
 these multiples, int32 or float32; any other column as floats. The bytes are shuffled, and compressed with zstd or gzip.
 
 "auto" loses nothing: it sends a column as multiples only if they restore every number. A resolution rounds, and the
-report has the largest error. No point is dropped.
+report has the largest error.
 
 The head of a request has the type and the scale of each column, so the packer finds them before it sends. The bytes of
 a large body are made while they are sent."""

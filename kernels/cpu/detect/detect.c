@@ -67,7 +67,7 @@ static enum vx_status run_backbone(struct vx_lane *lane, struct vx_detection *de
   return status;
 }
 
-// From [clouds,channels,cells] to [clouds,cells,channels]. `bytes`: of a value.
+// Moves values from [clouds,channels,cells] to [clouds,cells,channels]. `bytes`: of a value.
 static inline void move_values(const struct vx_detector_map *map, struct vx_stop *stop, int64_t clouds, size_t bytes,
                                const unsigned char *from, unsigned char *to) {
   size_t cells = (size_t)(map->height * map->width), channels = (size_t)map->channels;

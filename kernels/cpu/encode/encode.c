@@ -18,7 +18,7 @@ struct pass {
   struct vx_stop *stop;
   const float *rows;  // [count,inputs]
   int32_t count;
-  bool last;       // the last layer
+  bool last;
   float *next;     // [count,2 * width]; unused by the last layer
   float *largest;  // [width]: the maxima; except for the last layer, the second half of row 0 of `next`
 };
@@ -35,7 +35,7 @@ static inline floats larger(floats a, floats b) {
   return (floats)((mask & (ints)a) | (~mask & (ints)b));
 }
 
-// Channels `channel` to `channel + BLOCK - 1`.
+// Computes channels `channel` to `channel + BLOCK - 1`.
 static void encode_block(const struct pass *pass, int32_t channel) {
   const struct vx_encoder_layer *layer = pass->layer;
   const float *row = pass->rows;
@@ -61,7 +61,7 @@ static void encode_block(const struct pass *pass, int32_t channel) {
   memcpy(pass->largest + channel, best, sizeof best);
 }
 
-// One channel of those that do not fill a block.
+// Computes one channel of those that do not fill a block.
 static void encode_channel(const struct pass *pass, int32_t channel) {
   const struct vx_encoder_layer *layer = pass->layer;
   const float *row = pass->rows;

@@ -32,7 +32,7 @@ struct cpu_fps_desk {
 
 struct cpu_fps {
   struct vx_job *job;
-  int32_t columns;               // C
+  int32_t columns;
   const float *rows;             // [sum of counts,columns]: points or means, cloud by cloud
   const int32_t *counts;         // [num_clouds]
   int32_t most;                  // most rows of a cloud

@@ -171,7 +171,6 @@ TARGET static inline void NAME(note)(struct cpu_sampler *sampler, struct cpu_sam
   if (leaf->num_pending == CPU_SAMPLE_PENDING) NAME(refresh)(sampler, leaf);
 }
 
-// False if stopped.
 TARGET static bool NAME(add_sample)(struct cpu_sampler *sampler, const float sample[3]) {
   _Alignas(32) float most[CPU_SAMPLE_LANES];
   int32_t stack[STACK];
@@ -234,7 +233,6 @@ TARGET static bool NAME(next_sample)(struct cpu_sampler *sampler, int64_t *key) 
   return false;
 }
 
-// False if stopped.
 TARGET static bool NAME(take_samples)(struct cpu_sampler *sampler) {
   const struct cpu_sample_task *task = sampler->task;
   task->indices[0] = task->start;

@@ -217,7 +217,7 @@ static enum vx_status add_up(struct run *run, struct error *error) {
 
 // ---- write ----------------------------------------------------------------------------------------------------------
 
-// A row of all channels, which are `plane` values apart.
+// Writes a row of all channels, which are `plane` values apart.
 static void write_channels(const struct run *run, const uint64_t *keys, float *to) {
   const struct vx_range_image *params = run->params;
   for (int32_t u = 0; u < params->width; u++) {
