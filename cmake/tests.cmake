@@ -6,7 +6,7 @@
 # outside the source tree, because tests start Python very often.
 enable_testing()
 
-# Long tests, roughly the longest last. ctest starts those first, so that none runs alone at the end.
+# Long tests, roughly the longest last. ctest starts the longest first, so that none runs alone at the end.
 set(longest fault.shutdown asan.fault.shutdown fault.models tsan.fault.encodings tsan.fault.placement asan.fault.models
     clients.c tsan.fault.models fault.uploads asan.fault.abuse fault.abuse asan.fault.uploads tsan.fault.uploads
     fault.families clients.examples tsan.fault.devices tsan.fault.abuse asan.fault.families browser.image

@@ -30,8 +30,8 @@ size_t coding_first_room(enum coding coding, const char *in, size_t size);
 void decoder_begin(struct decoder *decoder);
 // Runs until all of `in` is taken and nothing is left to write, or until `out` is full.
 VX_WARN_UNUSED bool decoder_run(struct decoder *decoder, struct coding_step *step, struct error *error);
-// Decodes a whole stream, one zstd frame or gzip members, into `out`. `*length`: decoded bytes. False with an error,
-// also if `room` is too small. Except for zstd, the decoder must be new.
+// Decodes a whole stream into `out`: one zstd frame, gzip members, or zlib's deflate. `*length`: decoded bytes. False
+// with an error, also if `room` is too small. Except for zstd, the decoder must be new.
 VX_WARN_UNUSED bool decoder_whole(struct decoder *decoder, const char *in, size_t size, char *out, size_t room,
                                   size_t *length, struct vx_stop *stop, struct error *error);
 // Checks that the body may end here.

@@ -1,7 +1,7 @@
 """Safetensors files in memory. The tensors of a file that was read are writable views of one aligned buffer.
 
-numpy exports only writable arrays through DLPack. voxeld starts each tensor on a multiple of 64 bytes of the file. Only
-tensors of a shuffled file are copied.
+numpy exports only writable arrays through DLPack. voxeld starts each tensor on a multiple of 64 bytes of the file.
+Tensors of a shuffled file may be copies.
 """
 
 from __future__ import annotations

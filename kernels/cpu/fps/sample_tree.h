@@ -1,5 +1,5 @@
-// The tree of boxes for farthest point sampling. A leaf has a few dozen points; a node has eight boxes, of leaves or
-// nodes, for one vector operation. A tree is scratch of one cloud's sampling, on one thread.
+// The tree of boxes for farthest point sampling. A leaf has a few dozen points; a node has up to eight boxes, of
+// leaves or nodes, for one vector operation. A tree is scratch of one cloud's sampling, on one thread.
 #ifndef VOXELD_CPU_SAMPLE_TREE_H
 #define VOXELD_CPU_SAMPLE_TREE_H
 
