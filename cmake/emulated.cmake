@@ -1,6 +1,7 @@
 # Tests of the CUDA kernels on an emulated GPU (tests/support/emulator/README.md). The emulator switches stacks in
-# x86-64 code. Its addresses of shared variables have 32 bits, so it is not position-independent. UBSan finds vectors that are
-# not aligned, at which a GPU faults. --no-regions: emulated kernels would crash at regions that their owners shorten.
+# x86-64 code. Its addresses of shared variables have 32 bits, so it is not position-independent. UBSan finds vectors
+# that are not aligned, at which a GPU faults. --no-regions: emulated kernels would crash at regions that their owners
+# shorten.
 if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
   return()
 endif()

@@ -126,8 +126,8 @@ class Stream(Generic[R]):
         return self._look(reading.document)
 
     def last(self) -> Result:
-        """The points that the stream's last request joined. Their frame has the `pose` of the metadata. Problem 404 if
-        there are none."""
+        """The points that the stream's last request joined, as `points`. Their frame has the `pose` of the metadata.
+        Problem 404 if there are none."""
         return self._look(lambda answer: reading.tensors(answer, Result), "/last")
 
     def delete(self) -> bool:

@@ -66,7 +66,7 @@ class Sent:
 
     @property
     def ratio(self) -> float:
-        """1 if there are no points."""
+        """sent_bytes / plain_bytes; 1 if there are no points."""
         return self.sent_bytes / self.plain_bytes if self.plain_bytes else 1.0
 
     def __add__(self, other: Sent) -> Sent:
@@ -78,8 +78,8 @@ class Sent:
 class Packed:
     """A request for points.
 
-    body     pieces, a list if they are few. A Packer may make later pieces while the body is sent, and keeps them for
-             another attempt. Until the body is complete, this thread must not pack other points with the same Packer.
+    body     pieces; a list from pack(). A Packer may make pieces while the body is sent, and keeps them for another
+             attempt. Until the body is complete, this thread must not pack other points with the same Packer.
     query    parameters that replace those of the same names
     headers  of the body
     report   None if the points are sent as they are; complete as soon as the body is
@@ -191,7 +191,7 @@ class Packer:
         return self._planes(floats, plain, columns)
 
     def _planes(self, floats: NDArray[Any], plain: int, columns: Sequence[Optional[_Column]]) -> Packed:
-        """The request for shuffled columns. `floats` [C,N]: the columns that are not sent as multiples."""
+        """The request for shuffled columns. `floats` [C,N] has the columns that are not sent as multiples."""
         kinds = [column.multiples.dtype if column else floats.dtype for column in columns]
         dtype = tuple(kind.name for kind in kinds)
         scale = tuple(column.scale if column else 1.0 for column in columns) if any(columns) else ()
