@@ -6,7 +6,7 @@
 #include "api/base/suggest.h"
 #include "kernels/ops.h"
 
-// The operation at an endpoint that has several: the query's `head` chooses it, else the preset, else it is the first.
+// Of the endpoint's operations: the one that `head` chooses, else the one that the preset has, else the first.
 static enum vx_op choose(enum vx_op first, const struct query_item *head, const struct preset *preset) {
   if (!operations[first]->head) return first;
   enum vx_op chosen = head && head->value ? operation_with_head(head->value, head->value_length) : first;
@@ -24,7 +24,7 @@ static bool refuse_preset(const struct preset *preset, enum vx_op op, struct err
                       preset_name(preset), names.data, vx_operations[op].name);
 }
 
-// Names the presets that the operation can take.
+// Lists the presets that the operation can take.
 static bool refuse_unknown(const struct presets *presets, const char *name, enum vx_op op, struct error *error) {
   char hint[96], room[700];
   struct text names = text_over(room, sizeof room);
@@ -39,7 +39,7 @@ static bool refuse_unknown(const struct presets *presets, const char *name, enum
                       suggest_text(&near, hint, sizeof hint), names.data);
 }
 
-// Sets the request to the query's preset, or to the defaults.
+// Starts from the query's preset, or from the defaults.
 static bool start_from(struct job_request *request, enum vx_op op, const struct query *query, const struct named *named,
                        struct error *error) {
   const struct query_item *item = query_find(query, "preset"), *head = query_find(query, "head");
@@ -57,7 +57,7 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
   return job_request_copy(request, from) || pool_refuse(error);
 }
 
-// Does nothing if the query names no model: job_request_finish refuses an operation that then lacks its model.
+// Without a `model` in the query, job_request_finish refuses an operation that needs one.
 static bool choose_model(struct job_request *request, const struct query *query, const struct named *named,
                          struct error *error) {
   const struct query_item *item = vx_operations[request->job.op].needs_detector ? query_find(query, "model") : NULL;

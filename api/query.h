@@ -1,4 +1,4 @@
-// Makes a checked request from the items of a query string: the preset's parameters, overridden by the query's own.
+// Makes a checked request from a query string. The query's parameters override those of its preset.
 //
 // The items belong to the caller and are only read. Any thread.
 #ifndef VOXELD_QUERY_H
@@ -16,9 +16,8 @@ struct named {
   const struct detectors *detectors;
 };
 
-// Starts from the query's preset, and lays the query over the preset. If the endpoint has several operations, `op` is
-// the first; the query's `head`, or else its preset, chooses the operation. The request of a detection points to its
-// detector, which the caller holds. False with an error.
+// `op`: the first operation of the endpoint; if it has others, the query's `head`, or else its preset, chooses. The
+// request of a detection points to its detector, which the caller holds.
 VX_WARN_UNUSED bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
                                            const struct named *named, struct error *error);
 

@@ -1,7 +1,6 @@
-// Text files of the source tree that are built into the binary: the presets of config/presets, the files of the pages
-// in api/web, and api/openapi.yaml.
+// Text files that are built into the binary: config/presets, api/web and api/openapi.yaml.
 //
-// The build writes the definitions (cmake/resources.cmake). Everything here is constant, so any thread may read it.
+// cmake/resources.cmake writes the definitions. Everything is constant. Any thread.
 #ifndef VOXELD_RESOURCES_H
 #define VOXELD_RESOURCES_H
 
@@ -11,7 +10,7 @@ struct resource {
   const char *name;  // of a preset: its file name without .json
   const char *text;  // NUL-terminated
   size_t size;       // without that NUL
-  const char *tag;   // HTTP's entity tag: the text's SHA-256 in quotation marks
+  const char *tag;   // for HTTP's ETag: the text's SHA-256 in quotation marks
 };
 
 extern const struct resource resources_presets[];  // sorted by name

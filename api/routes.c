@@ -19,7 +19,7 @@ enum problem_style route_style(const char *path) {
   return kserve ? PROBLEM_STYLE_KSERVE : PROBLEM_STYLE_HTTP;
 }
 
-// Copies the part before the next slash to `out`. Returns the rest of the path; NULL if the part is empty or too long.
+// Copies the part before the next slash to `out`. Returns the rest; NULL if the part is empty or too long.
 static const char *take_part(const char *path, char *out, size_t size) {
   size_t length = strcspn(path, "/");
   if (length == 0 || length >= size) return NULL;
@@ -28,7 +28,7 @@ static const char *take_part(const char *path, char *out, size_t size) {
   return path + length;
 }
 
-// Copies VERSION if the path goes on with /versions/VERSION. Returns the rest of the path, or NULL, as take_part does.
+// If the path goes on with /versions/VERSION, copies VERSION. Returns the rest, or NULL, as take_part does.
 static const char *take_version(const char *path, struct route_names *names) {
   static const char before[] = "/versions/";
   size_t length = sizeof before - 1;
@@ -54,7 +54,7 @@ static bool takes(const struct route *route, const char *method) {
   return strcmp(method, route->method) == 0 || (strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0);
 }
 
-// The endpoint of the same path that takes the method; if none does, the endpoint itself.
+// The endpoint of the same path that takes the method, else the endpoint itself.
 static enum endpoint with(int endpoint, const char *method) {
   for (int i = 0; i < ENDPOINT_UNKNOWN; i++)
     if (strcmp(routes[i].path, routes[endpoint].path) == 0 && takes(&routes[i], method)) return (enum endpoint)i;

@@ -1,5 +1,4 @@
-// The endpoints, one row each. Dispatch, 404, 405 with Allow, metrics, --describe and the documentation test read the
-// rows. The table is constant. Any thread.
+// The endpoints, one row each. The table is constant. Any thread.
 #ifndef VOXELD_ROUTES_H
 #define VOXELD_ROUTES_H
 
@@ -9,15 +8,15 @@
 
 // What an endpoint does, if the row names no operation.
 enum {
-  OP_OF_MODEL = VX_OPS,  // it computes: the path names a model, which has the operation
-  ROUTE_PLAIN,           // it shows or changes something of the service
-  ROUTE_STATE,           // it shows or changes what the service keeps for a client: streams, regions of shared memory
-  ROUTE_PUBLIC,          // a page for browsers: needs no credentials, since it reveals nothing about the service
-  ROUTE_PROBE            // a health check: needs no credentials
+  OP_OF_MODEL = VX_OPS,  // computes: the path names a model, whose operation it is
+  ROUTE_PLAIN,           // shows or changes something of the service
+  ROUTE_STATE,           // shows or changes what the service keeps for a client: streams, regions of shared memory
+  ROUTE_PUBLIC,          // a page for browsers; needs no credentials, since it reveals nothing about the service
+  ROUTE_PROBE            // a health check; needs no credentials
 };
 
-// X(endpoint, method, path, operation or ROUTE_, doc). A * in a path matches any one name. /versions/ and a version may
-// follow the name of a model of KServe's protocol.
+// X(endpoint, method, path, operation or ROUTE_, doc). A * matches one name. After /v2/models/* a path may go on with
+// /versions/VERSION.
 #define ENDPOINTS(X)                                                                                                   \
   X(VOXELIZE, "POST", "/v1/voxelize", VX_VOXELIZE, "points in, voxels out")                                            \
   X(FPS, "POST", "/v1/fps", VX_FPS, "points in, farthest point samples out")                                           \
@@ -103,28 +102,26 @@ extern const struct route routes[ENDPOINT_COUNT];  // the path of ENDPOINT_UNKNO
 
 enum { ROUTE_NAME_SIZE = 128, ROUTE_VERSION_SIZE = 64 };
 
-// The names in a path; "" if the path has no such name.
+// The names in a path; "" = none.
 struct route_names {
   char name[ROUTE_NAME_SIZE];  // the part that matches the row's *
   char version[ROUTE_VERSION_SIZE];
 };
 
-// The endpoint with this path and this method. If the path does not take the method, the first endpoint of the path; if
-// there is no such path, ENDPOINT_UNKNOWN.
+// The endpoint of the path and the method. If the path does not take the method: the first endpoint of the path. If
+// there is no such path: ENDPOINT_UNKNOWN.
 enum endpoint route_find(const char *path, const char *method, struct route_names *names);
 
 // The endpoint under which requests are counted: the first with the same path.
 enum endpoint route_counted(enum endpoint endpoint);
 
-// The form of problems for clients of that path, which need not have an endpoint.
+// The form of problems for clients of the path, which need not have an endpoint.
 enum problem_style route_style(const char *path);
 
-// Refuses a path without an endpoint. The error names the path, and either lists the existing paths or says where they
-// are listed. Returns false.
+// Refuses a path without an endpoint. Returns false.
 bool route_missing(const char *path, struct error *error);
 
-// Whether the endpoint takes the method; if not, the error names the methods that it takes. An endpoint that takes GET
-// takes HEAD too.
+// Whether the endpoint takes the method; if not, an error with the methods that it takes. GET includes HEAD.
 VX_WARN_UNUSED bool route_takes(enum endpoint endpoint, const char *method, struct error *error);
 
 // Whether a request to the endpoint is a job.

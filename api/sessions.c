@@ -12,10 +12,10 @@ struct session {
   struct vx_device_stream stream;
   struct vx_session *session;  // NULL if it could not be opened
   atomic_int state;            // enum use
-  char reason[640];            // why the session is vacant
+  char reason[640];            // of a VACANT session
 };
 
-// The thread that moves a session out of use writes the reason. Others read the reason once the session is vacant.
+// LEAVING: a thread is writing the reason. VACANT: any thread may read it.
 enum use { IN_USE, LEAVING, VACANT };
 
 static struct session *next_of(const struct session *session) { return atomic_load(&session->next); }

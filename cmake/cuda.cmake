@@ -1,10 +1,10 @@
-# Finds out whether there is a CUDA toolkit to build the CUDA backend with, and for which GPUs. Sets VOXELD_CUDA_FOUND
-# and, unless it was set by hand, CMAKE_CUDA_ARCHITECTURES; VOXELD_CUDA_ABSENT is why there is no CUDA.
+# Looks for a CUDA toolkit and chooses GPUs. Sets VOXELD_CUDA_FOUND, VOXELD_CUDA_ABSENT (why there is no CUDA) and,
+# unless it was set by hand, CMAKE_CUDA_ARCHITECTURES.
 #
-# A release has code for all GPUs below that the toolkit knows. Any other build has code for the GPUs of this machine;
-# if there are none, it has PTX for the oldest GPU below. N-real is machine code for GPU N, N is machine code and PTX;
-# the last GPU of a build has PTX too. Machine code also runs on later GPUs of the same major number, but an integrated
-# GPU needs its own: hence 87. The driver compiles PTX for any later GPU when the daemon starts.
+# A release has code for all GPUs below that the toolkit knows; another build for the GPUs of this machine or, without a
+# GPU, PTX for the oldest GPU below. N-real is machine code for GPU N; N also has PTX, as the last GPU of a build always
+# has. Machine code also runs on later GPUs of the same major number, but an integrated GPU (87) needs its own. The
+# driver compiles PTX for any later GPU when the daemon starts.
 set(voxeld_gpus_release
   75-real  # Turing: T4, RTX 20
   80-real  # Ampere: A100
@@ -23,7 +23,7 @@ set_property(CACHE VOXELD_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(VOXELD_CUDA_FOUND OFF)
 set(VOXELD_CUDA_ABSENT "no nvcc: built without CUDA")
 
-# The listed GPUs that the toolkit knows; the last of them has PTX too.
+# The listed GPUs that the toolkit knows; the last one also as PTX.
 function(voxeld_known_gpus RESULT)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE names COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "sm_[0-9]+" names "${names}")
@@ -42,7 +42,7 @@ function(voxeld_known_gpus RESULT)
   set(${RESULT} ${known} PARENT_SCOPE)
 endfunction()
 
-# The GPUs of this machine, or else PTX that every GPU can run.
+# This machine's GPUs, else PTX that every GPU can run.
 function(voxeld_gpus_here RESULT)
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
                   OUTPUT_VARIABLE found ERROR_QUIET RESULT_VARIABLE status)
@@ -76,7 +76,7 @@ if(cuda_wanted AND (CMAKE_CUDA_COMPILER OR NOT VOXELD_CUDA STREQUAL AUTO))
   if(NOT architectures_by_hand AND DEFINED ENV{CUDAARCHS})
     set(architectures_by_hand $ENV{CUDAARCHS})
   endif()
-  set(CMAKE_CUDA_ARCHITECTURES 75) # a placeholder for enable_language; replaced below
+  set(CMAKE_CUDA_ARCHITECTURES 75) # for enable_language; replaced below
   enable_language(CUDA)
   set(VOXELD_CUDA_FOUND ON)
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 11.8)

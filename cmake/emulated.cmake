@@ -1,9 +1,7 @@
-# Programs with an emulated GPU, see tests/support/emulator/README.md. cuda-equal-emulated compares the CUDA kernels
-# with the CPU backend. Each other program tests one thing: cuda-scan-emulated the look-backs, cuda-angles-emulated the
-# angles, cuda-calls-emulated the number of CUDA calls, cuda-stop-emulated whether the kernels stop. The emulator's
-# x86-64 code switches stacks; its addresses of shared variables have 32 bits, so it is not position-independent. UBSan
-# notices what a GPU faults at: vectors that are not aligned. The emulated kernels would crash at regions that their
-# owners shorten, so --no-regions leaves these out.
+# Tests of the CUDA kernels on an emulated GPU (tests/support/emulator/README.md). The emulator switches stacks in
+# x86-64 code. Its addresses of shared variables have 32 bits, so it is not position-independent. UBSan finds vectors
+# that are not aligned, at which a GPU faults. --no-regions: emulated kernels would crash at regions that their owners
+# shorten.
 if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
   return()
 endif()
@@ -13,11 +11,11 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(emulator ${CMAKE_SOURCE_DIR}/tests/support/emulator)
 set(emulated ${CMAKE_BINARY_DIR}/emulated)
 file(GLOB_RECURSE emulated_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} kernels/cuda/*.cu kernels/cuda/*.cuh)
-list(FILTER emulated_files EXCLUDE REGEX "/base/block\\.cu$") # it calls the driver; the emulator has its own
+list(FILTER emulated_files EXCLUDE REGEX "/base/block\\.cu$") # it calls the driver
 file(GLOB emulator_sources CONFIGURE_DEPENDS ${emulator}/*.cc)
 set(translated)
 foreach(file IN LISTS emulated_files)
-  # The translated name ends in .cu.cc, since a compiler takes .cu for CUDA C.
+  # A compiler takes .cu for CUDA C, so translated files end in .cu.cc.
   if(file MATCHES "\\.cu$")
     list(APPEND translated ${emulated}/${file}.cc)
   endif()
@@ -28,14 +26,14 @@ list(FILTER emulated_headers INCLUDE REGEX "\\.cuh$")
 list(TRANSFORM emulated_headers PREPEND ${emulated}/)
 add_custom_command(
   OUTPUT ${translated}
-  BYPRODUCTS ${emulated_headers} # so that a changed header is seen in the same build
+  BYPRODUCTS ${emulated_headers} # so that the same build sees a changed header
   COMMAND ${Python3_EXECUTABLE} ${emulator}/translate.py ${CMAKE_SOURCE_DIR} ${emulated} ${emulated_files}
   DEPENDS ${emulated_paths} ${emulator}/translate.py
   COMMENT "Translating the CUDA kernels for the emulator"
   VERBATIM)
 
-# The include path has the translated headers before the project's headers, and the emulator's headers before CUDA's.
-# The objects are linked before the libraries, so they take the place of the CUDA kernels and of CUDA's runtime.
+# Translated headers come before the project's, the emulator's headers before CUDA's. Objects are linked before
+# libraries, so they replace the CUDA kernels and CUDA's runtime.
 add_library(emulated-gpu OBJECT ${translated} ${emulator_sources})
 target_include_directories(emulated-gpu PUBLIC ${emulated} ${CMAKE_SOURCE_DIR}
                            "$<$<COMPILE_LANGUAGE:CXX>:${emulator}>")
@@ -61,7 +59,7 @@ voxeld_test(cuda.scan_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-scan-e
 voxeld_test(cuda.angles_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-angles-emulated)
 voxeld_test(cuda.calls_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-calls-emulated)
 voxeld_test(cuda.stop_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-stop-emulated)
-# Seed 2, whose inputs are copied to the device, has half as many random jobs.
+# Seed 2 has half as many random jobs. Its inputs are copied to the device.
 foreach(seed 1 2)
   math(EXPR jobs "8 / ${seed}")
   voxeld_test(cuda.emulated_${seed} plain cuda 1200 ${CMAKE_BINARY_DIR}/bin/cuda-equal-emulated --jobs ${jobs}

@@ -1,14 +1,13 @@
-# One set of sources, built in flavours: `plain` is for production; `asan` (ASan and UBSan) and `tsan` are for tests.
-# Targets are named NAME in the plain flavour and FLAVOUR-NAME in the others, and link libraries of their own flavour.
-# Programs can also be of the flavour `faults`, whose CUDA calls fail on request: they link the plain libraries.
+# One set of sources in flavours: `plain` for production, `asan` (ASan and UBSan) and `tsan` for tests. Targets are NAME
+# in the plain flavour, FLAVOUR-NAME in others, and link libraries of their flavour. Programs of the flavour `faults`,
+# whose CUDA calls fail on request, link the plain libraries.
 
 set(voxeld_warnings -Wall -Wextra -Wpedantic)
 if(VOXELD_WERROR)
   list(APPEND voxeld_warnings -Werror)
 endif()
 
-# Some distributions set _FORTIFY_SOURCE in their compiler or their CFLAGS, usually to 3. The plain flavour then
-# keeps their value, and otherwise sets 2.
+# Some distributions set _FORTIFY_SOURCE, usually to 3. The plain flavour keeps their value, else sets 2.
 include(CheckCSourceCompiles)
 set(CMAKE_REQUIRED_FLAGS -O2)
 check_c_source_compiles("#ifndef _FORTIFY_SOURCE
@@ -17,15 +16,15 @@ check_c_source_compiles("#ifndef _FORTIFY_SOURCE
 int main(void) { return 0; }" VOXELD_FORTIFIED)
 unset(CMAKE_REQUIRED_FLAGS)
 
-# -fPIE: a position-independent executable, without the cost of functions that another library could replace (-fPIC).
-# -ffp-contract=off: the results are specified to the bit, and a fused multiply-add rounds once instead of twice.
+# -fPIE: position-independent, without the cost of replaceable functions (-fPIC).
+# -ffp-contract=off: results are specified to the bit, and a fused multiply-add rounds once instead of twice.
 set(voxeld_compile_all -fPIE -ffp-contract=off -fno-omit-frame-pointer)
-# Assertions are for the tests: a failed assertion must not end the service.
+# A failed assertion must not end the service.
 set(voxeld_compile_plain -DNDEBUG -fstack-protector-strong)
 if(NOT VOXELD_FORTIFIED)
   list(APPEND voxeld_compile_plain -D_FORTIFY_SOURCE=2)
 endif()
-# -g1: enough for the lines of a report, and a fifth quicker to compile.
+# -g1: lines for reports; compiles a fifth faster than -g.
 set(voxeld_compile_asan -U_FORTIFY_SOURCE -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all)
 set(voxeld_compile_tsan -U_FORTIFY_SOURCE -O1 -g1 -fsanitize=thread)
 set(voxeld_compile_faults ${voxeld_compile_plain})
@@ -34,7 +33,7 @@ set(voxeld_link_asan -fsanitize=address,undefined)
 set(voxeld_link_tsan -fsanitize=thread)
 set(voxeld_link_faults ${voxeld_link_plain})
 
-# The target of NAME, one of the project's libraries or programs, in FLAVOUR; other names stay as they are.
+# The target of NAME in FLAVOUR. Names that are not the project's stay.
 function(voxeld_target_name NAME FLAVOUR RESULT)
   set(target ${NAME})
   set(names "^(kernels|api|server|voxeld|sensor|c_client|test_.*)$")
@@ -47,7 +46,6 @@ function(voxeld_target_name NAME FLAVOUR RESULT)
   set(${RESULT} ${target} PARENT_SCOPE)
 endfunction()
 
-# What libraries and programs have in common: include path, flags, libraries of the same flavour.
 function(voxeld_configure TARGET FLAVOUR LIBRARIES)
   target_include_directories(${TARGET} PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_definitions(${TARGET} PRIVATE _GNU_SOURCE VOXELD_VERSION="${PROJECT_VERSION}")
@@ -59,9 +57,8 @@ function(voxeld_configure TARGET FLAVOUR LIBRARIES)
   endforeach()
 endfunction()
 
-# The same bits as the CPU: no fused multiply-add, on the device or the host, IEEE division, subnormals kept.
-# -objtemp: otherwise an object contains the number of the process that made it, and no two builds in one folder are the
-# same.
+# The same bits as the CPU: no fused multiply-add, IEEE division, subnormals kept. -objtemp: else objects contain a
+# process id, and no two builds are equal.
 function(voxeld_configure_cuda TARGET)
   target_include_directories(${TARGET} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${TARGET} PRIVATE
@@ -70,8 +67,8 @@ function(voxeld_configure_cuda TARGET)
   set_target_properties(${TARGET} PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static)
 endfunction()
 
-# Adds the CUDA backend, if there is a toolkit, to the library `kernels` of a flavour; asan and tsan get a stand-in
-# instead. CHECK is the path of check.cu.
+# Adds the CUDA backend, if there is a toolkit, to the library `kernels`; asan and tsan get a stand-in. CHECK: path of
+# check.cu.
 function(voxeld_add_cuda FLAVOUR CHECK)
   voxeld_target_name(kernels ${FLAVOUR} target)
   if(FLAVOUR MATCHES "^(asan|tsan)$")
@@ -80,7 +77,7 @@ function(voxeld_add_cuda FLAVOUR CHECK)
   elseif(VOXELD_CUDA_FOUND)
     target_sources(${target} PRIVATE ${CHECK} $<TARGET_OBJECTS:kernels-cuda>)
     voxeld_configure_cuda(${target})
-    # The program needs no shared libraries of C++ and GCC where it runs.
+    # So that the program needs no shared libraries of C++ and GCC.
     target_link_options(${target} PUBLIC -static-libstdc++ -static-libgcc)
   else()
     return()
@@ -96,7 +93,7 @@ function(voxeld_library NAME FLAVOUR)
   voxeld_configure(${target} ${FLAVOUR} "${arg_LIBRARIES}")
 endfunction()
 
-# The program lands in build/bin, or in build/DIRECTORY; in flavours other than plain in a folder FLAVOUR below that.
+# The program is build/bin/NAME or build/DIRECTORY/NAME; in other flavours than plain, in a folder FLAVOUR there.
 function(voxeld_program NAME FLAVOUR)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "DIRECTORY" "SOURCES;LIBRARIES")
   voxeld_target_name(${NAME} ${FLAVOUR} target)

@@ -1,6 +1,5 @@
-# What `cmake --install BUILD [--prefix PREFIX] [--component COMPONENT] [--strip]` installs, in the GNU layout; below
-# DESTDIR, if it is set. The components: daemon (all that an image needs), service (systemd's), dev (the client for
-# C), doc. Test programs are not installed.
+# What `cmake --install BUILD [--prefix PREFIX] [--component COMPONENT] [--strip]` installs, in the GNU layout.
+# Components: daemon (all that an image needs), service (systemd's), dev (the C client), doc.
 include(GNUInstallDirs)
 
 install(TARGETS voxeld RUNTIME COMPONENT daemon)
@@ -16,7 +15,7 @@ install(FILES docker/haproxy.cfg api/c/detect.c api/c/sensor.c
 install(DIRECTORY docker/kubernetes DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT doc)
 install(FILES packaging/voxeld.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT doc)
 
-# The rest depends on the prefix, which is known only at installation.
+# The rest depends on the prefix, known at installation.
 install(CODE "set(voxeld_source [[${CMAKE_SOURCE_DIR}]])
 set(voxeld_binary [[${CMAKE_BINARY_DIR}]])
 set(voxeld_bindir [[${CMAKE_INSTALL_BINDIR}]])

@@ -1,5 +1,5 @@
-# Run at installation, after cmake/install.cmake has set voxeld_source, voxeld_binary, voxeld_bindir and
-# voxeld_sysconfdir: makes the last two absolute. The configuration lies in /etc if the prefix is /usr.
+# Runs at installation, after install.cmake has set voxeld_source, voxeld_binary, voxeld_bindir and voxeld_sysconfdir:
+# makes the last two absolute. With the prefix /usr, the configuration is in /etc.
 set(prefix ${CMAKE_INSTALL_PREFIX})
 cmake_path(ABSOLUTE_PATH prefix NORMALIZE)
 string(REGEX REPLACE "/$" "" prefix "${prefix}")

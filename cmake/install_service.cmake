@@ -1,5 +1,4 @@
-# Run at installation, after cmake/install_places.cmake: installs the service, which names the places of the program and
-# of the configuration.
+# Runs at installation, after install_places.cmake: installs the service with the paths of program and configuration.
 set(VOXELD_PROGRAM "${voxeld_bindir}/voxeld")
 set(VOXELD_CONFIG "${voxeld_sysconfdir}/voxeld/voxeld.json")
 if(DEFINED ENV{VOXELD_INSTALLED_PREFIX})

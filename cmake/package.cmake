@@ -1,6 +1,5 @@
-# The packages that `cpack --config BUILD/CPackConfig.cmake` makes of what is installed, in BUILD/packages: a .deb, and
-# a .tar.gz that runs wherever it is unpacked. Their names have version, CUDA and platform, so that no two kinds of
-# packages can be confused. Two builds of one commit give the same bytes.
+# Packages, in BUILD/packages, by `cpack --config BUILD/CPackConfig.cmake`: a .deb, and a .tar.gz that runs wherever it
+# is unpacked. Names have version, CUDA and platform. Two builds of one commit give the same bytes.
 if(VOXELD_PORTABLE)
   set(CPACK_GENERATOR TGZ)
 elseif(NOT CPACK_GENERATOR)
@@ -23,8 +22,8 @@ if(VOXELD_CUDA_FOUND)
 and on the CPU without one.")
 endif()
 
-# The platform: debian12 and the like or, for a package with its own libraries, the libc that it needs. The version of a
-# .deb ends in ~PLATFORM, so that apt sorts 0.1.0~deb12, 0.1.0~deb13, 0.2.0~deb12 in this order.
+# The platform: debian12 and the like or, for a portable package, its libc. A .deb's version ends in ~PLATFORM, so that
+# apt sorts 0.1.0~deb12, 0.1.0~deb13, 0.2.0~deb12.
 cmake_host_system_information(RESULT distribution QUERY DISTRIB_INFO)
 set(distribution ${distribution_ID}${distribution_VERSION_ID})
 if(NOT distribution_VERSION_ID) # Debian's testing
@@ -52,7 +51,7 @@ binary voxel tensors, and chooses farthest points of them, with the same
 bytes every time.
 ${package_backends}")
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
-  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64) # cpack would take this machine's
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64) # else this machine's
 endif()
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)

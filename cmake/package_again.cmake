@@ -1,8 +1,7 @@
-# Run by cpack after it has packed: packs the same files again, so that two packages of the same files have the same
-# bytes. Members are sorted by name, belong to root, have SOURCE_DATE_EPOCH as their time and the same permissions
-# whatever the umask. The compressors write neither name nor time.
+# cpack runs this after packing: packs the files again, so that equal files give equal bytes. Members are sorted, belong
+# to root, have the time SOURCE_DATE_EPOCH, and permissions that do not depend on the umask.
 
-# cpack asks du for the installed size, which depends on the file system. Here each file counts in whole KiB, as for
+# cpack takes the installed size from du, which depends on the file system. This counts each file in whole KiB, like
 # dpkg-gencontrol.
 function(write_installed_size FOLDER)
   file(GLOB_RECURSE files ${FOLDER}/*)

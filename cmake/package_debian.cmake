@@ -1,5 +1,4 @@
-# Run by cpack before it packs a .deb: compresses the manual pages and adds a changelog, as Debian asks. The changelog
-# points to CHANGELOG.md.
+# cpack runs this before it packs a .deb: compresses manual pages, and adds a changelog, as Debian asks.
 file(GLOB_RECURSE pages ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/*/share/man/*.8)
 file(GLOB folder ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/*/share/doc/${CPACK_PACKAGE_NAME})
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # of SOURCE_DATE_EPOCH

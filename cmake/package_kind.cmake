@@ -1,5 +1,5 @@
-# Read by cpack before each kind of package.
-if(NOT DEFINED ENV{SOURCE_DATE_EPOCH}) # the time of all packed files: the commit's, or now if there is no commit
+# cpack reads this before each kind of package.
+if(NOT DEFINED ENV{SOURCE_DATE_EPOCH}) # time of all packed files: the commit's, else now
   execute_process(COMMAND git log -1 --format=%ct WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR}
                   OUTPUT_VARIABLE time OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   if(NOT time)
@@ -9,10 +9,10 @@ if(NOT DEFINED ENV{SOURCE_DATE_EPOCH}) # the time of all packed files: the commi
 endif()
 if(CPACK_GENERATOR STREQUAL DEB)
   set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/package_debian.cmake)
-  if(CPACK_DEBIAN_PACKAGE_ARCHITECTURE) # dpkg-shlibdeps asks for it
+  if(CPACK_DEBIAN_PACKAGE_ARCHITECTURE) # for dpkg-shlibdeps
     set(ENV{DEB_HOST_ARCH} ${CPACK_DEBIAN_PACKAGE_ARCHITECTURE})
   endif()
   unset(ENV{VOXELD_INSTALLED_PREFIX})
-else() # may be unpacked anywhere: its service is made for the most likely place
+else() # may be unpacked anywhere: the service has the most likely place
   set(ENV{VOXELD_INSTALLED_PREFIX} /usr/local)
 endif()

@@ -1,16 +1,16 @@
-# VOXELD_PORTABLE: installs, in lib/voxeld, the libraries beyond libc that the daemon needs. The daemon then runs with
-# the glibc of the build or any newer glibc. The libraries are Debian's files, byte for byte, beside their licences.
+# VOXELD_PORTABLE: installs the daemon's libraries, except libc, in lib/voxeld, with their licences. The daemon then
+# runs with the glibc of the build or newer. The libraries are Debian's files, unchanged.
 #
-# A library looks for its own libraries where the system has them, not beside itself. So the program names all of them,
-# and its RUNPATH finds them all; the loader does not load a library twice.
+# A library does not look for libraries beside itself. So the program names all of them, and its RUNPATH finds them; the
+# loader loads each library once.
 set(portable_libraries microhttpd jansson z zstd lz4 gnutls nettle hogweed gmp p11-kit idn2 unistring tasn1 ffi)
 
-# The name by which programs know a library file, and its package with version.
+# SONAME of a library file, its package and version.
 function(voxeld_read_library FILE SONAME PACKAGE VERSION)
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${FILE} OUTPUT_VARIABLE headers COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCH "SONAME +([^\n]+)" found "${headers}")
   set(${SONAME} ${CMAKE_MATCH_1} PARENT_SCOPE)
-  cmake_path(GET FILE FILENAME name) # dpkg may know the file by another path, through a link such as /lib
+  cmake_path(GET FILE FILENAME name) # dpkg may know another path, through a link such as /lib
   execute_process(COMMAND dpkg-query -S */${name} OUTPUT_VARIABLE owner COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX REPLACE ": .*" "" owner "${owner}")
   execute_process(COMMAND dpkg-query -W -f "\${Version}" ${owner} OUTPUT_VARIABLE version COMMAND_ERROR_IS_FATAL ANY)
@@ -19,7 +19,7 @@ function(voxeld_read_library FILE SONAME PACKAGE VERSION)
   set(${VERSION} ${version} PARENT_SCOPE)
 endfunction()
 
-# Installs the licence of a package, and the texts that the licence names.
+# Also the texts that the licence names.
 function(voxeld_install_licence PACKAGE)
   set(folder ${CMAKE_INSTALL_DOCDIR}/libraries)
   file(REAL_PATH /usr/share/doc/${PACKAGE}/copyright licence)

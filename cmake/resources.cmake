@@ -1,8 +1,6 @@
-# Writes a C file that holds text files as constants, so that the program runs without its source tree. The build runs
-# it as
+# Writes a C file with text files as constants (api/resources.h). The build runs
 #   cmake -D LIST=FILE -D OUTPUT=FILE -P cmake/resources.cmake
-# LIST names the files, one per line: the openapi description first, then the presets (.json), then the files of the
-# pages. The C side is api/resources.h.
+# LIST names the files, one per line: openapi.yaml, the presets (.json), the files of the pages.
 cmake_policy(VERSION 3.22)
 
 function(c_string_literal PATH RESULT)
@@ -14,8 +12,7 @@ function(c_string_literal PATH RESULT)
   set(${RESULT} "  \"${text}\"" PARENT_SCOPE)
 endfunction()
 
-# Appends `static const char text_NAME[] = ...;` to `definitions`. RESULT becomes the initializer of its struct
-# resource.
+# Appends `static const char text_NAME[] = ...;` to `definitions`. RESULT: the initializer of its struct resource.
 function(embed PATH NAME RESULT)
   c_string_literal("${PATH}" literal)
   file(SHA256 "${PATH}" hash)
@@ -24,7 +21,7 @@ function(embed PATH NAME RESULT)
   set(${RESULT} "{\"${NAME}\", ${identifier}, sizeof ${identifier} - 1, \"\\\"${hash}\\\"\"}" PARENT_SCOPE)
 endfunction()
 
-# Appends to `definitions` an array of struct resource, and the number of its elements. A preset's name has no .json.
+# Appends an array of struct resource and its count to `definitions`. Names of presets lack .json.
 function(embed_all ARRAY)
   set(rows "")
   foreach(path IN LISTS ARGN)

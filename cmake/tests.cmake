@@ -1,13 +1,12 @@
-# What ctest runs. A test is named [FLAVOUR.]LABEL.FILE. Its labels are its label and, if it is not plain, its flavour:
+# What ctest runs. A test is named [FLAVOUR.]LABEL.FILE; its labels are LABEL and, if it is not plain, FLAVOUR:
 #   ctest --test-dir build -L http
 #   ctest --test-dir build -L 'asan|tsan'
 #   ctest --test-dir build -R unit.params
-# The environment tells the tests where the programs under test are. Exit code 77 means skipped. Tests start
-# Python very often, so Python keeps its compiled files, but outside the source tree.
+# The environment has the paths of the programs under test. Exit code 77: skipped. Python keeps its compiled files,
+# outside the source tree, because tests start Python very often.
 enable_testing()
 
-# Long tests, roughly the longest last. ctest starts tests of a higher cost first, so that none of these runs alone at
-# the end.
+# Long tests, roughly the longest last. ctest starts the longest first, so that none runs alone at the end.
 set(longest fault.shutdown asan.fault.shutdown fault.models tsan.fault.encodings tsan.fault.placement asan.fault.models
     clients.c tsan.fault.models fault.uploads asan.fault.abuse fault.abuse asan.fault.uploads tsan.fault.uploads
     fault.families clients.examples tsan.fault.devices tsan.fault.abuse asan.fault.families browser.image
@@ -15,8 +14,8 @@ set(longest fault.shutdown asan.fault.shutdown fault.models tsan.fault.encodings
     fault.oom platform.in asan.fault.deadlines browser.detections deploy.debian oracle.wires deploy.container
     browser.stream cuda.emulated_1 cuda.emulated_2 browser.page browser.view platform.trixie platform.arm64)
 
-# A test takes two of the places of ctest (-j); ./dev gives ctest four places for each processor. A test that waits for
-# timeouts most of its time, and keeps a processor busy for less than 40 % of it, takes one place.
+# A test takes two places of ctest -j; ./dev gives four for each processor. A test that mostly waits for timeouts, and
+# uses less than 40 % of a processor, takes one.
 set(waiting "^((asan\\.|tsan\\.)?fault\\.(clients|encodings|events|gate|models|sessions|shutdown|tls|uploads)|\
 (asan\\.)?fault\\.(abuse|families)|fault\\.(framing|model_reloads|oom|soak)|\
 clients\\.(command_line_streams|command_line_watch|live_poses))$")
@@ -61,11 +60,11 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
   endif()
 endfunction()
 
-# Tests that send one request at a time, so that TSan has little to find, and fault.memory, which measures the daemon's
-# memory: TSan adds its own. The other fault tests send many requests at once.
+# Tests that send one request at a time, in which TSan finds little, and fault.memory, which measures memory: TSan adds
+# its own.
 set(without_tsan "^(http\\..*|fault\\.(families|foreign|framing|memory|parameters))$")
 
-# One test for each file that matches PATTERN, in each of FLAVOURS: the given command with the file's path at its end.
+# Adds a test for each file that matches PATTERN, in each of FLAVOURS: the command, with the file's path at its end.
 function(voxeld_script_tests LABEL PATTERN TIMEOUT FLAVOURS)
   file(GLOB scripts CONFIGURE_DEPENDS ${PATTERN})
   foreach(script IN LISTS scripts)
@@ -79,15 +78,15 @@ function(voxeld_script_tests LABEL PATTERN TIMEOUT FLAVOURS)
   endforeach()
 endfunction()
 
-# The stand-in for ONNX Runtime, which unit tests and daemons load as they would load the library.
+# Unit tests and daemons load the stand-in in place of ONNX Runtime.
 add_library(onnxruntime_standin MODULE tests/support/standin/onnxruntime.c)
 target_include_directories(onnxruntime_standin PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(onnxruntime_standin PRIVATE _GNU_SOURCE)
 target_compile_options(onnxruntime_standin PRIVATE ${voxeld_warnings})
 set_target_properties(onnxruntime_standin PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
-# unit: one cmocka program for each file, in each flavour. The target `units` builds all of them. Only server/ may have
-# threads (docs.layers checks this), so TSan has nothing to find in the tests of the other layers.
+# unit: a cmocka program for each file, in each flavour; the target `units` builds all. Code outside of server/ has no
+# threads (docs.layers checks this), so its tests have no tsan flavour.
 if(NOT VOXELD_TESTS STREQUAL DAEMON)
   pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
   add_custom_target(units)
@@ -110,13 +109,13 @@ if(NOT VOXELD_TESTS STREQUAL DAEMON)
   endforeach()
 endif()
 
-# The other tests run only programs of this machine; tests/platform/arm64 compares a cross-build with them.
+# The other tests run programs of this machine; tests/platform/arm64 compares a cross-build with them.
 if(CMAKE_CROSSCOMPILING OR VOXELD_TESTS STREQUAL UNITS)
   return()
 endif()
 set(PYTHON ${CMAKE_BINARY_DIR}/venv/bin/python) # made by ./dev test
 
-# fault.oom preloads `oom` into the daemon; fault.files and fault.shutdown preload `hang`.
+# Preloaded into daemons: `oom` by fault.oom, `hang` by fault.files and fault.shutdown.
 foreach(name oom hang)
   add_library(${name} MODULE tests/fault/${name}.c)
   target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
@@ -126,12 +125,12 @@ endforeach()
 
 voxeld_script_tests(http "tests/http/test_*.py" 600 "${flavours}" ${PYTHON})
 voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${flavours}" ${PYTHON})
-foreach(flavour IN LISTS flavours) # a short soak, so that its code stays tested
+foreach(flavour IN LISTS flavours) # short, to test its code
   voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000
               --processes 3 --threads 3)
 endforeach()
-# fault.neighbours tests that a polite client among slow clients gets its answer, which needs a machine that other tests
-# do not fill. So the test takes as many places as two other tests, and ctest mostly starts it after all others.
+# fault.neighbours expects an answer for a polite client among slow clients, on a machine that other tests do not fill:
+# it takes as many places as two other tests.
 foreach(flavour "" asan. tsan.)
   if(TEST ${flavour}fault.neighbours)
     set_tests_properties(${flavour}fault.neighbours PROPERTIES PROCESSORS 4)
@@ -143,13 +142,13 @@ endif()
 find_program(BATS bats REQUIRED)
 find_program(CLANG clang REQUIRED)
 
-# oracle.encode calls the encoder of pillars in this library.
+# For oracle.encode: the encoder of pillars.
 add_library(encode MODULE kernels/cpu/encode/encode.c kernels/error.c kernels/stop.c)
 target_include_directories(encode PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_options(encode PRIVATE ${voxeld_warnings} -O3 -ffp-contract=off)
 set_target_properties(encode PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
-# oracle.sparse calls sparse convolution in this library.
+# For oracle.sparse: sparse convolution.
 file(GLOB cpu_sparse_sources CONFIGURE_DEPENDS kernels/cpu/sparse/*.c)
 add_library(sparse MODULE tests/support/sparse_library.c ${cpu_sparse_sources} kernels/cpu/base/arena.c
             kernels/sparse.c kernels/error.c kernels/stop.c kernels/parallel_for.c)
@@ -158,7 +157,7 @@ target_compile_definitions(sparse PRIVATE _GNU_SOURCE)
 target_compile_options(sparse PRIVATE ${voxeld_warnings} -O3 -fno-trapping-math -ffp-contract=off)
 set_target_properties(sparse PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
-# docs.libmicrohttpd runs this program, which asks the library of this machine.
+# For docs.libmicrohttpd: asks this machine's library.
 file(GLOB trap_sources CONFIGURE_DEPENDS tests/library/*traps.c tests/library/stage.c)
 voxeld_program(traps plain DIRECTORY tests SOURCES ${trap_sources} LIBRARIES server)
 
@@ -176,23 +175,23 @@ voxeld_test(docs.platforms plain docs 60 ${PYTHON} tests/platform/table --check)
 voxeld_script_tests(browser "tests/browser/test_*.py" 900 plain ${PYTHON})
 voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
-# The servers of these two tests must answer checks within a second.
+# Their servers must answer checks within a second.
 set_tests_properties(deploy.balancer deploy.balanced_streams PROPERTIES PROCESSORS 4)
-# If something that these two tests need is missing, they skip their first case.
+# Both skip their first case if something is missing.
 set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
-# platform: other releases of Debian, a short `./dev test --platforms` and a cross-build. All need the network.
+# platform: other releases of Debian, a short `./dev test --platforms`, a cross-build. All need the network.
 voxeld_script_tests(platform "tests/platform/*.bats" 900 plain ${BATS})
 voxeld_test(platform.trixie plain platform 1500 tests/platform/run --quick trixie)
 voxeld_test(platform.arm64 plain platform 1500 tests/platform/arm64)
 set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
-# clients: the C client's example and the program that tests it, plain and under ASan. Without libcurl, clients.c,
-# c_detect and c_streams are skipped.
+# clients: the C client's example and test program, plain and under ASan. Without libcurl, clients.c, c_detect and
+# c_streams are skipped.
 pkg_check_modules(libcurl IMPORTED_TARGET libcurl)
 set(client_flavours ${flavours})
 list(REMOVE_ITEM client_flavours tsan)
-set(client_programs) # those that clients.c tests; empty: none is built
+set(client_programs) # for clients.c; empty: not built
 if(libcurl_FOUND)
   set(folder)
   if(asan IN_LIST client_flavours)
@@ -218,20 +217,19 @@ voxeld_script_tests(clients "tests/clients/test_*.py" 600 plain ${PYTHON})
 set_property(TEST clients.c clients.c_detect clients.c_streams APPEND PROPERTY ENVIRONMENT ${client_programs})
 # ./dev mutate finds them by the second label.
 set_property(TEST clients.c clients.c_detect clients.c_streams PROPERTY LABELS clients c_client)
-set_tests_properties(clients.torch PROPERTIES LABELS torch) # the one client test that tests/gpu/run runs too
-if(TEST oracle.scans) # every test of it needs real scans
+set_tests_properties(clients.torch PROPERTIES LABELS torch) # tests/gpu/run runs it too
+if(TEST oracle.scans) # all its tests need real scans
   set_tests_properties(oracle.scans PROPERTIES LABELS "oracle;scans" SKIP_REGULAR_EXPRESSION "OK \\(skipped=")
 endif()
 
 # fuzz.openapi: requests made from api/openapi.yaml.
 voxeld_script_tests(fuzz "tests/fuzz/test_*.py" 600 plain ${PYTHON})
 
-# fuzz: libFuzzer drivers for the parsers and writers of api/. A driver NAME that needs more than api/ and kernels/*.c
-# has the lists fuzz_NAME_sources and fuzz_NAME_libraries. clang builds the drivers, since gcc has no libFuzzer. The
-# drivers share one object of each source. They start from the seeds in tests/fuzz/corpus/NAME, with the words of
-# tests/fuzz/NAME.dict if that exists; new inputs go into build/fuzz/NAME.
+# fuzz: libFuzzer drivers for the parsers and writers of api/. The lists fuzz_NAME_sources and fuzz_NAME_libraries have
+# what a driver needs besides api/ and kernels/*.c. clang builds the drivers, which share objects. Seeds:
+# tests/fuzz/corpus/NAME, words: tests/fuzz/NAME.dict; new inputs go into build/fuzz/NAME.
 file(GLOB drivers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
-file(GLOB shared_kernels_sources CONFIGURE_DEPENDS kernels/*.c) # all but the backends
+file(GLOB shared_kernels_sources CONFIGURE_DEPENDS kernels/*.c) # without the backends
 list(REMOVE_ITEM shared_kernels_sources ${CMAKE_SOURCE_DIR}/kernels/backends.c)
 set(fuzzed_sources ${shared_kernels_sources} ${api_sources})
 file(GLOB fuzz_http_sources CONFIGURE_DEPENDS tests/fuzz/http_*.c)
@@ -249,7 +247,7 @@ set(fuzz_compressed_sources ${fuzz_cloudini_sources})
 set(fuzz_tokens_sources ${CMAKE_SOURCE_DIR}/server/clients/tokens.c)
 set(fuzz_tokens_libraries -L${gnutls_LIBDIR} -lgnutls)
 
-# Sets RESULT to the paths of the objects of the given sources.
+# Paths of the objects of the given sources.
 function(voxeld_fuzz_objects RESULT)
   set(objects ${ARGN})
   list(TRANSFORM objects REPLACE "^${CMAKE_SOURCE_DIR}/" "")
@@ -264,7 +262,7 @@ foreach(driver IN LISTS drivers)
   list(APPEND all_fuzz_sources ${${stem}_sources})
 endforeach()
 list(REMOVE_DUPLICATES all_fuzz_sources)
-# clang -O1 takes 50 s for convolve.c, which no fuzzer tests.
+# clang -O1 takes 50 s for it, and no fuzzer tests it.
 set(fuzz_optimization_convolve -O0)
 foreach(source IN LISTS all_fuzz_sources)
   voxeld_fuzz_objects(object ${source})

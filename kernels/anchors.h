@@ -1,6 +1,5 @@
-// The arithmetic of an anchor head, shared by both backends: from maps to boxes. decode.h has the formulas.
-//
-// Pure functions for C and CUDA. Compile them with -ffp-contract=off or --fmad=false.
+// The arithmetic of an anchor head, from maps to boxes, for both backends; decode.h has the formulas. Pure functions
+// for C and CUDA; compile with -ffp-contract=off or --fmad=false.
 #ifndef VOXELD_ANCHORS_H
 #define VOXELD_ANCHORS_H
 
@@ -9,28 +8,27 @@
 #include "kernels/half.h"
 #include "kernels/rank.h"
 
-// The coordinate of a cell's anchors along one axis, which has `cells` cells.
+// The coordinate of a cell's anchors along `axis`, which has `cells` cells.
 VX_SHARED float vx_anchor_place(const struct vx_decode *decode, int axis, int64_t cell, int64_t cells) {
   double min = decode->range_min[axis], length = (double)decode->range_max[axis] - min;
   if (decode->align_center) return (float)((length * ((double)cell + 0.5)) / (double)cells + min);
   return cells == 1 ? decode->range_min[axis] : (float)((length * (double)cell) / (double)(cells - 1) + min);
 }
 
-// Adds the direction bin to the heading.
+// Adds the direction bin.
 VX_SHARED float vx_turn_heading(const struct vx_decode *decode, float heading, int32_t bin) {
   double offset = decode->dir_offset, period = 2 * VX_PI / decode->dir_bins;
   double v = (double)heading - offset;
   return (float)(((v - floor(v / period + (double)decode->dir_limit_offset) * period) + offset) + period * bin);
 }
 
-// An anchor of a cell, and its logits.
 struct vx_anchor {
-  int32_t number;                    // index of the anchor in its cell
-  int32_t first;                     // index of the anchor's first logit in its cell
-  int32_t first_class, num_classes;  // the classes of its task
+  int32_t number;                    // index in its cell
+  int32_t first;                     // index of its first logit in the cell
+  int32_t first_class, num_classes;  // of its task
 };
 
-// The anchor that has logit number `logit` of a cell. `decode` has at least one task.
+// The anchor that has the cell's logit `logit`. `decode` has at least one task.
 VX_SHARED struct vx_anchor vx_anchor_of(const struct vx_decode *decode, int32_t logit) {
   struct vx_anchor anchor = {0, 0, 0, 0};
   for (int32_t task = 0;; task++) {
@@ -45,7 +43,7 @@ VX_SHARED struct vx_anchor vx_anchor_of(const struct vx_decode *decode, int32_t 
   }
 }
 
-// The heading of an anchor's box, without its direction bin; not finite if a value of the map is not finite.
+// Without the direction bin; not finite if a value of the map is not finite.
 VX_SHARED float vx_anchor_heading(const struct vx_decode *decode, float rotation, const float *t) {
   double sine, cosine;
   if (decode->heading == VX_HEADING_ANGLE) return t[0] + rotation;
@@ -54,7 +52,7 @@ VX_SHARED float vx_anchor_heading(const struct vx_decode *decode, float rotation
   return vx_is_finite(x) && vx_is_finite(y) ? (float)vx_atan2((double)y, (double)x) : NAN;
 }
 
-// Decodes anchor `a` of a cell with the values `t` of the map. Values that the map does not have are 0.
+// Decodes anchor `a` of a cell. `t`: its values of the map; missing values are 0.
 VX_SHARED void vx_decode_box(const struct vx_decode *decode, int32_t a, float x, float y,
                              const float t[VX_MAX_CODE_VALUES], float box[VX_MOVING_BOX_VALUES]) {
   const float *size = decode->sizes[a / decode->num_rotations];

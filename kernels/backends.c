@@ -1,4 +1,4 @@
-// See backends.h. VOXELD_CUDA is defined if the CUDA backend, or a stand-in for it, is linked in.
+// See backends.h. VOXELD_CUDA: the CUDA backend, or a stand-in for it, is linked.
 #include "kernels/backends.h"
 
 #include <string.h>

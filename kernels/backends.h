@@ -1,4 +1,4 @@
-// The backends, and the table of the backends in this build.
+// The backends of this build. The tables are constant. Any thread.
 #ifndef VOXELD_BACKENDS_H
 #define VOXELD_BACKENDS_H
 
@@ -11,9 +11,9 @@ extern "C" {
 extern const struct vx_backend vx_cpu_backend;   // in every build
 extern const struct vx_backend vx_cuda_backend;  // in builds with VOXELD_CUDA
 
-// The backends of this build, the fastest first; NULL ends them.
+// The fastest first; ends in NULL.
 extern const struct vx_backend *const vx_backends[];
-// Returns NULL if this build has no backend of that name.
+// NULL if this build has none of that name.
 const struct vx_backend *vx_backend_find(const char *name);
 
 #ifdef __cplusplus

@@ -1,6 +1,5 @@
-// The arithmetic of a centre head, shared by both backends: from maps to boxes. center.h has the formulas.
-//
-// Pure functions for C and CUDA. Compile them with -ffp-contract=off or --fmad=false.
+// The arithmetic of a centre head, from maps to boxes, for both backends; center.h has the formulas. Pure functions for
+// C and CUDA; compile with -ffp-contract=off or --fmad=false.
 #ifndef VOXELD_CENTERS_H
 #define VOXELD_CENTERS_H
 
@@ -13,7 +12,7 @@ struct vx_center_values {
   float offset[2], height, dim[3], rot[2], vel[2], iou;
 };
 
-// Computes the box of a cell, with its velocity.
+// The box of a cell, with its velocity.
 VX_SHARED void vx_center_box(const struct vx_decode_center *center, int64_t row, int64_t column,
                              const struct vx_center_values *values, float box[VX_MOVING_BOX_VALUES]) {
   float stride = (float)center->stride;
@@ -28,7 +27,7 @@ VX_SHARED void vx_center_box(const struct vx_decode_center *center, int64_t row,
   box[8] = values->vel[1];
 }
 
-// The score of a box of the class `label`, rectified with the predicted overlap.
+// `label`: the class of the box.
 VX_SHARED float vx_rectified_score(const struct vx_decode_center *center, int32_t label, float logit, float iou) {
   float overlap = (iou + 1) * 0.5f;
   overlap = overlap > 0 ? overlap : 0;
@@ -38,7 +37,7 @@ VX_SHARED float vx_rectified_score(const struct vx_decode_center *center, int32_
   return (float)(vx_power(vx_sigmoid(logit), score_power) * vx_power(overlap, iou_power));
 }
 
-// Whether the box is valid. Checks rot itself, because vx_atan2 can turn NaN into a number.
+// Checks rot itself: vx_atan2 can turn NaN into a number.
 VX_SHARED bool vx_is_valid_center(const struct vx_center_values *values, const float box[VX_MOVING_BOX_VALUES]) {
   return vx_is_finite(values->rot[0]) && vx_is_finite(values->rot[1]) && vx_is_finite(values->iou) &&
          vx_is_finite(box[7]) && vx_is_finite(box[8]) && vx_is_valid_box(box, 0);

@@ -15,7 +15,7 @@ static inline int64_t clock_ns(void) {
   return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-// For loops that wait until another thread writes: lets the core's other hardware thread run.
+// In a busy wait: lets the core's other hardware thread run.
 static inline void clock_pause(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -1,4 +1,4 @@
-// The parameters of the step `downsample`; kernels/step_downsample.h says what they mean.
+// The parameters of the step `downsample`; see kernels/step_downsample.h.
 #include <string.h>
 
 #include "api/base/json_write.h"

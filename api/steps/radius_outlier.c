@@ -1,4 +1,4 @@
-// The parameters of the step `radius_outlier`; kernels/step_radius_outlier.h says what they mean.
+// The parameters of the step `radius_outlier`; see kernels/step_radius_outlier.h.
 #include "api/steps/steps.h"
 
 static const char *const axes_words[] = {"xyz", "xy", NULL};  // enum vx_radius_axes

@@ -1,4 +1,4 @@
-// The parameters of the step `ring_outlier`; kernels/step_ring_outlier.h says what they mean.
+// The parameters of the step `ring_outlier`; see kernels/step_ring_outlier.h.
 #include <string.h>
 
 #include "api/base/json_write.h"
@@ -43,7 +43,6 @@ static void write_most(const struct param *param, const void *record, struct tex
 
 static const struct value_type value_most = {"int", false, read_most, write_most, NULL, NULL};
 
-// Reads degrees, and computes their tangent.
 static bool read_angle(const struct param *param, const char *value, const char *end, void *record) {
   struct vx_ring_outlier *params = &((struct request_step *)record)->step.params.ring_outlier;
   float degrees;

@@ -1,4 +1,4 @@
-// The parameters of the step `statistical_outlier`; kernels/step_statistical_outlier.h says what they mean.
+// The parameters of the step `statistical_outlier`; see kernels/step_statistical_outlier.h.
 #include "api/steps/steps.h"
 
 static const struct param mean_k = {
@@ -22,7 +22,7 @@ static const struct param std_mul = {
 static const struct param *const rows[] = {&mean_k, &std_mul, NULL};
 STEP_ROWS_FIT(rows);
 
-// The search may take as long as the largest samplings, so the limit on samplings applies.
+// A search for neighbours may take as long as a sampling, so it has the same limit.
 static bool split(struct request_step *step, const struct chain_points *points, struct error *error) {
   int64_t work = points->num_points * step->step.params.statistical_outlier.mean_k;
   return work <= points->max_work ||

@@ -24,7 +24,7 @@ static bool is_equal(const char *text, const char *other, size_t length) {
   return strlen(text) == length && memcmp(text, other, length) == 0;
 }
 
-// The number of the step with the tag; -1: none has it.
+// The index of the step with the tag, or -1.
 static int32_t find(const struct request_chain *chain, const char *tag, size_t length) {
   for (int32_t i = 0; i < chain->count; i++)
     if (is_equal(chain->steps[i].tag, tag, length)) return i;
@@ -96,7 +96,7 @@ static bool read_steps(const struct param *param, const char *value, const char 
   return value_ended(value, end);
 }
 
-// read_steps has added chain->count items, and stopped at the next item.
+// read_steps has added the first chain->count items; the next one is the item that it refused.
 bool chain_refuse_repeated(const struct request_chain *chain, const char *value, size_t length, struct error *error) {
   const char *end = value + length;
   char item[64];
@@ -116,7 +116,7 @@ static void write_step(const struct request_step *step, struct text *out) {
   json_printf(out, "}");
 }
 
-// Writes the list in the form that presets and model files have.
+// Writes the list as presets and model files have it.
 static void write_steps(const struct param *param, const void *record, struct text *out) {
   const struct request_chain *chain = (const void *)((const char *)record + param->offset);
   json_printf(out, "[");
@@ -153,7 +153,7 @@ bool chain_owns(const struct request_chain *chain, const char *name, size_t leng
   return chain->plain && params_find(rows_of(&chain->steps[0]), name, length) >= 0;
 }
 
-// Writes a parameter's name as queries have it.
+// Writes the name as queries have it.
 static void write_name(const struct request_chain *chain, const struct request_step *step, const char *name,
                        struct text *out) {
   if (!chain->plain) text_printf(out, "%s.", step->tag);
@@ -184,7 +184,7 @@ static bool refuse_tag(const struct request_chain *chain, const char *name, stru
                       chain->count ? tags.data : "none; steps=TYPE or steps=TAG:TYPE adds one");
 }
 
-// `own`: the name within the step.
+// `own`: the name without the tag.
 static bool refuse_name(const struct request_step *step, const char *name, const char *own, struct error *error) {
   char memory[400], hint[96];
   struct text names = text_over(memory, sizeof memory);
@@ -218,7 +218,7 @@ bool chain_set(struct request_chain *chain, const char *name, size_t name_length
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-// Puts the tag in front of the parameter that the error names. Returns false.
+// Puts the tag before the error's parameter. Returns false.
 static bool blame(const struct request_chain *chain, const struct request_step *step, struct error *error) {
   char full[sizeof error->parameter];
   struct text text = text_over(full, sizeof full);
@@ -227,7 +227,6 @@ static bool blame(const struct request_chain *chain, const struct request_step *
   return error_blame(error, text.data);
 }
 
-// Refuses a step without a required parameter.
 static bool check_required(const struct request_step *step, struct error *error) {
   char memory[200];
   struct text allowed = text_over(memory, sizeof memory);

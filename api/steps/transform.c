@@ -1,4 +1,4 @@
-// The parameters of the step `transform`; kernels/step_transform.h says what they mean.
+// The parameters of the step `transform`; see kernels/step_transform.h.
 #include <string.h>
 
 #include "api/base/json_write.h"
@@ -15,7 +15,6 @@ enum { MATRICES, CUTS, BOX_VALUES = 6 };  // the step's lists
 
 _Static_assert(sizeof(struct vx_box) == BOX_VALUES * sizeof(float), "a list of boxes is a list of floats");
 
-// Reads sixteen numbers, or sixteen for each cloud.
 static bool read_matrix(const struct param *param, const char *value, const char *end, void *record) {
   float matrices[STEP_MATRICES * VX_MATRIX_VALUES];
   int32_t *count = &params_of(record)->num_matrices;
@@ -50,7 +49,7 @@ static bool read_crop(const struct param *param, const char *value, const char *
   return !params->cropped || read_box(value, end, &params->crop);
 }
 
-// The numbers of a box, in the same order as in a query.
+// In the order of a query.
 static float number_of(const struct vx_box *box, int number) {
   return number < 3 ? box->min[number] : box->max[number - 3];
 }
@@ -69,7 +68,6 @@ static void write_crop(const struct param *param, const void *record, struct tex
 
 static const struct value_type value_crop = {"floats", false, read_crop, write_crop, NULL, NULL};
 
-// Reads boxes separated by semicolons.
 static bool read_boxes(const char *value, const char *end, struct vx_box boxes[VX_MAX_CUTS], int32_t *count) {
   *count = 0;
   if (value_is_off(value, end)) return true;
@@ -90,10 +88,9 @@ static bool read_cut(const struct param *param, const char *value, const char *e
          step_set_numbers(record, CUTS, (const float *)(const void *)boxes, *count * BOX_VALUES);
 }
 
-// The boxes of a step, in its list.
 static const struct vx_box *cuts_of(const struct request_step *step) { return (const void *)step_numbers(step, CUTS); }
 
-// Writes a string that a client can put into a query or a preset unchanged.
+// Writes a string that queries and presets accept.
 static void write_cut(const struct param *param, const void *record, struct text *out) {
   const struct request_step *step = record;
   int32_t count = given_of(step)->num_cuts;
@@ -202,7 +199,6 @@ static bool finish(struct request_step *step, struct error *error) {
   return good;
 }
 
-// Takes the matrices of the body.
 static bool take_matrices(struct vx_transform *params, const struct vx_input *matrix, struct error *error) {
   if (params->num_matrices > 0)
     return error_refuse(error, ERROR_BAD_PARAMETER, "matrix",

@@ -6,7 +6,7 @@ export function setToken(value) {
   token = value.trim();
 }
 
-// A refusal. `parameter`: the name of the refused parameter, if the service named it.
+// A refusal. `parameter`: the refused parameter, if the service named it.
 export class Refusal extends Error {
   constructor(status, problem) {
     super(problem.detail || problem.title || `status ${status}`);
@@ -18,7 +18,7 @@ export class Refusal extends Error {
 
 const unreachable = () => new Refusal(0, { title: "No answer", detail: "the service cannot be reached" });
 
-// The result of a network promise; a failure becomes a Refusal.
+// Rejects with a Refusal.
 const from = (promise) => promise.catch(() => { throw unreachable(); });
 
 async function send(path, options = {}) {
@@ -33,11 +33,11 @@ const ask = async (path, kind, options) => from((await send(path, options))[kind
 
 export const getJson = (path) => ask(path, "json");
 export const getText = (path) => ask(path, "text");
-export const remove = (path) => send(path, { method: "DELETE", keepalive: true }); // arrives even if the page is left
+export const remove = (path) => send(path, { method: "DELETE", keepalive: true }); // even if the page is left
 export const getTensors = async (path) => parseSafetensors(await ask(path, "arrayBuffer"));
 
-// Yields each server-sent event, { name, data }, until the service ends them. Calls `heard` for whatever arrives,
-// comments included. EventSource cannot send the token, because it sends no headers.
+// Yields each server-sent event, { name, data }, until the service ends them. Calls `heard` for all that arrives.
+// EventSource cannot send the token.
 export async function* follow(path, signal, heard) {
   const { body } = await send(path, { signal });
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
@@ -57,8 +57,7 @@ export async function* follow(path, signal, heard) {
 
 const arrays = { F32: Float32Array, F64: Float64Array, I32: Int32Array, I64: BigInt64Array, U8: Uint8Array };
 
-// A safetensors file: { tensors: { name: { shape, data } }, metadata }. The data of a tensor are a view of
-// the buffer if they begin at a multiple of the element's size, as in all of the service's files; otherwise a copy.
+// { tensors: { name: { shape, data } }, metadata }. `data` is a view of the buffer, or a copy if it is not aligned.
 export function parseSafetensors(buffer) {
   const length = Number(new DataView(buffer).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
@@ -74,7 +73,7 @@ export function parseSafetensors(buffer) {
   return { tensors, metadata: JSON.parse(header.__metadata__?.voxeld ?? "{}") };
 }
 
-// The path and query of a request; `parameters` is an object of texts. Commas stay readable.
+// The path and query of a request. `parameters` { name: text }. Commas stay readable.
 export function pathOf(operation, parameters) {
   const query = new URLSearchParams(parameters).toString().replaceAll("%2C", ",");
   return `/v1/${operation}${query && "?"}${query}`;

@@ -1,22 +1,20 @@
-// Boxes of a detection, as /v1/detect and /v1/decode give them. `boxes` [N, 7 or more] has x, y, z, dx, dy, dz and
-// heading of each box and, if there are nine numbers, its velocity along x and y. `labels`, `scores` and `track_ids`
-// [N] may be missing.
+// Boxes of /v1/detect and /v1/decode. `boxes` [N,7 or more]: x, y, z, dx, dy, dz, heading and, if there are 9 numbers,
+// velocity along x and y. `labels`, `scores` and `track_ids` [N] may be missing.
 import { parseSafetensors, Refusal } from "./api.js";
 import { edges } from "./scene.js";
 
 const ENDING = ".safetensors";
 const COLOURS = [[0.9, 0.1, 0.1], [0.1, 0.45, 0.95], [0.95, 0.6, 0], [0.55, 0.2, 0.85], [0, 0.6, 0.5]];
-const GOLDEN = (Math.sqrt(5) - 1) / 2; // turns of hue from one id to the next: near ids get very different hues
-const FRONT = 0.5; // the line of a heading ends this part of the box's length in front of the box
+const GOLDEN = (Math.sqrt(5) - 1) / 2; // turns of hue from one id to the next: close ids get different hues
+const FRONT = 0.5; // the line of the heading ends this part of the box's length in front of it
 const WITH_VELOCITY = 9; // numbers of a box
 
 export const isBoxes = ({ name }) => name.toLowerCase().endsWith(ENDING);
 
-// A file of boxes belongs to a scan if its name begins with the scan's name without the ending.
+// The boxes of 0001.bin are in 0001.safetensors or 0001.ANY.safetensors.
 export const areFor = (boxes, scan) => boxes.name.startsWith(scan.name.replace(/\.[^.]*$/, "."));
 
-// The lines of one box, each as six numbers: x, y, z of both ends. The line of its velocity goes from its middle to
-// where its middle will be in a second.
+// The lines of a box, each [x, y, z, x, y, z]. The line of its velocity spans the way of one second.
 function linesOf([x, y, z, dx, dy, dz, heading, vx, vy]) {
   const cos = Math.cos(heading), sin = Math.sin(heading);
   const place = ([u, v, w]) => [x + u * dx * cos - v * dy * sin, y + u * dx * sin + v * dy * cos, z + w * dz];
@@ -28,7 +26,7 @@ function linesOf([x, y, z, dx, dy, dz, heading, vx, vy]) {
 
 const refusal = (detail) => new Refusal(null, { title: "No boxes", detail });
 
-// The boxes of a detection, from its tensors; `names` are the names of the labels. Null if there are no boxes.
+// `names` of the labels. Null if there are no boxes.
 export function foundOf({ boxes, labels, scores, track_ids: tracks }, names = []) {
   const [number, columns] = boxes?.shape ?? [];
   const isReal = boxes?.data instanceof Float32Array || boxes?.data instanceof Float64Array;
@@ -50,13 +48,13 @@ export function parseBoxes(name, buffer) {
   return found;
 }
 
-// The colour of a track: the same in all sweeps.
+// A track has the same colour in all sweeps.
 function colourOfTrack(id) {
   const hue = Number(id) * GOLDEN;
   return [0, 1, 2].map((part) => 0.5 + 0.4 * Math.cos(2 * Math.PI * (hue + part / 3)));
 }
 
-// The boxes to draw: those with finite places and at least the score `least`.
+// Drops boxes with a number that is not finite, or with a score below `least`.
 export function drawn({ number, columns, boxes, labels, scores, tracks, names }, least) {
   const list = [];
   for (let i = 0; i < number; i++) {
@@ -72,7 +70,7 @@ export function drawn({ number, columns, boxes, labels, scores, tracks, names },
   return list;
 }
 
-// [{ name, colour, boxes }] for each label that occurs; `boxes` is their number. Boxes of tracks have no common colour.
+// [{ name, label, colour, boxes }] for each label that occurs; `boxes` is their number. `colour` is null for tracks.
 export function groupsOf(list) {
   const groups = new Map();
   for (const { name, label, colour, track } of list) {
@@ -82,11 +80,11 @@ export function groupsOf(list) {
   return [...groups.values()].sort((a, b) => a.label - b.label);
 }
 
-// Rows of nine, as Scene.setBoxes takes them.
+// Rows of nine numbers for Scene.setBoxes.
 export const rowsOfLines = (list) => Float32Array.from(list.flatMap(({ box, colour }) =>
   linesOf(box).flatMap((line) => [...line, ...colour])));
 
-// What is written at a box, and where: above its middle.
+// The text at a box, and its place above the box's middle.
 export function labelOf({ name, score, track, box: [x, y, z, , , height, heading, vx, vy] }) {
   const degrees = Math.round((180 / Math.PI) * Math.atan2(Math.sin(heading), Math.cos(heading)));
   const named = track === undefined ? name : `${name} #${track}`;

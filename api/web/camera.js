@@ -3,7 +3,7 @@
 const FIELD = Math.PI / 4; // of view, along the shorter side of the picture
 const STEEPEST = Math.PI / 2 - 0.001; // looking straight down, no direction is up
 
-const tall = matchMedia("(orientation: portrait)"); // there a steeper view shows more of the ground
+const tall = matchMedia("(orientation: portrait)"); // then a steeper view shows more of the ground
 
 const subtract = (a, b) => a.map((value, i) => value - b[i]);
 const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
@@ -20,8 +20,7 @@ export class Camera {
     this.look("reset");
   }
 
-  // Sets the target and the distance to which reset, top and side return. Moves there now only if `move`, and if the
-  // user has not moved the camera.
+  // Sets the target and the distance for look(). Moves there if `move`, unless the user has moved the camera.
   frame(target, distance, move) {
     this.home = [...target, distance];
     if (move && !this.moved) this.look("reset");
@@ -39,7 +38,7 @@ export class Camera {
     this.moved = true;
   }
 
-  // Moves the target by parts of the view's shorter side.
+  // x and y: parts of the view's shorter side.
   pan(x, y) {
     const { right, up } = this.axes();
     const scale = 2 * this.distance * Math.tan(FIELD / 2);
@@ -64,7 +63,7 @@ export class Camera {
     return { right, up: cross(back, right), back };
   }
 
-  // The matrix from world to clip space, column by column, as WebGL takes it.
+  // From world to clip space, column by column.
   matrix(aspect) {
     const eye = this.eye();
     const { right, up, back } = this.axes();
@@ -76,7 +75,7 @@ export class Camera {
     return new Float32Array([0, 1, 2].flatMap((i) => column(right[i], up[i], back[i], 0)).concat(column(...shift, 1)));
   }
 
-  // Where a place is in the view, x and y from -1 to 1, right and up. Null if the place is behind the eye.
+  // x and y in the view, from -1 to 1, right and up; null behind the eye.
   project(place, aspect) {
     const matrix = this.matrix(aspect);
     const [x, y, , w] = [0, 1, 2, 3].map((row) =>
@@ -84,14 +83,14 @@ export class Camera {
     return w > 0 ? [x / w, y / w] : null;
   }
 
-  // The ray through a place of the view; x and y go from -1 to 1, right and up.
+  // The ray through x and y of the view, from -1 to 1, right and up.
   ray(x, y, aspect) {
     const { right, up, back } = this.axes();
     const high = Math.tan(FIELD / 2) / Math.min(1, aspect);
     return { from: this.eye(), along: unit(right.map((r, i) => x * high * aspect * r + y * high * up[i] - back[i])) };
   }
 
-  // The camera's state as text for the URL, and back.
+  // The state as text for the URL; restore() reads it.
   toString() {
     return [this.yaw, this.pitch, this.distance, ...this.target].map((value) => +value.toPrecision(5)).join(",");
   }

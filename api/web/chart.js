@@ -1,14 +1,14 @@
-// A chart: lines over the last minutes, drawn as SVG, and under it a table of the same values.
+// A chart: lines over the last minutes, drawn as SVG, with a table of values below.
 //
-// All charts share a cursor: a time, chosen by the pointer or the arrow keys. The tables show the values of that time
-// or, without a cursor, the latest values.
+// All charts share a cursor, a time that the pointer or the arrow keys choose. The tables show the values at the cursor
+// or, without one, the latest values.
 import { byId, element, rowOf } from "./dom.js";
 
-const KEPT = 600; // seconds of values that are kept and shown
-const SHORTEST = 60; // seconds that a chart spans at least
-const STEPS = [15, 30, 60, 120]; // seconds between marks of the time axis: the first for which five marks suffice
+const KEPT = 600; // seconds of values
+const SHORTEST = 60; // seconds that a chart spans, at least
+const STEPS = [15, 30, 60, 120]; // seconds between marks of the time axis: the first that needs at most five marks
 const WIDTH = 600, HEIGHT = 120; // of the drawing, which the page stretches
-const COLOURS = 8; // in status.css; lines beyond that number are dashed
+const COLOURS = 8; // in status.css; later lines are dashed
 
 const charts = [];
 let cursor = null; // seconds; null: none
@@ -31,7 +31,7 @@ function ago(seconds) {
   return seconds % 60 ? `−${Math.round(seconds)} s` : `−${seconds / 60} min`;
 }
 
-// Rounds up to 1, 2, 5, 10, 20 and so on; or to a power of 2.
+// To 1, 2 or 5 times a power of 10; if `binary`, to a power of 2.
 function roundUp(value, binary) {
   if (binary) return 2 ** Math.ceil(Math.log2(value));
   const power = 10 ** Math.floor(Math.log10(value));
@@ -39,12 +39,12 @@ function roundUp(value, binary) {
 }
 
 export class Chart {
-  // `format` writes a value. `log`: the scale is logarithmic. `binary`: the scale ends at a power of 2. `sparse`: lines
-  // that are 0 all the time are left out.
+  // `format` writes a value. `log`: the scale is logarithmic. `binary`: it ends at a power of 2. `sparse`: lines
+  // without a value above 0 are left out.
   constructor({ id, title, unit, format, log = false, binary = false, sparse = false }) {
     Object.assign(this, { title, format, log, binary, sparse });
-    this.points = []; // { time, values }, oldest first; values: a Map of name to number
-    this.slots = new Map(); // each name's number, which gives its colour
+    this.points = []; // { time, values }, oldest first; values: Map of name to number
+    this.slots = new Map(); // name -> number, which gives its colour
     const viewBox = `0 0 ${WIDTH} ${HEIGHT}`;
     this.drawing = svg("svg", { viewBox, preserveAspectRatio: "none", role: "img", tabindex: 0 });
     this.top = element("span", { className: "top" });
@@ -62,7 +62,7 @@ export class Chart {
     this.draw();
   }
 
-  // Adds the values of a time. An empty Map makes a gap.
+  // An empty Map makes a gap.
   add(time, values) {
     this.points.push({ time, values });
     while (this.points[0].time < time - KEPT) this.points.shift();
@@ -74,7 +74,7 @@ export class Chart {
     return this.points.at(-1)?.time ?? 0;
   }
 
-  // Seconds from the left to the right.
+  // Seconds.
   span() {
     return Math.max(SHORTEST, this.end() - (this.points[0]?.time ?? 0));
   }
@@ -103,7 +103,7 @@ export class Chart {
     return [...this.slots.keys()].filter(shows);
   }
 
-  // [the lowest value of the scale, its highest]
+  // [lowest, highest]
   scale() {
     const values = this.points.flatMap(({ values }) => [...values.values()]);
     const positive = values.filter((value) => value > 0);
@@ -134,14 +134,14 @@ export class Chart {
     return text;
   }
 
-  // The times to mark, in seconds before now: the cursor's, or regular ones.
+  // Seconds before now to mark: the cursor's time, or regular times.
   marks(pointed) {
     if (pointed) return [this.end() - pointed.time];
     const step = STEPS.find((each) => this.span() <= 5 * each) ?? STEPS.at(-1);
     return Array.from({ length: Math.ceil(this.span() / step) }, (_, i) => i * step);
   }
 
-  // The label of a mark. It stays within the ends of the axis.
+  // Stays within the ends of the axis.
   label(before) {
     const part = 100 * (1 - before / this.span());
     const label = element("span", { textContent: ago(before) });

@@ -2,7 +2,7 @@
 import { words } from "./dom.js";
 import { quantiles } from "./spread.js";
 
-// The fates of points, with their colours. Points without finite coordinates cannot be drawn.
+// The fates of points, with their colours. Points that are not finite cannot be drawn.
 export const FATES = [
   ["kept", [60, 155, 80]],
   ["over max_points_per_voxel", [200, 130, 0]],
@@ -10,18 +10,18 @@ export const FATES = [
   ["out of range", [130, 130, 140]],
 ];
 
-// Colours for the fates that steps give, in the order of an answer; after the last colour the first one comes again.
+// Colours for the fates that steps give, used in turn.
 const OF_STEPS = [[70, 130, 200], [215, 80, 80], [225, 110, 170], [165, 110, 60], [20, 160, 170], [140, 150, 40]];
 const BANDS = [...FATES.map(([, colour]) => colour), ...OF_STEPS];
 
-// From a fate's place in fatesWith() to the place of its colour in BANDS.
+// From a place in fatesWith() to a place in BANDS.
 const bandOf = (fate) => fate < FATES.length ? fate : FATES.length + ((fate - FATES.length) % OF_STEPS.length);
 
-// All fates of points, with their colours: FATES, and the fates that steps give, whose names are `names`.
+// FATES, and the fates that steps give, by their names.
 export const fatesWith = (names) =>
   [...FATES, ...names.map((name, i) => [words(name), BANDS[bandOf(FATES.length + i)]])];
 
-// What colours can show: name and text. A third entry limits the row to scans or to streams.
+// [name, text]; a third entry limits the row to scans or to streams.
 export const COLOURS = [
   ["age", "age of the sweep in s", "stream"],
   ["height", "height"],
@@ -36,9 +36,8 @@ export const COLOURS = [
 // The curve of /v1/serialize that a colour needs, or undefined.
 export const curveOf = (colour) => colour.match(/^order-(.*)/)?.[1];
 
-// From blue to yellow, by way of green: brightness rises all the way, so that nobody needs to tell hues apart. Each
-// colour of `dark` has a contrast of 3:1 or more to the dark background; each colour of `light` has 2:1 or more to the
-// light background.
+// From blue to yellow. Brightness rises all the way, so that nobody needs to tell hues apart. Contrast to the
+// background: `dark` 3:1 or more, `light` 2:1 or more.
 const STOPS = {
   light: [[52, 42, 110], [44, 93, 152], [30, 130, 138], [58, 158, 84], [140, 168, 36], [220, 166, 16]],
   dark: [[112, 100, 214], [78, 128, 214], [44, 160, 170], [78, 194, 118], [168, 222, 78], [252, 234, 80]],
@@ -68,13 +67,13 @@ const fates = bands(BANDS);
 const ramps = Object.fromEntries(Object.entries(STOPS).map(([scheme, stops]) => [scheme, ramp(stops)]));
 const backwards = ramp([...STOPS.dark].reverse());
 
-// 256 colours, four bytes each. The newest sweep, whose age is 0, has the highest contrast.
+// 256 colours, four bytes each. The newest sweep has the highest contrast.
 export function rampOf(name) {
   if (name === "fate") return fates;
   return dark.matches ? (name === "age" ? backwards : ramps.dark) : ramps.light;
 }
 
-// The range of the values without the lowest and the highest 2 %, as [low, high].
+// [low, high] without the lowest and the highest 2 %.
 function spread(values) {
   const [low, high] = quantiles(values.length, (i) => values[i], [0.02, 0.98]);
   return high > low ? [low, high] : [low, low + 1];
@@ -86,7 +85,7 @@ function wholeRange(values) {
   return high > low ? [low, high] : [Math.min(low, 0), Math.max(high, 0) || 1];
 }
 
-// A value for each point of the scene, and for each voxel: the mean over its points, or its count.
+// The colour value of each point, and of each voxel: the mean of its points, or its count.
 export function paint(name, { points, columns, ids, voxels, fates, ages, places }) {
   if (name === "age") return { ofPoints: ages, ofVoxels: new Float32Array(), range: wholeRange(ages) };
   const number = points.length / columns;

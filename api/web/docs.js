@@ -1,10 +1,10 @@
-// The page at /docs: a reference of the API, made from the service's openapi.yaml.
+// The page at /docs: a reference made from openapi.yaml.
 import { getText, setToken } from "./api.js";
 import { byId, element, showError } from "./dom.js";
 import { blocksOf, tableOf, wordsOf } from "./markup.js";
 import { parseYaml } from "./yaml.js";
 
-let api; // openapi.yaml
+let api; // parsed openapi.yaml
 
 const nameOf = ($ref) => $ref.split("/").at(-1);
 const resolve = (part) => part.$ref ? part.$ref.slice(2).split("/").reduce((inner, key) => inner[key], api) : part;
@@ -25,7 +25,7 @@ function bounds({ minimum, exclusiveMinimum, maximum, minItems, maxItems, patter
   return words.length ? [`, ${words.join(", ")}`] : [];
 }
 
-// The type of a schema, as texts and links.
+// Texts and links.
 function typeOf(schema) {
   if (schema.$ref) return [schemaLink(schema.$ref)];
   for (const [key, between] of Object.entries({ anyOf: " or ", oneOf: " or ", allOf: " with " }))
@@ -36,8 +36,7 @@ function typeOf(schema) {
   return [[schema.type ?? "any"].flat().join(" or "), ...bounds(schema)];
 }
 
-// The members of a schema's objects, as rows: name, type, description. The name of an inner member begins with the
-// names of the members around it.
+// Rows of name, type and description. The name of an inner member is a path: stream.sweeps[].time.
 function membersOf(schema, around = "") {
   if (schema.$ref) return [];
   const own = Object.entries(schema.properties ?? {}).flatMap(([name, member]) => {
@@ -72,7 +71,7 @@ function parametersOf(list = []) {
 const contentOf = (content = {}) => Object.entries(content).flatMap(([type, { schema = {} }]) => [
   element("p", {}, element("code", { textContent: type }), " ", ...typeOf(schema)), ...schemaOf(schema)]);
 
-// The answers, one row for all statuses with the same text; then the contents of the successful ones.
+// A row for each text, with all its statuses; then the contents of the successful answers.
 function responsesOf(responses) {
   const rows = new Map(), contents = [];
   for (const [status, response] of Object.entries(responses)) {

@@ -1,4 +1,4 @@
-// Pieces of a page that more than one module makes.
+// Parts that several pages or modules make.
 
 export const byId = (id) => document.getElementById(id);
 export const whole = (number) => number.toLocaleString("en");
@@ -13,14 +13,14 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
-// A row of a table: its head, as a list of nodes and texts, and its values.
+// A row of a table. `head`: a list of nodes and texts.
 export function rowOf(head, ...values) {
   const cells = values.map((value) => element("td", {}, value));
   return element("tr", {}, element("th", { scope: "row" }, ...head), ...cells);
 }
 
-// Shows a refusal of api.js, and what was refused; null hides the last one. A service that wants a token gets a field
-// for it.
+// Shows a refusal of api.js and, if given, what was refused; null hides the last one. Status 401 shows the token's
+// field.
 export function showError(refusal, refused) {
   const box = byId("error");
   box.hidden = !refusal;

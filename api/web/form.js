@@ -1,8 +1,8 @@
-// The form of parameters, made from the service's description of them.
+// The form of parameters, made from the service's description.
 import { element } from "./dom.js";
 import { parseSteps, textOfSteps } from "./steps.js";
 
-// Parameters without a field. The page itself chooses the outputs. A frame is one cloud, not a sweep of a stream.
+// Parameters without a field: the page chooses the outputs, and each frame is one cloud without a stream.
 const POSES = ["pose", "poses", "mount", "time", "times", "time_column"];
 const STREAMS = ["stream", "streams", "sweeps", ...POSES, "remove_close"];
 const OWN = ["outputs", "point_counts", "latest", "timeout_ms", "points_region", "output_region", ...STREAMS];
@@ -26,15 +26,14 @@ function field(row, presets) {
 }
 
 export class Form {
-  // `parameters` and `types` are the rows of voxelize and of steps in GET /v1/describe; changed(name) is called after
-  // each change by the user. When the user chooses a preset, the fields of the grid are emptied, because the preset
-  // has a grid.
+  // `parameters`, `types`: the rows of voxelize and of steps in GET /v1/describe. changed(name) is called after each
+  // change by the user. A change of preset empties the fields of the grid, which the preset has.
   constructor(form, parameters, types, presets, changed) {
     this.form = form;
     this.presets = presets;
     this.types = types;
     this.changed = changed;
-    this.rows = this.fixed = parameters.filter(({ name }) => !OWN.includes(name)); // with those of the present steps
+    this.rows = this.fixed = parameters.filter(({ name }) => !OWN.includes(name)); // with the rows of the present steps
     this.adder = element("select", { ariaLabel: "Add a step" }, new Option("Add a step", ""),
                          ...types.map(({ name }) => new Option(name, name)));
     this.list = element("div"); // the fields of the steps
@@ -61,16 +60,14 @@ export class Form {
     return this.presets.find(({ name }) => name === this.input("preset").value)?.parameters ?? {};
   }
 
-  // The steps of the list or, without a list, of the preset: { tag, op, given }. `given` are the parameters that the
-  // preset gives to the step.
+  // The steps of the list or, if it is empty, of the preset: { tag, op, given }. `given`: the preset's parameters.
   steps() {
     const list = this.input("steps").value.trim();
     if (list) return parseSteps(list);
     return (this.preset().steps ?? []).map(({ op, tag = op, ...given }) => ({ tag, op, given }));
   }
 
-  // Replaces the list of steps by arrange(list). If the form has no list, `list` has the preset's steps. The values
-  // that the preset gives to its steps stay.
+  // Replaces the steps by arrange(steps). Values that the preset gave to the steps become values of the form.
   arrange(arrange) {
     const steps = this.steps(), values = this.values();
     for (const { tag, given = {} } of steps)
@@ -78,7 +75,6 @@ export class Form {
     this.set({ ...values, steps: textOfSteps(arrange(steps)) || (this.preset().steps ? "none" : "") });
   }
 
-  // Adds a step at the end of the list.
   add(op) {
     const steps = this.steps();
     this.added = op;
@@ -103,8 +99,7 @@ export class Form {
     this.changed();
   }
 
-  // What the steps still need before the service takes them, as a text; "" if nothing. A step that was added waits for
-  // a value.
+  // What the user must still type, as a text; "" if nothing. A step that was just added needs a value.
   needs() {
     for (const { dataset: { tag } } of this.list.children) {
       const own = this.rows.filter(({ name }) => name.startsWith(`${tag}.`));
@@ -120,7 +115,6 @@ export class Form {
     return [...this.list.children].find(({ dataset }) => dataset.tag === tag);
   }
 
-  // Makes the fields of the present steps.
   makeSteps() {
     const open = [...this.list.children].filter((details) => details.open).map(({ dataset }) => dataset.tag);
     this.rows = [...this.fixed];
@@ -144,7 +138,7 @@ export class Form {
     this.list.replaceChildren(...made);
   }
 
-  // An empty field shows the value of the preset or else the service's default.
+  // An empty field shows the preset's value, else the service's default.
   placeholders() {
     const { steps, ...preset } = this.preset();
     if (steps) preset.steps = textOfSteps(steps);
@@ -156,7 +150,7 @@ export class Form {
     }
   }
 
-  // The user's choices, as texts.
+  // As texts.
   values() {
     const values = {};
     for (const { name } of this.rows) {
@@ -166,7 +160,7 @@ export class Form {
     return values;
   }
 
-  // Changes some of the choices.
+  // Changes some of the values.
   set(values) {
     const all = { ...this.values(), ...values };
     const fill = (rows) => rows.forEach(({ name }) => name in all && this.fill(this.input(name), all[name]));
@@ -176,20 +170,20 @@ export class Form {
     this.placeholders();
   }
 
-  // Adds a value that a select does not offer, such as another service's preset: the service's refusal then names it.
+  // A value that a select lacks, such as an unknown preset, becomes an option: the service's refusal then names it.
   fill(input, value) {
     input.value = value;
     if (input.options && input.value !== value) input.append(new Option(value, value, false, true));
   }
 
-  // The number of columns of a row, according to the form.
+  // The number of columns of the scan's rows.
   columns() {
     const { fields, num_features } = this.values();
     const columns = fields ? fields.split(",").length : Number(num_features ?? this.preset().num_features ?? 4);
     return Number.isInteger(columns) && columns >= 3 && columns <= 64 ? columns : 4;
   }
 
-  // Marks the field that was refused; without a name marks none.
+  // Marks the field that was refused; without a name, no field.
   mark(name) {
     for (const row of this.rows) this.input(row.name).setAttribute("aria-invalid", String(row.name === name));
     const input = name && this.input(name);

@@ -1,12 +1,12 @@
-// Turns what pointers and keys do on the canvas into moves of the camera, and clicks into picking.
+// Turns pointers and keys on the canvas into moves of the camera and picks.
 
-const CLICK = 4; // pixels that a click may wander
+const CLICK = 4; // pixels that the pointer may move during a click
 const KEY_TURN = 0.1, KEY_MOVE = 0.05, KEY_ZOOM = 1.15;
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const LOOKS = { r: "reset", t: "top", s: "side" };
 
-// `redraw` is called after each move, and `done` after the last move of a gesture. `pickAt` is called after a click,
-// with its place: x and y from -1 to 1.
+// redraw(): after each move. done(): after the last move of a gesture. pickAt(x, y): after a click, x and y from -1 to
+// 1.
 export function watchCanvas(canvas, camera, { redraw, done, pickAt }) {
   const fingers = new Map(); // pointer id -> its last event
   let wandered = 0;

@@ -1,4 +1,4 @@
-// A range image of the scan, as a picture: one of its channels in colours, or its mask.
+// A range image of the scan as a picture: a channel in colours, or the mask.
 import { post } from "./api.js";
 import { rampOf } from "./colours.js";
 import { byId, whole } from "./dom.js";
@@ -10,13 +10,13 @@ const MASK = "mask";
 let presets = [];
 let shown = null; // the last answer: { names, planes, mask, height, width }
 
-// Offers the presets of range_image among those of the service.
+// Offers those presets of `all` that are for range_image.
 export function listImages(all) {
   presets = all.filter(({ operation }) => operation === "range_image");
   byId("image").replaceChildren(new Option("none", ""), ...presets.map(({ name }) => new Option(name, name)));
 }
 
-// Chooses a preset, or none if there is no such preset; a channel; and other parameters, as in a query.
+// Chooses a preset, or none if it does not exist. `others`: other parameters, as in a query.
 export function chooseImage(name, channel, others) {
   const preset = presets.find((each) => each.name === name);
   byId("image").value = preset?.name ?? "";
@@ -29,7 +29,7 @@ export function chooseImage(name, channel, others) {
 
 export const image = () => byId("image").value;
 
-// The parameters of the request for the chosen image, or null.
+// The parameters of the request; null if no image is chosen.
 export const imageParameters = () => image() ? {
   preset: image(), ...Object.fromEntries(new URLSearchParams(byId("image-others").value.trim())),
   outputs: "range_image,range_mask",
@@ -40,7 +40,7 @@ function offerChannels(names, channel) {
   byId("channel").value = names.includes(channel) ? channel : names[0] ?? "";
 }
 
-// Asks for the chosen image. `used` are the parameters in the answer of voxelize, which describe the scan's bytes.
+// `used`: the parameters in the answer of voxelize, which describe the scan's bytes.
 export async function askImage(bytes, used) {
   const { tensors, metadata } = await post("range_image", { ...rowsOf(used), ...imageParameters() }, bytes);
   const { range_image: { data, shape: [, , height, width] }, range_mask: { data: mask } } = tensors;
@@ -51,7 +51,7 @@ export async function askImage(bytes, used) {
   showImage({ names, planes, mask, height, width });
 }
 
-// Draws the chosen channel of the image; null hides the picture.
+// Draws the chosen channel; null hides the picture.
 export function showImage(answer = shown) {
   shown = answer;
   byId("picture").hidden = !answer;

@@ -1,8 +1,7 @@
-// Texts at places of the scene, over the canvas. Of two texts that would overlap, only the one with the higher score is
-// shown.
+// Texts at places of the scene, over the canvas. Of two texts that overlap, the one with the lower score is hidden.
 import { element } from "./dom.js";
 
-const MOST = 100; // only the texts with the highest scores
+const MOST = 100; // texts, those with the highest scores
 
 const overlap = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 
@@ -22,7 +21,7 @@ export class Labels {
     }
   }
 
-  // `project` turns a place into x and y from -1 to 1; it gives null for a place behind the eye.
+  // project(place) gives x and y from -1 to 1, or null behind the eye.
   draw(project) {
     const { clientWidth, clientHeight } = this.layer;
     const taken = [];

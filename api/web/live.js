@@ -1,27 +1,27 @@
-// A live stream: gets an event for each sweep, fetches the points that the last request joined, and lets its owner find
-// boxes in them. Points and boxes of a frame are shown together.
+// A live stream: gets an event for each sweep, fetches the points of the last answer, and finds boxes in them. Points
+// and boxes of a frame are shown together.
 import { follow, getJson, getTensors, remove } from "./api.js";
 import { quantiles } from "./spread.js";
 
 const PAUSE = 2000; // milliseconds before the page asks again for events
-const SILENCE = 40000; // milliseconds; the service sends something every 15 s
-const OWN = "page-tracks-"; // the names of the pages' own streams begin so
-const AGAIN = [0, 429, 503]; // statuses of temporary refusals
+const SILENCE = 40000; // milliseconds until a silent connection is ended; the service writes every 15 s
+const OWN = "page-tracks-"; // prefix of the streams that pages make
+const AGAIN = [0, 429, 503]; // statuses after which the page asks again
 
-// The name may come from the address of the page, so it may have any characters.
+// The name may come from the page's address, so it may have any characters.
 const pathOf = (name, ...what) => ["/v1/streams", encodeURIComponent(name), ...what].join("/");
 
 export const listStreams = async () =>
   (await getJson("/v1/streams")).streams.map(({ name }) => name).filter((name) => !name.startsWith(OWN)).sort();
 
-// The range of all points but the farthest 0.5 % on each side, as [low, high].
+// [low, high] along x, y, z without the farthest 0.5 % of the points on each side.
 export function rangeOf({ points, columns }) {
   const ranges = [0, 1, 2].map((axis) =>
     quantiles(points.length / columns, (i) => points[i * columns + axis], [0.005, 0.995]));
   return [ranges.map(([low]) => low), ranges.map(([, high]) => high)];
 }
 
-// The answer as a scene without voxels. Each point has the age of its sweep; the points are grouped by sweep.
+// A scene without voxels. The points are grouped by sweep; each has the age of its sweep.
 function sceneOf({ tensors: { points: { data, shape: [number, columns] } }, metadata: { stream, pose } }) {
   const ages = new Float32Array(number);
   let row = 0;
@@ -31,15 +31,14 @@ function sceneOf({ tensors: { points: { data, shape: [number, columns] } }, meta
   return { points: data, columns, ages, ids, voxels, samples, fates: new Uint8Array(number), found: [], stream, pose };
 }
 
-// The page's own stream, in which the service follows the boxes of the frames. The stream keeps only the last frame.
-// The page deletes the stream when the user leaves the page.
+// The page's own stream, which numbers the boxes of the frames by track. It keeps one sweep. The page deletes it when
+// the user leaves.
 export class Tracks {
   constructor() {
     window.addEventListener("pagehide", () => this.end());
   }
 
-  // The parameters of the request for the boxes of a scene with their tracks. If the user's stream began anew, so
-  // that its times go back or its rows have other columns, the tracks begin anew too.
+  // The parameters that ask for tracks. If time goes back or the columns change, the tracks begin anew.
   parameters({ stream: { time }, pose, columns }) {
     if (time < this.time || columns !== this.columns) this.end();
     this.name ??= OWN + Math.random().toString(36).slice(2);
@@ -48,19 +47,18 @@ export class Tracks {
   }
 
   end() {
-    if (this.name) remove(pathOf(this.name)).catch(() => {}); // if this fails, the stream ends after a time
+    if (this.name) remove(pathOf(this.name)).catch(() => {}); // if this fails, the service drops it later
     this.name = null;
   }
 }
 
 export class Live {
-  // For each answer, awaits find(scene), then calls show(scene). Calls say(text) for other news, and refuse(refusal)
-  // when the stream ends with an error. A scene has `came`, the time at which its event came, and `late`, the
-  // milliseconds from then until show(scene).
+  // For each frame, awaits find(scene), then calls show(scene). say(text): other news. refuse(refusal): the stream
+  // ended with an error. scene.came: when its event came; scene.late: milliseconds from then to show(scene).
   constructor({ find, show, say, refuse }) {
     Object.assign(this, { find, show, say, refuse, name: "" });
     document.addEventListener("visibilitychange", () => this.load());
-    window.addEventListener("pagehide", () => this.connection?.abort()); // a browser may keep a page that was left
+    window.addEventListener("pagehide", () => this.connection?.abort()); // a browser may keep the page in memory
   }
 
   start(name) {
@@ -95,7 +93,7 @@ export class Live {
     }
   }
 
-  // The events of one connection, which ends if the service falls silent.
+  // The events of one connection; aborts it after SILENCE.
   async *events(path) {
     const connection = this.connection = new AbortController();
     let timer;
@@ -124,8 +122,8 @@ export class Live {
     }
   }
 
-  // Fetches the last points and shows them. Only one request runs at a time. Of the sweeps that arrive meanwhile, only
-  // the last is shown. A hidden page fetches nothing.
+  // Fetches and shows the last points, one request at a time. Sweeps that arrive meanwhile are skipped, but for the
+  // last. A hidden page fetches nothing.
   async load() {
     if (this.loading) return;
     this.loading = true;
@@ -140,18 +138,18 @@ export class Live {
         this.shown++;
         this.show(Object.assign(scene, { came, late: performance.now() - came }));
       } catch (refusal) {
-        // 404: the stream has just ended; an event reports that
+        // 404: the stream has ended, and an event tells so.
         if (this.is(round) && refusal.status !== 404 && !AGAIN.includes(refusal.status)) this.fail(refusal);
       }
     }
     this.loading = false;
   }
 
-  // Shows the last frame again, with what find() finds now.
+  // Shows the last frame again, with new results of find().
   again() {
     if (!this.name || !this.shown || this.waiting) return;
     this.waiting = 1;
-    this.shown--; // the frame counts once
+    this.shown--; // counts the frame once
     this.load();
   }
 

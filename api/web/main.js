@@ -1,4 +1,4 @@
-// The page: sends the user's choices to the service, and shows the answers in the scene and the panels.
+// The page at /: sends the user's choices to the service, and shows the answers in the scene and the panels.
 import { getJson, setToken } from "./api.js";
 import { areFor, drawn, groupsOf, isBoxes, labelOf, parseBoxes, rowsOfLines } from "./boxes.js";
 import { Camera } from "./camera.js";
@@ -18,26 +18,26 @@ import { Scene } from "./scene.js";
 const LAYERS = {
   points: "points", faces: "voxels", edges: "wireframe", samples: "samples", boxes: "boxes", box: "range",
 };
-const OF_STREAMS = ["points", "boxes", "box"]; // the layers that a stream has too
+const OF_STREAMS = ["points", "boxes", "box"]; // layers of streams too
 const REFUSED = [400, 413, 415, 422]; // statuses of a refused file or value
-const FIRST = "preset=kitti_second&voxel_size=0.3,0.3,0.2"; // the parameters of a page whose address has none
+const FIRST = "preset=kitti_second&voxel_size=0.3,0.3,0.2"; // parameters, if the address has none
 const PLAY_PAUSE = 100; // milliseconds between frames
 const POINTS_OF_VOXEL = 10;
-const SLOW = 50; // milliseconds; slower pictures are coarse while the user moves the camera
-const AGES = 500; // milliseconds between two looks at the age of a stream's frame
-const REST = 250; // milliseconds without a move until the whole picture is drawn
+const SLOW = 50; // milliseconds; if a picture takes longer, it is coarse while the camera moves
+const AGES = 500; // milliseconds between updates of the age of a stream's frame
+const REST = 250; // milliseconds without a move until the fine picture is drawn
 
 const canvas = byId("canvas");
 const camera = new Camera();
 const labels = new Labels(byId("labels"));
 let scene, form, shown; // shown: the scene of a stream or of a scan; shown.found: its detections
 let frames = []; // { name, read() }; read returns the bytes
-let boxFiles = []; // files of boxes that the user opened
+let boxFiles = []; // that the user opened
 let frame = 0, playing = false, picture = 0, slow, resting = 0;
-let framed = false; // whether the camera was placed for these frames or this stream
-let round = 0; // of Play
-let range = null; // of the live stream's first frame, as rangeOf() gives it
-let missing = null; // the name of the scan with which the address was made, until the user opens a scan
+let framed = false; // the camera was placed for these frames or this stream
+let round = 0; // number of the last call of play()
+let range = null; // of the live stream's first frame, from rangeOf()
+let missing = null; // the scan for which the address was made, until the user opens a scan
 
 // --- drawing ---
 
@@ -53,7 +53,6 @@ function redraw() {
   picture = requestAnimationFrame(() => draw(false));
 }
 
-// Draws while the user moves the camera.
 function redrawMoving() {
   if (!slow) return redraw();
   cancelAnimationFrame(picture);
@@ -93,7 +92,6 @@ function hand() {
   slow = scene.measure(camera) > SLOW;
 }
 
-// Shows the boxes with at least the chosen score.
 function handBoxes() {
   if (!shown) return;
   const boxes = shown.found.flatMap((each) => drawn(each, Number(byId("least").value))), groups = groupsOf(boxes);
@@ -112,14 +110,14 @@ function refuse(refusal, state, refused) {
   byId("state").textContent = state;
 }
 
-// Hides what is said about an earlier request.
+// Hides what an earlier request showed.
 function settle() {
   showError(null);
   byId("notes").replaceChildren();
   document.body.classList.remove("old");
 }
 
-// Adds a note over the view, and offers other numbers of columns, one click each.
+// Adds a note over the view, with a button for each of the `numbers` of columns.
 function note(text, numbers = []) {
   byId("notes").append(element("p", {}, `${text} `, ...numbers.map((number) => {
     const onclick = () => (form.set({ fields: "", num_features: String(number) }), refresh());
@@ -128,12 +126,12 @@ function note(text, numbers = []) {
 }
 
 function noteWarnings({ warnings }, prefix = "") {
-  const isOther = warnings.some(({ kind }) => kind === "format"); // no rows, so numbers of columns mean nothing
+  const isOther = warnings.some(({ kind }) => kind === "format"); // no raw rows, so numbers of columns mean nothing
   for (const { kind, detail } of warnings)
     note(prefix + detail, kind === "num_features" && !isOther ? detail.match(/(?<=look like )\d+/g) : []);
 }
 
-// The parameters of the request for a frame: the form's, and the format of the file.
+// The form's values, and the format of the file.
 function parametersFor({ name }) {
   const values = form.values();
   const format = formatOf(name);
@@ -142,7 +140,7 @@ function parametersFor({ name }) {
 
 let asking = false, again = false;
 
-// Shows the current frame. Only one request runs at a time; changes meanwhile cause one more.
+// Shows the current frame, one request at a time; changes meanwhile cause one more.
 async function refresh() {
   saveState();
   if (!frames.length || !form || followed()) return;
@@ -190,7 +188,6 @@ async function askOnce(one) {
   if (image()) await askForImage(bytes, parameters);
 }
 
-// Shows an answer.
 function take(name, answer) {
   const { metadata } = shown = answer;
   settle();
@@ -205,12 +202,12 @@ function take(name, answer) {
     + `${counted(voxels.kept, "voxel")} in ${milliseconds(metadata)}`;
 }
 
-// Shows what was refused: a value, or `name`.
+// `name`: what is refused if no parameter is.
 function tell(refusal, name, parameters) {
   const { status, parameter } = refusal;
   const value = parameters[parameter] === undefined ? "" : `=${parameters[parameter]}`;
   form.mark(parameter);
-  if (!("status" in refusal)) console.error(refusal); // a defect of this page
+  if (!("status" in refusal)) console.error(refusal); // a defect of the page
   refuse(refusal, "refused", parameter ? parameter + value : REFUSED.includes(status) ? name : null);
   stop();
 }
@@ -218,7 +215,6 @@ function tell(refusal, name, parameters) {
 const milliseconds = ({ timing_us: { total } }) => `${(total / 1000).toFixed(1)} ms`;
 const countedBoxes = ({ number }) => counted(number, "box", "boxes");
 
-// Adds the model's boxes to the scene.
 async function askModel(model, bytes, parameters) {
   const { metadata } = shown, said = byId("state").textContent;
   byId("state").textContent = `${said}; asking ${model}`;
@@ -246,9 +242,9 @@ async function askForImage(bytes, parameters) {
 
 // --- streams ---
 
-const followed = () => byId("stream").value; // the stream that the user has chosen, or ""
+const followed = () => byId("stream").value; // the name of the chosen stream, or ""
 
-// The model's boxes for a frame. A refusal is shown with the frame.
+// Adds the model's boxes, or its refusal, to a frame.
 async function findIn(frame) {
   const model = chosen(), more = byId("track").checked ? tracks.parameters(frame) : {};
   try {
@@ -278,7 +274,7 @@ const live = new Live({
   refuse: (refusal) => refuse(refusal, "refused"),
 });
 
-// Offers what a scan or a stream has.
+// Offers the colours and fields of "scan" or "stream".
 function offer(kind, colour = byId("colour").value) {
   document.body.classList.toggle("stream", kind === "stream");
   const select = byId("colour");
@@ -288,7 +284,7 @@ function offer(kind, colour = byId("colour").value) {
   if (select.selectedOptions[0].disabled) select.value = kind === "stream" ? "age" : "height";
 }
 
-// Offers the present streams, and the stream that is followed.
+// The chosen stream stays, even if the service no longer has it.
 async function offerStreams() {
   const now = followed(), names = await listStreams();
   if (now && !names.includes(now)) names.push(now);
@@ -333,7 +329,7 @@ function open(files) {
   else refresh();
 }
 
-// The boxes for a frame: from the file with its name. A lone scan takes a lone file of any name.
+// The boxes for a scan are in the file with its name; a lone scan takes a lone file of any name.
 async function boxesOf(one) {
   const lone = frames.length === 1 && boxFiles.length === 1 ? boxFiles[0] : null;
   const file = boxFiles.find((each) => areFor(each, one)) ?? lone;
@@ -450,7 +446,7 @@ function pickAt(x, y) {
   redraw();
 }
 
-// On a narrow screen: shows one drawer, or none.
+// Opens one drawer of a narrow screen; null closes all.
 function openDrawer(name) {
   for (const button of document.querySelectorAll("[data-drawer]")) {
     const open = button.dataset.drawer === name;
@@ -475,7 +471,7 @@ async function copy(button) {
   try {
     await navigator.clipboard.writeText(text.textContent);
     button.textContent = "Copied";
-  } catch { // without https a page may not write to the clipboard: select the text instead
+  } catch { // without https the page cannot use the clipboard: selects the text instead
     getSelection().selectAllChildren(text);
     button.textContent = "Selected";
   }
@@ -534,7 +530,7 @@ function listen() {
   scene.restored = hand;
 }
 
-// Makes the form from the parameters that the service describes, and shows the sample scan.
+// Makes the form from the service's description, and shows the chosen stream, the frames or the sample scan.
 async function begin() {
   try {
     const pages = [getJson("/v1/describe"), getJson("/v1/presets"), listModels()];
@@ -544,9 +540,9 @@ async function begin() {
     if (followed()) return followStream(followed(), byId("colour").value);
     if (form) return refresh();
     const { parameters } = operations.find(({ name }) => name === "voxelize");
-    const ofVoxels = presets.filter(({ operation }) => !operation); // the others are for other operations
+    const ofVoxels = presets.filter(({ operation }) => !operation); // presets of voxelize
     form = new Form(byId("form"), parameters, steps, ofVoxels, (name) => {
-      if (name === "preset") framed = camera.moved = false; // another preset, another range
+      if (name === "preset") framed = camera.moved = false; // the range may differ
       refresh();
     });
     settle();

@@ -1,7 +1,7 @@
-// Turns the texts of openapi.yaml into elements: paragraphs, tables, lines of code with an indent of four, and `code`.
+// Turns texts of openapi.yaml into elements: paragraphs, tables, code (indented by four spaces) and `code`.
 import { element } from "./dom.js";
 
-// The words of a line; those in backquotes are code.
+// Words in backquotes are code.
 export const wordsOf = (text) => text.split("`").map((part, i) =>
   i % 2 ? element("code", { textContent: part }) : part);
 

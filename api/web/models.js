@@ -1,4 +1,4 @@
-// The service's models: the user's choice of one, and the boxes that this model finds.
+// The service's models: lists them, keeps the user's choice, and asks the model for boxes.
 import { getJson, post, Refusal } from "./api.js";
 import { foundOf } from "./boxes.js";
 import { byId } from "./dom.js";
@@ -6,7 +6,7 @@ import { rowsOf } from "./scan.js";
 
 let models = [];
 
-// Lists the models, with the reason for each that cannot be used.
+// Shows the reason why a model cannot be used.
 export async function listModels() {
   ({ models } = await getJson("/v1/models"));
   const select = byId("model"), before = select.value;
@@ -17,7 +17,7 @@ export async function listModels() {
   choose(before);
 }
 
-// Chooses a model, or none if there is no such model or it cannot be used.
+// Chooses none if there is no such model or it cannot be used.
 export function choose(name) {
   const model = models.find((each) => each.name === name && each.ready);
   byId("model").value = model ? name : "";
@@ -28,8 +28,7 @@ export function choose(name) {
 
 export const chosen = () => byId("model").value;
 
-// The model's boxes for a scan; `used` are the parameters in the answer of voxelize, which describe the scan's bytes.
-// `more` are other parameters of the request.
+// The model's boxes for a scan. `used`: the parameters in the answer of voxelize, which describe the scan's bytes.
 export async function detect(bytes, model, used, more = {}) {
   const { tensors, metadata } = await post("detect", { model, ...rowsOf(used), ...more }, bytes);
   const found = foundOf(tensors, metadata.class_names);

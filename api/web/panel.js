@@ -5,7 +5,7 @@ import { byId, element, rowOf, whole, words } from "./dom.js";
 import { rowsOf } from "./scan.js";
 import { countsOf, fatesOf, parseSteps } from "./steps.js";
 
-// Colours, one for each stage that an answer can have.
+// Colours of stages.
 const PIECES = ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#999999", "#ee7733", "#44aa99",
                 "#6655cc", "#8b5a2b", "#a8c545", "#882255", "#e0a0d0"];
 
@@ -18,7 +18,7 @@ function swatch(colour) {
 const swatchOfBytes = (colour) => swatch(`rgb(${colour})`);
 const swatchOf = (colour) => colour ? swatch(`rgb(${colour.map((part) => 255 * part)})`) : "";
 
-// How many points each step left, and what became of the others.
+// The points that each step kept, and the fates of the others.
 function tableOfSteps(steps) {
   const colours = new Map(fatesWith(fatesOf(steps)));
   const rows = steps.map(countsOf).flatMap(({ tag, op, kept, fates }) => [
@@ -35,7 +35,7 @@ const rowsOfBoxes = (groups) => groups.map(({ name, colour, boxes }) =>
   rowOf([swatchOf(colour), `boxes of ${name}`], whole(boxes)));
 
 export function showCounts({ points, voxels, samples, grid_size, backend, steps = [] }, boxes) {
-  const rows = [], told = new Set(steps.flatMap((step) => Object.keys(step))); // names that the table of steps has
+  const rows = [], told = new Set(steps.flatMap((step) => Object.keys(step))); // names in the table of steps
   for (const [name, value] of Object.entries(points))
     if (value || !told.has(name) || name === "kept") rows.push(rowOf([`points ${words(name)}`], whole(value)));
   for (const [name, value] of Object.entries(voxels)) rows.push(rowOf([`voxels ${words(name)}`], whole(value)));
@@ -48,13 +48,13 @@ export function showCounts({ points, voxels, samples, grid_size, backend, steps 
 
 const secondsOf = (milliseconds) => `${(milliseconds / 1000).toFixed(1)} s`;
 
-// How long ago the sweep of the shown frame came.
+// Seconds since the sweep of the shown frame came.
 export function showAge(came) {
   const cell = byId("came");
   if (cell) cell.textContent = secondsOf(performance.now() - came);
 }
 
-// The sweeps of a frame of a live stream, newest first, its boxes, and what became of the other frames.
+// The sweeps of a live frame, newest first, its boxes, and how many frames were shown or skipped.
 export function showSweeps({ stream: { time, sweeps }, came, late }, live, boxes) {
   const sums = new Map();
   const rows = sweeps.map(({ age_s, points }) => {
@@ -75,7 +75,7 @@ export function showSweeps({ stream: { time, sweeps }, came, late }, live, boxes
   showAge(came);
 }
 
-const OF_STEP = "step-"; // the name of a single step's time begins so; the time of all steps includes it
+const OF_STEP = "step-"; // prefix of the times of single steps, which the time of `steps` includes
 
 function timesOf(caption, { total, ...stages }) {
   const bar = element("div", { className: "bar" });
@@ -95,14 +95,13 @@ function timesOf(caption, { total, ...stages }) {
   return [caption, bar, element("table", {}, ...rows, rowOf(["total"], `${total.toFixed(0)} µs`))];
 }
 
-// The stage times of each answer, by what was asked for.
+// `answers`: name of the operation -> its times.
 export function showTiming(answers) {
   const many = Object.keys(answers).length > 1;
   const parts = Object.entries(answers).flatMap(([name, times]) => timesOf(many ? name : "", times));
   byId("timing").replaceChildren(...parts);
 }
 
-// The classes of the boxes that are drawn.
 export function showClasses(groups) {
   const rows = groups.map(({ name, colour, boxes }) => element("div", {}, swatchOf(colour), `${name} ${whole(boxes)}`));
   byId("classes").replaceChildren(...rows);
@@ -142,11 +141,11 @@ export function showStreamCommands(name, token) {
     + "file = urllib.request.urlopen(request).read()\nprint(safetensors.numpy.load(file)[\"points\"].shape)";
 }
 
-// Quotes text for a shell and for Python.
+// Quote text.
 const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const python = (text) => JSON.stringify(text);
 
-// The argument `steps` of the Python client, from the list and the parameters of the steps.
+// The argument `steps` of the Python client.
 function pythonOfSteps({ steps, ...given }) {
   const all = Object.entries(given).filter(([name]) => name.includes("."));
   if (steps === undefined) {
@@ -163,7 +162,7 @@ function pythonOfSteps({ steps, ...given }) {
   return `, steps=[${made.join(", ")}]`;
 }
 
-// `image` has the parameters of a range image. `model` and `image` may be missing.
+// `image`: the parameters of a range image. `model` and `image` may be missing.
 export function showCommands(name, parameters, columns, token, model, image) {
   const address = location.origin;
   const secret = token ? " -H \"Authorization: Bearer $TOKEN\"" : "";
@@ -173,7 +172,7 @@ export function showCommands(name, parameters, columns, token, model, image) {
   byId("curl").textContent = curl("voxels", pathOf("voxelize", parameters))
     + (model ? `\n${curl("boxes", pathOf("detect", { model, ...written }))}` : "")
     + (image ? `\n${curl("image", pathOf("range_image", { ...written, ...image }))}` : "");
-  // The Python client takes the number of columns and the type from an array.
+  // The Python client reads the number of columns and the type from an array.
   const isArray = !parameters.format && (parameters.dtype ?? "float32") === "float32" && !parameters.filter;
   const rows = isArray ? `numpy.fromfile(${python(name)}, "<f4").reshape(-1, ${columns})`
     : `open(${python(name)}, "rb").read()`;

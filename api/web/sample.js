@@ -1,10 +1,10 @@
-// A scan of an imagined street, as a lidar with 64 beams would see it from a car's roof. It is the same every time.
+// A simulated scan of a street, always the same: 64 beams from a car's roof.
 
 const BEAMS = 64, STEPS = 1800, LOWEST = -24.8, HIGHEST = 2; // degrees
-const HEIGHT = 1.73; // of the sensor above the road
+const HEIGHT = 1.73; // of the sensor above the road, in metres
 const FARTHEST = 80;
 
-// x, y, and length, width, height of boxes on the road, and how they reflect.
+// [x, y, length, width, height, intensity]; each stands on the road.
 const BOXES = [
   ...[-40, -26, -9, 7, 16, 31, 45].map((x, i) => [x, i % 2 ? 3.4 : -3.6, 4.3, 1.8, 1.5, 0.3 + 0.08 * i]), // cars
   [22, -7.5, 9, 2.5, 3.2, 0.7], // a lorry
@@ -22,7 +22,7 @@ function random(seed) {
   };
 }
 
-// The distance at which a ray from the sensor meets a box, or Infinity.
+// The distance along the ray to the box; Infinity if the ray misses it.
 function meet(direction, [x, y, length, width, height]) {
   const centre = [x, y, height / 2 - HEIGHT], half = [length / 2, width / 2, height / 2];
   let near = 0, far = Infinity;
@@ -34,7 +34,7 @@ function meet(direction, [x, y, length, width, height]) {
   return near < far ? near : Infinity;
 }
 
-// Rows of `columns` float32 each, as the body of a request: x, y, z, intensity, and the beam's number.
+// Rows of `columns` float32: x, y, z, intensity, beam, then zeros.
 export function sampleScan(columns) {
   const noise = random(7);
   const rows = [];

@@ -7,18 +7,18 @@ import { quantiles } from "./spread.js";
 const FORMATS = { pcd: "pcd", ply: "ply" };
 
 export function formatOf(name) {
-  // nuScenes' files are called .pcd.bin: rows, not PCD
+  // nuScenes' .pcd.bin files are raw rows
   return FORMATS[name.split(".").pop().toLowerCase()] ?? null;
 }
 
-// Selects the parameters that describe the bytes of a scan.
+// The parameters that describe the bytes of a scan.
 export function rowsOf({ dtype, scale, filter, format, intensity_scale, fields, num_features }) {
   const given = Object.entries({ dtype, scale, filter, format, intensity_scale }).filter(([, value]) => value);
   return { ...Object.fromEntries(given), ...(fields ? { fields: String(fields) } : { num_features }) };
 }
 
-// The points as rows of float32. For other formats, an identity transform by the service gives the points. It leaves
-// out points that are not finite; they get rows of NaN here. `used` are the parameters in the service's answer.
+// The points as rows of float32. An identity transform by the service reads other formats; it drops points that are not
+// finite, which get rows of NaN here. `used`: the parameters in the service's answer.
 async function pointsOf(bytes, used) {
   const columns = used.num_features;
   const raw = (used.format ?? "raw") === "raw" && used.dtype === "float32";
@@ -32,8 +32,8 @@ async function pointsOf(bytes, used) {
   return { points, columns: width };
 }
 
-// For each point the place of its fate in fatesWith(). `dropped` is what droppedBy() gives, if there are steps. The
-// order of the points decides which of a voxel's points are over its cap.
+// The place of each point's fate in fatesWith(). `dropped`: the result of droppedBy() if there are steps, else false.
+// Within a voxel, the points after the first `cap` are over its cap.
 function fatesOf({ points, columns, ids }, { max_points_per_voxel: cap }, low, high, voxels, dropped) {
   const fates = new Uint8Array(ids.length);
   const seen = new Uint32Array(voxels);
@@ -46,13 +46,13 @@ function fatesOf({ points, columns, ids }, { max_points_per_voxel: cap }, low, h
   return fates;
 }
 
-// For each point the place in fatesWith() of the fate that a step gave the point, or 0.
+// For each point: the place in fatesWith() of the fate that a step gave it, or 0.
 function droppedBy({ tensors, metadata: { fate_names: names, steps } }) {
   const numbers = names.map((name) => FATES.length + fatesOfSteps(steps).indexOf(name));
   return tensors.point_fates.data.map((fate) => fate && numbers[fate]);
 }
 
-// Asks for the voxels of a scan; `stepped`: the request, its preset included, has steps.
+// Asks for the voxels of a scan. `stepped`: the request has steps, or its preset does.
 export async function voxelize(bytes, parameters, stepped) {
   const outputs = ["voxel_coords", "voxel_num_points", "point_voxel_ids"];
   if (parameters.fps && parameters.fps !== "off") outputs.push("sampled_points");
@@ -74,8 +74,8 @@ export async function voxelize(bytes, parameters, stepped) {
 
 const CURVE_CELL = 0.05; // metres, as in Point Transformer V3's configurations
 
-// Each point's place on a curve through the cells; 0 for points without one. `used` are the parameters in the answer of
-// voxelize, which describe the scan's bytes.
+// Each point's place on a curve; 0 for points without one. `used`: the parameters in the answer of voxelize, which
+// describe the scan's bytes.
 export async function placesOf(bytes, used, curve) {
   const asked = { ...rowsOf(used), voxel_size: CURVE_CELL, orders: curve, outputs: "serialized_inverse,point_indices" };
   const { tensors, metadata } = await post("serialize", asked, bytes);
@@ -85,19 +85,19 @@ export async function placesOf(bytes, used, curve) {
   return places;
 }
 
-const USUAL = [3, 4, 5]; // columns of a row: x, y, z; intensity; a ring or a time
+const USUAL = [3, 4, 5]; // numbers of columns: x, y, z; also intensity; also a ring or a time
 
-// Whether the bytes are text. Numbers usually have bytes that text does not have.
+// Numbers usually have bytes that text does not have.
 const isText = (bytes) => new Uint8Array(bytes, 0, Math.min(bytes.byteLength, 256)).every((byte) =>
   (byte >= 32 && byte < 127) || [9, 10, 13].includes(byte));
 
-// The usual numbers of columns that a refused file of raw float32 rows may have instead of `columns`.
+// For a refused file of raw float32 rows: other usual numbers of columns that fit its size.
 export function columnsThatFit(bytes, columns) {
   const { byteLength: size } = bytes, fits = (number) => size % (4 * number) === 0;
   return size && !fits(columns) && !isText(bytes) ? USUAL.filter(fits) : [];
 }
 
-// Where most voxels of a scene are, or its points if it has no voxels: [the middle, a distance to look from].
+// [middle, distance to look from]; they show most of a scene's voxels or, without voxels, most of its points.
 export function middleOf({ voxels: { cells }, points, columns, low, high, size }) {
   const number = cells.length / 4;
   const of = (axis) => number ? (i) => low[axis] + (cells[4 * i + 3 - axis] + 0.5) * size[axis]
@@ -108,7 +108,7 @@ export function middleOf({ voxels: { cells }, points, columns, low, high, size }
   return [spreads.map(([first, last]) => (first + last) / 2), wide || whole];
 }
 
-// The nearest voxel that a ray meets, or -1.
+// The row of the nearest voxel on a ray, or -1.
 export function pick({ voxels: { cells }, low, size }, { from, along }) {
   let nearest = Infinity, picked = -1;
   for (let row = 0; row < cells.length; row += 4) {
@@ -124,7 +124,7 @@ export function pick({ voxels: { cells }, low, size }, { from, along }) {
   return picked;
 }
 
-// The rows of a voxel's first points, at most `most` of them.
+// [{ row, values }] of a voxel's first points, at most `most`.
 export function pointsOfVoxel({ points, columns, ids }, voxel, most) {
   const rows = [];
   for (let i = 0; i < ids.length && rows.length < most; i++)

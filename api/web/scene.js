@@ -18,7 +18,7 @@ const POINTS = `#version 300 es
   layout(location = 1) in float value;
   uniform mat4 view;
   uniform float size;
-  uniform vec4 plain; // for samples a colour and 1; otherwise 0
+  uniform vec4 plain; // a colour and 1 for samples, else 0
   out vec3 colour;
   ${COLOUR}
   void main() {
@@ -27,9 +27,8 @@ const POINTS = `#version 300 es
     colour = plain.a > 0.0 ? plain.rgb : colour_of(value);
   }`;
 
-// The shader reads voxels from textures, by the number of the vertex: instances would be far slower without a GPU. It
-// draws only the three faces of a voxel that face the eye: in `corners`, 1 is the eye's side of an axis. The direction
-// of a face sets its shade.
+// The shader reads voxels from textures, by gl_VertexID: instances are far slower without a GPU. It draws the three
+// faces that face the eye: in `corners`, 1 is the side of the eye. The shade tells the directions of faces apart.
 const WIDTH = 2048; // of the textures
 const BOXES = (corners, number) => `#version 300 es
   const vec4 corners[${number}] = vec4[](${corners}); // x, y, z, shade
@@ -53,10 +52,9 @@ const BOXES = (corners, number) => `#version 300 es
     inside = corner.xyz;
   }`;
 
-// Mixes the background into the edges of a face, so that neighbouring voxels of one colour can be told apart. Along
-// one axis, a place on a face is at distance 0 from a side. So the middle one of its distances along the three axes is
-// the distance to the nearest edge.
-// Faces of a few pixels have no edges.
+// Mixes the background into the edges of a face, so that neighbouring voxels of one colour can be told apart. On a face
+// the smallest distance to a side is 0, so the middle one of the three distances is that to the nearest edge. Faces of
+// a few pixels have no edges.
 const FACES = `#version 300 es
   precision highp float;
   in vec3 colour;
@@ -65,14 +63,14 @@ const FACES = `#version 300 es
   out vec4 result;
   float middle(vec3 v) { return max(min(v.x, v.y), min(max(v.x, v.y), v.z)); }
   void main() {
-    vec3 pixels = 1.0 / max(fwidth(inside), 1e-6); // of the whole face along each axis
+    vec3 pixels = 1.0 / max(fwidth(inside), 1e-6); // of the whole face, along each axis
     float edge = 1.0 - smoothstep(0.5, 1.5, middle(min(inside, 1.0 - inside) * pixels));
     float narrow = min(pixels.x, min(pixels.y, pixels.z));
     result = vec4(mix(colour, background, 0.6 * edge * smoothstep(2.0, 10.0, narrow)), 1);
   }`;
 
-// A line is a rectangle: WebGL's own lines are one pixel wide. The shader cuts the line at the near plane and at twice
-// the width and height of the view: with an end far outside, the depths in the view would lose their precision.
+// A line is a rectangle, since WebGL's own lines are one pixel wide. The shader cuts it at the near plane and at twice
+// the width and height of the view, because ends far outside would spoil the precision of depths.
 const LINES = `#version 300 es
   layout(location = 0) in vec3 begin;
   layout(location = 1) in vec3 end;
@@ -80,13 +78,13 @@ const LINES = `#version 300 es
   uniform mat4 view;
   uniform vec2 pixels; // of the picture
   uniform float size;
-  uniform vec4 plain; // a colour and 1; or 0, if each line has its own colour
+  uniform vec4 plain; // a colour and 1; 0 if each line has its own colour
   out vec3 colour;
-  const vec4 planes[5] = // a place is inside if the product is 0 or more
+  const vec4 planes[5] = // a place is inside if all products are 0 or more
     vec4[](vec4(0, 0, 1, 1), vec4(1, 0, 0, 2), vec4(-1, 0, 0, 2), vec4(0, 1, 0, 2), vec4(0, -1, 0, 2));
   void main() {
     vec4 a = view * vec4(begin, 1), b = view * vec4(end, 1);
-    float first = 0.0, last = 1.0; // the part of the line that is drawn
+    float first = 0.0, last = 1.0; // drawn part of the line
     for (int i = 0; i < 5; i++) {
       float of_a = dot(planes[i], a), of_b = dot(planes[i], b), met = of_a / (of_a - of_b);
       if (of_a < 0.0) first = of_b > 0.0 ? max(first, met) : 1.0;
@@ -102,14 +100,14 @@ const LINES = `#version 300 es
     colour = plain.a > 0.0 ? plain.rgb : own;
   }`;
 
-const FEW = 10; // a coarse picture has every tenth point and voxel; WebGL takes strides of up to 255 bytes
+const FEW = 10; // a coarse picture has every tenth point and voxel; a stride is at most 255 bytes
 const SAMPLE = [0.95, 0.15, 0.55, 1], RANGE = [0.85, 0.35, 0.2, 1], OWN = [0, 0, 0, 0];
-const BOX_WIDTH = 2, RIM = 2; // CSS pixels; boxes have a rim in the colour of the background
+const BOX_WIDTH = 2, RIM = 2; // CSS pixels; the rim has the colour of the background
 
 const corner = (number) => [number & 1, (number >> 1) & 1, (number >> 2) & 1];
 export const edges = [0, 1, 2, 3, 4, 5, 6, 7, 0, 2, 1, 3, 4, 6, 5, 7, 0, 4, 1, 5, 2, 6, 3, 7].map(corner);
 
-// Two triangles for each of three faces: x, y, z and shade of each corner.
+// [x, y, z, shade] of the corners of two triangles for each of three faces.
 const faces = [[0, 0.8], [1, 0.68], [2, 1]].flatMap(([axis, shade]) =>
   [[0, 0], [1, 0], [0, 1], [0, 1], [1, 0], [1, 1]].map(([u, v]) => {
     const place = [];
@@ -121,7 +119,7 @@ const vectors = (corners) => corners.map((one) => `vec4(${one})`).join(", ");
 
 const boxLines = (low, high) => edges.flatMap((at) => at.map((one, axis) => (one ? high : low)[axis]));
 
-// Squares on the floor of a box, of ten metres or, in a box of more than a kilometre, of a larger power of ten.
+// Squares of 10 m on the floor of a box; of 100 m or more if the box is longer than a kilometre.
 function gridLines([x0, y0, z], [x1, y1]) {
   const lines = [];
   const step = Math.max(10, 10 ** Math.ceil(Math.log10((x1 - x0) / 100)));
@@ -141,7 +139,7 @@ export class Scene {
     this.range = [0, 1];
     this.background = [1, 1, 1];
     this.begin();
-    // All buffers are lost when the driver is reset, and the owner must pass the data again.
+    // After a reset of the driver all buffers are lost, and the owner must pass the data again.
     canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
     canvas.addEventListener("webglcontextrestored", () => {
       this.begin();
@@ -195,8 +193,8 @@ export class Scene {
     return { program, at };
   }
 
-  // Each row is an attribute: location, buffer, stride, offset, number of components. With a divisor of 1 all vertices
-  // of a line have the same values.
+  // `rows`: [location, buffer, stride, offset, components]. A divisor of 1 gives all vertices of a line the same
+  // values.
   vertexArray(name, rows, divisor = 0) {
     const gl = this.gl;
     this.arrays[name] = gl.createVertexArray();
@@ -210,7 +208,7 @@ export class Scene {
     gl.bindVertexArray(null);
   }
 
-  // Fills a texture of WIDTH texels a row. The last row may be shorter.
+  // `parts`: components of a texel.
   fillTexture(unit, data, parts, internal, format, type) {
     const gl = this.gl;
     const texels = data.length / parts, rows = Math.floor(texels / WIDTH), rest = texels % WIDTH;
@@ -230,7 +228,7 @@ export class Scene {
     this.counts.points = this.fillPlaces("place", points, columns);
   }
 
-  // Fills a buffer with x, y, z of rows, and returns their number.
+  // Fills a buffer with x, y, z of rows. Returns the number of rows.
   fillPlaces(buffer, rows, columns) {
     const number = rows.length / columns;
     const places = new Float32Array(3 * number);
@@ -240,7 +238,7 @@ export class Scene {
     return number;
   }
 
-  // `cells` are the rows of voxel_coords: batch, z, y, x.
+  // `cells`: rows of voxel_coords: batch, z, y, x.
   setVoxels(cells, low, size) {
     const gl = this.gl;
     this.fillTexture(1, cells, 4, gl.RGBA32I, gl.RGBA_INTEGER, gl.INT);
@@ -316,7 +314,7 @@ export class Scene {
     gl.drawArrays(name === "faces" ? gl.TRIANGLES : gl.LINES, 0, number * boxes[name].length);
   }
 
-  // Milliseconds that a picture takes. Reading a pixel waits for the picture.
+  // Milliseconds that a picture takes; readPixels waits for it.
   measure(camera) {
     const gl = this.gl;
     const begin = performance.now();
@@ -345,7 +343,7 @@ export class Scene {
     if (show.points) this.drawPoints(`points${step}`, matrix, OWN, this.pointSize, Math.floor(counts.points / step));
     for (const name of ["faces", "edges"])
       if (show[name] && counts.voxels) this.drawVoxels(name, matrix, camera.eye(), step);
-    gl.disable(gl.DEPTH_TEST); // else voxels would hide samples, and points would hide boxes
+    gl.disable(gl.DEPTH_TEST); // voxels and points shall not hide samples and boxes
     if (show.samples) this.drawPoints("samples", matrix, SAMPLE, this.pointSize + 2, counts.samples);
     if (show.boxes) this.drawLines("boxes", matrix, [...this.background, 1], BOX_WIDTH + RIM);
     if (show.boxes) this.drawLines("boxes", matrix, OWN, BOX_WIDTH);

@@ -1,13 +1,13 @@
-// An answer of /metrics, in the Prometheus text format, and rates and quantiles between two answers.
+// An answer of /metrics in Prometheus' text format; rates and quantiles between two answers.
 
 const SAMPLE = /^(\w+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 
 export class Scrape {
-  // `time`: seconds.
+  // `time`: in seconds.
   constructor(time, text) {
     this.time = time;
-    this.families = new Map(); // by name: a list of { labels, value }
+    this.families = new Map(); // name -> [{ labels, value }]
     for (const line of text.split("\n")) {
       const [, name, labels = "", value] = SAMPLE.exec(line) ?? [];
       if (!name) continue;
@@ -17,7 +17,7 @@ export class Scrape {
     }
   }
 
-  // The family's samples, added up by the value of a label: a Map. Without a label the Map has one key, undefined.
+  // Map: value of the label -> sum of the family's samples. Without a label the key is undefined.
   sums(family, label) {
     const sums = new Map();
     for (const { labels, value } of this.families.get(family) ?? [])
@@ -25,19 +25,19 @@ export class Scrape {
     return sums;
   }
 
-  // The sum of the family's samples; with a label, only of the samples whose label has the value `text`.
+  // The sum of the family's samples or, with a label, of the samples with the label's value `text`.
   value(family, label, text) {
     return this.sums(family, label).get(text) ?? 0;
   }
 
-  // Whether both scrapes are of the same process, so that counters have only grown between them.
+  // Both scrapes are of the same process, so counters have only grown.
   follows(before) {
     const start = "process_start_time_seconds";
     return this.value(start) === before.value(start) && this.time > before.time;
   }
 }
 
-// The growth of a family of counters per second, for each value of the label. A missing earlier value counts as 0.
+// Growth of counters per second: Map by the label's value. A missing earlier value counts as 0.
 export function rates(before, now, family, label) {
   const old = before.sums(family, label);
   const rate = (key, value) => Math.max(0, value - (old.get(key) ?? 0)) / (now.time - before.time);
@@ -55,8 +55,8 @@ function bucketsBy(scrape, family, label) {
   return buckets;
 }
 
-// The quantile `part` of cumulative buckets, as Prometheus' histogram_quantile defines it: values are spread evenly
-// within a bucket, and a quantile above the highest bound is that bound. NaN without an observation.
+// As Prometheus' histogram_quantile: values are spread evenly within a bucket; a quantile above the highest bound is
+// that bound. NaN without observations.
 export function quantileOf(buckets, part) {
   const rank = part * buckets.at(-1).value;
   const index = buckets.findIndex(({ value }) => value >= rank);
@@ -67,7 +67,8 @@ export function quantileOf(buckets, part) {
   return below.bound + (bound - below.bound) * ((rank - below.value) / (value - below.value));
 }
 
-// The quantile `part` of a family's observations between two scrapes, for each value of the label with observations.
+// Map by the label's value: the quantile `part` of the observations between two scrapes. Values without observations
+// are left out.
 export function quantiles(before, now, family, label, part) {
   const old = bucketsBy(before, family, label);
   const found = new Map();

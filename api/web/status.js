@@ -1,4 +1,4 @@
-// The page at /status: asks the service regularly, and shows what the service does.
+// The page at /status: asks the service regularly, and shows its state.
 import { getJson, getText, setToken } from "./api.js";
 import { Chart } from "./chart.js";
 import { byId, element, rowOf, showError, whole, words } from "./dom.js";
@@ -6,7 +6,7 @@ import { quantiles, rates, Scrape, total } from "./scrape.js";
 import { bytes, duration, plain, seconds } from "./units.js";
 
 const WINDOW = 5; // scrapes that a rate or a quantile spans
-const OWN = ["/metrics", "/v1/status"]; // the requests of this page
+const OWN = ["/metrics", "/v1/status"]; // requests of this page, left out
 const STAGES = "voxeld_stage_duration_seconds";
 const LANES = { quick: "", long: " (long)", detect: " (detection)" };
 
@@ -24,7 +24,7 @@ function ofLanes(scrape, names) {
 
 const named = (map, prefix) => new Map([...map].map(([key, value]) => [prefix + key, value]));
 
-// The charts. `read` returns the values of one time, from the scrape of that time and, if it needs two, an earlier one.
+// `read(now, before)`: the values of a chart. A function with one argument needs no earlier scrape.
 const CHARTS = [
   { id: "requests", title: "Requests", unit: "each second, by endpoint", format: plain, sparse: true,
     read: (now, before) => withoutOwn(rates(before, now, "voxeld_requests_total", "endpoint")) },
@@ -49,7 +49,7 @@ const CHARTS = [
                                     ...named(rates(before, now, "voxeld_gpu_jobs_total", "gpu"), "GPU ")]) },
 ].map((row) => ({ chart: new Chart(row), read: row.read }));
 
-let scrapes = []; // the last WINDOW scrapes, oldest first
+let scrapes = []; // the last WINDOW, oldest first
 let round = 0, timer = 0, paused = false;
 
 // --- what is shown ---
@@ -80,7 +80,6 @@ function showNow(now, before, status) {
   byId("now").replaceChildren(...tiles);
 }
 
-// An amount and its limit, as a text and as a meter.
 function share(amount, limit, format, label) {
   const bar = element("meter", { max: Math.max(1, limit), value: amount, ariaLabel: label });
   return element("span", {}, `${format(amount)} of ${format(limit)} `, bar);
@@ -100,7 +99,7 @@ function showDevices({ name: backend, devices }) {
 }
 
 function showState(text) {
-  if (byId("state").textContent !== text) byId("state").textContent = text; // it is read aloud when it changes
+  if (byId("state").textContent !== text) byId("state").textContent = text; // each change is read aloud
 }
 
 function show(now, status) {
@@ -118,7 +117,7 @@ function show(now, status) {
 // --- asking ---
 
 async function ask() {
-  const mine = ++round; // a later round makes this one stale
+  const mine = ++round; // a later round makes this round stale
   clearTimeout(timer);
   try {
     const [text, status] = await Promise.all([getText("/metrics"), getJson("/v1/status")]);
@@ -126,11 +125,11 @@ async function ask() {
     show(new Scrape(performance.now() / 1000, text), status);
   } catch (refusal) {
     if (mine !== round) return;
-    if (!("status" in refusal)) console.error(refusal); // a defect of this page
+    if (!("status" in refusal)) console.error(refusal); // a defect of the page
     showError(refusal);
     for (const { chart } of CHARTS) if (chart.points.length) chart.add(performance.now() / 1000, new Map());
     showState(refusal.status === 401 ? "the service wants a token" : refusal.title ?? "error");
-    if (refusal.status === 401) return; // without a token the next request would fail too
+    if (refusal.status === 401) return; // the next request would fail too
   }
   if (!paused) timer = setTimeout(ask, 1000 * Number(byId("every").value));
 }

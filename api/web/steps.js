@@ -1,22 +1,21 @@
-// Steps before the operation: their list in a request, and what they did to the points of a scan.
+// Steps before the operation: the list of a request, and the effect on the points of a scan.
 
-// The list of a request, such as "downsample,far:transform", as { tag, op } each.
+// [{ tag, op }] of a list such as "downsample,far:transform".
 export const parseSteps = (text) => (text === "none" ? [] : text.split(",").filter(Boolean)).map((item) => {
   const [tag, op = tag] = item.split(":");
   return { tag, op };
 });
 
-// The list as a text. Takes also the list of a preset or of an answer, in which tags may be left out.
+// The list as a text. In lists of presets and answers tags may be missing.
 export const textOfSteps = (steps) =>
   steps.map(({ tag = "", op }) => tag && tag !== op ? `${tag}:${op}` : op).join(",");
 
-// What an answer says of a step: { tag, op, kept, fates, came }. `came` is the number of points before the step, and
-// `fates` are pairs of a name and a number of points.
+// A step in an answer: { tag, op, came, kept, fates }. `came`: points before the step. `fates`: [[name, points]].
 export function countsOf({ tag, op, in: came, kept, ...fates }) {
   return { tag, op, came, kept, fates: Object.entries(fates).filter(([, number]) => number) };
 }
 
-// The names of the fates that the steps of an answer gave. Points that are not finite cannot be drawn.
+// Names of the fates that steps gave, without not_finite: such points cannot be drawn.
 export const fatesOf = (steps = []) => [...new Set(steps.flatMap((step) => countsOf(step).fates.map(([name]) => name)))]
   .filter((name) => name !== "not_finite");
 
@@ -24,11 +23,11 @@ function moved([x, y, z], matrix) {
   return [0, 4, 8].map((row) => matrix[row] * x + matrix[row + 1] * y + matrix[row + 2] * z + matrix[row + 3]);
 }
 
-// Puts the points of a scene where the steps left or dropped them. Dropped points belong to no voxel.
+// Moves the points of a scene to where steps left or dropped them. Dropped points belong to no voxel.
 export function takeSteps(scene, tensors, steps) {
   const { columns, ids } = scene, left = tensors.points.data;
   const dropped = tensors.point_steps.data, rows = tensors.point_rows.data;
-  scene.points = scene.points.slice(); // a copy, since the points may be a view of the scan's bytes
+  scene.points = scene.points.slice(); // the points may be a view of the scan's bytes
   for (let i = 0, at = 0; i < dropped.length; i++, at += columns) {
     const row = rows[i] * columns;
     if (!dropped[i]) {

@@ -1,4 +1,4 @@
-// Numbers as text for readers.
+// Numbers as text.
 
 const digits = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
 
@@ -16,7 +16,7 @@ export function bytes(value) {
   return `${digits(value / 1024 ** power)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
 }
 
-// How long something has lasted: its two greatest units.
+// In the two greatest units.
 export function duration(total) {
   const parts = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
   const first = Math.max(0, parts.findIndex(([length]) => total >= length));

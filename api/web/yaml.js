@@ -1,5 +1,5 @@
-// Reads the part of YAML in which openapi.yaml is written: maps and lists by indentation, maps and lists in brackets on
-// one line, plain and quoted words, texts after |, and comments. Throws an error for anything else that it meets.
+// Reads the YAML of openapi.yaml: maps and lists by indentation, or in brackets on one line; plain and quoted words;
+// texts after |; comments. Other YAML is an error.
 
 const KEY = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'{[\]}#&*!|>%@-](?:.*?[^\s])??|-[^\s].*?):(?: +(.*))?$/;
 const NUMBER = /^[-+]?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$/;
@@ -8,7 +8,7 @@ const WORDS = { "": null, "null": null, "~": null, "true": true, "false": false 
 const indentOf = (line) => line.length - line.trimStart().length;
 const scalar = (word) => word in WORDS ? WORDS[word] : NUMBER.test(word) ? Number(word) : word;
 
-// A value that is on one line.
+// A value on one line.
 class Line {
   constructor(text) {
     this.text = text;
@@ -19,7 +19,7 @@ class Line {
     throw new Error(`cannot read this YAML from column ${this.at}: ${this.text}`);
   }
 
-  // Takes what the sticky pattern matches here.
+  // Takes a match of the sticky pattern.
   take(pattern) {
     pattern.lastIndex = this.at;
     const found = pattern.exec(this.text);
@@ -33,7 +33,7 @@ class Line {
     return this.take(/'(?:[^']|'')*'/y)?.slice(1, -1).replaceAll("''", "'");
   }
 
-  // Calls one() to read each item, up to the bracket `end`.
+  // one() reads an item. `end`: the closing bracket.
   items(end, one) {
     while (!this.take(end)) {
       one();
@@ -42,7 +42,7 @@ class Line {
     }
   }
 
-  // The value here. In brackets a plain word ends at a comma or a bracket, else at the end or a comment.
+  // `word` matches a plain word; by default, up to a comma or a bracket.
   value(word = /(?:[^,\]}\s]| (?![,\]}]))+/y) {
     if (this.take(/\{ */y)) {
       const map = {};
@@ -77,13 +77,13 @@ class Reader {
     this.at = 0;
   }
 
-  // Skips empty lines and comments. Returns the next line, or "".
+  // The next line that is not empty or a comment, or "".
   peek() {
     while (this.at < this.lines.length && /^\s*(?:#.*)?$/.test(this.lines[this.at])) this.at++;
     return this.lines[this.at] ?? "";
   }
 
-  // The lines with a greater indent, without the indent of the first.
+  // Lines with a greater indent, without the indent of the first.
   text(indent) {
     const lines = [];
     for (; this.at < this.lines.length; this.at++) {
@@ -109,7 +109,7 @@ class Reader {
 
   item(line, indent) {
     const rest = line.slice(indent + 2);
-    if (KEY.test(rest)) { // a map that begins behind the dash
+    if (KEY.test(rest)) { // a map that begins after the dash
       this.lines[this.at] = `${" ".repeat(indent + 2)}${rest}`;
       return this.block(indent + 2);
     }
@@ -124,7 +124,7 @@ class Reader {
     map[inline(key)] = isInner ? this.inner(indent) : rest === "|" ? this.text(indent) : inline(rest);
   }
 
-  // What is under a key: a list may have the key's indent.
+  // The value under a key; a list may have the key's indent.
   inner(indent) {
     const next = this.peek(), deeper = indentOf(next);
     const isInner = next && (deeper > indent || (deeper === indent && next.trimStart().startsWith("- ")));

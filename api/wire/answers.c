@@ -22,8 +22,7 @@ static bool write_json(const struct answer *answer, const struct vx_layout *layo
   return true;
 }
 
-// Writes where each tensor is in the region's part, so that a client of GPU memory need not copy the file's header to
-// the host.
+// With these places a client of GPU memory need not copy the file's header to the host.
 static void write_places(const struct answer *answer, const struct vx_layout *layout, struct text *out) {
   json_printf(out, "tensors:{");
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {

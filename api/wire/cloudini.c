@@ -1,4 +1,4 @@
-// See cloudini.h. A header is lines of text that end in a NUL, or it is binary.
+// See cloudini.h. A header is either text that ends in a NUL, or binary.
 #include "api/wire/cloudini.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static const char magic[] = "CLOUDINI_V";
 
 enum { MAGIC = sizeof magic - 1, VERSION_DIGITS = 2, FIRST_VERSION = 2, LAST_VERSION = 5 };
 enum { TEXT_MOST = 8192, FIELDS_MOST = VX_MAX_FEATURES, LENGTH_BYTES = 4, LEAST_CHUNK = LENGTH_BYTES + 1 };
-enum { COLUMN_MOST = 8 };  // room for the head of a column that follows the points: up to 5 bytes
+enum { COLUMN_MOST = 8 };  // room for the head of a column after the points, up to 5 bytes
 
 static const char *const encodings[] = {
     [CLOUDINI_NONE] = "NONE", [CLOUDINI_LOSSY] = "LOSSY", [CLOUDINI_LOSSLESS] = "LOSSLESS", NULL};
@@ -25,12 +25,12 @@ static const enum number_type types[] = {NUMBER_INT8,   NUMBER_UINT8,   NUMBER_I
                                          NUMBER_UINT32, NUMBER_FLOAT32, NUMBER_FLOAT64, NUMBER_INT64,  NUMBER_UINT64};
 enum { TYPES = sizeof types / sizeof *types };
 
-// The header while it is read.
+// A header that is being read.
 struct head {
   struct cloud_file *file;
-  const char *at, *end;  // what is left of the blob
+  const char *at, *end;  // the rest of the blob
   int64_t width, height;
-  int encoding, compressor;  // -1: not given
+  int encoding, compressor;  // -1 = not given
   struct error *error;
 };
 
@@ -82,7 +82,7 @@ static bool take_type(const struct head *head, struct span key, struct span valu
   return index >= 0 || refuse_entry(head, key, value, "INT8 to UINT64, FLOAT32 or FLOAT64");
 }
 
-// An entry of a field. Its offset in a ROS message is ignored.
+// Other entries of a field, such as its offset, are ignored.
 static bool take_field_entry(const struct head *head, struct span key, struct span value) {
   if (span_is(&key, "type")) return take_type(head, key, value);
   return !span_is(&key, "resolution") || take_resolution(head, key, value);
@@ -105,7 +105,7 @@ static bool take_entry(struct head *head, struct span key, struct span value) {
     return take_word(head, key, value, encodings, "NONE, LOSSY or LOSSLESS", &head->encoding);
   if (span_is(&key, "compression_opt"))
     return take_word(head, key, value, compressors, "NONE, LZ4 or ZSTD", &head->compressor);
-  return true;  // ignored: version (it is also in the first line), point_step, encoding_config, fields
+  return true;  // ignored: version (known from the first line), point_step, encoding_config, fields
 }
 
 static bool take_line(struct head *head, struct span line) {
@@ -139,7 +139,7 @@ static bool take_text(struct head *head) {
 
 // ---- the header as bytes --------------------------------------------------------------------------------------------
 
-// Takes a little-endian number.
+// Little-endian.
 static bool take_number(struct head *head, size_t bytes, uint32_t *out) {
   *out = 0;
   if ((size_t)(head->end - head->at) < bytes)
@@ -212,7 +212,7 @@ static bool check_head(const struct head *head) {
   return file->num_fields || error_refuse(head->error, ERROR_BAD_BODY, NULL, "the points of the blob have no fields");
 }
 
-// Walks over the chunks; a length precedes each chunk. Refuses missing chunks, and bytes after the last chunk.
+// Each chunk is preceded by its length. Refuses missing chunks, and bytes after the last chunk.
 static bool check_chunks(const struct head *head) {
   const struct cloud_file *file = head->file;
   int64_t chunks = file->points / CLOUDINI_CHUNK + (file->points % CLOUDINI_CHUNK != 0);

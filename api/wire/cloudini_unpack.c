@@ -1,8 +1,8 @@
 // See cloudini_unpack.h.
 //
-// A chunk has the points one after another, each with the values of its fields in order. A lossy blob of version 5 has
-// its integers of 16 bits or more after the points, one column after another. The state of a column begins anew in each
-// chunk. The functions that take bytes from struct reader check every byte against the end of the chunk.
+// A chunk has the points one after another, each with its fields in order. In a lossy blob of version 5, integers of 16
+// bits or more follow the points, column by column. Each chunk starts without a previous value. struct reader's bytes
+// are checked against the end of the chunk.
 #include "api/wire/cloudini_unpack.h"
 
 #include <limits.h>
@@ -11,14 +11,13 @@
 
 #include "api/wire/lines.h"
 
-// How a field is written.
 enum kind {
   KIND_COPY,    // its bytes
-  KIND_FLOAT,   // the delta of a multiple of the resolution; 0 = NaN
+  KIND_FLOAT,   // a multiple of the resolution, as a delta; 0 = NaN
   KIND_DOUBLE,  // the same
-  KIND_XOR,     // the bits XOR the bits of the previous value
-  KIND_WINDOW,  // as KIND_XOR, without the zeros at both ends of the result
-  KIND_DELTA,   // the delta of an integer
+  KIND_XOR,     // the bits XOR the previous value's bits
+  KIND_WINDOW,  // as KIND_XOR, without zeros at both ends
+  KIND_DELTA,   // an integer, as a delta
   KIND_BEHIND,  // in a column after the points
 };
 
@@ -27,14 +26,14 @@ struct column {
   bool wraps;    // sums wrap at 32 bits
   size_t bytes;  // of a value
   float resolution;
-  char *out;            // the first value of the chunk
+  char *out;            // the chunk's first value
   uint64_t before;      // the previous number, or its bits
-  int leading, length;  // of the last window; length 0: there was none
+  int leading, length;  // of the last window; length 0 = none
 };
 
 struct reader {
   const unsigned char *at, *end;
-  const char *fault;  // why the chunk is malformed; NULL: it is not
+  const char *fault;  // why the chunk is malformed; NULL = it is not
 };
 
 // ---- bytes ----------------------------------------------------------------------------------------------------------
@@ -50,12 +49,12 @@ static const char too_long[] = "a number has more than 64 bits";
 static bool take(struct reader *reader, size_t bytes, uint64_t *out) {
   *out = 0;
   if ((size_t)(reader->end - reader->at) < bytes) return fail(reader, ends_early);
-  memcpy(out, reader->at, bytes);  // little-endian, as every machine that the service runs on
+  memcpy(out, reader->at, bytes);  // little-endian, as the machine
   reader->at += bytes;
   return true;
 }
 
-// A number of variable length: seven bits in a byte, the lowest first.
+// Seven bits in a byte, the lowest first.
 static bool take_long_number(struct reader *reader, uint64_t *out) {
   uint64_t value = 0;
   for (int shift = 0; shift < 64; shift += 7) {
@@ -73,7 +72,7 @@ static bool take_long_number(struct reader *reader, uint64_t *out) {
 
 static inline bool take_number(struct reader *reader, uint64_t *out) {
   const unsigned char *at = reader->at;
-  if (reader->end - at >= 2) {  // most deltas have one or two bytes
+  if (reader->end - at >= 2) {  // most deltas
     if (at[0] < 0x80) {
       *out = at[0];
       reader->at = at + 1;
@@ -88,7 +87,7 @@ static inline bool take_number(struct reader *reader, uint64_t *out) {
   return take_long_number(reader, out);
 }
 
-// A number above 0 is a delta: 1, 2, 3, 4, ... are 0, -1, 1, -2, ...
+// 1, 2, 3, 4, ... are the deltas 0, -1, 1, -2, ...
 static inline uint64_t delta_of(uint64_t number) { return (number - 1) >> 1 ^ (0 - ((number - 1) & 1)); }
 
 static bool take_delta(struct reader *reader, uint64_t *out) {
@@ -101,7 +100,7 @@ static bool take_delta(struct reader *reader, uint64_t *out) {
 
 // ---- windows of bits ------------------------------------------------------------------------------------------------
 
-// Takes the next bits of a value that begins at a whole byte, the lowest first.
+// A value begins at a whole byte; the lowest bit comes first.
 static bool take_bits(struct reader *reader, size_t *place, int count, uint64_t *out) {
   *out = 0;
   for (int i = 0; i < count; i++, ++*place) {
@@ -120,8 +119,7 @@ static bool take_window(struct reader *reader, size_t *place, struct column *col
   return column->leading + column->length <= 64 || fail(reader, "a window of bits has more than 64");
 }
 
-// In order: a bit says whether the value differs from the value before. If it does, a bit says whether a new window
-// follows; then come the new window, if any, and the bits in the window.
+// In order: differs (1 bit); if 1: new window (1 bit), the window if it is new, the bits in the window.
 static bool take_difference(struct reader *reader, struct column *column, uint64_t *value) {
   uint64_t differs, new, bits = 0;
   size_t place = 0;
@@ -142,7 +140,7 @@ static bool take_difference(struct reader *reader, struct column *column, uint64
 static void put_float(char *at, float value) { memcpy(at, &value, sizeof value); }
 static void put_double(char *at, double value) { memcpy(at, &value, sizeof value); }
 
-// The next multiple of the resolution. False for a NaN, too; then `reader` has no fault.
+// False for a NaN, or with a fault in `reader`.
 static inline bool take_multiple(struct reader *reader, struct column *column, int64_t *out) {
   uint64_t number;
   if (!take_number(reader, &number)) return false;
@@ -211,7 +209,7 @@ static bool take_deltas(struct reader *reader, const struct column *column, int6
   return true;
 }
 
-// The values that occur, then an index for each point, of as few bits as the greatest index needs.
+// The values, then an index for each point, of as few bits as the greatest index needs.
 static bool take_palette(struct reader *reader, const struct column *column, int64_t points, struct vx_stop *stop) {
   uint64_t count, pending = 0;
   int bits = 0, held = 0;
@@ -235,8 +233,7 @@ static bool take_palette(struct reader *reader, const struct column *column, int
   return true;
 }
 
-// Runs of one value, or of one delta. A length may be any 64-bit number, so nothing is added to it: the sum could
-// overflow.
+// Runs of one value, or of one delta. A length may be any 64-bit number, so a sum with it could overflow.
 static bool take_runs(struct reader *reader, const struct column *column, bool deltas, int64_t points,
                       struct vx_stop *stop) {
   uint64_t runs, length, value = 0, step = 0;
@@ -282,16 +279,15 @@ static enum kind kind_of(const struct cloud_packing *packing, const struct cloud
   }
 }
 
-// A number of variable length has at most 10 bytes. In a column after the points, a run of one value adds 1 byte for
-// its length.
+// A number of variable length has at most 10 bytes; in KIND_BEHIND a run's length may add 1.
 size_t cloudini_value_bytes(const struct cloud_packing *packing, const struct cloud_field *field) {
   enum { NUMBER_MOST = 11 };
   enum kind kind = kind_of(packing, field);
   return kind == KIND_COPY || kind == KIND_XOR ? number_bytes(field->type) : NUMBER_MOST;
 }
 
-// Prepares the columns for a chunk that begins at this point. If a point begins with exactly three or four rounded
-// floats, their sums wrap at 32 bits.
+// The chunk begins at point `begin`. If a point begins with exactly three or four rounded floats, their sums wrap at 32
+// bits.
 static void begin_columns(const struct cloud_file *file, int64_t begin, char *out, struct column *columns) {
   int floats = 0;
   for (int c = 0; c < file->num_fields; c++) {
@@ -318,7 +314,7 @@ static bool decode(const struct cloud_file *file, const char *chunk, size_t size
                       (long long)begin, reader.fault);
 }
 
-// Decompresses a chunk into the spare bytes.
+// Into the spare bytes.
 static bool decompress(const struct cloud_file *file, struct decoder *decoder, const char *chunk, size_t size,
                        char *spare, size_t *length, struct error *error) {
   size_t room = file->packing.spare_bytes;
@@ -331,7 +327,7 @@ static bool decompress(const struct cloud_file *file, struct decoder *decoder, c
                                     "an LZ4 block of the blob is malformed, or longer than its points can be");
 }
 
-// Takes the next chunk of the blob. Its length has been checked.
+// check_chunks (cloudini.c) has checked the length.
 static struct span next_chunk(const struct cloud_file *file, const char **at) {
   struct span chunk = {*at, file->size};
   if (file->packing.version > 2) {

@@ -23,7 +23,7 @@ static bool has_older(const char *accept) {
 }
 
 enum coding coding_for_answer(const char *accept, bool zstd_alone) {
-  static const enum coding offered[] = {CODING_ZSTD, CODING_GZIP};  // the faster coding first; it wins a tie
+  static const enum coding offered[] = {CODING_ZSTD, CODING_GZIP};  // the faster first; it wins a tie
   enum coding best = CODING_NONE;
   int most = accept_coding(accept, coding_name(CODING_NONE));
   for (size_t i = 0; i < sizeof offered / sizeof *offered; i++) {

@@ -1,4 +1,4 @@
-// See decimal.h. The daemon never sets a locale, so strtof takes '.' as the decimal point.
+// See decimal.h. The daemon sets no locale, so the decimal point of strtof is '.'.
 #include "api/wire/decimal.h"
 
 #include <float.h>
@@ -8,29 +8,29 @@
 #include <string.h>
 #include <strings.h>
 
-// A number midway between two floats has at most 113 digits. So the first 113 digits of a longer number, and whether a
-// digit other than 0 follows, decide how it is rounded.
+// A number midway between two floats has at most 113 digits. So the first 113 digits, and whether a digit other than 0
+// follows, decide the rounding.
 enum { EXACT_DIGITS = 15, EXACT_TENS = 22, DIGITS_KEPT = 120, POWER_MOST = 9999, TEXT = DIGITS_KEPT + 16 };
 
 static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
-// Rounds `wide`, the double nearest to a number x, to the float nearest to x. False if `wide` is below the normal
-// floats, or lies midway between two floats: then the rounding from x to `wide` may have changed the result.
+// Rounds `wide`, the double nearest to a number, to the float nearest to the number. False if `wide` is below the
+// normal floats or midway between two floats: the first rounding may then have changed the result.
 static bool narrow(double wide, float *out) {
-  const uint64_t dropped = (1u << 29) - 1, midway = 1u << 28;  // the bits of a double that a float does not have
+  const uint64_t dropped = (1u << 29) - 1, midway = 1u << 28;  // bits that a float does not have
   uint64_t bits;
   memcpy(&bits, &wide, sizeof bits);
   *out = (float)wide;
   return (bits & dropped) != midway && (fabs(wide) >= (double)FLT_MIN || wide == 0);
 }
 
-// Most numbers have few digits and no exponent. Such a number is an integer divided by a power of ten. Both are exact
-// as doubles, so their quotient is the nearest double. False for other numbers.
+// A number with few digits and no exponent is an integer divided by a power of ten. Both are exact doubles, so their
+// quotient is the nearest double. False for other numbers.
 static bool read_short(const struct span *word, struct decimal *out) {
   static const double tens[EXACT_TENS + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   uint64_t digits = 0;
-  int count = 0, decimals = -1;  // number of digits; number of digits after the point, -1 before the point
+  int count = 0, decimals = -1;  // decimals: digits after the point; -1 before it
   size_t i = word->at[0] == '-';
   for (; i < word->length; i++) {
     int digit = word->at[i] - '0';
@@ -48,8 +48,7 @@ static bool read_short(const struct span *word, struct decimal *out) {
   return count && narrow(out->wide, &out->value);
 }
 
-// Infinities and NaNs, as C prints them, and as Microsoft's C printed them before 2015, when it cut or padded them to
-// the precision.
+// As C prints them, and as Microsoft's C did before 2015, which cut or padded them to the precision.
 static bool read_not_finite(struct span word, struct decimal *out) {
   static const struct {
     const char *word;
@@ -71,7 +70,7 @@ static bool read_not_finite(struct span word, struct decimal *out) {
   return false;
 }
 
-// Removes an exponent from the word, and adds it to the power. False if the exponent has no digits.
+// Moves the exponent from the word to the power. False if it has no digits.
 static bool take_exponent(struct span *word, int64_t *power) {
   const int64_t most = INT64_C(1000000000000000);
   const char *at = word->at, *end = at + word->length;
@@ -86,8 +85,8 @@ static bool take_exponent(struct span *word, int64_t *power) {
   return true;
 }
 
-// Writes the first significant digits as an integer with an exponent. If a digit other than 0 was left out, a 1 is
-// appended in its place. False if the word is not a number.
+// Writes the first significant digits as an integer with an exponent. A 1 stands for later digits that are not all 0.
+// False if the word is no number.
 static bool shorten(struct span word, char text[TEXT]) {
   int length = 0, kept = 0;
   bool any = false, point = false, rest = false;
@@ -118,8 +117,7 @@ static bool shorten(struct span word, char text[TEXT]) {
   return any && !word.length;
 }
 
-// The C library reads a number that fits into `text` unchanged, and a longer number after shorten(). Hexadecimal
-// numbers are refused in both cases.
+// Gives the C library the word, or shorten() of a longer word. Refuses hexadecimal numbers.
 static bool read_long(const struct span *word, struct decimal *out) {
   char text[TEXT], *end = text;
   if (word->length < TEXT) {

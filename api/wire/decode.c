@@ -1,4 +1,4 @@
-// Decoding of bodies; see decode.h.
+// See decode.h.
 #include "api/wire/decode.h"
 
 #include <limits.h>
@@ -9,20 +9,20 @@
 #include <zstd_errors.h>
 
 enum { MAGIC = 4, HEAD_MOST = 14 };
-enum { ZLIB_BYTES = 48 * 1024 };    // zlib takes 40 KB at its largest window
-#define FRAME 0xFD2FB528u           // the magic number of a zstd frame with data
-enum { SMALL_FRAME = 128 * 1024 };  // bytes that a frame decodes to: the largest block of RFC 8878
-enum { STRIDE_BYTES = 1 << 20 };    // decoded between two checks whether the job is stopped
+enum { ZLIB_BYTES = 48 * 1024 };    // zlib takes 40 KB
+#define FRAME 0xFD2FB528u           // zstd's magic number
+enum { SMALL_FRAME = 128 * 1024 };  // decoded bytes: the largest block of RFC 8878
+enum { STRIDE_BYTES = 1 << 20 };    // decoded between two checks of `stop`
 
 struct decoder {
   enum coding coding;
-  bool inside;           // a member or frame has begun and has not ended
+  bool inside;           // a member or frame has begun, not ended
   bool ended_one;        // a member or frame has ended
   z_stream zlib;         // of gzip and deflate
   ZSTD_DCtx *zstd;       // of zstd
-  uint8_t magic[MAGIC];  // of the zstd frame that begins,
-  size_t magic_size;     // how many of these bytes have arrived
-  int head_left;         // bytes after the magic number that may still belong to the head
+  uint8_t magic[MAGIC];  // of the zstd frame that begins
+  size_t magic_size;     // bytes of it that have arrived
+  int head_left;         // bytes that may still belong to the frame's head
 };
 
 // ---- problems -------------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ static unsigned bounded(size_t size) { return size < INT_MAX ? (unsigned)size : 
 
 static int inflate_step(z_stream *zlib, struct coding_step *step) {
   unsigned in = bounded(step->in_size), out = bounded(step->out_size);
-  zlib->next_in = (Bytef *)(uintptr_t)step->in;  // zlib only reads there
+  zlib->next_in = (Bytef *)(uintptr_t)step->in;  // zlib only reads it
   zlib->avail_in = in;
   zlib->next_out = (Bytef *)step->out;
   zlib->avail_out = out;
@@ -63,7 +63,7 @@ static bool zlib_failed(const struct decoder *decoder, int code, struct error *e
   const z_stream *zlib = &decoder->zlib;
   if (code == Z_MEM_ERROR) return no_memory(error);
   if (code == Z_NEED_DICT) return malformed(decoder, "it needs a dictionary", error);
-  // Nothing of this member was decoded: the bytes after the last member are not a member.
+  // Nothing of this member was decoded: it is no member.
   if (decoder->ended_one && zlib->total_out == 0) return trailing(decoder, error);
   return malformed(decoder, zlib->msg ? zlib->msg : "wrong data", error);
 }
@@ -92,8 +92,8 @@ static bool run_zlib(struct decoder *decoder, struct coding_step *step, struct e
 
 // ---- zstd -----------------------------------------------------------------------------------------------------------
 
-// The magic number is read here for two reasons. libzstd may accept formats older than RFC 8878. And libzstd does not
-// check the window of a frame that it gets in one piece.
+// The magic number is read here, because libzstd may accept formats older than RFC 8878, and does not check the window
+// of a frame in one piece.
 static uint32_t number_of(const uint8_t magic[MAGIC]) {
   return (uint32_t)magic[0] | (uint32_t)magic[1] << 8 | (uint32_t)magic[2] << 16 | (uint32_t)magic[3] << 24;
 }
@@ -112,7 +112,7 @@ static bool zstd_failed(const struct decoder *decoder, size_t code, struct error
   }
 }
 
-// Runs libzstd once. Returns 0 at the end of a frame.
+// Returns 0 at the end of a frame.
 static size_t run_library(ZSTD_DCtx *zstd, struct coding_step *step) {
   ZSTD_inBuffer in = {step->in, step->in_size, 0};
   ZSTD_outBuffer out = {step->out, step->out_size, 0};
@@ -124,8 +124,8 @@ static size_t run_library(ZSTD_DCtx *zstd, struct coding_step *step) {
   return code;
 }
 
-// Runs libzstd, and returns 0 at the end of a frame. The head goes to libzstd byte by byte: until the head is complete,
-// libzstd looks for a frame, even of an older format, at the beginning of each piece.
+// As run_library. The head goes to libzstd byte by byte: until the head is complete, libzstd looks for a frame, even of
+// an older format, at the beginning of each piece.
 static size_t zstd_step(struct decoder *decoder, struct coding_step *step) {
   if (!decoder->head_left || !step->in_size) return run_library(decoder->zstd, step);
   struct coding_step byte = {step->in, 1, step->out, step->out_size};
@@ -135,8 +135,7 @@ static size_t zstd_step(struct decoder *decoder, struct coding_step *step) {
   return code;
 }
 
-// Takes the bytes of a frame's magic number that have arrived. When all four have, begins the frame. False with an
-// error.
+// Takes the bytes of the magic number that have arrived. Begins the frame once there are four.
 static bool begin_frame(struct decoder *decoder, struct coding_step *step, struct error *error) {
   for (; decoder->magic_size < MAGIC && step->in_size > 0; step->in_size--)
     decoder->magic[decoder->magic_size++] = (uint8_t)*step->in++;
@@ -150,14 +149,14 @@ static bool begin_frame(struct decoder *decoder, struct coding_step *step, struc
   return !ZSTD_isError(code) || zstd_failed(decoder, code, error);
 }
 
-// Returns the size of the frame at `in` if it is complete, decodes to 1 to SMALL_FRAME bytes (`*content`), and has the
-// most common form: a single segment, in which no block is longer than `*content`. Otherwise returns 0. libzstd accepts
-// such a frame in one piece only if it accepts the frame in several pieces.
+// The bytes of the frame at `in`, or 0. The frame must be complete, decode to 1 to SMALL_FRAME bytes (`*content`), and
+// be a single segment without a block longer than `*content`. libzstd accepts such a frame in one piece only if it
+// accepts it in several.
 static size_t small_frame(const char *in, size_t size, size_t *content) {
   enum { FLAGS = 0x2B, SINGLE_SEGMENT = 0x20, CHECKSUM = 4, BLOCK_HEAD = 3, RUN = 1, RESERVED = 3 };
   const uint8_t *bytes = (const uint8_t *)in;
   if (size <= MAGIC || number_of(bytes) != FRAME || (bytes[MAGIC] & FLAGS) != SINGLE_SEGMENT) return 0;
-  uint64_t length = ZSTD_getFrameContentSize(in, size);  // huge if there is none
+  uint64_t length = ZSTD_getFrameContentSize(in, size);  // huge if it is not given
   size_t at = MAGIC + 1 + ((size_t)1 << (bytes[MAGIC] >> 6));
   if (length == 0 || length > SMALL_FRAME) return 0;
   for (bool last = false; !last;) {
@@ -175,7 +174,7 @@ static size_t small_frame(const char *in, size_t size, size_t *content) {
 
 size_t coding_first_room(enum coding coding, const char *in, size_t size) {
   enum { PLAIN_ROOM = 2, BELIEVED = 16 };
-  // With room for one more byte, the decoder sees that the last frame has ended.
+  // One byte more lets the decoder see the end of the last frame.
   size_t room = 1, content, bytes, left = coding == CODING_ZSTD ? size : 0;
   while ((bytes = small_frame(in, left, &content)) && content <= BELIEVED * size - room) {
     room += content;
@@ -185,8 +184,8 @@ size_t coding_first_room(enum coding coding, const char *in, size_t size) {
   return coding == CODING_ZSTD && !left ? room : PLAIN_ROOM * size;
 }
 
-// Decodes small frames straight into the room while they fit, without the copy that libzstd makes of a window. A
-// malformed frame stays in `step`: run_library then finds its fault.
+// Decodes small frames into `step->out` while they fit, without libzstd's copy in a window. Leaves a malformed frame to
+// run_library, which finds its fault.
 static void run_small_frames(struct decoder *decoder, struct coding_step *step) {
   size_t content, bytes;
   while (!decoder->magic_size && (bytes = small_frame(step->in, step->in_size, &content)) &&
@@ -220,7 +219,7 @@ static bool run_zstd(struct decoder *decoder, struct coding_step *step, struct e
   return true;
 }
 
-// ---- all together ---------------------------------------------------------------------------------------------------
+// ---- both libraries -------------------------------------------------------------------------------------------------
 
 static bool open_library(struct decoder *decoder) {
   if (decoder->coding != CODING_ZSTD)
@@ -270,7 +269,7 @@ static bool too_long(const struct decoder *decoder, size_t room, struct error *e
                       coding_name(decoder->coding), room);
 }
 
-// libzstd decodes a frame in one piece without a window, so the decoder needs no more memory.
+// In one piece libzstd decodes without a window, so the decoder needs no more memory.
 static bool whole_frame(struct decoder *decoder, const char *in, size_t size, char *out, size_t room, size_t *length,
                         struct error *error) {
   if (size < MAGIC || !is_frame((const uint8_t *)in) || ZSTD_findFrameCompressedSize(in, size) != size)

@@ -1,4 +1,4 @@
-// Encoding of answers; see encode.h.
+// See encode.h.
 #include "api/wire/encode.h"
 
 #include <limits.h>
@@ -7,12 +7,12 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { LEVEL = 1, GZIP = 16, MEM_LEVEL = 8, PIECE = 1 << 20 };  // GZIP: added to the bits of the window
+enum { LEVEL = 1, GZIP = 16, MEM_LEVEL = 8, PIECE = 1 << 20 };  // GZIP is added to the bits of the window
 
 struct encoder {
   enum coding coding;
-  z_stream zlib;    // of gzip
-  ZSTD_CCtx *zstd;  // of zstd
+  z_stream zlib;
+  ZSTD_CCtx *zstd;
 };
 
 static bool open_library(struct encoder *encoder) {
@@ -41,10 +41,10 @@ void encoder_close(struct encoder *encoder) {
 
 enum coding encoder_coding(const struct encoder *encoder) { return encoder->coding; }
 
-// Each function takes one piece; the last piece ends the stream. False if there is no room.
+// A piece; the last ends the stream. False if there is no room.
 static bool gzip_piece(z_stream *zlib, struct coding_step *step, size_t size, bool last) {
   unsigned room = step->out_size < INT_MAX ? (unsigned)step->out_size : INT_MAX;
-  zlib->next_in = (Bytef *)(uintptr_t)step->in;  // zlib only reads there
+  zlib->next_in = (Bytef *)(uintptr_t)step->in;  // zlib only reads it
   zlib->avail_in = (unsigned)size;
   zlib->next_out = (Bytef *)step->out;
   zlib->avail_out = room;

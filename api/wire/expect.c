@@ -8,14 +8,13 @@
 
 // ---- the sample of a cloud ------------------------------------------------------------------------------------------
 
-// The columns that rules judge.
 enum { X, Y, Z, INTENSITY, TIME, COLUMNS };
 
 struct sample {
   const struct points_view *view;
   const struct points_expected *expected;
-  bool has[COLUMNS];        // whether rules judge the column
-  int32_t column[COLUMNS];  // of the points; 0 if no rule judges it
+  bool has[COLUMNS];        // a rule may judge the column
+  int32_t column[COLUMNS];  // of the points; 0 if !has
   int32_t cloud, rows;
   float value[EXPECT_SAMPLE][COLUMNS];
 };
@@ -43,14 +42,13 @@ static void choose_columns(struct sample *sample) {
   choose_column(sample, TIME, time, sent < columns ? sent : columns);
 }
 
-// Whether any rule judges the points.
 static bool is_judged(const struct sample *sample) {
   const struct points_expected *expected = sample->expected;
   return sample->view->points->dims[1] > VX_MIN_FEATURES || expected->has_intensity || expected->has_ground;
 }
 
-// Counts a row whose x, y and z are finite, but not all its other values. Only rows of the first cloud with such a row
-// count.
+// Counts a row with finite x, y and z but another value that is not finite. Only the first cloud with such a row
+// counts.
 static void count_features(const struct sample *sample, const float value[COLUMNS], int32_t column,
                            struct points_seen *seen) {
   if (!vx_are_finite(value[X], value[Y], value[Z])) return;
@@ -81,7 +79,7 @@ static bool take_row(const struct sample *sample, int64_t row, float value[COLUM
   return true;
 }
 
-// Samples up to `most` of the `count` rows that begin at row `first`.
+// Samples `most` of the rows `first` to `first + count`, or all if there are fewer.
 static bool take_rows(struct sample *sample, int64_t first, int64_t count, int32_t most, struct points_seen *seen) {
   sample->rows = count < most ? (int32_t)count : most;
   int64_t begin = 0;
@@ -106,9 +104,9 @@ static int32_t take_column(const struct sample *sample, int column, float values
 
 // ---- intensity ------------------------------------------------------------------------------------------------------
 
-// Whether at least one value in 20 lies below the range by more than a hundredth of the range's width, or above it by
-// more than half the width; or whether no value is above the first hundredth of the range. Values that all equal the
-// least of the range are good: such a sensor has no intensity.
+// At least one value in 20 is below the range by over 1 % of its width, or above it by over half its width; or the
+// largest value is within the first 1 % of the range. All values at the least of the range are good: such a sensor has
+// no intensity.
 static bool is_out_of_range(const float *values, int32_t count, float most, const float range[2]) {
   float width = range[1] - range[0], low = range[0] - width / 100, high = range[1] + width / 2;
   int32_t outside = 0;
@@ -116,7 +114,7 @@ static bool is_out_of_range(const float *values, int32_t count, float most, cons
   return (most > range[0] && most <= range[0] + width / 100) || 20 * outside >= count;
 }
 
-// Whether each value stays the same for some rows and never comes again, as the times of four or more sweeps do.
+// Each value stays the same for some rows and never comes again, like the times of four or more sweeps.
 static bool are_runs(const float *values, int32_t count) {
   enum { LEAST = 4, MOST = EXPECT_SAMPLE / 10 };
   float run[MOST];
@@ -131,8 +129,8 @@ static bool are_runs(const float *values, int32_t count) {
   return runs >= LEAST;
 }
 
-// Whether the values rise at least ten times as often as they fall, or the other way round, as the times of single
-// points do. In scans of KITTI and nuScenes, the ratio of intensities is 4 at most.
+// The values rise at least ten times as often as they fall, or the reverse, like the times of single points. For
+// intensities of KITTI and nuScenes the ratio is 4 at most.
 static bool run_one_way(const float *values, int32_t count) {
   enum { LEAST = 8, RATIO = 10 };
   int32_t rises = 0, falls = 0;
@@ -143,9 +141,8 @@ static bool run_one_way(const float *values, int32_t count) {
   return rises + falls >= LEAST && (rises >= RATIO * falls || falls >= RATIO * rises);
 }
 
-// Whether intensities are whole numbers below 128, correlated with the sine of the points' elevation. On scans of
-// nuScenes, this correlation is 0.999 for ring numbers, and at most 0.85 for intensities of samples of 32 or more
-// points. Points of the vehicle itself do not count.
+// Whole numbers below 128, correlated with the sine of the points' elevation. On nuScenes the correlation is 0.999 for
+// ring numbers, at most 0.85 for intensities of 32 or more points. Points of the vehicle itself are left out.
 static bool are_rings(const struct sample *sample) {
   const double near = 2, most_ring = 127, least = 0.97;
   double n = 0, v = 0, s = 0, vv = 0, ss = 0, vs = 0;
@@ -188,7 +185,7 @@ static void judge_intensity(const struct sample *sample, struct points_seen *see
 
 // ---- ground ---------------------------------------------------------------------------------------------------------
 
-// The value that would be at `place` if the values were sorted.
+// values[place] of the sorted values. Changes their order.
 static float select_value(float *values, int32_t count, int32_t place) {
   for (int32_t low = 0, high = count - 1; low < high;) {
     float middle = values[place];
@@ -207,13 +204,13 @@ static float select_value(float *values, int32_t count, int32_t place) {
   return values[place];
 }
 
-// Only points `near` to `far` metres from the origin count. The ground is the 20th percentile of their heights: in
-// scans of KITTI and nuScenes, this is within 0.15 m of the true ground. Indoors fewer points may be of the ground, so
-// the ground is too high only if nine of ten points are too high. The ground is then the 10th percentile.
+// Points 3 to 20 m from the origin count. The ground is the 20th percentile of their heights: on KITTI and nuScenes,
+// within 0.15 m of the true ground. Indoors fewer points may be of the ground, so it is too high only if nine in ten
+// points are too high; it is then the 10th percentile.
 static void judge_ground(const struct sample *sample, struct points_seen *seen) {
   static const float near = 3, far = 20, most_off = 1;
   float heights[EXPECT_SAMPLE], ground = (float)sample->expected->ground_z;
-  int32_t count = 0, below = 0, above = 0;  // all heights; heights over most_off below `ground`; over most_off above it
+  int32_t count = 0, below = 0, above = 0;  // `below`, `above`: over most_off from `ground`
   if (!sample->expected->has_ground || seen->ground.off) return;
   for (int32_t i = 0; i < sample->rows; i++) {
     float x = sample->value[i][X], y = sample->value[i][Y], z = sample->value[i][Z], square = x * x + y * y;
@@ -231,8 +228,8 @@ static void judge_ground(const struct sample *sample, struct points_seen *seen) 
 
 // ---- time -----------------------------------------------------------------------------------------------------------
 
-// Whole numbers above 1 are a sensor's rings: times of sweeps are fractions of a second. A minute or more is in another
-// unit, or does not count from the newest sweep.
+// Times of sweeps are fractions of a second: whole numbers above 1 are rings. From a minute on, the unit or the origin
+// differs.
 static void judge_time(const struct sample *sample, struct points_seen *seen) {
   static const float most_ring = 1, most_seconds = 60;
   float values[EXPECT_SAMPLE], most = 0;
@@ -250,7 +247,7 @@ static void judge_time(const struct sample *sample, struct points_seen *seen) {
 
 // ---- all clouds -----------------------------------------------------------------------------------------------------
 
-// If there are too many clouds for samples of EXPECT_LEAST rows each, inspects only some clouds, spread evenly.
+// Of more than CLOUDS clouds, only some are inspected, spread evenly.
 struct points_seen points_inspect(const struct points_view *view, const struct points_expected *expected) {
   enum { CLOUDS = EXPECT_ROWS / EXPECT_LEAST };
   struct points_seen seen = {.expected = expected, .num_clouds = view->num_clouds};

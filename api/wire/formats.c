@@ -23,11 +23,9 @@ size_t number_bytes(enum number_type type) {
 
 // ---- hints ----------------------------------------------------------------------------------------------------------
 
-// How files begin. The service reads a file if the request names its `format`; it never reads a file whose row has
-// FORMAT_RAW. A hint is a guess: rows that begin like such a file are computed too. Rows of a sensor hardly ever begin
-// like a file of FORMAT_RAW: read as float32, the x or the y of each of these magics is between 0 and 10^-8 m, or over
-// 10^7 m. There are two exceptions: LASF is the x 13520.32 m, and DRACO is the x 193.32 m with one of 65536 values of
-// y.
+// How files begin. FORMAT_RAW: the service never reads such a file. A hint is a guess: a body of rows that begins like
+// this is computed too. Rows of a sensor hardly ever do: read as float32, the x or the y of these magics is between 0
+// and 10^-8 m, or over 10^7 m, except LASF (x = 13520.32 m) and DRACO (x = 193.32 m, and one of 65536 values of y).
 #define ROWS_INSTEAD ", which is not read: send rows of float32, or a PCD or PLY file"
 #define DECODE_FIRST                                                                                                   \
   ", which is not read: decompress it, or compress it with gzip or zstd and name the coding in Content-Encoding"
@@ -92,10 +90,10 @@ static const struct {
 // ---- text -----------------------------------------------------------------------------------------------------------
 
 // The mantissas of coordinates have any bytes, so TEXT_LEAST bytes of rows look like text in one case of 10^19. Fewer
-// bytes count as text only if they are numbers or JSON, which hardly ever look like rows of a sensor.
+// bytes must also look like numbers or JSON.
 enum { TEXT_LEAST = 64, TEXT_MOST = 1024, NUMBERS_LEAST = 12 };
 
-// The number of bytes of the first character, in ASCII or UTF-8; 0 if the bytes do not begin with a character.
+// Bytes of the first character, in ASCII or UTF-8; 0 if there is none.
 static size_t character_bytes(const char *bytes, size_t size) {
   unsigned char first = (unsigned char)bytes[0];
   size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
@@ -112,7 +110,7 @@ static bool is_text(const char *bytes, size_t size) {
   return length;
 }
 
-// Whether the bytes are digits, separators, exponents, nan and inf.
+// Digits, separators, exponents, nan, inf.
 static bool is_of_numbers(const char *bytes, size_t size) {
   size_t i = 0;
   while (i < size && bytes[i] && strchr("0123456789+-.,;[] \t\r\nEeNnAaIiFf", bytes[i])) i++;
@@ -126,7 +124,7 @@ static bool is_json(const char *bytes, size_t size) {
 }
 
 static const char *text_hint(const char *bytes, size_t size) {
-  static const char mark[] = {'\xef', '\xbb', '\xbf'};  // of UTF-8
+  static const char mark[] = {'\xef', '\xbb', '\xbf'};  // UTF-8's byte order mark
   size_t skipped = size > sizeof mark && memcmp(bytes, mark, sizeof mark) == 0 ? sizeof mark : 0;
   bytes += skipped;
   size -= skipped;
@@ -140,7 +138,7 @@ static const char *text_hint(const char *bytes, size_t size) {
          "(numpy.loadtxt(path).astype('<f4').tobytes()), or a PCD or PLY file";
 }
 
-// Whether the bytes are NAME.EXTENSION, without white space: what `curl -d scan.bin` sends.
+// NAME.EXTENSION: what `curl -d scan.bin` sends.
 static bool is_file_name(const char *bytes, size_t size) {
   enum { NAME_MOST = 255, EXTENSION_MOST = 11 };
   size_t at = 0, begin = size;
@@ -151,13 +149,13 @@ static bool is_file_name(const char *bytes, size_t size) {
   return at == size;
 }
 
-// tensors.c reads safetensors files. They begin with the length of the header, in 8 bytes: read as two floats, an x
-// that no point has, and a y of 0.
+// A safetensors file begins with the length of its header, 8 bytes: read as float32, an x that no point has and a y of
+// 0.
 static bool is_safetensors(const char *bytes, size_t size) {
   return size > 8 && bytes[8] == '{' && memcmp(bytes + 4, "\0\0\0\0", 4) == 0 && memcmp(bytes, "\0\0\0\0", 4) != 0;
 }
 
-// Keywords of PCD may have lower case.
+// Keywords of PCD may be in lower case.
 static bool begins(const char *bytes, size_t size, size_t row) {
   size_t length = magics[row].length;
   if (magics[row].format == FORMAT_PCD) return size >= length && strncasecmp(bytes, magics[row].magic, length) == 0;
@@ -218,7 +216,7 @@ bool cloud_check_tail(const struct cloud_file *file, const char *at, struct erro
 bool cloud_fit(struct cloud_file *file, bool whole, struct error *error) {
   bool text = file->layout == CLOUD_TEXT;
   while (text && file->size && !file->data[file->size - 1] && !vx_stopped(file->stop, 1)) file->size--;
-  // In text, a value has at least one byte and a separator after it. The last value may lack the separator.
+  // In text, a value has at least one byte and, except for the last value, a separator.
   size_t least = text ? 2 * file->point_bytes : file->point_bytes;
   size_t room = file->size + text;
   if (least == 0) return error_refuse(error, ERROR_BAD_BODY, NULL, "the points have no fields");

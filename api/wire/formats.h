@@ -1,5 +1,5 @@
-// Formats of a body's points other than raw rows: PCD, PLY, PointCloud2 and CompressedPointCloud2 of ROS 2, cloudini.
-// Each format has a row and a file that reads the header; gather.h makes rows from all formats.
+// Formats of points in bodies, other than raw rows: PCD, PLY, PointCloud2 and CompressedPointCloud2 of ROS 2, cloudini.
+// A file for each format reads the header; gather.h makes rows.
 //
 // Everything here points into the body, which belongs to the caller. Any thread; nothing here allocates.
 #ifndef VOXELD_FORMATS_H
@@ -27,54 +27,52 @@ enum number_type {
 };
 size_t number_bytes(enum number_type type);
 
-enum { CLOUD_FIELDS_MAX = 256, CLOUD_VALUES_MAX = 1024 };  // fields of a point; values in a line of text
+enum { CLOUD_FIELDS_MAX = 256, CLOUD_VALUES_MAX = 1024 };  // of a point; of a line of text
 
 struct cloud_field {
   const char *name;  // not NUL-terminated
   size_t name_length;
   enum number_type type;
-  int64_t count;                 // values of one point; only a field of one value can be a column
-  size_t offset;                 // of the first point's value; in text: the index of the value in the line
-  size_t stride;                 // from one point's value to the next point's
-  bool is_list;                  // each point has its own number of values, which precedes the values; count is 0
-  enum number_type length_type;  // type of the number of values
-  float resolution;              // of a blob of cloudini: the unit of the values; 0: they are not rounded
+  int64_t count;                 // values of a point; a column needs 1
+  size_t offset;                 // of the first point's value; text: index in the line
+  size_t stride;                 // from one point to the next
+  bool is_list;                  // a number of values, then the values; count is 0
+  enum number_type length_type;  // of the number of values
+  float resolution;              // of cloudini: the unit of the values; 0 = not rounded
 };
 
-// How the points are laid out.
 enum cloud_layout {
   CLOUD_BINARY,
   CLOUD_TEXT,    // a line for each point
-  CLOUD_PACKED,  // compressed; cloud_unpack gives it another layout
+  CLOUD_PACKED,  // compressed; cloud_unpack changes the layout
   CLOUD_COLUMNS  // all values of a field, then all values of the next field
 };
 
 struct cloud_file;
 
-// How a packed file is unpacked.
 struct cloud_packing {
-  // Unpacks the points; see cloud_unpack.
+  // See cloud_unpack.
   bool (*unpack)(struct cloud_file *file, struct decoder *decoder, char *out, struct error *error);
-  enum coding coding;                 // of the decoder that `unpack` needs
-  size_t bytes;                       // of the points, unpacked
-  size_t spare_bytes;                 // of memory that `unpack` needs after the unpacked points
+  enum coding coding;                 // of `unpack`'s decoder
+  size_t bytes;                       // of the unpacked points
+  size_t spare_bytes;                 // of memory that `unpack` needs after them
   int version, encoding, compressor;  // of a blob of cloudini
 };
 
 struct cloud_file {
-  struct vx_stop *stop;  // the reader of the file checks it; if stopped, the reader may fail with any error or none
+  struct vx_stop *stop;  // if stopped, the reader may fail with any error or none
   enum cloud_layout layout;
   bool big_endian;
-  bool ends;   // no bytes that could be another point may follow the points
-  bool lists;  // a field is a list: a point has at least point_bytes, and offsets differ between points
+  bool ends;   // no bytes that could be another point may follow
+  bool lists;  // a field is a list: point_bytes is the least, and offsets differ from point to point
   int64_t points;
-  int64_t run;         // points in a contiguous run
+  int64_t run;         // contiguous points
   size_t run_bytes;    // from one run to the next
   size_t point_bytes;  // from one point to the next; text: values in a line
   struct cloud_packing packing;
   const char *data;  // begins with the first point
   size_t size;
-  int64_t line;     // text: the number of the first point's line
+  int64_t line;     // text: number of the first point's line
   int64_t stamp_s;  // of a PointCloud2, else 0
   uint32_t stamp_ns;
   int num_fields;
@@ -84,19 +82,18 @@ struct cloud_file {
 VX_WARN_UNUSED bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop,
                                 struct cloud_file *file, struct error *error);
 
-// The hint for a body that begins like another format than `sent_as`; NULL if there is no hint. `bytes` may be just the
-// beginning of the body.
+// A hint for a body that begins like another format than `sent_as`, else NULL. `bytes`: all or the beginning of the
+// body.
 const char *format_hint(enum body_format sent_as, const char *bytes, size_t size);
-// Appends the hint, if there is one, to the error.
+// Appends the hint, if any, to the error.
 void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct error *error);
 
-// Adds a field. False with an error if there are too many.
+// False with an error if there are too many.
 VX_WARN_UNUSED bool cloud_add(struct cloud_file *file, struct cloud_field field, struct error *error);
-// Checks that `size` bytes have room for the points, and sets the strides of the fields. With `whole`, no bytes that
-// could be another point may follow. Zeros may follow: the Point Cloud Library fills the last page with them. False
-// with an error.
+// Checks that `size` bytes have room for the points. Sets the strides. If `whole`, no bytes that could be another point
+// may follow, except zeros, with which the Point Cloud Library fills the last page.
 VX_WARN_UNUSED bool cloud_fit(struct cloud_file *file, bool whole, struct error *error);
-// Checks the bytes from `at` on, which follow the points. False with an error.
+// Checks the bytes from `at` on, after the points.
 VX_WARN_UNUSED bool cloud_check_tail(const struct cloud_file *file, const char *at, struct error *error);
 
 #endif

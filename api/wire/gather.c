@@ -20,7 +20,7 @@ static bool is_named(const struct cloud_field *field, struct span name, compare 
   return field->name_length == name.length && differ(field->name, name.at, name.length) == 0;
 }
 
-// How many fields have this name. If none has, how many have the name in another letter case.
+// The number of fields with this name or, if there are none, with the name in another letter case.
 static int find_fields(const struct cloud_file *file, struct span name, const struct cloud_field **first) {
   static const compare compares[] = {strncmp, strncasecmp};
   int found = 0;
@@ -47,8 +47,8 @@ static void list_fields(const struct cloud_file *file, char *out, size_t size) {
   }
 }
 
-// The field of this name. `parameter`: the request's parameter that gives the name. NULL with an error if the file has
-// no such field, or several.
+// `parameter`: the request's parameter that gives the name. NULL with an error if the file has no such field, or
+// several.
 static const struct cloud_field *find_field(const struct cloud_file *file, struct span name, const char *parameter,
                                             struct error *error) {
   const struct cloud_field *field = NULL;
@@ -66,7 +66,6 @@ static const struct cloud_field *find_field(const struct cloud_file *file, struc
   return NULL;
 }
 
-// Adds the field of this name as the next column. False with an error.
 static bool add_column(const struct cloud_file *file, struct cloud_columns *columns, struct span name,
                        struct error *error) {
   const struct cloud_field *field = find_field(file, name, "fields", error);
@@ -160,7 +159,7 @@ static float narrow(uint64_t bits) {
   return (float)value;
 }
 
-// The bits of the value as a float32. A float32 keeps its bits, so that a NaN stays the same.
+// As float32. A float32 keeps its bits, so that a NaN stays the same.
 static uint32_t value_at(const char *at, enum number_type type, bool big_endian) {
   uint64_t bits = load(at, number_bytes(type), big_endian);
   switch (type) {
@@ -177,7 +176,7 @@ static uint32_t value_at(const char *at, enum number_type type, bool big_endian)
   }
 }
 
-// The value as a float64. False, without a value, if a float32 can hold every value of the type.
+// False, without a value, if float32 can hold every value of the type.
 static bool wide_at(const char *at, enum number_type type, bool big_endian, double *out) {
   uint64_t bits = load(at, number_bytes(type), big_endian);
   switch (type) {
@@ -190,13 +189,13 @@ static bool wide_at(const char *at, enum number_type type, bool big_endian, doub
   }
 }
 
-// A signed number of this many bytes in two's complement.
+// A number of this many bytes in two's complement.
 static int64_t signed_of(uint64_t bits, size_t bytes) {
   uint64_t sign = UINT64_C(1) << (8 * bytes - 1);
   return (int64_t)(bits ^ sign) - (int64_t)sign;
 }
 
-// The exact value, for times.
+// The exact value.
 static union time_value time_at(const char *at, enum number_type type, bool big_endian) {
   uint64_t bits = load(at, number_bytes(type), big_endian);
   union time_value value = {.natural = bits};
@@ -210,12 +209,12 @@ static union time_value time_at(const char *at, enum number_type type, bool big_
   return value;
 }
 
-// The range of a column of 64-bit numbers, and the farthest that rounding moved one of its values.
+// The range of a column of 64-bit numbers, and the farthest that rounding moved a value.
 struct column_range {
   double least, most, moved;
 };
 
-// What rounding did, while the rows are written.
+// What rounding does while rows are written.
 struct losses {
   struct cloud_loss *loss;
   struct column_range columns[VX_MAX_FEATURES];
@@ -228,7 +227,7 @@ static struct losses losses_of(struct cloud_loss *loss) {
   return losses;
 }
 
-// A number that is not finite, as double or as float32, is not a loss.
+// A number that is not finite as float32 is no loss.
 static void note_range(struct column_range *column, double wide, float value) {
   if (!vx_is_finite(value)) return;
   double moved = fabs(wide - (double)value);
@@ -272,7 +271,7 @@ static uint32_t column_at(const struct cloud_file *file, const struct cloud_colu
 
 // ---- points as bytes ------------------------------------------------------------------------------------------------
 
-// Whether the columns of a point are contiguous, as in a row.
+// The columns of a point are contiguous, as in a row.
 static bool are_row(const struct cloud_file *file, const struct cloud_columns *columns) {
   if (file->layout != CLOUD_BINARY || file->big_endian || file->lists) return false;
   for (int c = 0; c < columns->count; c++)
@@ -290,12 +289,12 @@ const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns
   return rows ? file->data + columns->fields[0]->offset : NULL;
 }
 
-// A row must not lie over a point that is not read yet. No row does if each row lies at or before its own point.
+// A row must not overwrite a point that is not read yet. None does if each row begins at or before its own point.
 bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns) {
   return file->layout == CLOUD_BINARY && file->point_bytes >= row_bytes(columns);
 }
 
-// Reads the whole point before it writes the row, because the two may overlap.
+// Reads a whole point before its row is written: they may overlap.
 static void gather_run(const struct cloud_file *file, const struct cloud_columns *columns, int64_t done,
                        const char *run, char *rows, struct losses *losses) {
   size_t bytes = row_bytes(columns);
@@ -318,7 +317,7 @@ static void gather_run(const struct cloud_file *file, const struct cloud_columns
   }
 }
 
-enum { BLOCK = 256 };  // points whose rows stay in the first-level cache
+enum { BLOCK = 256 };  // points whose rows fit into the first-level cache
 
 static void gather_column(const struct cloud_file *file, const struct cloud_columns *columns, int column, int64_t begin,
                           int64_t end, char *rows, struct losses *losses) {
@@ -336,7 +335,7 @@ static void gather_column(const struct cloud_file *file, const struct cloud_colu
   }
 }
 
-// Points of CLOUD_COLUMNS, which the rows never overlap.
+// The rows never overlap points of CLOUD_COLUMNS.
 static void gather_columns(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                            struct losses *losses) {
   const struct cloud_field *time = columns->times.values ? columns->time : NULL;
@@ -349,7 +348,7 @@ static void gather_columns(const struct cloud_file *file, const struct cloud_col
   }
 }
 
-// Moves `*at` past the value of the field. False if the body ends within the value.
+// False if the body ends within the value.
 static bool pass_field(const struct cloud_file *file, const struct cloud_field *field, const char **at) {
   size_t left = (size_t)(file->data + file->size - *at), bytes = number_bytes(field->type);
   size_t head = field->is_list ? number_bytes(field->length_type) : 0;
@@ -360,8 +359,8 @@ static bool pass_field(const struct cloud_file *file, const struct cloud_field *
   return true;
 }
 
-// Where a value lies depends on the lengths of the lists before it, so the points are checked while they are read. By
-// then the rows may have overwritten the names of the fields, so errors do not name fields.
+// Values lie behind lists of any length, so points are checked while they are read. The rows may have overwritten the
+// names of the fields, so errors do not name them.
 static bool gather_lists(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                          struct losses *losses, struct error *error) {
   const char *at = file->data, *places[CLOUD_FIELDS_MAX];
@@ -393,7 +392,7 @@ static bool refuse_number(const struct cloud_field *field, int64_t line, const s
 
 enum { NO_COLUMN = -1, LIST = -2 };
 
-// Takes the values of a list from the rest of the line; the word is their number.
+// `word`: the number of values to take from the line.
 static bool skip_list(struct span *line, const struct span *word) {
   int64_t count;
   struct span value;
@@ -403,8 +402,8 @@ static bool skip_list(struct span *line, const struct span *word) {
   return true;
 }
 
-// Reads the word as a time. Whole numbers are exact. Returns false if `kind` is whole and the number is not finite, or
-// its magnitude is 2^64 or more. Does not check the sign or the range of the kind.
+// Whole numbers are exact. False if `kind` is whole and the number is not finite or reaches 2^64. Does not check the
+// sign or the range of the kind.
 static bool read_time(const struct span *word, enum time_kind kind, double wide, union time_value *out) {
   char text[32];
   bool negative = word->at[0] == '-';
@@ -441,7 +440,7 @@ static bool gather_line(const struct cloud_file *file, const struct cloud_column
     memcpy(row + (size_t)column * sizeof number.value, &number.value, sizeof number.value);
     note_loss(losses, columns, column, number.wide, number.value);
   }
-  if (values == 0 || values == file->point_bytes) return true;  // empty lines are skipped
+  if (values == 0 || values == file->point_bytes) return true;  // skips empty lines
   return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld has %zu values; a point has %zu",
                       (long long)lines->number, values, file->point_bytes);
 }

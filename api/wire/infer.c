@@ -1,7 +1,5 @@
-// Reads the bodies of inference requests; see infer.h.
-//
-// The parameters, and the other members of the JSON that describe the job, become a query, and are checked like a
-// query.
+// See infer.h. The parameters, and other members of the JSON that describe the job, become a query, which is checked
+// like any query.
 #include "api/wire/infer.h"
 
 #include <stdio.h>
@@ -16,7 +14,7 @@
 
 static const vx_tensor_set all_tensors = ~(vx_tensor_set)0;
 
-// The state of reading a body, and the memory of the query's values.
+// A body that is being read, and memory for the query's values.
 struct reading {
   struct infer_body *body;
   struct infer *infer;
@@ -24,10 +22,10 @@ struct reading {
   struct error *error;
   const char *bytes;  // after the JSON
   size_t size;
-  bool binary_output;  // the default for outputs
+  bool binary_output;  // default of binary_data
   struct query query;
   struct text texts;
-  char memory[65536];  // room for point_counts of the most clouds
+  char memory[65536];  // enough for point_counts of VX_MAX_CLOUDS clouds
 };
 
 __attribute__((format(printf, 2, 3))) static bool refuse(struct reading *reading, const char *format, ...) {
@@ -47,7 +45,7 @@ static bool add_item(struct reading *reading, const char *name, const char *valu
   return true;
 }
 
-// Adds an item. Its value was written to `texts` from `begin` on.
+// The value was written to `texts` from `begin` on.
 static bool add_text(struct reading *reading, const char *name, size_t begin) {
   size_t length = reading->texts.length - begin;
   text_append(&reading->texts, "", 1);  // a NUL separates the values
@@ -67,7 +65,7 @@ static bool write_value(const json_t *value, struct text *out) {
   }
 }
 
-// Writes a value as a query has it; the items of a list are separated by commas.
+// Lists become values separated by commas.
 static bool add_parameter(struct reading *reading, const char *name, const json_t *value) {
   struct text *out = &reading->texts;
   size_t begin = out->length, count = json_is_array(value) ? json_array_size(value) : 1;
@@ -86,7 +84,7 @@ static bool take_binary_output(struct reading *reading, const json_t *value) {
   return json_is_boolean(value) || refuse(reading, "binary_data_output is not a boolean");
 }
 
-// Takes the timeout: microseconds here, milliseconds in a query. 0 means no timeout.
+// Microseconds here, milliseconds in a query. 0 = none.
 static bool take_timeout(struct reading *reading, const json_t *value) {
   json_int_t us = json_integer_value(value);
   if (!json_is_integer(value) || us < 0) return refuse(reading, "timeout is not a number of microseconds");
@@ -95,8 +93,7 @@ static bool take_timeout(struct reading *reading, const json_t *value) {
   return add_text(reading, "timeout_ms", begin);
 }
 
-// Parameters of the protocol; all others belong to the operation. A row with neither function nor refusal has no
-// effect: requests have no priorities and no sequences, and streams have their own parameters.
+// Parameters of the protocol; all others belong to the operation. A row without function and refusal is ignored.
 static const struct {
   const char *name;
   bool (*take)(struct reading *reading, const json_t *value);
@@ -217,7 +214,7 @@ static bool read_json(struct reading *reading, const char *bytes, size_t size, c
          take_counts(reading, request) && take_outputs(reading, json_object_get(root, "outputs"));
 }
 
-// A body without JSON holds only the points, as rows of the model. The answer has all tensors as bytes.
+// A body without JSON is the points, as rows of the model. The answer has all tensors as bytes.
 static bool read_raw(struct reading *reading, const struct job_request *request) {
   const struct vx_operation *operation = &vx_operations[request->job.op];
   size_t row = job_request_row_bytes(request), size = reading->size;
@@ -236,14 +233,14 @@ static bool read_raw(struct reading *reading, const struct job_request *request)
   return true;
 }
 
-// The inputs in the body replace the inputs that follow from the parameters.
+// The inputs of the body replace the inputs that the parameters describe.
 static bool take_inputs(struct reading *reading, struct job_request *request) {
   for (int i = 0; i < VX_MAX_INPUTS; i++) request->job.inputs[i] = reading->body->inputs.list[i].tensor;
   return inputs_complete(request, reading->error) &&
          inputs_take_points(request, reading->infer->preset, reading->error);
 }
 
-// The service writes no numbers of narrow types as JSON.
+// Narrow types are not written as JSON.
 static bool check_narrow(struct reading *reading, const struct job_request *request) {
   struct vx_sizes sizes = vx_sizes_of(&request->job);
   vx_tensor_set refused = request->job.tensors & vx_narrow_tensors(&sizes) & ~reading->infer->binary;

@@ -19,7 +19,6 @@ static bool is_binary(const struct infer *infer, int tensor) {
 
 static bool is_json(const struct infer *infer, int tensor) { return !(infer->binary & VX_TENSOR_BIT(tensor)); }
 
-// Bytes of the tensors that are sent as bytes.
 static size_t binary_bytes(const struct infer *infer, const struct vx_layout *layout) {
   size_t bytes = 0;
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
@@ -32,7 +31,7 @@ static size_t binary_bytes(const struct infer *infer, const struct vx_layout *la
 enum {
   NUMBER_WIDTH = 16,
   LONG_WIDTH = 24
-};  // maximum characters of a float32 or an int32, and of an int64, with a comma
+};  // maximum characters of a number with a comma: of a float32 or int32, of an int64
 
 static void write_number(enum vx_dtype dtype, const char *at, struct text *out) {
   float real;
@@ -48,7 +47,7 @@ static void write_number(enum vx_dtype dtype, const char *at, struct text *out) 
       json_put_integer(out, whole);
       break;
     case VX_UINT8: json_put_integer(out, (unsigned char)*at); break;
-    default:  // float32: infer_read refuses narrow types as JSON
+    default:  // float32: infer_read refuses narrow types
       memcpy(&real, at, sizeof real);
       json_put_float(out, real);
   }
@@ -76,8 +75,8 @@ static void write_counts(const struct vx_job *job, struct text *out) {
   if (vx_sampling_of(job)) json_printf(out, "samples_chosen:%ld", job->counts.sampled);
 }
 
-// Clients accept only strings, numbers and booleans here. So counts and times are flat members, and `metadata` is the
-// complete metadata as a string.
+// Clients accept only strings, numbers and booleans as parameters: counts and times are flat members, `metadata` is a
+// string.
 static void write_parameters(const struct answer *answer, bool widest, struct text *out) {
   bool stable = answer_is_stable(answer);
   json_printf(out, "parameters:{");
@@ -97,7 +96,7 @@ static void write_parameters(const struct answer *answer, bool widest, struct te
   json_printf(out, "}");
 }
 
-// `tensors` is NULL to measure.
+// `tensors`: NULL to measure.
 static void write_output(const struct answer *answer, const struct vx_layout *layout, int tensor, const char *tensors,
                          struct text *out) {
   const struct vx_shape *shape = &layout->shape[tensor];
@@ -129,8 +128,7 @@ static size_t reserve_json(struct answer *answer, const struct vx_layout *layout
   return (needed + VX_TENSOR_ALIGNMENT - 1) / VX_TENSOR_ALIGNMENT * VX_TENSOR_ALIGNMENT;
 }
 
-// Spaces may follow a JSON object, so the head fills its reserved bytes with spaces. The bytes between the tensors are
-// not sent, so they stay as they are.
+// Spaces after the JSON object fill the reserved bytes. The bytes between tensors are not sent.
 static bool write_head(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
                        char *tensors) {  // NOLINT(readability-non-const-parameter): answer_kind's type
   (void)tensors;

@@ -12,12 +12,12 @@
 
 static const struct tensor_words words = {"input", "datatype", model_datatype};
 
-// The state of reading a list of inputs.
+// A list of inputs that is being read.
 struct reading {
   struct infer_inputs *inputs;
   const struct vx_operation *operation;
-  const char *counts;  // the name of the parameter that counts rows; NULL if there is none
-  const char *bytes;   // the bytes that are left for further inputs
+  const char *counts;  // the parameter that counts rows; NULL = none
+  const char *bytes;   // left for further inputs
   size_t size;
   struct error *error;
 };
@@ -33,7 +33,7 @@ __attribute__((format(printf, 3, 4))) static bool refuse(const struct reading *r
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-// Takes the next bytes; the inputs take bytes in their order.
+// The inputs take the bytes after the JSON in order.
 static bool take_bytes(struct reading *reading, const char *name, const json_t *size, struct infer_input *input,
                        size_t *taken) {
   json_int_t bytes = json_integer_value(size);
@@ -48,7 +48,7 @@ static bool take_bytes(struct reading *reading, const char *name, const json_t *
   return true;
 }
 
-// Finds the values of an input whose type and shape are known.
+// Finds the values. Type and shape are known.
 static bool read_place(struct reading *reading, const char *name, const json_t *object, struct infer_input *input) {
   const json_t *parameters = json_object_get(object, "parameters"), *data = json_object_get(object, "data");
   const json_t *size = json_object_get(parameters, "binary_data_size");
@@ -95,7 +95,7 @@ bool infer_inputs_read(struct infer_inputs *inputs, const json_t *list, const st
 
 // ---- the values -----------------------------------------------------------------------------------------------------
 
-// Writes what the numbers of the type are, for an error.
+// For an error.
 static const char *numbers_of(enum vx_dtype dtype, char *out, size_t size) {
   const int64_t *limits = infer_whole_limits[dtype];
   if (vx_is_float(dtype)) return "numbers";
@@ -138,7 +138,7 @@ static bool add_place(size_t *end, const struct infer_input *input) {
 }
 
 size_t infer_inputs_bytes(const struct infer_inputs *inputs) {
-  size_t end = VX_TENSOR_ALIGNMENT;  // gives an address even if there are no values
+  size_t end = VX_TENSOR_ALIGNMENT;  // data is not NULL, even without values
   for (int i = 0; i < VX_MAX_INPUTS; i++)
     if (!add_place(&end, &inputs->list[i])) return SIZE_MAX;
   return end;

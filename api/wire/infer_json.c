@@ -1,4 +1,4 @@
-// The JSON of inference requests: its cost, and the numbers in it; see wire.h.
+// The cost and the numbers of JSON in inference requests; see wire.h.
 #include "api/wire/wire.h"
 
 #include <math.h>
@@ -33,11 +33,11 @@ static bool write_number(const json_t *value, enum vx_dtype dtype, char *out) {
   if (json_is_null(value)) real = NAN;  // answers write null for NaN
   if (dtype == VX_FLOAT32) memcpy(out, &real, sizeof real);
   if (vx_is_float(dtype)) return dtype == VX_FLOAT32 && (json_is_number(value) || json_is_null(value));
-  memcpy(out, &integer, vx_dtype_size(dtype));  // little-endian, as the body is
+  memcpy(out, &integer, vx_dtype_size(dtype));  // little-endian
   return is_whole(value, infer_whole_limits[dtype]);
 }
 
-// `dims`: the size of the list, and of the lists in it; `rank`: the number of these sizes.
+// `dims` [rank]: the sizes of the list, of the lists in it, and so on.
 static bool write_list(const json_t *list, const int64_t *dims, int rank, struct numbers *numbers) {
   if (!json_is_array(list) || json_array_size(list) != (uint64_t)dims[0]) return false;
   for (size_t i = 0; i < json_array_size(list); i++) {

@@ -83,7 +83,7 @@ static bool read_shape(const struct vx_input_row *row, const struct tensor_words
   return true;
 }
 
-// The tensor of a single cloud may lack the dimension of clouds.
+// The tensor of a lone cloud may lack the dimension of clouds.
 static void add_batch(const struct vx_input_row *row, struct vx_input *input) {
   int rank = 0;
   while (rank < VX_MAX_RANK && row->extents[rank] != VX_EXTENT_NONE) rank++;

@@ -1,9 +1,9 @@
-// What a raw body looks like; see inspect.h.
+// See inspect.h.
 //
-// Values of one column are closer to each other than to values of other columns: x to x, intensity to intensity. So the
-// mean distance between values that lie `lag` positions apart is small if `lag` is the length of a row or a multiple of
-// it. A row length is accepted if all lags that are not multiples of it have at least CLEARER times its distance. This
-// ratio is 5 to 90 in scans of KITTI and nuScenes, and 1 in points without any order whose columns have similar ranges.
+// Values of one column are closer to each other than to values of other columns. So the mean distance between values
+// `lag` positions apart is small if `lag` is a multiple of the row's length. A length is accepted if all lags that are
+// not its multiples have at least CLEARER times its distance. The ratio is 5 to 90 in scans of KITTI and nuScenes, and
+// 1 in unordered points whose columns have similar ranges.
 #include "api/wire/inspect.h"
 
 #include <math.h>
@@ -14,8 +14,7 @@
 
 // ---- stripped bytes -------------------------------------------------------------------------------------------------
 
-// Fewer than one scan in 100000 has no NUL, CR or LF in its first FEWEST_BYTES bytes. Only the first MOST_BYTES bytes
-// of a body are looked at.
+// Fewer than one scan in 100000 has no NUL, CR or LF in its first FEWEST_BYTES.
 enum { FEWEST_BYTES = 2048, MOST_BYTES = 4096 };
 
 bool body_may_be_stripped(const char *bytes, int64_t size) {
@@ -32,8 +31,8 @@ static bool is_stripped(const char *bytes, int64_t size) {
 
 enum { WINDOWS = 8, PAIRS = 96, LAGS = 8, WINDOW_MOST = PAIRS + VX_MAX_FEATURES, CLEARER = 2 };
 
-// Roughly the logarithm of 1 + |value|, with the value's sign, so that no column outweighs the others. A few bad values
-// must not outweigh the others either: values that are not finite count as 0, and values are limited to 10^6.
+// Roughly the signed logarithm of 1 + |value|, so that no column outweighs the others. To limit single bad values,
+// values that are not finite are 0, and others at most 10^6.
 static int32_t scaled(float value) {
   enum { ONE = 0x3F800000, DROPPED_BITS = 8 };
   float size = fabsf(value);
@@ -49,7 +48,7 @@ struct windows {
   int32_t value[WINDOWS][WINDOW_MOST];
 };
 
-// False: the body is too short, or cannot be read.
+// False if the body is too short, or cannot be read.
 static bool take_windows(const struct points_view *view, struct windows *windows) {
   char room[WINDOW_MOST * sizeof(float)];
   const struct vx_input *points = view->points;
@@ -81,8 +80,8 @@ static int64_t distance(const struct windows *windows, int lag) {
   return sum;
 }
 
-// Whether the distance at the lag `columns` is clearly smaller than at the row length that the request gives (`said`),
-// and than at all lags that are not multiples of `columns`.
+// Whether the distance at lag `columns` is much smaller than at `said`, the request's row length, and at lags that are
+// not multiples of `columns`.
 static bool stands_out(const struct windows *windows, int columns, int said) {
   int64_t own = CLEARER * distance(windows, columns);
   if (distance(windows, said) <= own) return false;
@@ -103,17 +102,15 @@ static int32_t columns_of(const struct points_view *view) {
 
 // ---- float64 --------------------------------------------------------------------------------------------------------
 
-// Up to DOUBLES pairs of values are inspected, spread over PLACES places of the body. A body with fewer than
-// DOUBLES_LEAST pairs is not inspected.
+// Inspects up to DOUBLES pairs of values at PLACES places, none in a body with fewer than DOUBLES_LEAST pairs.
 enum { PLACES = 8, DOUBLES = 256, DOUBLES_LEAST = 64 };
 
 static const double far = 1e10;  // metres
 static bool is_sensible(double value) { return value == 0 || (fabs(value) > 1e-9 && fabs(value) < far); }
 
-// Rows of float64 are sensible numbers if they are read as float64. Read as float32, the lower half of each number has
-// a random exponent, so that one in three is beyond `far` or not finite. If the number was a float32 before, the lower
-// half has one of eight values, two of them beyond `far`. In rows of float32 the halves are two columns, and neither is
-// beyond `far`.
+// Rows of float64 have sensible numbers as float64. As float32, the lower half of a number has a random exponent, so
+// one in three is beyond `far` or not finite; if the number was a float32 before, the lower half has one of eight
+// values, two of them beyond `far`. In rows of float32, no half is beyond `far`.
 static bool are_float64(const struct points_view *view) {
   char room[DOUBLES / PLACES * sizeof(double)];
   int64_t pairs = view->points->dims[0] * view->points->dims[1] / 2;

@@ -24,7 +24,7 @@ struct join_counts join_rows(const struct join_sweep *sweep, const struct join_t
   float *row = *out;
   VX_EACH_ROW(stop, i, 0, sweep->points) {
     vx_widen(terms->dtype, sweep->rows, i * columns, columns, row);
-    if (is_close(row, terms->remove_close)) continue;  // the next point overwrites it
+    if (is_close(row, terms->remove_close)) continue;  // the next row overwrites it
     if (sweep->moved) vx_move(sweep->matrix, row[0], row[1], row[2], row);
     counts.not_finite += !is_finite(row);
     if (terms->time_column) row[columns] = sweep->age;
@@ -45,7 +45,7 @@ static void write_name(const struct stream_terms *terms, int32_t number, struct 
   json_put_string(out, name);
 }
 
-// A job without sections drops only the joined points that are not finite.
+// A job without sections drops no joined points but those that are not finite.
 static void write_points(const struct join_report *report, int32_t number, const struct vx_job *job, struct text *out) {
   const struct join_counts *points = &report->sweeps[number].points;
   const struct vx_counts counts = {.kept = points->joined - points->not_finite, .not_finite = points->not_finite};

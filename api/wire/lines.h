@@ -1,6 +1,4 @@
-// Lines and words of text in a body, without copies.
-//
-// Any thread; nothing here allocates.
+// Lines and words of text in a body, without copies. Any thread; nothing here allocates.
 #ifndef VOXELD_LINES_H
 #define VOXELD_LINES_H
 
@@ -10,7 +8,7 @@
 
 #include "kernels/stop.h"
 
-// A part of a body; not NUL-terminated.
+// Part of a body; not NUL-terminated.
 struct span {
   const char *at;
   size_t length;
@@ -18,25 +16,24 @@ struct span {
 
 struct lines {
   const char *at, *end;
-  int64_t number;        // number of the last line that was read, from 1; 0 before the first
+  int64_t number;        // of the line that was read last, from 1; 0 before the first
   struct vx_stop *stop;  // once stopped, there is no next line
-  char last;             // the byte that ends a line: LF or CR
+  char last;             // ends a line: LF or CR
 };
 
-// The lines of `bytes`, which follow the line `number`. All lines end as the first one does: either in LF, after any
-// number of CR, or in CR alone.
+// The lines of `bytes`, after line `number`. All lines end as the first one: in LF after any number of CR, or in CR.
 struct lines lines_over(const char *bytes, size_t size, int64_t number, struct vx_stop *stop);
-// Reads the next line, without its end; of several CR before an LF, only the last is left out. False if there is none.
+// Reads the next line without its LF, and one CR before it. False if there is none.
 bool lines_next(struct lines *lines, struct span *line);
-// Takes the first word from the rest of a line. Blanks, tabs, CR and LF separate words. False if no word is left.
+// Takes the first word from the rest of a line. Words are separated by blanks, tabs, CR and LF. False if none is left.
 bool span_word(struct span *rest, struct span *word);
 bool span_is(const struct span *span, const char *text);
 bool span_is_in_any_case(const struct span *span, const char *text);
-// Reads the span as a whole number from 0 to `most`. False if the span is not such a number.
+// Reads a whole number from 0 to `most`. False if the span is none.
 bool span_number(const struct span *span, int64_t most, int64_t *out);
 
 enum { SPAN_SHOWN = 40 };
-// Arguments for %.*s: the span, or its beginning, for an error.
+// For %.*s in errors: the span, or its beginning.
 #define SPAN_ARGS(span) (int)((span).length < SPAN_SHOWN ? (span).length : SPAN_SHOWN), (span).at
 
 #endif

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-// A number that became infinite is counted as not finite, not as a loss. A number beyond 10^9 m is not a coordinate:
-// writers use numbers such as the largest float for "no return".
+// A number that became infinite is no loss. A number beyond 10^9 m is no coordinate: writers use such numbers for "no
+// return".
 void cloud_note_loss(struct cloud_loss *loss, double wide, float value) {
   const double farthest = 1e9;
   double moved = fabs(wide - (double)value);

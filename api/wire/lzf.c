@@ -1,10 +1,9 @@
 // See lzf.h.
 //
-// The bytes are a list of runs. If the first byte of a run is below 32, that byte plus one is the number of bytes that
-// follow and are copied. Otherwise its upper three bits are a length, and its lower five are the upper bits of a
-// distance. If the length is 7, the next byte is added to it. The last byte of the run has the lower bits of the
-// distance. The run copies bytes that are already unpacked: length + 2 bytes, which begin distance + 1 bytes before the
-// end. Source and destination may overlap.
+// A run begins with a byte. Below 32, it is the number of literal bytes that follow, minus one. Otherwise its upper
+// three bits are a length, to which the next byte is added if the length is 7; its lower five bits and one more byte
+// are a distance. Such a run copies length + 2 unpacked bytes, from distance + 1 bytes before the end of the output;
+// source and destination may overlap.
 #include "api/wire/lzf.h"
 
 #include <string.h>

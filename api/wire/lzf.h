@@ -1,6 +1,4 @@
-// LZF, the compression of PCD's binary_compressed.
-//
-// Any thread; nothing here allocates.
+// LZF, the compression of PCD's binary_compressed. Any thread; nothing here allocates.
 #ifndef VOXELD_LZF_H
 #define VOXELD_LZF_H
 
@@ -9,7 +7,7 @@
 
 #include "kernels/stop.h"
 
-// Unpacks the bytes, which must give exactly `room` bytes. False if the result has another size, or the job is stopped.
+// False if the bytes do not unpack to exactly `room` bytes, or the job is stopped.
 bool lzf_unpack(const char *bytes, size_t size, char *out, size_t room, struct vx_stop *stop);
 
 #endif

@@ -1,4 +1,4 @@
-// Writes MCAP files; see wire.h.
+// Writes MCAP files (mcap.dev); see wire.h.
 #include "api/wire/wire.h"
 
 #include <string.h>
@@ -23,24 +23,24 @@ enum record {
 enum { SCHEMA_ID = 1, LENGTH_BYTES = 8 };
 static const char magic[] = {(char)0x89, 'M', 'C', 'A', 'P', '0', '\r', '\n'};
 
-// The time between the clouds of a batch, so that a viewer plays the clouds one after another.
+// Between the clouds of a batch: viewers play them one after another.
 static const int64_t cloud_ns = 100000000;
 
-// The file while it is written. Offsets count from the beginning of the file.
+// A file that is being written. Offsets count from its beginning.
 struct file {
   const struct answer *answer;
   const struct vx_layout *layout;
   const char *tensors;
   struct text *out;
-  size_t chunk, chunk_end, records;  // offsets of the chunk's record, of its end and of its first record
+  size_t chunk, chunk_end, records;  // offsets of the chunk's record, its end, its first record
   size_t indexes[TOPICS], indexes_end;
-  size_t messages[TOPICS][VX_MAX_CLOUDS];  // offsets in the chunk
+  size_t messages[TOPICS][VX_MAX_CLOUDS];  // offsets from `records`
   size_t metadata, metadata_end;
 };
 
 // ---- records --------------------------------------------------------------------------------------------------------
 
-// Begins a part that starts with its own length; length_end fills in the length.
+// Begins a part that starts with its own length, for length_end to fill in.
 static size_t length_begin(struct text *out, int bytes) {
   bytes_put(out, 0, bytes);
   return out->length;
@@ -64,7 +64,7 @@ static void put_string(struct text *out, const char *string) {
 
 static bool has(const struct file *file, int topic) { return pointcloud2_has(file->layout, &topics[topic]); }
 
-// Numbers start from 1: some readers take channel 0 for no channel.
+// From 1: some readers take channel 0 for no channel.
 static uint64_t channel_of(int topic) { return (uint64_t)topic + 1; }
 
 static uint64_t number_of_topics(const struct file *file) {

@@ -29,7 +29,7 @@ int64_t answer_timing_ns(const struct answer *answer, int timing) {
   return has ? answer->job->stage_ns[timing - TIMING_STAGES] : -1;
 }
 
-// Writes a time in milliseconds, as the header Server-Timing has it.
+// In milliseconds.
 static void write_duration(struct text *out, const char *comma, const char *name, int64_t nanoseconds) {
   text_put(out, comma);
   text_put(out, name);
@@ -37,7 +37,6 @@ static void write_duration(struct text *out, const char *comma, const char *name
   text_fixed(out, nanoseconds / 100, 4);
 }
 
-// The steps of the answer's chain.
 static int32_t count_steps(const struct answer *answer) {
   return answer->job && answer->job->chain ? answer->job->chain->count : 0;
 }
@@ -95,7 +94,7 @@ static const char *items_of(const struct vx_job *job) { return vx_item_names[vx_
 
 static void write_batch(const struct vx_job *job, struct text *out) {
   const struct {
-    const char *name;  // NULL if there is none
+    const char *name;  // NULL = none
     const int32_t *counts;
   } parts[] = {{vx_operations[job->op].rows_carry_cloud_index ? NULL : items_of(job), job->point_counts},
                {vx_operations[job->op].rows, job->row_counts},
@@ -129,8 +128,8 @@ static int64_t dropped_by(const struct vx_chain_report *report, int32_t step) {
   return sum;
 }
 
-// Writes what each step got, what it kept, and the fates of the points that it dropped. If point_fates is returned,
-// also writes fate_names, in which the index of a name is the code of the fate.
+// Each step's points before and after it, and the fates of those that it dropped. With point_fates, also fate_names,
+// indexed by the codes of fates.
 static void write_steps(const struct answer *answer, struct text *out) {
   const struct vx_job *job = answer->job;
   const struct vx_chain_report *report = job->report;
@@ -163,7 +162,7 @@ static void write_origin(const struct answer *answer, struct text *out) {
   json_printf(out, "backend:%s device:%s", answer->backend, answer->device);
 }
 
-// Writes the members that are known before a voxelization runs, and leaves the object open.
+// The members that are known before a voxelization runs. Leaves the object open.
 static void write_first_facts(const struct answer *answer, struct text *out) {
   const struct operation *operation = operations[answer->job->op];
   json_printf(out, "{");
@@ -173,7 +172,7 @@ static void write_first_facts(const struct answer *answer, struct text *out) {
   if (operation->write) operation->write(answer->job, out);
 }
 
-// Writes the other members but the times.
+// The other members, except times.
 static void write_last_facts(const struct answer *answer, struct text *out) {
   const struct vx_job *job = answer->job;
   write_batch(job, out);

@@ -1,4 +1,4 @@
-// Describes models; see model.h.
+// See model.h.
 #include "api/wire/model.h"
 
 #include "api/base/json.h"
@@ -13,20 +13,20 @@ bool model_serves(const struct model *model, struct error *error) {
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
-// How a document spells a tensor's type and shape.
+// How a document spells type and shape.
 struct spelling {
   const char *type, *prefix, *shape;
-  bool optional;  // the document says which inputs are optional
+  bool optional;  // it says which inputs are optional
 };
 
-// The number of logits of a cell if the preset has tasks or names the classes; else -1.
+// The logits of a cell; -1 unless the preset has tasks or names the classes.
 static int64_t logits_of(const struct job_request *request, const struct vx_sizes *sizes) {
   int64_t anchors = request->job.op == VX_DECODE ? vx_cell_anchors(&request->job.params.decode) : 1;
   if (sizes->logits > 0) return sizes->logits;
   return request->num_class_names ? anchors * request->num_class_names : -1;
 }
 
-// The length of a dimension; -1 if it differs between requests. Without a preset, requests choose columns and caps.
+// -1: differs between requests. Without a preset, requests choose columns and caps.
 static int64_t length_of(const struct model *model, enum vx_extent extent, const struct vx_sizes *sizes) {
   switch (extent) {
     case VX_EXTENT_COORDS:
@@ -62,8 +62,7 @@ static void write_tensor(const struct model *model, const struct spelling *spell
   json_printf(out, optional && spelling->optional ? "]optional:true}" : "]}");
 }
 
-// The type to report for an input that allows several. For points whose columns all have one type, it is that type;
-// otherwise it is the first that the input allows.
+// The type to report: the type of all columns of the points, if they have one; else the first that the input allows.
 static enum vx_dtype dtype_of(const struct model *model, const struct vx_input_row *row) {
   bool points = vx_operations[model->request->job.op].items == VX_POINT_ITEMS;
   enum vx_dtype first = VX_FLOAT32;
@@ -72,7 +71,7 @@ static enum vx_dtype dtype_of(const struct model *model, const struct vx_input_r
   return shared && row->dtypes == VX_FLOATS ? column_dtype(&model->request->columns, 0) : first;
 }
 
-// Whether requests may have this input. Without iou_power in the preset, the operation refuses the input iou.
+// The operation refuses the input iou if the preset has no iou_power.
 static bool takes(const struct model *model, int input) {
   const struct vx_job *job = &model->request->job;
   return !model->preset || job->op != VX_DECODE_CENTER || input != VX_IOU || job->params.center.num_iou_powers > 0;
@@ -109,8 +108,8 @@ void model_write_metadata(const struct model *model, struct text *out) {
   json_printf(out, "]}\n");
 }
 
-// A max_batch_size of 0 means that shapes have no further batch dimension. The policy names no version: Triton's
-// versions are numbers, but the version of a detector may be a word.
+// max_batch_size 0: shapes have no further batch dimension. Triton's versions are numbers, but a detector's may be a
+// word, so the policy names none.
 void model_write_config(const struct model *model, struct text *out) {
   static const struct spelling spelling = {"data_type", "TYPE_", "dims", true};
   json_printf(out, "{name:%s platform:'voxeld' backend:'voxeld' version_policy:{latest:{num_versions:1}}", model->name);

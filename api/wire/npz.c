@@ -7,14 +7,13 @@
 #include "api/wire/metadata.h"
 #include "api/wire/zip.h"
 
-enum { NPY_HEADER = 128 };  // bytes: a multiple of 64 with room for the longest shape
+enum { NPY_HEADER = 128 };  // a multiple of 64 with room for the longest shape
 
 _Static_assert((int)ZIP_MEMBERS > (int)VX_TENSOR_COUNT, "there is a member for each tensor and one for the metadata");
 
-// Writes version 1.0 of the npy format: magic, version, length of the rest, and a Python dictionary that ends with a
-// newline.
+// Version 1.0 of npy: magic, version, length of the rest, a Python dictionary, a newline.
 static void put_npy_header(struct text *out, const struct vx_shape *shape) {
-  static const char magic[] = "\x93NUMPY\1";  // the NUL is the second number of the version
+  static const char magic[] = "\x93NUMPY\1";  // the NUL is the minor version
   char memory[NPY_HEADER];
   struct text words = text_over(memory, sizeof memory);
   text_printf(&words, "{'descr': '%s', 'fortran_order': False, 'shape': (", vx_numbers[shape->dtype].numpy);

@@ -1,5 +1,5 @@
-// PCD up to version 0.7, the format of the Point Cloud Library: lines of a header, then points as text, as bytes, or
-// compressed by column.
+// PCD up to version 0.7, of the Point Cloud Library: a header of lines, then points as text, as bytes, or compressed by
+// column.
 #include <string.h>
 
 #include "api/wire/formats.h"
@@ -9,14 +9,14 @@
 
 enum { COUNT_MOST = 1 << 20, PACKED_HEAD = 8 };
 
-// The header, as far as it was read.
+// A header that is being read.
 struct pcd {
   struct cloud_file *file;
   struct lines lines;
   int64_t width, height, points;  // -1 = not given
   int64_t sizes[CLOUD_FIELDS_MAX];
   char types[CLOUD_FIELDS_MAX];
-  struct span data;  // the word of the line DATA; empty before that line
+  struct span data;  // the word after DATA; empty before that line
 };
 
 static bool refuse(const struct pcd *pcd, const char *key, const struct span *word, const char *allowed,
@@ -27,7 +27,7 @@ static bool refuse(const struct pcd *pcd, const char *key, const struct span *wo
 
 // ---- lines of the header --------------------------------------------------------------------------------------------
 
-// Reads the word for a field from a line such as SIZE, which has a word for each field.
+// Reads a field's word from a line that has one for each field, such as SIZE.
 typedef bool (*take_word)(struct pcd *pcd, int field, const struct span *word);
 
 static bool take_size(struct pcd *pcd, int field, const struct span *word) {
@@ -39,7 +39,7 @@ static bool take_type(struct pcd *pcd, int field, const struct span *word) {
   return span_is_in_any_case(word, "I") || span_is_in_any_case(word, "U") || span_is_in_any_case(word, "F");
 }
 
-// Old writers give padding a COUNT of 0. Such a field takes no bytes.
+// Old writers give padding a COUNT of 0: it takes no bytes.
 static bool take_count(struct pcd *pcd, int field, const struct span *word) {
   return span_number(word, COUNT_MOST, &pcd->file->fields[field].count);
 }
@@ -57,7 +57,7 @@ static bool read_words(struct pcd *pcd, const char *key, struct span rest, take_
       (long long)pcd->lines.number, key, fields, pcd->file->num_fields);
 }
 
-// A header without SIZE, TYPE or COUNT means one float32 for each field.
+// Without SIZE, TYPE and COUNT, a field is one float32.
 static bool read_fields(struct pcd *pcd, struct span rest, struct error *error) {
   struct span word;
   pcd->file->num_fields = 0;
@@ -121,7 +121,7 @@ static bool set_type(const struct pcd *pcd, int field, struct error *error) {
     out->type = types[i].number;
     return true;
   }
-  out->type = NUMBER_FLOAT64;  // text has any number
+  out->type = NUMBER_FLOAT64;  // text may have any number
   return pcd->file->layout == CLOUD_TEXT ||
          error_refuse(error, ERROR_BAD_BODY, NULL, "field %.*s has TYPE %c and SIZE %lld; no type of number has both",
                       (int)(out->name_length < SPAN_SHOWN ? out->name_length : SPAN_SHOWN), out->name,
@@ -146,21 +146,20 @@ static uint32_t load(const char *bytes) {
   return value;
 }
 
-// The compressed bytes follow two sizes: their own size, and their size when unpacked.
+// Two sizes precede the compressed bytes: of these bytes, and of the unpacked bytes.
 static size_t packed_bytes(const struct cloud_file *file) { return file->size < PACKED_HEAD ? 0 : load(file->data); }
 static size_t unpacked_bytes(const struct cloud_file *file) {
   return file->size < PACKED_HEAD ? 0 : load(file->data + sizeof(uint32_t));
 }
 
-// The Point Cloud Library leaves padding out of compressed points. Other writers keep it. The size of the unpacked
-// points shows which is the case.
+// The Point Cloud Library leaves padding out of compressed points, other writers keep it: the unpacked size tells.
 static bool has_padding(const struct pcd *pcd) {
   uint64_t point = 0, all = unpacked_bytes(pcd->file);
   for (int i = 0; i < pcd->file->num_fields; i++) point += (uint64_t)(pcd->file->fields[i].count * pcd->sizes[i]);
   return pcd->file->layout != CLOUD_PACKED || (point && all % point == 0 && all / point == (uint64_t)pcd->file->points);
 }
 
-// Places the fields one after another, and drops the fields named _, which are padding.
+// Places the fields one after another. Drops padding, the fields named _.
 static bool set_fields(struct pcd *pcd, struct error *error) {
   struct cloud_file *file = pcd->file;
   bool padded = has_padding(pcd);
@@ -205,7 +204,7 @@ static bool unpack(struct cloud_file *file, struct decoder *decoder, char *out, 
   return true;
 }
 
-// Places the columns, given the number of points. A body without points may lack the two sizes.
+// Places the columns. A body without points may lack the two sizes.
 static bool fit_packed(struct cloud_file *file, struct error *error) {
   if (file->size < PACKED_HEAD && file->points)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "the body ends before the sizes of its compressed points");

@@ -1,5 +1,5 @@
-// PLY 1.0, the Stanford polygon format: lines of a header that describe elements, then the elements, as text or as
-// bytes. The element `vertex` has the points. Elements before `vertex` are skipped, and elements after it are not read.
+// PLY 1.0, the Stanford polygon format: a header of lines, then elements, as text or as bytes. The element `vertex` is
+// the points; elements before it are skipped, elements after it are not read.
 #include <string.h>
 
 #include "api/wire/formats.h"
@@ -9,17 +9,17 @@
 enum { ELEMENTS_MOST = 32, PROPERTIES_MOST = 256, NO_LIST = -1 };
 
 struct property {
-  int count_type;  // for a list: the type of its length; otherwise NO_LIST
+  int count_type;  // of a list: the type of its length; else NO_LIST
   enum number_type type;
 };
 
-// An element before the points.
+// Before the points.
 struct element {
   int64_t count;
   int first, properties;
 };
 
-enum where { BEFORE_VERTEX, IN_VERTEX, AFTER_VERTEX };  // where a line of the header stands
+enum where { BEFORE_VERTEX, IN_VERTEX, AFTER_VERTEX };  // of a line of the header
 
 struct ply {
   const char *bytes;
@@ -134,7 +134,7 @@ static bool read_header(struct ply *ply, struct error *error) {
     bool good = true;
     if (!span_word(&line, &key) || span_is(&key, "comment") || span_is(&key, "obj_info")) continue;
     if (span_is(&key, "end_header")) return true;
-    // The strides of the properties depend on the format.
+    // Strides depend on the format, so it must come first.
     if (!ply->has_format && !span_is(&key, "format"))
       good = refuse(ply, error, "the format must come first, not", key);
     else if (span_is(&key, "format"))
@@ -174,7 +174,7 @@ static bool skip_list(struct ply *ply, const struct property *property, struct e
   return skip_values(ply, count, number_bytes(property->type), error);
 }
 
-// Every row that is skipped has a byte or more, so the size of the body bounds the loop.
+// A row has at least one byte, so the body's size bounds the loop.
 static bool skip_binary(struct ply *ply, const struct element *element, struct error *error) {
   const struct property *properties = ply->properties + element->first;
   for (int64_t row = 0; element->properties && row < element->count && !vx_stopped(ply->file->stop, 1); row++)
@@ -199,7 +199,7 @@ bool ply_read(const char *bytes, size_t size, struct cloud_file *file, struct er
   if (!read_header(&ply, error)) return false;
   if (ply.where == BEFORE_VERTEX)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "the PLY header has no element vertex, which has the points");
-  if (file->layout == CLOUD_TEXT)  // the lines after the header may end differently
+  if (file->layout == CLOUD_TEXT)  // these lines may end otherwise than the header's
     ply.lines = lines_over(ply.lines.at, (size_t)(ply.lines.end - ply.lines.at), ply.lines.number, file->stop);
   for (int i = 0; i < ply.num_elements; i++)
     if (file->layout == CLOUD_TEXT ? !skip_lines(&ply, &ply.elements[i], error)

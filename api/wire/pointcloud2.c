@@ -1,10 +1,10 @@
-// sensor_msgs/msg/PointCloud2 of ROS 2, serialized as CDR: an encapsulation of four bytes, then the members one after
-// another. The offset of a number from the end of the encapsulation is a multiple of the number's size. XCDR2 differs
-// in one thing: the size of the list of fields, in bytes, precedes the list. ROS 1 has the same members without
-// alignment, strings without NUL, and the number of the message in place of the encapsulation.
+// sensor_msgs/msg/PointCloud2 of ROS 2 in CDR: an encapsulation of four bytes, then the members. Each number is aligned
+// to its own size, counted from the end of the encapsulation. In XCDR2 the list of fields is preceded by its size in
+// bytes. ROS 1 has the same members without alignment, strings without NUL, and the message's number in place of the
+// encapsulation.
 //
-// A point_cloud_interfaces/msg/CompressedPointCloud2 has the same members, with compressed bytes as its data, and a
-// string after them that names how they are compressed.
+// point_cloud_interfaces/msg/CompressedPointCloud2 has the same members, with compressed bytes as data, and at the end
+// a string that names the compression.
 #include <string.h>
 
 #include "api/wire/cloudini.h"
@@ -23,12 +23,12 @@ enum { ENCAPSULATION = 4, PADDING_MOST = 7 };
 struct cdr {
   const char *bytes;
   size_t size, at;
-  bool big_endian;  // the byte order of the members; is_bigendian is the byte order of the points
+  bool big_endian;  // byte order of the members; is_bigendian is that of the points
   bool xcdr2, ros1;
   struct error *error;
 };
 
-// Takes `count` bytes from the next multiple of `align`. NULL with an error if the body ends before them.
+// `count` bytes from the next multiple of `align`. NULL with an error if the body is too short.
 static const char *take(struct cdr *cdr, size_t align, size_t count, const char *what) {
   size_t at = cdr->at + (cdr->ros1 ? 0 : (align - (cdr->at - ENCAPSULATION) % align) % align);
   if (at > cdr->size || count > cdr->size - at) {
@@ -54,7 +54,7 @@ static bool take_byte(struct cdr *cdr, const char *what, uint8_t *out) {
   return at;
 }
 
-// A length, which counts the NUL at the end too, then the bytes. Some writers give an empty string the length 0.
+// The length includes the NUL. Some writers give an empty string the length 0.
 static bool take_string(struct cdr *cdr, const char *what, struct span *out) {
   uint32_t length;
   size_t begin = cdr->at;
@@ -78,7 +78,7 @@ static bool take_encapsulation(struct cdr *cdr) {
   if (cdr->size < ENCAPSULATION)
     return error_refuse(cdr->error, ERROR_BAD_BODY, NULL,
                         "the body ends at byte %zu, within the encapsulation of the PointCloud2", cdr->size);
-  cdr->at = ENCAPSULATION;  // its last two bytes are options, which are not needed here
+  cdr->at = ENCAPSULATION;  // its last two bytes are options, ignored here
   if (cdr->ros1) return true;
   size_t kind = at[0] || at[1] / 2u >= sizeof kinds / sizeof *kinds ? 2 : at[1] / 2u;
   cdr->big_endian = at[1] % 2 == 0;
@@ -105,7 +105,7 @@ static bool take_field(struct cdr *cdr, struct cloud_file *file) {
   struct cloud_field field = {.name = name.at,
                               .name_length = name.length,
                               .type = types[type - 1],
-                              .count = count ? count : 1,  // as the Point Cloud Library reads a 0
+                              .count = count ? count : 1,  // the Point Cloud Library too reads 0 as 1
                               .offset = offset};
   return cloud_add(file, field, cdr->error);
 }
@@ -118,8 +118,8 @@ static bool take_fields(struct cdr *cdr, struct cloud_file *file) {
   return true;
 }
 
-// Some writers of XCDR2 leave out the size of the list. So a number is taken as the size only if the list that follows
-// has this size.
+// Some writers of XCDR2 leave out the size of the list: a number is the size only if the list that follows has this
+// size.
 static bool take_list(struct cdr *cdr, struct cloud_file *file) {
   struct error error;
   struct cdr listed = *cdr;
@@ -153,7 +153,7 @@ static bool take_head(struct cdr *cdr, struct head *head, struct cloud_file *fil
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-// Without points, some writers leave point_step at 0.
+// Without points, some writers leave point_step 0.
 static bool check_fields(const struct cloud_file *file, struct error *error) {
   for (int i = 0; file->points && i < file->num_fields; i++) {
     const struct cloud_field *field = &file->fields[i];
@@ -166,7 +166,7 @@ static bool check_fields(const struct cloud_file *file, struct error *error) {
   return true;
 }
 
-// Whether `data` has the rows without padding. Then row_step is not checked, because some writers do not set it.
+// `data` has rows without padding. Then row_step is not checked: some writers do not set it.
 static bool is_packed(const struct head *head) {
   uint64_t points = (uint64_t)head->height * head->width, bytes;
   return !__builtin_mul_overflow(points, head->point_step, &bytes) && bytes == head->data_bytes;
@@ -199,7 +199,7 @@ static void take_stamp(const struct head *head, struct cloud_file *file) {
   file->stamp_ns = head->stamp_ns;
 }
 
-// Sets where each point lies in the member `data`, given the head.
+// Places the points within `data`.
 static bool place_points(const struct head *head, struct cloud_file *file, struct error *error) {
   if (!check_head(head, error)) return false;
   take_stamp(head, file);
@@ -225,7 +225,7 @@ bool pointcloud2_read(const char *bytes, size_t size, struct cloud_file *file, s
 
 static const char gzip[] = {'\x1f', '\x8b'}, zstd[] = {'\x28', '\xb5', '\x2f', '\xfd'};  // how streams begin
 
-// The members of a CompressedPointCloud2 after its head.
+// The members after the head of a CompressedPointCloud2.
 struct compressed {
   struct span data, format;
 };
@@ -248,7 +248,7 @@ static bool unpack(struct cloud_file *file, struct decoder *decoder, char *out, 
   return true;
 }
 
-// Opens compressed_data that is one stream of zstd, zlib or gzip.
+// compressed_data is one stream of zstd, zlib or gzip.
 static bool open_stream(struct head *head, const struct compressed *compressed, struct cloud_file *file,
                         struct error *error) {
   const struct span *data = &compressed->data;
@@ -265,7 +265,7 @@ static bool open_stream(struct head *head, const struct compressed *compressed, 
   return true;
 }
 
-// A blob names its own fields. A message without points may have no blob.
+// A blob has its own fields. A message without points may have no blob.
 static bool open_blob(const struct head *head, const struct span *data, struct cloud_file *file, struct error *error) {
   int64_t width, height;
   take_stamp(head, file);
@@ -300,7 +300,7 @@ static bool begins(const struct cdr *cdr, const char *bytes, size_t count) {
 const char *pointcloud2_hint(enum body_format sent_as, const char *bytes, size_t size) {
   struct error error;
   struct head head;
-  struct cloud_file file;  // large, so only its used parts are set
+  struct cloud_file file;  // large, so it is not initialized
   for (int ros1 = 0; ros1 < 2; ros1++) {
     struct cdr cdr = {.bytes = bytes, .size = size, .ros1 = ros1, .error = &error};
     file.num_fields = 0;

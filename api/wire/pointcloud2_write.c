@@ -65,8 +65,8 @@ bool pointcloud2_has(const struct vx_layout *layout, const struct topic *topic) 
 // The rows of a topic, of all clouds.
 struct rows {
   const char *points, *numbers;
-  enum vx_dtype dtype;  // of `points`; VX_INT32 if they are the voxels' coordinates
-  int columns;          // of float32 in the message
+  enum vx_dtype dtype;  // of `points`; VX_INT32: they are voxel_coords
+  int columns;          // of float32, in the message
   struct vx_cell_map map;
 };
 
@@ -95,7 +95,7 @@ static int64_t count_of(const struct answer *answer, const struct topic *topic, 
 
 // ---- the message's data ---------------------------------------------------------------------------------------------
 
-// The columns of one row.
+// The float32 columns of a row.
 static void read_row(const struct rows *rows, int64_t row, float values[VX_MAX_FEATURES]) {
   if (rows->dtype == VX_INT32) {
     const int32_t *coords = (const int32_t *)(const void *)rows->points + row * 4;  // cloud, z, y, x
@@ -105,7 +105,7 @@ static void read_row(const struct rows *rows, int64_t row, float values[VX_MAX_F
   }
 }
 
-// Writes the rows, or measures them if there are no tensors. Returns whether all of their x, y and z are finite.
+// Writes the rows, or measures them without tensors. Whether all x, y and z are finite.
 static bool put_rows(const struct rows *rows, struct vx_stop *stop, int64_t first, int64_t count, struct text *out) {
   char block[16384];
   float values[VX_MAX_FEATURES] = {0};
@@ -130,7 +130,7 @@ static bool put_rows(const struct rows *rows, struct vx_stop *stop, int64_t firs
 
 // ---- the message ----------------------------------------------------------------------------------------------------
 
-// Appends a number, aligned to its own size from the first byte of the message.
+// Aligned to its own size from the beginning of the message.
 static void put_number(struct text *out, size_t begin, uint64_t value, int bytes) {
   while ((out->length - begin) % (size_t)bytes) bytes_put(out, 0, 1);
   bytes_put(out, value, bytes);
@@ -149,9 +149,9 @@ static void put_field(struct text *out, size_t begin, const char *name, int numb
   put_number(out, begin, 1, 4);
 }
 
-// The name of a column. The first three are x, y and z, since viewers look for these names. The others have their names
-// in the request's `fields`; without `fields`, the fourth is intensity. A column without such a name, or with the name
-// of the last column (`number_name`), is column_N.
+// The first three columns are x, y and z, for which viewers look. The others have their names of `fields`; without
+// `fields` the fourth is intensity. A column without a name, or named like the last column (`number_name`), is
+// column_N.
 static void name_column(const struct job_request *request, int column, const char *number_name,
                         char name[REQUEST_NAMES_SIZE]) {
   static const char *const usual[] = {"x", "y", "z", "intensity"};
@@ -192,7 +192,7 @@ bool pointcloud2_write(const struct answer *answer, const struct vx_layout *layo
   put_fields(answer->request, out, begin, rows.columns, topic->number_name);
   put_number(out, begin, 0, 1);  // is_bigendian
   put_number(out, begin, step, 4);
-  put_number(out, begin, count * step, 4);  // row_step: there is one row
+  put_number(out, begin, count * step, 4);  // equal to data's, with one row
   put_number(out, begin, count * step, 4);  // bytes of data
   bool dense = put_rows(&rows, answer->stop, *first, (int64_t)count, out);
   put_number(out, begin, dense, 1);

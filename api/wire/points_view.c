@@ -13,7 +13,7 @@ bool view_note(void *ctx, uint64_t at, size_t bytes, char *out) {
   return true;
 }
 
-// The second pass may leave out pieces, because of the values that it sees.
+// The second pass may skip pieces, depending on values.
 bool view_read(void *ctx, uint64_t at, size_t bytes, char *out) {
   struct view_sample *sample = ctx;
   while (sample->next < sample->count) {

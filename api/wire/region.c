@@ -10,7 +10,7 @@ const char *const region_kinds[] = {"system", "cuda"};
 
 static bool read_number(const json_t *root, const char *name, json_int_t least, uint64_t *number, struct error *error) {
   const json_t *value = json_object_get(root, name);
-  *number = (uint64_t)json_integer_value(value);  // 0 if the member is missing
+  *number = (uint64_t)json_integer_value(value);  // 0 = missing
   if (value ? json_is_integer(value) && json_integer_value(value) >= least : least == 0) return true;
   return error_refuse(error, ERROR_BAD_BODY, name, "%s is not a whole number of at least %lld", name, (long long)least);
 }
@@ -26,13 +26,13 @@ static bool read_key(const json_t *root, char *key, struct error *error) {
 
 static bool is_blank(char c) { return c == '\n' || c == '\r' || c == ' '; }
 
-// Reads base64 (RFC 4648); skips spaces and line ends, which some encoders add. Returns the number of bytes; -1: the
-// text is not base64, or has more bytes than `most`.
+// Reads base64 (RFC 4648). Skips spaces and line ends, which some encoders add. Returns the number of bytes; -1 if the
+// text is not base64 or has more than `most` bytes.
 static int read_base64(const char *text, size_t length, unsigned char *bytes, int most) {
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   unsigned bits = 0;
   int count = 0, bit_count = 0;
-  bool ended = false;  // by '=', which only '=' may follow
+  bool ended = false;  // by '=', which nothing else may follow
   for (size_t i = 0; i < length; i++) {
     const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
     ended = ended || text[i] == '=';

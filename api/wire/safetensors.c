@@ -8,7 +8,7 @@
 
 enum { LENGTH_PREFIX = 8, ALIGNMENT = VX_TENSOR_ALIGNMENT, BLOCK = 256 };
 
-// Writes the entry of a tensor after its name.
+// Writes a tensor's entry without its name.
 static void write_tensor(struct text *out, const struct vx_shape *shape, size_t offset) {
   json_printf(out, "{dtype:%s shape:", vx_dtype_name(shape->dtype));
   json_put_integers(out, shape->dims, shape->rank);
@@ -48,7 +48,7 @@ static size_t room_of(const struct answer *answer, const struct vx_layout *layou
   return (needed + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-// Without times the header is final already. It is kept in the memory after the facts, if it fits.
+// A header without times is final already: it is kept in the memory after the facts, if it fits.
 size_t answer_header_reserve(struct answer *answer, const struct vx_layout *layout) {
   struct text *facts = &answer->facts;
   size_t room = answer->untimed && answer->facts_kept ? facts->capacity - facts->length - 1 : 0;
@@ -67,7 +67,7 @@ bool answer_frame_write(const struct answer *answer, const struct vx_layout *lay
     write_header(answer, layout, false, false, &header);
   if (!text_complete(&header)) return false;
   memset(block + LENGTH_PREFIX + header.length, ' ', length - header.length);
-  // Zeros the padding: the memory may hold data of an earlier request.
+  // The padding may hold data of an earlier request.
   size_t end = 0;
   for (int tensor = 0; tensors && tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(layout->tensors & VX_TENSOR_BIT(tensor))) continue;

@@ -10,7 +10,6 @@ static bool refuse_file(const char *what, const char *reason, struct error *erro
   return error_refuse(error, ERROR_BAD_BODY, NULL, "%s is not a safetensors file: %s", what, reason);
 }
 
-// Reads the length of the header.
 static bool read_length(const char *what, const char *bytes, size_t size, size_t *length, struct error *error) {
   uint64_t header = 0;
   if (size < LENGTH_PREFIX) return refuse_file(what, "it has less than 8 bytes", error);

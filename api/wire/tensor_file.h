@@ -1,7 +1,5 @@
-// Opens a safetensors file and finds the bytes of its tensors.
-//
-// huggingface/safetensors defines the format: 8 bytes with the length of the header, the header as a JSON object, and
-// the bytes of the tensors. Everything here points into the caller's bytes. Any thread.
+// Opens a safetensors file (safetensors.h) and finds its tensors. Everything here points into the caller's bytes. Any
+// thread.
 #ifndef VOXELD_TENSOR_FILE_H
 #define VOXELD_TENSOR_FILE_H
 
@@ -11,18 +9,18 @@
 enum { TENSORS_HEADER_MAX = 64 * 1024 };  // bytes of JSON
 
 struct tensor_file {
-  struct json_document header;  // an object with a member for each tensor; tensor_file_close releases it
+  struct json_document header;  // a member for each tensor; tensor_file_close releases it
   char *data;                   // after the header
   size_t data_bytes;
 };
 
-// Opens a file; `what` names it in errors, such as "the body". False with an error; nothing is held then.
+// `what` names the file in errors, such as "the body". False with an error; nothing is held then.
 VX_WARN_UNUSED bool tensor_file_open(const char *what, char *bytes, size_t size, struct tensor_file *file,
                                      struct error *error);
 void tensor_file_close(struct tensor_file *file);
 
-// Describes the tensor of an entry of the header, with its data. Checks the type, but not the shape, against `row`, and
-// that the data begins a multiple of the type's size after file->data. False with an error.
+// The tensor of an entry of the header. Checks its type, but not its shape, against `row`, and that its data begins a
+// multiple of the type's size after file->data.
 VX_WARN_UNUSED bool tensor_file_take(const struct tensor_file *file, const struct vx_input_row *row,
                                      const json_t *entry, struct vx_input *input, struct error *error);
 

@@ -32,8 +32,8 @@ static bool are_aligned(const struct job_request *request, int *number) {
   return true;
 }
 
-// Makes sure that all inputs are aligned. If one is not, moves the data so that the first input begins at a multiple of
-// VX_TENSOR_ALIGNMENT. The data overwrites the end of the header, which is not needed any more.
+// If an input is not aligned, moves the data so that the first input is at a multiple of VX_TENSOR_ALIGNMENT. The data
+// overwrites the end of the header, which is no longer needed.
 static bool align(struct tensor_file *file, struct job_request *request, struct error *error) {
   struct vx_input *inputs = request->job.inputs;
   size_t beyond = (uintptr_t)inputs[0].data % VX_TENSOR_ALIGNMENT;

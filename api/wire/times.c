@@ -63,7 +63,7 @@ static struct time_origin origin_of(const struct time_terms *terms, const struct
 
 // ---- seconds --------------------------------------------------------------------------------------------------------
 
-// The difference is exact before it becomes a double.
+// Exact until it becomes a double.
 static double signed_from(int64_t value, int64_t origin) {
   return value >= origin ? (double)((uint64_t)value - (uint64_t)origin) : -(double)((uint64_t)origin - (uint64_t)value);
 }
@@ -72,8 +72,7 @@ static double unsigned_from(uint64_t value, uint64_t origin) {
   return value >= origin ? (double)(value - origin) : -(double)(origin - value);
 }
 
-// The time from the origin, in the unit of the times. `natural`: the origin is the least time; for unsigned times,
-// origin->whole then has the bits of a uint64.
+// In the unit of the times. `natural`: the origin is the least time; origin->whole of unsigned times is then a uint64.
 static double from_origin(enum time_kind kind, union time_value value, const struct time_origin *origin, bool natural) {
   switch (kind) {
     case TIME_SIGNED:

@@ -14,7 +14,7 @@
 // Whether the part is 95 % or more.
 static bool nearly_all(int64_t part, int64_t all) { return all > 0 && part >= all - all / 20; }
 
-// Whether the body has no points, even if points of a stream were joined.
+// The body has no points, even if sweeps of a stream were joined.
 static bool is_empty(const struct vx_job *job, const struct inspection *inspected) {
   const struct join_report *joined = inspected->joined;
   int64_t sent = 0;
@@ -24,7 +24,7 @@ static bool is_empty(const struct vx_job *job, const struct inspection *inspecte
   return sent == 0;
 }
 
-// The number, from 1 on, of the first step that drops more than 95 % of its finite points; 0 if there is none.
+// The first step, from 1, that drops over 95 % of its finite points; 0 = none.
 static int32_t empty_step(const struct vx_job *job) {
   int64_t in = job->counts.received;
   for (int32_t step = 1; job->chain && step <= job->chain->count; step++) {
@@ -36,8 +36,7 @@ static int32_t empty_step(const struct vx_job *job) {
   return 0;
 }
 
-// The points that the operation has no place for: out of range, outside of the image, or out of the lattice. `met` has
-// the finite points that reach the operation.
+// Points out of the range, image or lattice of the operation. `met`: finite points that reach it.
 static int64_t misplaced(const struct vx_job *job, int64_t *met) {
   const struct vx_counts *counts = &job->counts;
   int64_t outside = counts->out_of_range + counts->outside_image + counts->out_of_lattice;
@@ -50,7 +49,7 @@ static int64_t misplaced(const struct vx_job *job, int64_t *met) {
   return outside;
 }
 
-// Whether nearly all points are misplaced or, in a range image by ring, more than 5 %.
+// Nearly all points or, in a range image by ring, over 5 %.
 static bool are_misplaced(const struct vx_job *job) {
   if (vx_operations[job->op].items != VX_POINT_ITEMS) return false;
   bool by_ring = job->op == VX_RANGE_IMAGE_OP && job->params.image.rows != VX_ROWS_ELEVATION;
@@ -58,7 +57,7 @@ static bool are_misplaced(const struct vx_job *job) {
   return by_ring ? outside > met / 20 : nearly_all(outside, met);
 }
 
-// Whether a transform before a ring_outlier moves the points.
+// A transform moves the points before a ring_outlier.
 static bool rings_moved(const struct vx_job *job) {
   bool moved = false, judged = false;
   for (int32_t i = 0; job->chain && i < job->chain->count; i++) {
@@ -73,7 +72,7 @@ static bool other_columns(const struct vx_job *job, const struct points_expected
   return expected && expected->num_columns > 0 && job->inputs[VX_POINTS].dims[1] != expected->num_columns;
 }
 
-// Whether rounding moved a value by more than a thousandth of the column's range.
+// Rounding moved a value by more than a thousandth of the column's range.
 static bool lost_column(const struct cloud_loss *loss) { return loss->column && loss->moved > loss->range / 1000; }
 
 uint32_t warnings_of(const struct vx_job *job, const struct inspection *inspected) {
@@ -201,7 +200,7 @@ static void say_rounded(const struct vx_job *job, const struct inspection *inspe
       (double)(nextafterf(at, INFINITY) - at), loss->at, loss->most);
 }
 
-// Names the cloud, if it is one of several.
+// Names the cloud if there are several.
 static void say_cloud(const struct points_seen *seen, int32_t cloud, struct text *out) {
   if (seen->num_clouds > 1) text_printf(out, "cloud %d: ", (int)cloud);
 }

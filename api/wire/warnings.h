@@ -1,6 +1,5 @@
-// Warnings in the metadata: the request was answered, but probably is not what the client meant.
-//
-// Each kind is a row of one table. Any thread; nothing here allocates.
+// Warnings in the metadata: the request was answered, but probably is not what the client meant. Each kind is a row of
+// a table. Any thread; nothing here allocates.
 #ifndef VOXELD_WARNINGS_H
 #define VOXELD_WARNINGS_H
 
@@ -35,13 +34,13 @@ enum warning {
 
 const char *warning_kind(enum warning warning);
 
-// The warnings of a finished job; `inspected` is what its body looks like. Bit i stands for warning i.
+// The warnings of a finished job: bit i stands for warning i.
 uint32_t warnings_of(const struct vx_job *job, const struct inspection *inspected);
 
-// Writes all warnings that hold, as a JSON array of objects.
+// Writes a JSON array of objects.
 void warnings_write(const struct vx_job *job, const struct inspection *inspected, struct text *out);
 
-// Writes all kinds with their meaning as a JSON array, for --describe.
+// Writes all kinds with their meaning, as a JSON array.
 void warnings_describe(struct text *out);
 
 #endif

@@ -1,7 +1,7 @@
 // See widen.h.
 //
-// A column is decoded in blocks that stay in the first-level cache: bits, then numbers, then rows. Most loops run over
-// a whole block, even if fewer rows are left: a compiler makes vector instructions of loops with a constant length.
+// A column is decoded in blocks that fit into the first-level cache: bits, numbers, rows. Most loops run over a whole
+// block, even if fewer rows are left, since compilers vectorize loops of constant length.
 #include "api/wire/widen.h"
 
 #include <math.h>
@@ -9,21 +9,21 @@
 
 #include "api/wire/loss.h"
 
-enum { BLOCK = 256, RUN = 64 };  // rows; rows for which the filter direction keeps its leading column
+enum { BLOCK = 256, RUN = 64 };  // rows; RUN: the filter direction keeps its leading column for so many
 
-// A column while it is decoded.
+// A column that is being decoded.
 struct column {
   enum vx_dtype dtype;
   const unsigned char *at;  // the first byte of the first value
-  size_t row, byte;         // from a value to the next value, and from a byte of a value to the next byte
-  bool delta;               // each number is a difference to the number before
-  bool guessed;             // each number is a difference to a guess
+  size_t row, byte;         // bytes from a value to the next, and within a value to its next byte
+  bool delta;               // numbers are differences to the number before
+  bool guessed;             // numbers are differences to a guess
   uint32_t sum;             // of the deltas
   bool scaled;
   double scale;
 };
 
-// With the filter direction: x, y and z of the two rows before, the nearer row last.
+// For the filter direction: x, y, z of the two rows before, the nearer row last.
 struct direction {
   double rows[2][3];
 };
@@ -44,7 +44,7 @@ static ALWAYS_INLINE void load_values(const struct column *column, size_t row, i
       for (int i = 0; i < count; i++) bits[i] = a[(size_t)i * row] | (uint32_t)b[(size_t)i * row] << 8;
       break;
     default:
-      for (int i = 0; i < count; i++) {  // byte by byte, which becomes the shortest vector instructions
+      for (int i = 0; i < count; i++) {  // gives the shortest vector instructions
         unsigned char *value = (unsigned char *)(bits + i);
         value[0] = a[(size_t)i * row];
         value[1] = b[(size_t)i * row];
@@ -54,12 +54,12 @@ static ALWAYS_INLINE void load_values(const struct column *column, size_t row, i
   }
 }
 
-// Differences in zigzag: 0, -1, 1, -2, ... are 0, 1, 2, 3, ...
+// 0, 1, 2, 3, ... are the differences 0, -1, 1, -2, ...
 static ALWAYS_INLINE void undo_zigzag(uint32_t *bits, int count) {
   for (int i = 0; i < count; i++) bits[i] = bits[i] >> 1 ^ (0u - (bits[i] & 1));
 }
 
-// Adds up deltas. The bits above the width of the type are wrong.
+// Bits above the width of the type become wrong.
 static ALWAYS_INLINE void add_deltas(struct column *column, uint32_t *bits) {
   uint32_t sum = column->sum;
   for (int i = 0; i < BLOCK; i++) bits[i] = sum += bits[i];
@@ -74,7 +74,7 @@ typedef int64_t masks __attribute__((vector_size(2 * sizeof(int64_t))));
 
 static ALWAYS_INLINE masks fit_int32(pair numbers) { return (pair)((masks)numbers & INT64_MAX) <= (double)INT32_MAX; }
 
-// The next row if int32 cannot hold a guess or a sum. The previous number replaces such a guess, and a sum wraps.
+// For a guess or a sum that int32 cannot hold: the last number replaces the guess, and the sum wraps.
 static __attribute__((cold, noinline)) pair add_wrapping(pair guess, pair last, pair difference) {
   pair sum = {0};
   for (int c = 0; c < 2; c++) {
@@ -84,12 +84,11 @@ static __attribute__((cold, noinline)) pair add_wrapping(pair guess, pair last, 
   return sum;
 }
 
-// Undoes the filter direction for RUN rows. On entry, `x` has the differences of the leading column, and `y` of the
-// other column. A guess assumes that the direction from the origin to the row turns evenly.
+// Undoes the filter direction for RUN rows. `x` enters with the differences of the leading column, `y` with those of
+// the other one. A guess assumes that the direction from the origin to the row turns evenly.
 //
-// Each number depends on the number before it, so the loop has few operations from one number to the next. Doubling a
-// ratio and subtracting `even` are exact, so they can come before the operations that depend on the number before. The
-// rest of a row is in the same loop, because a processor computes it during the wait.
+// Each number depends on the number before, so few operations lie between the two: doubling a ratio and subtracting
+// `even` are exact, and can be done earlier. A processor computes the rest of the row during the wait.
 static ALWAYS_INLINE void undo_run(struct direction *direction, int lead, uint32_t *x, uint32_t *y, uint32_t *z) {
   double(*rows)[3] = direction->rows, last_lead = rows[1][lead], older_lead = rows[0][lead];
   int other = 1 - lead;
@@ -121,7 +120,7 @@ static ALWAYS_INLINE void load(struct column *column, int64_t first, int count, 
   if (column->delta) add_deltas(column, bits);
 }
 
-// The first three columns, with the filter direction.
+// Loads the first three columns, with the filter direction.
 static ALWAYS_INLINE void load_position(struct column *columns, struct direction *direction, int64_t first, int count,
                                         uint32_t bits[][BLOCK]) {
   for (int c = 0; c < VX_MIN_FEATURES; c++) load(&columns[c], first, count, bits[c]);
@@ -153,7 +152,7 @@ static ALWAYS_INLINE void load_position(struct column *columns, struct direction
     case VX_INT64: memset(out, 0, BLOCK * sizeof *out); break; /* not a type of points */                              \
   }
 
-// The numbers of a block. Without a scale the factor is 1, which changes nothing.
+// Without a scale the factor is 1.
 static void numbers_of(const struct column *column, const uint32_t *restrict bits, double *restrict out) {
   const double scale = column->scale;
   CONVERT_BITS(double)
@@ -165,7 +164,7 @@ static ALWAYS_INLINE void floats_of(const struct column *column, const uint32_t 
   CONVERT_BITS(float)
 }
 
-// A float column without a scale, whose bits are not touched: even a signaling NaN stays.
+// A float column without a scale keeps its bits: even a signaling NaN stays.
 static ALWAYS_INLINE void same_floats(const struct column *column, const uint32_t *bits, float *out) {
   if (column->dtype == VX_FLOAT16)
     for (int i = 0; i < BLOCK; i++) out[i] = vx_half_to_float((uint16_t)bits[i]);
@@ -173,7 +172,7 @@ static ALWAYS_INLINE void same_floats(const struct column *column, const uint32_
     memcpy(out, bits, BLOCK * sizeof *out);
 }
 
-// Rounding moves coordinates below `far` by less than 2 mm, which need not be noted.
+// Below `far`, rounding moves coordinates by less than 2 mm, which is not noted.
 static void note_losses(const struct column *column, const uint32_t *bits, const float *values, int count,
                         struct cloud_loss *loss) {
   const float far = 0x1p16f;
@@ -199,7 +198,7 @@ static ALWAYS_INLINE void take_floats(const struct column *column, const uint32_
 
 static int64_t points_of(const struct job_request *request) { return request->job.inputs[VX_POINTS].dims[0]; }
 
-// In a shuffled column, the first bytes of all rows come first, then all second bytes, and so on.
+// A shuffled column has the first bytes of all rows, then all second bytes, and so on.
 static struct column column_of(const struct job_request *request, const char *rows, int number) {
   const struct column_terms *terms = &request->columns;
   size_t place = 0, points = (size_t)points_of(request);
@@ -240,7 +239,7 @@ static ALWAYS_INLINE void widen(const struct job_request *request, const char *r
       take_floats(&columns[c], own, (int)count, values[c], c < 3 ? loss : NULL);
     }
     if (width == 4)
-      write_rows(values, (int)count, 4, out + first * 4);  // with a constant, which is faster
+      write_rows(values, (int)count, 4, out + first * 4);  // a constant is faster
     else
       write_rows(values, (int)count, width, out + first * width);
   }

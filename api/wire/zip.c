@@ -8,18 +8,18 @@
 #include "api/base/bytes.h"
 
 enum {
-  VERSION = 45,  // the version of the format with 64-bit sizes
+  VERSION = 45,  // the first with 64-bit sizes
   MADE_BY = 3 << 8 | VERSION,
   DATE = 1 << 5 | 1,  // 1980-01-01
   READABLE = 0100644,
   LARGE = 1,       // id of the field with 64-bit sizes
-  ALIGN = 0xd935,  // id of the field that aligns the following data, as Android's zipalign writes it
+  ALIGN = 0xd935,  // id of the field that aligns data, as of Android's zipalign
   LOCAL_BYTES = 30,
   LARGE_BYTES = 20,
   ALIGN_BYTES = 6,
   CRC_AT = 14,
 };
-#define LIMIT UINT64_C(0xffffffff)  // in a 32-bit field: the number is in the 64-bit field
+#define LIMIT UINT64_C(0xffffffff)  // stands in a 32-bit field for a number in a 64-bit field
 
 void zip_begin(struct zip *zip, struct text *out, struct vx_stop *stop) {
   zip->out = out;
@@ -29,7 +29,7 @@ void zip_begin(struct zip *zip, struct text *out, struct vx_stop *stop) {
 
 static uint64_t short_of(uint64_t value) { return value < LIMIT ? value : LIMIT; }
 
-// Writes the part that a local header and an entry of the directory have in common, up to the name's length.
+// A local header and an entry of the directory have this in common.
 static void put_common(struct text *out, const struct zip_member *member, uint64_t bytes) {
   bytes_put(out, VERSION, 2);
   bytes_put(out, 0, 2);  // flags
@@ -42,8 +42,7 @@ static void put_common(struct text *out, const struct zip_member *member, uint64
   bytes_put(out, strlen(member->name), 2);
 }
 
-// The sizes are always in the 64-bit field here, as numpy itself writes them, so that the offset of the data does not
-// depend on the sizes.
+// Sizes are always in the 64-bit field, as in numpy's own files, so that the data's offset does not depend on them.
 void zip_open(struct zip *zip, const char *name, const char *ending) {
   struct text *out = zip->out;
   struct zip_member *member = &zip->members[zip->count];
@@ -105,7 +104,7 @@ static void put_entry(struct text *out, const struct zip_member *member) {
   if (far) bytes_put(out, member->header, 8);
 }
 
-// Writes the end of a directory beyond the first 4 GiB of the file.
+// For a directory beyond the first 4 GiB.
 static void put_far_end(struct text *out, uint64_t count, uint64_t directory, uint64_t bytes) {
   uint64_t here = out->length;
   text_append(out, "PK\6\6", 4);

@@ -1,6 +1,6 @@
-// The CPU backend: its table, its device and lanes, its memory.
+// The CPU backend: its table, device, lanes and host memory.
 //
-// The device holds only its description, so all threads may share it. A lane belongs to one thread at a time.
+// A device is constant, so all threads share it. A lane belongs to one thread at a time.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct vx_device {
   struct vx_description description;
 };
 
-// Reads the processor's name from /proc/cpuinfo, which has it only on x86.
+// From /proc/cpuinfo, which has it on x86.
 static void name_processor(char *name, size_t size) {
   snprintf(name, size, "CPU");
   FILE *file = fopen("/proc/cpuinfo", "re");
@@ -99,7 +99,7 @@ static cpu_operation *const operations[VX_OPS] = {
 
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
 
-// Calls `waiting` first, so that the caller can still read the points as they were sent.
+// `waiting` comes first, so that the caller can still read the points as they were sent.
 static enum vx_status deskew(const struct vx_job *job, struct error *error) {
   const struct vx_input *points = &job->inputs[VX_POINTS];
   if (job->caller && job->caller->waiting) job->caller->waiting(job->ctx);
@@ -120,14 +120,14 @@ static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error
   job->stop = NULL;
   if (status == VX_STOPPED && !vx_operations[job->op].needs_detector) status = vx_end_stopped(job, error);
   cpu_arena_trim(&lane->scratch, VX_SCRATCH_KEPT);
-  cpu_arena_trim(&lane->chain, VX_SCRATCH_KEPT - lane->scratch.bytes);  // scratch and chain together keep at most this
+  cpu_arena_trim(&lane->chain, VX_SCRATCH_KEPT - lane->scratch.bytes);  // together at most VX_SCRATCH_KEPT
   cpu_arena_trim(&lane->between, VX_SCRATCH_KEPT);
   cpu_arena_trim(&lane->levels, VX_SCRATCH_KEPT);
   cpu_arena_trim(&lane->sparse, VX_SCRATCH_KEPT);
   return status;
 }
 
-// mmap needs at least one byte.
+// mmap takes at least one byte.
 static size_t mapped(size_t bytes) { return bytes == 0 ? 1 : bytes; }
 
 static void *alloc_host(struct vx_device *device, size_t bytes) {

@@ -1,9 +1,8 @@
-"""Shared memory: points go to the service, and tensors come back, without a socket. The service must be on this machine
-and allow shared memory (--allow-shared-memory).
+"""Shared memory: points and answers go through memory instead of a socket. The service must be on this machine and run
+with --allow-shared-memory.
 
-A slot is memory that the service has registered as a region. A slot carries one request at a time: first the points,
-then the answer. The memory is sparse, so a slot takes no more than its largest request did. Once the service has the
-memory, its name is removed, so that nothing stays in /dev/shm unless the process is killed before that."""
+A slot is memory that the service has registered as a region. It carries one request at a time: first the points, then
+the answer. Its file is sparse. Once the service has opened the memory, the slot's name is removed from /dev/shm."""
 
 from __future__ import annotations
 
@@ -24,11 +23,11 @@ from .errors import BadAnswer, Error, Problem
 from .transport import Transport
 
 FOLDER = "/dev/shm"
-PREFIX = "voxeld"  # the prefix of keys to use if the service allows none: its refusal then says why
-POINTS_ROOM = 1 << 26  # bytes for points; more if a request needs more
+PREFIX = "voxeld"  # of keys, if the service allows none: its refusal then says why
+POINTS_ROOM = 1 << 26  # bytes for points, at least
 ANSWER_ROOM = 1 << 30  # bytes for the answer
 REGIONS = ("points_region", "output_region")  # parameters
-PATIENCE = 1.0  # seconds in which close() unregisters regions
+PATIENCE = 1.0  # seconds that close() takes to unregister regions, at most
 
 
 class Unavailable(Exception):
@@ -59,12 +58,13 @@ class Slot:
         self._file.close()
 
     def target(self, target: str, size: int, with_answer: bool) -> str:
-        """The path and query of a request whose `size` bytes of points are in this slot, and whose answer goes here."""
+        """The path and query of a request whose `size` bytes of points are in this slot. The answer goes here too if
+        `with_answer`."""
         target += f"{'' if target.endswith('?') else '&'}points_region={self.name},0,{size}"
         return target + (f"&output_region={self.name},{self.room},{ANSWER_ROOM}" if with_answer else "")
 
     def write(self, pieces: Iterable[memoryview]) -> int:
-        """Writes the pieces one after the other. Returns their bytes."""
+        """Returns the number of bytes."""
         end = 0
         for piece in pieces:
             rest = piece.cast("B")
@@ -74,7 +74,7 @@ class Slot:
         return end
 
     def read(self, size: int) -> NDArray[np.uint8]:
-        """The answer."""
+        """The `size` bytes of the answer."""
         answer = tensors.buffer(size)
         done = 0
         while done < size:
@@ -94,7 +94,7 @@ def _beginning_of(answer: Answer) -> str:
 
 
 class Slots:
-    """The slots of a client. Threads may share them. A forked process makes its own slots."""
+    """The slots of a client. Any thread. A forked process makes its own slots."""
 
     def __init__(self, transport: Transport, endpoint: Endpoint, headers: dict[str, str]) -> None:
         if not endpoint.is_local():
@@ -122,8 +122,8 @@ class Slots:
 
     @contextlib.contextmanager
     def slot(self, size: int) -> Iterator[Slot]:
-        """A slot for `size` bytes of points. After some errors the service may still write to the slot, or may not know
-        it; such a slot is not used again. Raises Unavailable if the service takes no regions."""
+        """A slot for `size` bytes of points. It is not used again if the service may still write to it, or does not
+        know it. Raises Unavailable if the service takes no regions."""
         slot = self._take(size) or self._new(size)
         try:
             yield slot
@@ -182,7 +182,7 @@ class Slots:
         """Releases the slots, and unregisters the idle ones if the service answers soon."""
         with self._lock:
             slots, self._idle = self._idle, []
-            for slot in self._named:  # other threads are registering these, and may never finish
+            for slot in self._named:  # another thread is registering this slot, and may never finish
                 slot.hide()
         until = time.monotonic() + PATIENCE
         for slot in slots:

@@ -1,5 +1,4 @@
-"""Steps before an operation: what they are in a request, and what the service says of them. operations.py has a class
-for each type of step."""
+"""Steps before an operation. operations.py has a class for each type of step."""
 
 from __future__ import annotations
 
@@ -7,21 +6,21 @@ from typing import Any, ClassVar, Dict, List, Mapping, NamedTuple, Sequence, Uni
 
 from .errors import BadAnswer
 
-STEPS = "steps"  # the parameter, and the member of the metadata
+STEPS = "steps"  # name of the parameter, and of the metadata's member
 
 
 class Step:
     """A step, such as Downsample(0.1).
 
     op          its type
-    tag         its name in the request and in the metadata; a type that stands twice in a list needs two tags
-    parameters  the parameters that are given
+    tag         its name in the request and in the metadata, unique in its chain
+    parameters  the parameters that are given, without `tag`
     """
 
     op: ClassVar[str]
 
     def __init__(self, told: Mapping[str, Any]) -> None:
-        """`told` has the arguments of the step's class, by their names."""
+        """`told`: the arguments of the step's class, by name."""
         given = {name: value for name, value in told.items() if name != "self" and value is not None}
         self.tag: str = given.pop("tag", self.op)
         self.parameters: Dict[str, Any] = given
@@ -38,14 +37,14 @@ class StepCounts(NamedTuple):
     """What a step did to the points."""
 
     tag: str
-    op: str  # its type
-    in_: int  # points that the steps before it left
+    op: str
+    in_: int  # points before the step
     kept: int
-    fates: Dict[str, int]  # points that it dropped, by their fates
+    fates: Dict[str, int]  # dropped points, by their fates
 
 
 def parameters_of(steps: Steps) -> Dict[str, Any]:
-    """The parameters of a query: the list, and the parameters of its steps. TypeError if `steps` are not steps."""
+    """The query parameters `steps` and TAG.name. TypeError if `steps` are not steps."""
     if isinstance(steps, str):
         return {STEPS: steps}
     if isinstance(steps, Mapping):
@@ -63,7 +62,6 @@ def parameters_of(steps: Steps) -> Dict[str, Any]:
 
 
 def counts_of(metadata: Mapping[str, Any]) -> List[StepCounts]:
-    """Reads the counts of the steps from the metadata of an answer."""
     try:
         return [_counts(dict(told)) for told in metadata.get(STEPS, [])]
     except (AttributeError, KeyError, TypeError, ValueError) as reason:

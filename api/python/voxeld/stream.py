@@ -1,4 +1,4 @@
-"""A sensor's stream: the client sends each sweep once, and the service joins it with earlier sweeps that it keeps."""
+"""A sensor's stream: the client sends each sweep once, and the service joins it with kept earlier sweeps."""
 
 from __future__ import annotations
 
@@ -42,10 +42,9 @@ class _Kept(NamedTuple):
 
 
 class Stream(Generic[R]):
-    """Client.stream makes a stream. One thread at a time may use a stream; each sensor may have its own thread.
+    """Made by Client.stream. One thread at a time may use a stream.
 
-    A sweep with a time that was already sent replaces the earlier one, so a send may be repeated.
-    """
+    A sweep replaces the kept sweep with the same time, so a send may be repeated."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class Stream(Generic[R]):
         self._mount = None if mount is None else _numbers("mount", mount)
         self._keep = keep
         self._kept: List[_Kept] = []  # earlier sweeps, the newest first
-        self._gap = False  # whether the service lacks some of them
+        self._gap = False  # the service lacks some of `_kept`
         self._joined: Tuple[float, ...] = ()  # the times in the last answer
 
     def send(
@@ -79,15 +78,15 @@ class Stream(Generic[R]):
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
     ) -> R:
-        """The result of the sweep, joined with earlier sweeps; Result.stream lists the joined sweeps.
+        """The result of the sweep, joined with earlier sweeps, which Result.stream lists.
 
-        points: as for Client.voxelize, but one cloud in its sensor's frame. pose: where it was taken. It moves points
-        from that frame (with a mount, from the vehicle's frame) to a fixed frame, and is a 4x4 matrix, its 16 numbers,
-        or x, y, z, qw, qx, qy, qz. time: seconds, by any clock that never goes back. mount: the pose of the sensor on
-        its vehicle, from now on. The other arguments are as for Client.voxelize.
+        points: as for Client.voxelize, but one cloud in its sensor's frame. pose: from that frame (with a mount, from
+        the vehicle's frame) to a fixed frame: a 4x4 matrix, its 16 numbers, or x, y, z, qw, qx, qy, qz. time: seconds,
+        by any clock that never goes back. mount: the pose of the sensor on its vehicle, from now on. The other
+        arguments are as for Client.voxelize.
 
-        Result.lost has the times of sweeps that the service no longer had, and a StreamWarning says so: the service was
-        restarted, another server answers, or there was no room. With keep=True these sweeps are then sent again.
+        Result.lost has the times of sweeps that the service no longer had; a StreamWarning says why. With keep=True
+        they are sent again, unless the service dropped sweeps for lack of room or for their age.
         """
         terms = {"metadata_only": metadata_only, "request_id": request_id, "traceparent": traceparent}
         if mount is not None:
@@ -108,9 +107,9 @@ class Stream(Generic[R]):
         lost = tuple(known for known in before if known not in told.times())
         gap = False
         kept = any(sweep.time in lost for sweep in older)
-        if kept and not told.evicted and not told.expired:  # otherwise there is no room, or they are too old
+        if kept and not told.evicted and not told.expired:  # else sending them again would not help
             try:
-                if _has_begun_tracks(result):  # otherwise the ids would seem to continue the earlier ones
+                if _has_begun_tracks(result):  # else ids would seem to continue the tracks before the gap
                     self._drop()
                 result = self._send(newest, older, terms)
             except Error:
@@ -123,21 +122,21 @@ class Stream(Generic[R]):
         return result
 
     def status(self) -> Dict[str, Any]:
-        """What the service keeps of the stream. Problem 404 if it keeps nothing."""
+        """The state of the stream. Problem 404 if the service keeps nothing."""
         return self._look(reading.document)
 
     def last(self) -> Result:
-        """The points that the stream's last request joined, as `points`; the metadata have the `pose` of their frame.
+        """The points that the stream's last request joined, as `points`. Their frame has the `pose` of the metadata.
         Problem 404 if there are none."""
         return self._look(lambda answer: reading.tensors(answer, Result), "/last")
 
     def delete(self) -> bool:
-        """Drops the sweeps, so that the next sweep begins the stream anew. False if the service had none."""
+        """Drops all sweeps, here and in the service. False if the service had none."""
         self._kept, self._joined, self._gap = [], (), False
         return self._drop()
 
     def _drop(self) -> bool:
-        """Drops the sweeps that the service keeps. False if it had none."""
+        """Drops the sweeps in the service. False if it had none."""
         try:
             self._look(reading.document, method="DELETE")
         except Problem as problem:
@@ -150,7 +149,7 @@ class Stream(Generic[R]):
         return f"<voxeld.Stream {self.name}: {self.sweeps} sweeps>"
 
     def _send(self, newest: _Kept, older: List[_Kept], terms: Dict[str, Any]) -> R:
-        """Sends the sweep with the older ones in the same body or, if the service refuses this, alone."""
+        """Sends the sweep with the older sweeps in one body or, if the service refuses them, alone."""
         if older:
             sweeps = [newest, *older]
             told = {"times": [sweep.time for sweep in sweeps], "poses": [sweep.pose for sweep in sweeps]}
@@ -169,7 +168,7 @@ class Stream(Generic[R]):
 
     def _remember(self, newest: _Kept, older: List[_Kept], gap: bool) -> None:
         self._gap = gap and self._keep
-        if self._keep:  # a copy, since the caller may fill the array with the next sweep
+        if self._keep:  # copies: the caller may reuse the array
             kept = newest._replace(points=np.array(newest.points))
             self._kept = [kept, *older][: self.sweeps - 1]
 
@@ -177,13 +176,14 @@ class Stream(Generic[R]):
         self._calls.warn(StreamWarning(f"stream {self.name}: {text}"))
 
     def _look(self, read: Callable[[Answer], T], rest: str = "", method: str = "GET") -> T:
-        """Asks for a page of the stream. If it has several sensors, a balancer finds the server by the first sensor."""
+        """Asks for a page of the stream. A balancer chooses the server by the header Voxeld-Stream."""
         path = f"/v1/streams/{urllib.parse.quote(self.name, safe='')}{rest}"
         return self._calls.ask(path, read, method, {"Voxeld-Stream": (self._streams or [self.name])[0]})
 
 
 def _may_join_later(failure: Error) -> bool:
-    """Whether a later sweep may succeed: the error is temporary, a later sweep came first, or a sensor has no sweep."""
+    """Whether a later sweep may be accepted: temporary error, times out of order, or another sensor without a
+    sweep."""
     told = (failure.kind, failure.parameter) if isinstance(failure, Problem) else None
     return failure.temporary or told in (("stream-time", "time"), ("stream-time", "times"), ("impossible", "streams"))
 

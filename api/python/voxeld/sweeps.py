@@ -13,7 +13,7 @@ class Sweep(NamedTuple):
 
     stream: str
     time: float
-    age: float  # seconds from this sweep to the newest of the frame's stream; negative if this sweep is later
+    age: float  # seconds before the newest sweep of the frame's stream; negative if later
     received: int
     removed_close: int
     joined: int
@@ -29,10 +29,10 @@ class Joined:
     frame     the stream in whose frame the points are
     time      the time of that frame
     asked     sweeps that were asked for, of all streams
-    begun     the service had no sweep of the stream before this one
-    repeated  this sweep replaced an earlier sweep with the same time
-    evicted   sweeps that made room for others since the last answer
-    expired   sweeps that were too old since the last answer
+    begun     the service had no earlier sweep of the stream
+    repeated  the sweep replaced a kept sweep with the same time
+    evicted   sweeps dropped since the last answer to make room
+    expired   sweeps dropped since the last answer because of their age
     sweeps    the joined sweeps, the newest first
     """
 
@@ -65,7 +65,7 @@ class Joined:
             raise BadAnswer(f"the metadata do not say which sweeps were joined: {reason!r}") from None
 
     def times(self) -> Tuple[float, ...]:
-        """The times of the request's own stream, the newest first."""
+        """The times of the joined sweeps of the stream `name`, the newest first."""
         return tuple(sweep.time for sweep in self.sweeps if sweep.stream == self.name)
 
 

@@ -1,7 +1,7 @@
-"""Safetensors files in memory. A file that was read is one aligned buffer, and the tensors are writable views of it.
+"""Safetensors files in memory. The tensors of a file that was read are writable views of one aligned buffer.
 
-The views are writable because numpy exports only writable arrays through DLPack. The buffer is aligned because voxeld
-starts each tensor on a multiple of 64 bytes of the file. Nothing is copied, except from a shuffled file.
+numpy exports only writable arrays through DLPack. voxeld starts each tensor on a multiple of 64 bytes of the file.
+Tensors of a shuffled file may be copies.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from .errors import BadAnswer
 
 ALIGNMENT = 64
-LONGEST_HEADER = 1 << 24  # bytes; the header of voxeld's largest batch has a hundredth of this
-MOST_DIGITS = 20  # digits of an integer, as 2^64 has; to parse many longer integers takes minutes
+LONGEST_HEADER = 1 << 24  # bytes; about a hundred times the header of voxeld's largest batch
+MOST_DIGITS = 20  # of an integer, as 2^64 has; to parse much longer integers takes minutes
 MOST_AXES = 8
 LARGEST_SIZE = 1 << 48
 LONGEST_REASON = 300  # characters; the text may come from the service
-PADDING = "_padding_"  # prefix of the fillers between tensors: the format forbids holes
+PADDING = "_padding_"  # prefix of the fillers between tensors, since the format forbids holes
 DTYPES: Dict[str, np.dtype[Any]] = {
     "F32": np.dtype("<f4"),
     "F16": np.dtype("<f2"),
@@ -40,12 +40,12 @@ def buffer(length: int) -> NDArray[np.uint8]:
 
 
 def pack(given: Mapping[str, Tuple[Any, Sequence[str]]]) -> List[memoryview]:
-    """A file of arrays. Each array comes with the dtypes that it may have, else TypeError. A list of numbers is
-    converted to the first of its dtypes."""
+    """The pieces of a file of arrays. `given`: name -> (values, allowed dtypes). A list of numbers is converted to the
+    first dtype. TypeError if an array has another dtype."""
     header: Dict[str, Any] = {}
     pieces, end = [], 0
     arrays = {name: _array(name, *item) for name, item in given.items()}
-    # The widest types come first, so that each tensor begins at a multiple of the size of its numbers.
+    # The widest types come first, so that each tensor is aligned to its numbers.
     for name, array in sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize):
         piece = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
         (word,) = [word for word, dtype in DTYPES.items() if dtype == array.dtype]
@@ -65,7 +65,7 @@ def _array(name: str, values: Any, dtypes: Sequence[str]) -> NDArray[Any]:
 
 
 def parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, Any]]:
-    """The tensors and the metadata of a file in a buffer(). BadAnswer if it breaks a rule of the format."""
+    """The tensors and voxeld's metadata of a file in a buffer(). BadAnswer if the file is invalid."""
     try:
         return _parse(file)
     except (ValueError, OverflowError, RecursionError) as reason:
@@ -84,7 +84,7 @@ def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, 
     _require(not shuffled or extra["filter"] == "shuffle", f"it has the filter {extra.get('filter')!r}")
 
     tensors = {}
-    end = 0  # end of the previous tensor: the next must begin there, so there are no overlaps and no holes
+    end = 0  # of the previous tensor, where the next must begin
     for name, (dtype, shape, first, last) in sorted(_entries(header), key=lambda entry: entry[1][2:]):
         _require(first == end, f"{name} begins at {first}, what is before it ended at {end}")
         _require(last - first == math.prod(shape) * dtype.itemsize, f"{name} has {last - first} bytes for {shape}")
@@ -99,7 +99,7 @@ def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, 
 
 
 def _rows(planes: NDArray[np.uint8], shape: List[int]) -> NDArray[np.uint8]:
-    """The bytes of a tensor, from its planes: plane k has byte k of every row."""
+    """The rows of a shuffled tensor: plane k has byte k of every row."""
     rows = buffer(len(planes))
     if shape and len(planes):
         rows.reshape(shape[0], -1)[:] = planes.reshape(-1, shape[0]).T

@@ -1,8 +1,8 @@
-"""Sends requests over kept connections, and retries them after temporary errors. Any number of threads may ask at the
-same time: each request has its own connection while it lasts. The lock is held only to take and return a connection.
+"""Sends requests over kept connections, and retries them after temporary errors. Any thread: each request has its own
+connection while it lasts.
 
-Every request to voxeld may be repeated, however far it came: a request is a pure computation, and a sweep replaces an
-earlier sweep with the same time."""
+Every request to voxeld may be repeated: a computation changes nothing, and a sweep replaces the sweep with the same
+time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Pool:
-    """Idle connections, the last one returned first. A forked process closes its parent's connections."""
+    """Idle connections; the last one returned is taken first. A forked process closes the inherited connections."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -67,7 +67,7 @@ class Pool:
 
 
 class Transport:
-    """timeout, deadline and backoff are in seconds; see Client for their meaning."""
+    """timeout, deadline and backoff: seconds, as in Client."""
 
     def __init__(
         self, endpoint: Endpoint, timeout: float, deadline: float, retries: int, backoff: float, idle_connections: int
@@ -84,7 +84,7 @@ class Transport:
         self._reached = False  # whether a connection ever succeeded
 
     def deadline(self) -> float:
-        """The deadline of a call that begins now, by time.monotonic."""
+        """The deadline, by time.monotonic, of a call that begins now."""
         return time.monotonic() + self._deadline
 
     def ask(
@@ -94,8 +94,8 @@ class Transport:
         retries: Optional[int] = None,
         until: Optional[float] = None,
     ) -> T:
-        """The result of `read` for the 2xx answer. Otherwise raises the Error of the last attempt, which may come from
-        `read`. `until` is the deadline; by default, the deadline of a call that begins now."""
+        """`read` of the 2xx answer. Otherwise raises the Error of the last attempt or of `read`. `until`: the deadline;
+        None = deadline()."""
         most = self._retries if retries is None else retries
         until = self.deadline() if until is None else until
         for attempt in itertools.count(1):
@@ -113,7 +113,7 @@ class Transport:
                 failure = BadAnswer("there is no memory for so large an answer")
             failure.attempts = attempt
             pause = self._pause(attempt, failure)
-            # A service on this machine that was never reached has not been started: waiting would not help.
+            # A local service that was never reached is not running: waiting would not help.
             hopeless = self._endpoint.is_local() and not self._reached
             if not failure.temporary or hopeless or attempt > most or time.monotonic() + pause >= until:
                 raise failure
@@ -143,7 +143,7 @@ class Transport:
     def _exchange(self, connection: Connection, request: Request, until: float) -> Answer:
         try:
             answer, reusable = connection.exchange(request, until)
-        except BaseException:  # a KeyboardInterrupt too leaves half an answer on the connection
+        except BaseException:  # also after a KeyboardInterrupt, half an answer is left on the connection
             connection.close()
             raise
         if reusable:

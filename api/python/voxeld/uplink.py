@@ -1,14 +1,11 @@
-"""Makes the points of a request small, for slow links. A column whose numbers are whole multiples of a scale is sent
-as these multiples, any other column as floats. The bytes are shuffled, and compressed with zstd or gzip.
+"""Makes the points of a request small, for slow links. A column whose numbers are whole multiples of a scale is sent as
+these multiples, int32 or float32; any other column as floats. The bytes are shuffled, and compressed with zstd or gzip.
 
-The multiples are integers. If the column has a number that no integer can stand for, such as NaN, all its multiples are
-float32.
+"auto" loses nothing: it sends a column as multiples only if they restore every number. A resolution rounds, and the
+report has the largest error.
 
-"auto" loses nothing: it sends a column as multiples only if they restore every number bit for bit. A resolution rounds,
-and the report has the largest error. No point is dropped.
-
-Before the first byte is sent, the packer finds what the request's head says: the type and the scale of each column, and
-whether int32 can hold its numbers. It makes the bytes of a large body while they are sent."""
+The head of a request has the type and the scale of each column, so the packer finds them before it sends. The bytes of
+a large body are made while they are sent."""
 
 from __future__ import annotations
 
@@ -27,19 +24,19 @@ from .points import Points, body_of
 
 AUTO = "auto"
 SCALES = tuple(float(f"1e-{digits}") for digits in range(7))  # the coarsest first
-LARGEST = 2**31 - 1  # of an int32; the lowest int32 is not used
+LARGEST = 2**31 - 1  # of an int32; -2**31 is not used
 DTYPES: Dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
 COLUMNS = 4  # the service's default of num_features
 XYZ = 3  # columns of a position
 RAW = "raw"
 DESCRIBED = ("format", "scale", "filter")  # parameters of a body that the caller has packed
 ROWS = ("num_features", "dtype", "fields", "time_field", *DESCRIBED)  # parameters that say what a row is
-SAMPLE = 4096  # rows that show whether multiples make the body larger
+SAMPLE = 4096  # rows that show whether multiples make the body smaller
 KEPT = 1 << 25  # bytes of the largest array whose memory a thread keeps
 RUN = 64  # rows with the same leading column in the filter direction
-FIRST = 1 << 8  # rows that are rounded first, because they usually show that a scale is too coarse
-BLOCK = 1 << 14  # rows that are rounded at a time, so that they stay in a processor's cache
-PIECE = 1 << 16  # most bytes that are compressed at a time: makes small bodies that the service decodes fast
+FIRST = 1 << 8  # rows that are rounded first: they usually show that a scale is too coarse
+BLOCK = 1 << 14  # rows that are rounded at a time, to stay in a processor's cache
+PIECE = 1 << 16  # most bytes that are compressed at a time: compresses well, and the service decodes it fast
 
 Uplink = Union[str, float, Sequence[float]]
 Floats = NDArray[np.float32]
@@ -52,13 +49,12 @@ NEGATIVE_ZERO = np.float32(-0.0).view(np.int32)
 class Sent:
     """How points were sent.
 
-    dtype          the type of each column. Empty if the body was only compressed, such as a PCD file, or rows of a
-                   preset that the service does not show. Also empty for the sum of several requests
-    scale          the factor of each column; 1 for a column that is sent as it is. Empty if all columns are so
+    dtype          the type of each column; empty if the body was only compressed, and in Packer.total
+    scale          the factor of each column, 1 for a column of floats; empty if all columns are floats
     encoding       zstd or gzip; "" if the body is empty
     plain_bytes    the size of the points as the caller gave them
     sent_bytes     the size of the body
-    largest_error  the largest difference between a number that was given and the number that the service restores
+    largest_error  the largest difference between a given number and the number that the service restores
     """
 
     dtype: Tuple[str, ...]
@@ -82,9 +78,8 @@ class Sent:
 class Packed:
     """A request for points.
 
-    body     pieces: a list from pack(); an iterable from a Packer. The Packer may make a piece only when the piece is
-             needed, and keeps it for when the request is sent again. Until the body is complete, the thread must
-             not pack other points, which would take the same memory.
+    body     pieces; a list from pack(). A Packer may make pieces while the body is sent, and keeps them for another
+             attempt. Until the body is complete, this thread must not pack other points with the same Packer.
     query    parameters that replace those of the same names
     headers  of the body
     report   None if the points are sent as they are; complete as soon as the body is
@@ -97,7 +92,7 @@ class Packed:
 
 
 class _Repeatable:
-    """Keeps what an iterator gives, so that it can be iterated again, also from the middle."""
+    """Keeps the pieces that an iterator gives, so that they can be iterated again, even after a partial iteration."""
 
     def __init__(self, rest: Iterator[memoryview]) -> None:
         self._made: List[memoryview] = []
@@ -113,21 +108,21 @@ class _Repeatable:
 class _Column(NamedTuple):
     multiples: NDArray[Any]  # int32 or float32
     scale: float
-    error: Optional[float]  # None if the multiples are not written yet
+    error: Optional[float]  # None: the multiples are not written yet
 
     def largest_error(self, values: Floats) -> float:
-        """The largest error of the multiples. They must be written."""
+        """The multiples must be written."""
         return _error(values, self.scale, self.multiples) if self.error is None else self.error
 
 
 class _Rooms(threading.local):
-    """Memory that a thread keeps for its next points. To get fresh memory takes longer than to write the numbers."""
+    """Memory that a thread keeps for its next points, because fresh memory takes longer than writing the numbers."""
 
     def __init__(self) -> None:
         self._kept: Dict[str, NDArray[np.uint8]] = {}
 
     def take(self, name: str, shape: Tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        """An uninitialized array, in the memory of the last one of this name if it fits."""
+        """An uninitialized array, in the kept memory of this name if it fits."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
         room = self._kept.get(name)
         if room is None or room.nbytes < size:
@@ -139,7 +134,7 @@ class _Rooms(threading.local):
 
 
 class Packer:
-    """Packs the points of requests. Threads may share a packer. ValueError if `uplink` or `encoding` is not allowed.
+    """Packs the points of requests. Any thread. ValueError if `uplink` or `encoding` is not allowed.
 
     encoding  zstd or gzip
     total     the sum of the reports of all requests
@@ -156,10 +151,9 @@ class Packer:
         self._rooms = _Rooms()
 
     def pack(self, body: List[memoryview], given: Optional[Mapping[str, Any]]) -> Packed:
-        """The request for points and the parameters that describe them. If the caller does not know all of these
-        parameters, `given` is None, and the body is only compressed. ValueError if the points are not rows of
-        num_features columns, if there is not one resolution for each column, or if int32 cannot hold a number in units
-        of its resolution."""
+        """The request for points. `given`: all parameters that describe the points; if it is None, the body is only
+        compressed. ValueError if the points are not rows of num_features columns, if `uplink` has another number of
+        resolutions, or if int32 cannot hold a number in units of its resolution."""
         plain = sum(piece.nbytes for piece in body)
         if not plain:
             return Packed([], report=Sent((), (), "", 0, 0))
@@ -179,13 +173,13 @@ class Packer:
         else:
             times = names.index(given["time_field"]) if given.get("time_field") in names else None
             packed = self._numbers(values.astype("<f4", copy=False), plain, times)
-        if not names:  # so that the service notices a num_features that its preset has since changed
+        if not names:  # so that the service notices if the preset's num_features has changed
             packed.query["num_features"] = columns
         return packed
 
     def _numbers(self, floats: Floats, plain: int, times: Optional[int]) -> Packed:
-        """`times` is the number of the column of times. "auto" sends it as floats: the service reads times of float32
-        rows as float32, but times of integers as double."""
+        """`times`: the number of the column of times, or None. "auto" sends times as floats, since the service reads
+        integer times as double, but float32 times as float32."""
         resolutions = self._of_columns(len(floats))
         rooms = self._rooms.take("multiples", floats.shape, INTEGER)
         columns = [
@@ -197,12 +191,12 @@ class Packer:
         return self._planes(floats, plain, columns)
 
     def _planes(self, floats: NDArray[Any], plain: int, columns: Sequence[Optional[_Column]]) -> Packed:
-        """The request for shuffled columns; `floats` [C, N] has the columns that are not sent as multiples."""
+        """The request for shuffled columns. `floats` [C,N] has the columns that are not sent as multiples."""
         kinds = [column.multiples.dtype if column else floats.dtype for column in columns]
         dtype = tuple(kind.name for kind in kinds)
         scale = tuple(column.scale if column else 1.0 for column in columns) if any(columns) else ()
         query: Dict[str, Any] = {"filter": "shuffle"}
-        if set(kinds) == {INTEGER}:  # the service takes deltas of integers only
+        if set(kinds) == {INTEGER}:  # the service takes deltas only of integers
             query["filter"] = "direction,shuffle" if _turns(floats, columns) else "delta,shuffle"
         query["dtype"] = dtype if len(set(dtype)) > 1 else dtype[0]
         if scale:
@@ -215,14 +209,14 @@ class Packer:
     def _shuffled(
         self, packed: Packed, floats: NDArray[Any], columns: Sequence[Optional[_Column]]
     ) -> Iterator[NDArray[np.uint8]]:
-        """Yields the planes of the columns, and notes the largest error."""
+        """Yields the planes of the columns. Sets the report's largest error at the end."""
         planes = self._rooms.take("planes", (len(floats), floats.dtype.itemsize, floats.shape[1]), np.uint8)
 
         columns_of = list(zip(floats, columns))
         chosen = _FILTERS[packed.query["filter"]]
         sent: List[NDArray[Any]] = []
         for number, place in enumerate(planes):
-            # Only what these planes need, so that the first bytes leave early.
+            # Only the columns that these planes need, so that the first bytes leave early.
             for values, column in columns_of[len(sent) : max(number + 1, 2 if chosen is _direction else 1)]:
                 if column and column.error is None:
                     _round(values, column.scale, column.multiples)
@@ -235,7 +229,7 @@ class Packer:
         packed.report = replace(packed.report, largest_error=error)
 
     def _coded(self, packed: Packed, pieces: Iterable[List[memoryview]]) -> Iterator[memoryview]:
-        """Each piece as a frame of zstd or a member of gzip. Completes the report at the end."""
+        """Yields each piece as a frame of zstd or a member of gzip. Completes the report at the end."""
         size = 0
         for piece in pieces:
             for coded in self._encode(piece):
@@ -268,9 +262,9 @@ class Packer:
 
 
 def pack(points: Points, uplink: Uplink = AUTO, encoding: Optional[str] = None, **given: Any) -> Packed:
-    """The body, parameters and headers of a request for points as Client.voxelize takes them, for programs that send
-    requests themselves. `given` has all parameters that describe the points, such as num_features, also those of the
-    request's preset or model."""
+    """The body, parameters and headers of a request, for programs that send requests themselves. `points`: as for
+    Client.voxelize. `given`: all parameters that describe the points, such as num_features, also those of a preset or
+    model."""
     body, described = body_of(points, given)
     packed = Packer(uplink, encoding).pack(body, {**given, **described})
     packed.body, packed.query = list(packed.body), {**described, **packed.query}
@@ -278,7 +272,7 @@ def pack(points: Points, uplink: Uplink = AUTO, encoding: Optional[str] = None, 
 
 
 def _resolutions_of(uplink: Uplink) -> Optional[Tuple[float, ...]]:
-    """The resolutions of the columns; None for "auto"."""
+    """None for "auto"."""
     if isinstance(uplink, str) and uplink == AUTO:
         return None
     numbers = np.asarray(uplink)
@@ -289,26 +283,26 @@ def _resolutions_of(uplink: Uplink) -> Optional[Tuple[float, ...]]:
 
 
 def _dtype_of(given: Mapping[str, Any]) -> Optional[str]:
-    """The type of the rows if they are floats; otherwise None."""
+    """The type of the rows if they are plain floats, else None."""
     dtype = str(given.get("dtype", "float32"))
     described = any(given.get(name, RAW) != RAW for name in DESCRIBED)
     return None if described or dtype not in DTYPES else dtype
 
 
 def _columns_of(given: Mapping[str, Any]) -> int:
-    """The number of columns. 0 if the parameter is no number: the service then refuses it with a better error."""
+    """The number of columns; 0 if num_features is no number, which the service then refuses."""
     count = text_of(given.get("num_features", COLUMNS))
     return len(_names(given)) or (int(count) if re.fullmatch("[0-9]{1,4}", count) else 0)
 
 
 def _names(given: Mapping[str, Any]) -> List[str]:
-    """The names of the columns, as the service reads them; empty if they have none."""
+    """The names of the columns; empty if they have none."""
     fields = text_of(given.get("fields", ()))
     return re.split(", *", fields) if fields else []
 
 
 def _column(number: int, values: Floats, resolution: Optional[float], room: Integers) -> Optional[_Column]:
-    """The column as multiples, written into `room` if they are exact; None if it goes as it is."""
+    """The column as multiples, not yet written into `room` if they are rounded. None if it is sent as floats."""
     kind = _kind(values, resolution is None)
     for scale in SCALES:
         if resolution is None or scale > resolution:
@@ -326,7 +320,7 @@ def _column(number: int, values: Floats, resolution: Optional[float], room: Inte
 
 
 def _kind(values: Floats, signs: bool) -> np.dtype[Any]:
-    """The type of multiples. Integers cannot be NaN or infinite. With `signs` they must not lose a -0.0 either."""
+    """The type of multiples. An integer has no NaN and no infinity; if `signs`, it must not replace a -0.0 either."""
     negative_zeros = signs and (values.view(np.int32) == NEGATIVE_ZERO).any()
     return INTEGER if np.isfinite(values).all() and not negative_zeros else FLOAT
 
@@ -338,7 +332,7 @@ def _blocks(*arrays: NDArray[Any]) -> Iterator[Tuple[NDArray[Any], ...]]:
 
 
 def _round(values: Floats, scale: float, multiples: NDArray[Any]) -> bool:
-    """Writes the multiples of the scale that are nearest to the numbers. False if int32 cannot hold a finite number."""
+    """Writes the nearest multiples of the scale. False if int32 cannot hold a finite number."""
     for given, part in _blocks(values, multiples):
         with np.errstate(over="ignore", invalid="ignore"):
             units = np.rint(np.divide(given, scale, dtype=np.float64))
@@ -359,7 +353,7 @@ def _restored(multiples: NDArray[Any], scale: float) -> Floats:
 
 def _is_exact(values: Floats, scale: float, multiples: NDArray[Any]) -> bool:
     """Whether the nearest multiples restore every bit, except that integers may restore -0.0 as 0.0. Writes the
-    multiples, up to the first block that they do not restore."""
+    multiples until a block is not exact."""
     for given, part in _blocks(values, multiples):
         if not _round(given, scale, part):
             return False
@@ -375,8 +369,7 @@ def _is_exact(values: Floats, scale: float, multiples: NDArray[Any]) -> bool:
 
 
 def _error(values: Floats, scale: float, multiples: NDArray[Any]) -> float:
-    """The largest error of a finite number. Infinity if float32 cannot hold a number after the service's
-    multiplication."""
+    """The largest error of a finite number; infinity if float32 cannot hold a restored number."""
     error = 0.0
     for given, part in _blocks(values, multiples):
         finite: Any = slice(None) if part.dtype == INTEGER else np.isfinite(given)
@@ -391,7 +384,7 @@ def _sample(floats: Floats, rows: int) -> slice:
 
 
 def _turns(floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
-    """Whether the direction filter makes the numbers of a sample smaller than the delta filter does."""
+    """Whether the direction filter makes a sample's numbers smaller than the delta filter does."""
     if len(columns) < XYZ:
         return False
     part, bits = _sample(floats, SAMPLE // 4), []
@@ -407,7 +400,7 @@ def _turns(floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
 
 
 def _shuffle(sent: NDArray[Any], place: NDArray[np.uint8]) -> None:
-    """Writes the bytes of numbers as planes [width, N]: first the lowest byte of all numbers."""
+    """Writes numbers as planes [width,N]: first the lowest byte of all numbers."""
     place[:] = sent.view(np.uint8).reshape(-1, len(place)).T
 
 
@@ -428,12 +421,12 @@ def _pieces(planes: Iterable[NDArray[np.uint8]]) -> Iterator[List[memoryview]]:
 
 # --- filters ---
 #
-# A filter returns what is sent for a column's rows from `start` to `end`. It is called for one block of rows at a time,
-# because fresh memory for all rows takes longer than the arithmetic. Differences wrap, as the service's sums do.
+# A filter returns what is sent for rows `start` to `end` of a column. It gets one block of rows at a time, because
+# fresh memory for all rows takes longer than the arithmetic. Differences wrap, as the service's sums do.
 
 
 def _zigzag(integers: Integers) -> Integers:
-    """Moves the sign to the lowest bit, in place: fresh memory would take longer."""
+    """Moves the sign to the lowest bit, in place."""
     signs = integers >> 31
     integers <<= 1
     integers ^= signs
@@ -441,7 +434,7 @@ def _zigzag(integers: Integers) -> Integers:
 
 
 def _above(column: Integers, start: int, end: int, count: int) -> Integers:
-    """The numbers that are `count` rows above; 0 where there is no row."""
+    """The numbers `count` rows above; 0 where there is no row."""
     if start:
         return column[start - count : min(end, len(column)) - count]
     return np.concatenate((np.zeros(count, column.dtype), column[:end]))[: len(column[:end])]
@@ -456,9 +449,9 @@ def _delta(columns: Sequence[Integers], number: int, start: int, end: int) -> In
 
 
 def _direction(columns: Sequence[Integers], number: int, start: int, end: int) -> Integers:
-    """Each run of rows has a leading column, x or y, which is sent as differences to the rows above. The other of
-    the two and z are sent as differences to guesses: the direction from the origin to the row is assumed to turn
-    evenly. The service computes the same guesses, bit for bit."""
+    """In each run of RUN rows, one column leads, x or y: it is sent as differences to the row above. The other one and
+    z are sent as differences to guesses, which assume that the direction from the origin to the row turns evenly. The
+    service computes the same guesses, bit for bit."""
     if number >= XYZ:
         return _delta(columns, number, start, end)
     x, y = columns[:2]

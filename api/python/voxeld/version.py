@@ -1,3 +1,3 @@
-"""The version of this package, which is the version of the service in the same repository."""
+"""The version of this package and of the service in the same repository."""
 
 VERSION = "0.1.0"

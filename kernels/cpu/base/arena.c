@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-// With these macros, the address sanitizer detects writes past the end of an array. Without it they do nothing.
+// With these, ASan finds writes past the end of an array.
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
 #else
@@ -16,7 +16,7 @@ enum { LINE = 64, PAGE = 4096 };
 
 void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size) {
   size_t bytes, padded, end;
-  // At least one byte after each array belongs to no array.
+  // At least one byte after an array belongs to no array.
   if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, LINE, &padded) ||
       __builtin_add_overflow(arena->used, padded / LINE * LINE, &end))
     end = SIZE_MAX;
@@ -37,7 +37,7 @@ static bool is_allowed(const struct vx_job *job, size_t bytes) {
   return bytes <= VX_SCRATCH_KEPT || !caller || !caller->scratch || caller->scratch(job->ctx, bytes);
 }
 
-// Moves the arena's pages to a larger mapping, since each new page would cost a fault.
+// Moves the pages to a larger mapping, since new pages would cost faults.
 static void *grown(const struct cpu_arena *arena, size_t bytes) {
   if (!arena->memory) return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASAN_UNPOISON_MEMORY_REGION(arena->memory, arena->bytes);
@@ -47,9 +47,8 @@ static void *grown(const struct cpu_arena *arena, size_t bytes) {
 enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured, const struct vx_job *job,
                                  struct error *error) {
   if (measured->used > arena->bytes) {
-    // Reserves a quarter more than needed, so a slightly larger scan needs no new mapping. Pages that no job touches
-    // cost nothing. If the job needs at most VX_SCRATCH_KEPT bytes, the arena reserves at most that many, for which the
-    // caller's consent is not needed.
+    // A quarter more than needed, so that a slightly larger scan needs no new mapping; untouched pages cost nothing. Up
+    // to VX_SCRATCH_KEPT the caller's consent is not needed, so the quarter does not cross that limit.
     size_t bytes = whole_pages(measured->used, measured->used / 4);
     if (measured->used <= VX_SCRATCH_KEPT && bytes > VX_SCRATCH_KEPT) bytes = VX_SCRATCH_KEPT;
     if (!is_allowed(job, bytes)) {

@@ -1,9 +1,9 @@
 // See cell_index.h.
 #include "kernels/cpu/base/cell_index.h"
 
-// Limits of dense tables. 2^20 slots are 4 MiB, enough for the pillars of a whole range. For few keys, a small hash
-// table in the processor's cache is faster than a large dense table in memory.
-enum { DENSE_BITS = 20, DENSE_SLOTS = 128 };  // maximum slots per key
+// 2^20 slots are 4 MiB, enough for the pillars of a whole range. For few keys, a hash table in the processor's cache is
+// faster than a large dense table in memory.
+enum { DENSE_BITS = 20, DENSE_SLOTS = 128 };  // of dense tables: most bits of a key, most slots per key
 
 static bool is_dense(int64_t most, int key_bits) {
   return key_bits <= DENSE_BITS && most >= (INT64_C(1) << key_bits) / DENSE_SLOTS;

@@ -1,16 +1,15 @@
-// The map from cells to voxels: a set of 64-bit keys, numbered 0, 1, 2, ... in the order of their first appearance.
-// Each key has a count of its appearances.
+// The map from cells to voxels: a set of 64-bit keys, numbered in the order of first appearance, with counts of
+// appearances. An index belongs to one thread at a time; its arrays are the caller's scratch.
 //
-// It is a sparse set (Briggs and Torczon): `table` is never cleared and carries no stamps. A slot is in use only if it
-// names an entry below `count` and that entry names the slot. Any other slot is empty, whatever an earlier cloud, job
-// or array left in it. So one store empties the index: count = 0.
+// It is a sparse set (Briggs and Torczon): `table` is never cleared. A slot is in use if it names an entry below
+// `count` that names the slot; else it is empty, whatever it holds. So count = 0 empties the index.
 //
-// A slot holds a number plus `base`. With a different base per cloud, an old slot rarely looks like a number below
-// `count`, so its entry is rarely read. Every base gives a correct result.
+// A slot holds a number plus `base`. A new base for each cloud makes old slots rarely look like numbers below `count`.
+// The result does not depend on the base.
 //
-// If there are few possible keys, the slot of a key is the key itself (dense). Otherwise the key is hashed, with linear
-// probing. The hash has a seed per lane, so nobody can prepare a scan whose cells collide. At most half of the slots
-// are in use, so a probe ends after at most `count` steps.
+// Dense: with few possible keys, a key is its own slot. Otherwise the key is hashed, with linear probing. The hash has
+// a seed for each lane, so that nobody can prepare a scan whose cells collide. At most half of the slots are in use, so
+// a probe ends after at most `count` steps.
 #ifndef VOXELD_CPU_CELL_INDEX_H
 #define VOXELD_CPU_CELL_INDEX_H
 
@@ -19,8 +18,8 @@
 
 struct cpu_cell_entry {
   uint64_t key;
-  uint32_t slot;  // the slot in the table with this entry's number
-  int32_t hits;   // how often the key was added
+  uint32_t slot;  // of the table, with this entry's number
+  int32_t hits;   // appearances
 };
 
 struct cpu_cell_index {
@@ -33,14 +32,13 @@ struct cpu_cell_index {
   uint64_t seed[2];
 };
 
-// The number of slots for up to `most` different keys of `key_bits` bits: a power of two. Fewer keys never need more
-// slots.
+// A power of two, for up to `most` different keys of `key_bits` bits. Fewer keys need no more slots.
 uint64_t cpu_cell_index_slots(int64_t most, int key_bits);
 
-// Empties the index and makes it ready for up to `most` different keys.
+// Empties the index, for up to `most` different keys.
 void cpu_cell_index_start(struct cpu_cell_index *index, int64_t most, int key_bits);
 
-// The slot at which the search for a key begins.
+// Where the search for a key begins.
 static inline uint32_t cpu_cell_index_home(const struct cpu_cell_index *index, uint64_t key) {
   if (index->dense) return (uint32_t)key;
   __extension__ typedef unsigned __int128 wide;
@@ -48,8 +46,7 @@ static inline uint32_t cpu_cell_index_home(const struct cpu_cell_index *index, u
   return (uint32_t)(((uint64_t)product ^ (uint64_t)(product >> 64)) & index->mask);
 }
 
-// Adds `hits` appearances of `key`, whose home is `slot`. Returns the number of the key; a new key gets the next
-// number.
+// Adds `hits` appearances of `key`, whose home is `slot`. Returns the number of the key; a new key gets the next one.
 static inline int32_t cpu_cell_index_add_many(struct cpu_cell_index *index, uint64_t key, uint32_t slot, int32_t hits) {
   for (;; slot = (uint32_t)((slot + UINT64_C(1)) & index->mask)) {
     uint32_t number = index->table[slot] - index->base;

@@ -1,4 +1,4 @@
-// See base.h. A radix sort, least digit first.
+// See base.h. Radix sorts, least digit first.
 #include <string.h>
 
 #include "kernels/cpu/base/base.h"
@@ -20,9 +20,9 @@ static void sort_by_digit(struct vx_stop *stop, const struct cpu_keyed *from, st
   VX_EACH_ROW(stop, i, 0, count) to[place[digit_of(from[i].key, shift)]++] = from[i];
 }
 
-enum { MOST_WORD_BITS = 11, MOST_WORD_DIGITS = 6 };  // bits of a digit, digits of a key
+enum { MOST_WORD_BITS = 11, MOST_WORD_DIGITS = 6 };  // of a digit; of a key
 
-// at[digit][value] is where the next word whose digit has this value goes.
+// at[digit][value]: where the next word whose digit has the value goes.
 struct word_places {
   int32_t at[MOST_WORD_DIGITS][1 << MOST_WORD_BITS];
 };
@@ -45,8 +45,8 @@ static void count_word_digits(struct vx_stop *stop, const uint64_t *words, int32
   }
 }
 
-// All digits have the same number of bits, so that no digit has more values than necessary. Each value has a place of
-// its own to write to, and fewer places keep fewer cache lines busy at a time.
+// Digits have equal numbers of bits, so that none has more values than necessary: each value has a place to write to,
+// and fewer places keep fewer cache lines busy.
 uint64_t *cpu_sort_words(struct vx_stop *stop, uint64_t *words, uint64_t *spare, int32_t count, int low_bit,
                          int key_bits) {
   struct word_places places;

@@ -18,7 +18,7 @@ static inline void sum_columns(const struct cpu_summands *summands, const int32_
   }
 }
 
-// With common numbers of columns as constants, the compiler keeps the sums in registers.
+// With a constant number of columns, the compiler keeps the sums in registers.
 static void sum_sequence(const struct cpu_summands *summands, const int32_t *list, int32_t count, float *sum) {
   switch (summands->columns) {
     case 3: sum_columns(summands, list, count, 3, sum); break;
@@ -33,7 +33,7 @@ void cpu_sum_rows(const struct cpu_summands *summands, const int32_t *list, int3
     sum_sequence(summands, list, count, sum);
     return;
   }
-  int64_t width = SUM_GROUP;  // rows of each of the groups whose sums are added last
+  int64_t width = SUM_GROUP;  // rows of a group; the sums of groups are added last
   while (width * SUM_GROUP < count) width *= SUM_GROUP;
   cpu_sum_rows(summands, list, (int32_t)width, sum);
   for (int64_t begin = width; begin < count; begin += width) {

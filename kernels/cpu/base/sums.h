@@ -1,4 +1,4 @@
-// Sums of rows, in the order that is fixed for all backends.
+// Sums of rows, in an order that is fixed for all backends. Any thread.
 #ifndef VOXELD_CPU_SUMS_H
 #define VOXELD_CPU_SUMS_H
 
@@ -7,15 +7,14 @@
 
 struct cpu_summands {
   const float *rows;
-  int32_t stride;   // floats from one row to the next
-  int32_t columns;  // to sum, from the first on
+  int32_t stride;   // floats from row to row
+  int32_t columns;  // summed from the first on
   bool grouped;
 };
 
-// Sums `count` listed rows, 1 or more, in the order of the list. Not grouped: in sequence. Grouped: in sequence within
-// groups of 64 rows, then the groups' sums in groups of 64, and so on. The error then grows with the logarithm of the
-// count, and a parallel backend can compute the same sums. A sum begins with the first row rather than with 0, so -0.0
-// stays.
+// Sums `count` >= 1 listed rows, in the order of the list: in sequence or, if `grouped`, in sequence within groups of
+// 64 rows, then the sums of groups in groups of 64, and so on. The error of grouped sums grows with the logarithm of
+// the count, and parallel backends can compute them. A sum begins with the first row, not with 0, so -0.0 stays.
 void cpu_sum_rows(const struct cpu_summands *summands, const int32_t *list, int32_t count, float *sum);
 
 #endif

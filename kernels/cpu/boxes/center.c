@@ -1,5 +1,5 @@
-// Decoding of a centre head's maps on the CPU, cloud by cloud and task by task; see center.h. One pass over the heatmap
-// finds the candidates. Only the first max_objects of each task become boxes.
+// Decoding of a centre head's maps on the CPU, cloud by cloud and task by task; see center.h. A pass over the heatmap
+// finds the candidates; the first max_objects of each task become boxes.
 #include "kernels/cpu/boxes/boxes.h"
 
 #include "kernels/centers.h"
@@ -15,12 +15,12 @@ struct center {
   float least_logit;           // of a candidate
   struct vx_nms nms;           // of the current task
   struct cpu_listing listing;  // class by class
-  float *widened;              // the logits of a group of cells, widened; [WIDENED]
+  float *widened;              // [WIDENED]: logits of GROUP cells, if they are narrow
   struct cpu_found found;
 };
 
 enum {
-  GROUP = 64,  // cells whose logits are checked together
+  GROUP = 64,  // cells that are checked together
   WIDENED = GROUP * VX_MAX_CLASSES,
 };
 
@@ -38,7 +38,7 @@ static void lay_out(struct center *center, struct cpu_arena *arena) {
 
 // ---- candidates -----------------------------------------------------------------------------------------------------
 
-// Whether the class has the largest logit of its task in a cell. Of equal logits, the first class wins.
+// Whether the class has the largest logit of its task. Of equal logits, the first class wins.
 static bool is_best(const struct center *center, const float *logits, int32_t label) {
   int32_t task = center->groups.of_class[label];
   bool best = true;
@@ -47,7 +47,6 @@ static bool is_best(const struct center *center, const float *logits, int32_t la
   return best;
 }
 
-// Finds the candidates of a cloud, cell by cell.
 static void find_candidates(struct center *center, int32_t cloud) {
   const struct vx_input *map = &center->job->inputs[VX_HEATMAP];
   struct vx_stop *stop = center->job->stop;
@@ -82,8 +81,8 @@ static struct vx_center_values values_at(const struct center *center, int64_t at
   return values;
 }
 
-// Decodes a candidate. Adds its box if it is valid, not outside and, if scores are rectified, above the threshold; else
-// counts its fate.
+// Adds a candidate's box if it is valid, not outside and, if scores are rectified, above the threshold; else counts its
+// fate.
 static void add_box(struct center *center, int32_t cloud, int32_t task, struct cpu_candidate candidate) {
   const struct vx_decode_center *params = center->params;
   struct vx_counts *counts = &center->job->counts;
@@ -103,8 +102,8 @@ static void add_box(struct center *center, int32_t cloud, int32_t task, struct c
     cpu_found_add(&center->found, &candidate, box);
 }
 
-// Adds the boxes of the task's best candidates. The task has the listed candidates begin .. end - 1. The boxes are
-// added in the order of ranks or, if their scores are rectified, of indices.
+// Adds the boxes of the task's best candidates, of listed[begin..end - 1], by rank or, if scores are rectified, by
+// index.
 static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end) {
   int32_t count = end - begin, objects = at_most(count, center->params->max_objects);
   const struct cpu_keyed *sorted = cpu_listing_rank(&center->listing, begin, end);

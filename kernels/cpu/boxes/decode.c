@@ -1,8 +1,7 @@
-// Decoding of an anchor head's maps on the CPU, cloud by cloud and group by group; see decode.h. A pass over the logits
-// finds the candidates.
+// Decoding of an anchor head's maps on the CPU, cloud by cloud and group by group; see decode.h.
 //
-// The box of an anchor is decoded twice: first when a candidate is found, since a candidate with an invalid box gets no
-// rank, and again once the anchor is ranked. So only ranked anchors need memory for boxes.
+// A box is decoded when its candidate is found, since candidates with invalid boxes get no rank, and once more when it
+// is ranked, so that only ranked anchors need memory for boxes.
 #include "kernels/cpu/boxes/boxes.h"
 
 #include <string.h>
@@ -13,22 +12,22 @@
 
 struct decode {
   struct vx_job *job;
-  struct vx_decode params;  // with tasks
+  struct vx_decode params;  // `tasks` is filled
   struct vx_sizes sizes;
   struct vx_head_groups groups;
-  bool shared;              // several logits of an anchor may be candidates in the same group
-  int32_t anchors, logits;  // A and L: anchors and logits of a cell
+  bool shared;              // logits of an anchor may be candidates of the same group
+  int32_t anchors, logits;  // A and L: of a cell
   int32_t cells;            // of a cloud
   float least_logit;        // of a candidate
-  struct vx_nms nms;        // with pre_max raised: an anchor may have several boxes in a group
-  // The best candidate of each anchor in each group. A candidate's index is the index of its logit.
+  struct vx_nms nms;        // with pre_max for boxes: an anchor may have several in a group
+  // The best candidate of each anchor in each group. Its index is that of its logit.
   struct cpu_listing listing;
-  float *widened;  // the logits of the cells that are checked together, if they are narrow
+  float *widened;  // logits of the cells that are checked together, if they are narrow
   struct cpu_found found;
 };
 
 enum { GROUP = 256 };        // about this many logits are checked together
-enum { OVER_PRE_MAX = -1 };  // the label of a candidate whose anchor has this fate
+enum { OVER_PRE_MAX = -1 };  // the label of a candidate with this fate
 
 static int32_t at_most(int64_t count, int64_t limit) { return (int32_t)(count < limit ? count : limit); }
 
@@ -36,7 +35,7 @@ static int32_t cells_together(const struct decode *decode) {
   return decode->logits > 0 && decode->logits < GROUP ? GROUP / decode->logits : 1;
 }
 
-// The maximum number of boxes of an anchor in a group.
+// Most boxes of an anchor in a group.
 static int32_t boxes_of_anchor(const struct decode *decode) {
   int32_t most = 1;
   for (int32_t task = 0; decode->shared && task < decode->params.tasks.count; task++)
@@ -101,8 +100,8 @@ static int32_t count_candidates(const struct decode *decode, const float *logits
   return candidates;
 }
 
-// Adds the candidates of an anchor, whose logits in the cloud begin with number `first`. Counts the candidates without
-// a valid box. Returns the number of all candidates.
+// Adds the candidates of an anchor; `first`: index of its first logit in the cloud. Counts those with an invalid box.
+// Returns the number of candidates.
 static int32_t find_of_anchor(struct decode *decode, int32_t cloud, int32_t number, const struct vx_anchor *anchor,
                               int32_t first, const float *logits) {
   float box[VX_MOVING_BOX_VALUES], best;
@@ -133,7 +132,7 @@ static int32_t find_of_cell(struct decode *decode, int32_t cloud, int32_t cell, 
   return found;
 }
 
-// Lists the candidates of a cloud, and counts the items below the threshold.
+// Lists the candidates. Counts the items below the threshold.
 static void find_candidates(struct decode *decode, int32_t cloud) {
   const struct vx_input *map = &decode->job->inputs[VX_CLS_PREDS];
   struct vx_stop *stop = decode->job->stop;
@@ -150,7 +149,7 @@ static void find_candidates(struct decode *decode, int32_t cloud) {
 
 // ---- groups ---------------------------------------------------------------------------------------------------------
 
-// Adds the boxes of a ranked anchor, or only counts them. Returns how many there are.
+// Adds the boxes of a ranked anchor, unless `count_only`. Returns their number.
 static int32_t add_boxes(struct decode *decode, int32_t cloud, const struct cpu_candidate *best, bool count_only) {
   int32_t cell = best->index / decode->logits, added = 0;
   struct vx_anchor anchor = vx_anchor_of(&decode->params, best->index % decode->logits);

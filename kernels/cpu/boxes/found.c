@@ -1,4 +1,4 @@
-// What both decoders share; see boxes.h.
+// Shared by both decoders; see boxes.h.
 #include "kernels/cpu/boxes/boxes.h"
 
 #include <string.h>

@@ -11,7 +11,7 @@ struct nms {
   struct vx_job *job;
   const float *scores;  // [N]
   struct cpu_suppressor suppressor;
-  int32_t *kept;  // [N]: rows of the kept boxes of all clouds
+  int32_t *kept;  // [N]: kept rows of all clouds
 };
 
 static void lay_out(struct nms *nms, struct cpu_arena *arena) {
@@ -23,7 +23,7 @@ static void lay_out(struct nms *nms, struct cpu_arena *arena) {
   nms->kept = cpu_arena_take(arena, (uint64_t)job->inputs[VX_BOXES].dims[0], sizeof *nms->kept);
 }
 
-// Lists the valid boxes among begin .. end - 1, and returns how many there are.
+// Lists the valid boxes among begin..end - 1. Returns their number.
 static int32_t list_valid(struct nms *nms, int32_t begin, int32_t end) {
   struct cpu_suppressor *suppressor = &nms->suppressor;
   int32_t valid = 0;

@@ -1,5 +1,5 @@
-// Suppression on the CPU; see boxes.h. Each kept box suppresses the lower-ranked boxes that it overlaps too much, or
-// whose centres are too near. Most boxes are far from it, so a pass without branches first lists the others.
+// Suppression on the CPU; see boxes.h. For each kept box, a pass without branches lists the boxes near it, which are
+// few; the exact test follows.
 #include "kernels/cpu/boxes/boxes.h"
 
 static int32_t at_most(int32_t count, int32_t limit) { return count < limit ? count : limit; }
@@ -32,7 +32,7 @@ static void rank(struct cpu_suppressor *suppressor, int32_t valid, int32_t candi
   }
 }
 
-// Lists the candidates after `best` that are not suppressed and are near it, and returns how many there are.
+// Lists candidates after `best` that are near it and not suppressed. Returns their number.
 static int32_t list_near(struct cpu_suppressor *suppressor, int32_t best, int32_t candidates) {
   const double *x = suppressor->x, *y = suppressor->y, *reaches = suppressor->reach;
   const unsigned char *struck = suppressor->struck;
@@ -47,7 +47,7 @@ static int32_t list_near(struct cpu_suppressor *suppressor, int32_t best, int32_
   return count;
 }
 
-// Marks the candidates that `best` suppresses among those after it.
+// Marks the later candidates that `best` suppresses.
 static void strike(struct cpu_suppressor *suppressor, int32_t best, int32_t candidates) {
   const struct vx_rectangle *rectangles = suppressor->rectangles;
   const int32_t *labels = suppressor->labels;

@@ -1,7 +1,7 @@
-// A detection on the CPU. cpu_detect, at the end of this file, shows all of it; kernels/detection.h has its stages.
+// A detection on the CPU. cpu_detect, at the end, shows all of it; kernels/detection.h has its stages.
 //
-// Each stage uses the lane's scratch in turn. What a stage leaves for the next stage is in the lane's block `between`.
-// Runs on the thread that has the lane.
+// Each stage uses the lane's scratch; what it leaves for later stages is in `between`. Runs on the thread that has the
+// lane.
 #include "kernels/cpu/detect/detect.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ static enum vx_status run_backbone(struct vx_lane *lane, struct vx_detection *de
   return status;
 }
 
-// Moves values of `bytes` bytes from [clouds, channels, cells] to [clouds, cells, channels].
+// Moves values from [clouds,channels,cells] to [clouds,cells,channels]. `bytes`: of a value.
 static inline void move_values(const struct vx_detector_map *map, struct vx_stop *stop, int64_t clouds, size_t bytes,
                                const unsigned char *from, unsigned char *to) {
   size_t cells = (size_t)(map->height * map->width), channels = (size_t)map->channels;
@@ -82,7 +82,7 @@ static inline void move_values(const struct vx_detector_map *map, struct vx_stop
   }
 }
 
-// With constant sizes, each copy is a single instruction.
+// With a constant size, a copy is one instruction.
 static void move_channels(const struct vx_detector_map *map, struct vx_stop *stop, int64_t clouds, const void *from,
                           void *to) {
   if (vx_dtype_size(map->dtype) == 2)
@@ -116,7 +116,7 @@ static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detectio
   return status;
 }
 
-// Copies the requested tensors of the stages to the job's output.
+// Copies requested tensors of the stages to the output.
 static enum vx_status show_stages(struct vx_detection *detection, struct error *error) {
   struct vx_shown shown[VX_SHOWN_TENSORS];
   int64_t began = clock_ns();

@@ -1,26 +1,26 @@
-// The encoder of one pillar, layer by layer, a block of channels at a time. The sums of a block stay in registers while
-// the loop goes over the pillar's rows. Each channel has its own lane of a vector, so vectors change no sum.
+// The encoder of a pillar, layer by layer, a block of channels at a time: the sums of a block stay in registers during
+// a pass over the rows. A channel has its own lane of a vector, so vectors change no sum.
 #include "kernels/cpu/encode/encode.h"
 
 #include <string.h>
 
-// Vectors that every processor of the architecture has: SSE2 on x86-64, NEON on arm64. A block is four vectors: its
-// sums, a product and the maxima then fit in 16 registers.
+// Vectors of every processor of the architecture: SSE2 or NEON. With four vectors, the sums, a product and the maxima
+// of a block fit in 16 registers.
 enum { LANES = 4, VECTORS = 4, BLOCK = LANES * VECTORS };
 
 typedef float floats __attribute__((vector_size(4 * LANES)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 
-// One layer over the rows of a pillar. A row for the next layer is the layer's own values followed by the maxima, which
-// are known only after all rows.
+// One layer over the rows of a pillar. A row of the next layer is the layer's values, then the maxima, which are known
+// after all rows.
 struct pass {
   const struct vx_encoder_layer *layer;
   struct vx_stop *stop;
-  const float *rows;  // [count, inputs]
+  const float *rows;  // [count,inputs]
   int32_t count;
-  bool last;       // whether this is the last layer
-  float *next;     // [count, 2 * width]; unused by the last layer
-  float *largest;  // [width]; before the last layer, this is the second half of row 0 in `next`
+  bool last;
+  float *next;     // [count,2 * width]; unused by the last layer
+  float *largest;  // [width]: the maxima; except for the last layer, the second half of row 0 of `next`
 };
 
 static inline floats load(const float *from) {
@@ -29,13 +29,13 @@ static inline floats load(const float *from) {
   return values;
 }
 
-// The larger value in each lane. If `a` is NaN, the result is b.
+// In each lane. If `a` is NaN, the result is b.
 static inline floats larger(floats a, floats b) {
   ints mask = a > b;
   return (floats)((mask & (ints)a) | (~mask & (ints)b));
 }
 
-// Computes BLOCK channels, beginning with `channel`.
+// Computes channels `channel` to `channel + BLOCK - 1`.
 static void encode_block(const struct pass *pass, int32_t channel) {
   const struct vx_encoder_layer *layer = pass->layer;
   const float *row = pass->rows;
@@ -61,7 +61,7 @@ static void encode_block(const struct pass *pass, int32_t channel) {
   memcpy(pass->largest + channel, best, sizeof best);
 }
 
-// Computes one channel, for the channels that do not fill a block.
+// Computes one channel of those that do not fill a block.
 static void encode_channel(const struct pass *pass, int32_t channel) {
   const struct vx_encoder_layer *layer = pass->layer;
   const float *row = pass->rows;

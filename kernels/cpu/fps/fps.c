@@ -31,8 +31,8 @@ void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_job
   lay_out_desk(&fps->desk, arena, job, most);
 }
 
-// Counts the candidates. Sets *start to the first candidate numbered *start or above; if there is none, to the first.
-// `ranked`: numbers count only candidates; otherwise they count all rows.
+// Counts the candidates. *start becomes the row of the first candidate numbered *start or above, else of the first.
+// `ranked`: numbers count candidates, else rows.
 static int32_t find_candidates(struct vx_stop *stop, const float *rows, int32_t columns, int32_t count, bool ranked,
                                int32_t *start) {
   int32_t candidates = 0, first = -1, first_from_start = -1;
@@ -75,13 +75,12 @@ enum vx_status cpu_fps_prepare(struct cpu_fps *fps, const float *rows, const int
   return status;
 }
 
-// The address of a tensor in the output; NULL if the tensor is not requested.
+// NULL if the tensor is not requested.
 static void *place_of(const struct vx_layout *layout, void *output, enum vx_tensor tensor) {
   bool wanted = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0;
   return wanted ? (unsigned char *)output + layout->offset[tensor] : NULL;
 }
 
-// Where the samples are written.
 struct sampling {
   struct cpu_fps *fps;
   struct vx_lane *lane;  // of the job's run
@@ -105,7 +104,7 @@ static void write_samples(const struct sampling *sampling, const struct cpu_fps_
   }
 }
 
-// The run's own lane has its arrays already. A helper's lane gets arrays for as long as it helps.
+// The run's own lane has its arrays already; a helper's lane gets arrays while it helps.
 static enum vx_status take_desk(const struct sampling *sampling, const struct vx_worker *worker,
                                 struct cpu_fps_desk *desk, struct error *error) {
   const struct cpu_fps *fps = sampling->fps;

@@ -1,5 +1,4 @@
-// Farthest point sampling of one cloud: compiles the steps (sample_steps.h) for each kind of vector, and chooses
-// between them. See fps.h.
+// Farthest point sampling of one cloud (fps.h): compiles sample_steps.h for each kind of vector, and chooses one.
 #include "kernels/cpu/fps/fps.h"
 
 #include <math.h>
@@ -11,7 +10,7 @@
 #include <arm_neon.h>
 #endif
 
-// The maximum number of nodes that wait during a walk of the tree: seven more per level.
+// Most nodes that wait during a walk of the tree: seven more per level.
 enum { STACK = (CPU_SAMPLE_LANES - 1) * CPU_SAMPLE_DEPTH + 1 };
 
 #define WIDTH 4

@@ -1,26 +1,24 @@
-// The steps of farthest point sampling in the tree of sample_tree.h. sample.c includes this file once per kind of
+// The steps of farthest point sampling in the tree of sample_tree.h. sample.c includes this file for each kind of
 // vector:
 //
 //   WIDTH    floats of a vector
 //   TARGET   attribute of every function
 //   NAME(x)  x with a suffix of the kind
 //
-// The vectors are the compiler's own: SSE2 or AVX2 on x86-64, NEON on arm64. Intrinsics are used only where the
-// compiler would make several instructions. The processors' min and max treat NaNs and the signs of zeros differently.
-// Neither matters: every coordinate is finite, so no difference is a NaN, and differences are squared before they are
-// compared.
+// The vectors are the compiler's own: SSE2 or AVX2 on x86-64, NEON on arm64, with intrinsics where the compiler would
+// make several instructions. The processors' min and max differ for NaNs and signs of zeros, which do not matter here:
+// coordinates are finite, so no difference is NaN, and differences are squared.
 //
-// A step compares the new sample with the boxes. The distance to a box is computed in the same way as the distance to a
-// point, and is at most the computed distance to any point in the box. (Rounding is monotonic. |dx| to the box is at
-// most |dx| to the point, so the same holds for the rounded squares and sums.) If the distance to a box is not below
-// the farthest distance in it, the sample changes nothing in that box, and the box is skipped.
+// A step compares the new sample with the boxes. The distance to a box is computed like that to a point, and is at most
+// the computed distance to any point in the box: rounding is monotonic, and |dx| to the box is at most |dx| to the
+// point. If the distance to a box is not below the farthest distance in it, the sample changes nothing there, and the
+// box is skipped.
 //
-// If a leaf is not skipped, the sample is only noted as pending at the leaf. The leaf's key stays an upper bound, since
-// distances only shrink. The next sample is in the leaf with the largest key. If samples are pending at that leaf, they
-// are first compared with the leaf's points, all in one pass. The leaf gets a new key, and the search for the largest
-// key begins again. Ties are therefore broken as in the plain loop: a leaf that might hold a lower index at the same
-// distance has the larger key and comes first. The pending list is bounded: when it is full, its samples are compared
-// with the points at once.
+// Otherwise the sample is noted as pending at the leaf, whose key stays an upper bound, since distances only shrink.
+// The next sample is in the leaf with the largest key. If samples are pending there, they are first compared with the
+// leaf's points, in one pass; the leaf gets a new key, and the search begins again. This breaks ties as the plain loop
+// does: a leaf that might hold a lower index at the same distance has the larger key. When the pending list is full,
+// its samples are compared at once.
 
 typedef float NAME(floats) __attribute__((vector_size(4 * WIDTH)));
 typedef int32_t NAME(ints) __attribute__((vector_size(4 * WIDTH)));
@@ -32,7 +30,7 @@ TARGET static inline floats NAME(load)(const float *from) { return *(const float
 
 TARGET static inline floats NAME(all)(float value) { return value - (floats){0}; }
 
-// Takes the lanes of `a` where the mask is set, and the lanes of `b` elsewhere.
+// `a` where the mask is set, else `b`.
 TARGET static inline ints NAME(select)(ints mask, ints a, ints b) { return (mask & a) | (~mask & b); }
 
 TARGET static inline floats NAME(min)(floats a, floats b) {
@@ -59,7 +57,7 @@ TARGET static inline floats NAME(max)(floats a, floats b) {
 #endif
 }
 
-// One bit per lane of the mask.
+// A bit for each lane of the mask.
 TARGET static inline unsigned NAME(bits)(ints mask) {
 #if defined(__x86_64__) && WIDTH == 8
   return (unsigned)_mm256_movemask_ps((__m256)mask);
@@ -75,7 +73,7 @@ TARGET static inline unsigned NAME(bits)(ints mask) {
 #endif
 }
 
-// Compares the pending samples with the points of the leaf. Returns the leaf's new key.
+// Compares the pending samples with the leaf's points. Returns the leaf's new key.
 TARGET static int64_t NAME(work_off)(struct cpu_sampler *sampler, struct cpu_sample_leaf *leaf) {
   _Alignas(32) float best[CPU_SAMPLE_LANES];
   _Alignas(32) int32_t index[CPU_SAMPLE_LANES];
@@ -92,7 +90,7 @@ TARGET static int64_t NAME(work_off)(struct cpu_sampler *sampler, struct cpu_sam
         distance = NAME(min)(dx * dx + dy * dy + dz * dz, distance);
       }
       *(floats *)(block->distance + l) = distance;
-      // The indices in a lane ascend, so the first of equal distances has the lowest index.
+      // Indices ascend in a lane, so the first of equal distances has the lowest index.
       ints farther = distance > farthest;
       farthest = NAME(max)(distance, farthest);
       farthest_index = NAME(select)(farther, *(const ints *)(block->index + l), farthest_index);
@@ -120,7 +118,7 @@ static inline int NAME(largest)(const struct cpu_sample_node *node) {
   return lane;
 }
 
-// Updates the largest key in the nodes above the leaf.
+// Updates the keys of the nodes above the leaf.
 TARGET static void NAME(tell)(struct cpu_sampler *sampler, const struct cpu_sample_node *node) {
   while (node->parent >= 0) {
     int best = NAME(largest)(node), lane = node->lane;
@@ -141,8 +139,8 @@ TARGET static void NAME(refresh)(struct cpu_sampler *sampler, struct cpu_sample_
   NAME(tell)(sampler, node);
 }
 
-// One bit per box of the node: whether the sample may change something in the box. Sets `most` to the distance to the
-// far corner of each box: no point in the box is farther.
+// A bit for each box of the node: the sample may change something in it. `most`: the distance to the far corner of each
+// box.
 TARGET static inline unsigned NAME(reached)(const struct cpu_sample_node *node, const float sample[3],
                                             float most[CPU_SAMPLE_LANES]) {
   unsigned reached = 0;
@@ -161,8 +159,7 @@ TARGET static inline unsigned NAME(reached)(const struct cpu_sample_node *node, 
   return reached;
 }
 
-// Notes the sample as pending at the leaf in that lane of the node. No point of the leaf is farther from the sample
-// than `most`.
+// Notes the sample as pending at the leaf in that lane. `most`: no point of the leaf is farther from the sample.
 TARGET static inline void NAME(note)(struct cpu_sampler *sampler, struct cpu_sample_node *node, int lane,
                                      const float sample[3], float most) {
   struct cpu_sample_leaf *leaf = &sampler->leaves[~node->child[lane]];
@@ -174,7 +171,6 @@ TARGET static inline void NAME(note)(struct cpu_sampler *sampler, struct cpu_sam
   if (leaf->num_pending == CPU_SAMPLE_PENDING) NAME(refresh)(sampler, leaf);
 }
 
-// Returns false if stopped.
 TARGET static bool NAME(add_sample)(struct cpu_sampler *sampler, const float sample[3]) {
   _Alignas(32) float most[CPU_SAMPLE_LANES];
   int32_t stack[STACK];
@@ -196,8 +192,8 @@ TARGET static bool NAME(add_sample)(struct cpu_sampler *sampler, const float sam
   return true;
 }
 
-// Compares the first sample with all points. Then updates the nodes from the last to the first, because children have
-// larger numbers than their parents. Returns false if stopped.
+// Compares the first sample with all points. Updates nodes from the last to the first, since children have larger
+// numbers than parents. False if stopped.
 TARGET static bool NAME(first_sample)(struct cpu_sampler *sampler) {
   for (int32_t i = 0; i < sampler->num_leaves; i++) {
     struct cpu_sample_leaf *leaf = &sampler->leaves[i];
@@ -218,7 +214,7 @@ TARGET static bool NAME(first_sample)(struct cpu_sampler *sampler) {
   return true;
 }
 
-// Finds the key of the farthest point. Returns false if stopped.
+// The key of the farthest point. False if stopped.
 TARGET static bool NAME(next_sample)(struct cpu_sampler *sampler, int64_t *key) {
   const struct cpu_sample_node *root = &sampler->nodes[0];
   while (!vx_stopped(sampler->stop, 0)) {
@@ -237,7 +233,6 @@ TARGET static bool NAME(next_sample)(struct cpu_sampler *sampler, int64_t *key) 
   return false;
 }
 
-// Takes all samples. Returns false if stopped.
 TARGET static bool NAME(take_samples)(struct cpu_sampler *sampler) {
   const struct cpu_sample_task *task = sampler->task;
   task->indices[0] = task->start;

@@ -1,7 +1,6 @@
-// Builds the tree of sample_tree.h: a k-d tree that cuts a cloud into eight parts at once.
+// Builds the tree of sample_tree.h: a k-d tree that cuts a cloud into up to eight parts at once.
 //
-// The cuts are estimated from a sample of the points, so each part holds roughly an eighth. The cuts affect only the
-// speed of the sampling, never its result.
+// Cuts are estimated from a sample of the points. They affect the speed of the sampling, not its result.
 #include "kernels/cpu/fps/sample_tree.h"
 
 #include <math.h>
@@ -13,8 +12,8 @@ enum {
   LANES = CPU_SAMPLE_LANES,
   LEAF_AIM = 80,  // points of a leaf, if cuts were exact
   MOST_PROBES = 32,
-  MOST_POOR = 4,  // after this many poor cuts on the way from the root, points are cut by their order alone
-  CHUNK = 128,    // points handled together; their number fits in a byte
+  MOST_POOR = 4,  // after this many poor cuts from the root, points are cut by their order alone
+  CHUNK = 128,    // points handled together: their number fits in a byte
   FEW_SAMPLES = 48,
 };
 
@@ -22,15 +21,15 @@ struct box {
   float low[3], high[3];
 };
 
-// Points begin..end of sampler.points[side], after `poor` poor cuts on the way from the root. A cut into two is poor if
-// one part gets more than three quarters of the points; a cut into more is poor if one part gets more than half.
+// sampler.points[side][begin..end - 1], after `poor` poor cuts from the root. A cut into two is poor if a part gets
+// over three quarters of the points, any other cut if a part gets over half.
 struct part {
   int32_t begin, end;
   int side, poor;
-  int levels;  // how many more times the part is to be halved
+  int levels;  // how often the part is still to be halved
 };
 
-// Seven cuts, as a heap. At cut i, a point below the cut goes on to cut 2i + 1, any other point to 2i + 2.
+// Seven cuts as a heap: from cut i, a point below the cut goes on to cut 2i + 1, another point to 2i + 2.
 struct cuts {
   float at[LANES - 1];
   int axis[LANES - 1];
@@ -45,7 +44,7 @@ void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, i
   sampler->codes = cpu_arena_take(arena, points, sizeof *sampler->codes);
   sampler->blocks = cpu_arena_take(arena, points / LANES + leaves, sizeof *sampler->blocks);
   sampler->leaves = cpu_arena_take(arena, leaves, sizeof *sampler->leaves);
-  // A node has two children or more, except a root above a single leaf.
+  // A node has two or more children, except a root above a single leaf.
   sampler->nodes = cpu_arena_take(arena, leaves, sizeof *sampler->nodes);
 }
 
@@ -89,8 +88,7 @@ static void halve(struct cpu_sample_point *points, int32_t count, int axis) {
   }
 }
 
-// Cuts `count` probes at their median along the longest side of their box, then cuts each half in the same way,
-// `levels` deep.
+// Cuts the probes at their median along the longest side of their box, then each half, `levels` deep.
 static void choose_cuts(struct cuts *cuts, int cut, int levels, struct cpu_sample_point *probes, int32_t count) {
   if (levels == 0) return;
   struct box box = nothing;
@@ -98,7 +96,7 @@ static void choose_cuts(struct cuts *cuts, int cut, int levels, struct cpu_sampl
   int axis = longest_side(&box);
   halve(probes, count, axis);
   float at = probes[count / 2].xyz[axis], low = box.low[axis], high = box.high[axis];
-  if (at <= low) {  // no point would be below the cut
+  if (at <= low) {  // else no point would be below the cut
     at = low / 2 + high / 2;
     at = at <= low ? high : at;
   }
@@ -123,8 +121,7 @@ static void probe(const struct cpu_sampler *sampler, const struct part *part, in
 
 // ---- Cutting --------------------------------------------------------------------------------------------------------
 
-// Writes a code per point: the number of its part, 0 to 7. Compares every point with every cut, so that the compiler
-// can use vectors.
+// Writes each point's part, 0 to 7. Compares every point with every cut, so that the compiler can use vectors.
 static void code_chunk(const struct cuts *cuts, const struct cpu_sample_point *points, int32_t count,
                        unsigned char *codes) {
   float xyz[3][CHUNK];
@@ -141,7 +138,7 @@ static void code_chunk(const struct cuts *cuts, const struct cpu_sample_point *p
   }
   int32_t code[CHUNK];
   for (int32_t i = 0; i < count; i++) {
-    // 0 or -1. A condition would compile to a branch.
+    // 0 or -1: a condition would become a branch.
     int32_t first = -(on[0][i] >= at[0]), left = -(on[1][i] >= at[1]), right = -(on[2][i] >= at[2]);
     int32_t second = (first & right) | (~first & left);
     int32_t under = (left & -(on[4][i] >= at[4])) | (~left & -(on[3][i] >= at[3]));
@@ -158,7 +155,7 @@ static bool classify(struct cpu_sampler *sampler, const struct part *part, const
     int32_t count = part->end - begin < CHUNK ? part->end - begin : CHUNK;
     unsigned char *codes = sampler->codes + begin;
     code_chunk(cuts, sampler->points[part->side] + begin, count, codes);
-    uint64_t counted = 0;  // one byte per code
+    uint64_t counted = 0;  // a byte for each code
     for (int32_t i = 0; i < count; i++) counted += UINT64_C(1) << 8 * codes[i];
     for (int code = 0; code < LANES; code++) counts[code] += (int32_t)(counted >> 8 * code & 0xFF);
     if (vx_stopped(sampler->stop, count)) return false;
@@ -178,14 +175,14 @@ static int join(const int32_t counts[LANES], int group[LANES], int32_t sizes[LAN
       size = 0;
     }
   }
-  if (size > 0 || group[LANES - 1] == groups) {  // the rest is too small: it joins the last group
+  if (size > 0 || group[LANES - 1] == groups) {  // a rest that is too small joins the last group
     sizes[groups - 1] += size;
     for (int code = 0; code < LANES; code++) group[code] = group[code] == groups ? groups - 1 : group[code];
   }
   return groups;
 }
 
-// Moves the points to the other side, group by group. Points keep their order within a group.
+// Moves the points to the other side, group by group. Groups keep their order.
 static bool scatter(struct cpu_sampler *sampler, const struct part *part, const int group[LANES],
                     const int32_t sizes[LANES], int groups) {
   struct cpu_sample_point *to[LANES];
@@ -196,8 +193,7 @@ static bool scatter(struct cpu_sampler *sampler, const struct part *part, const 
   return !sampler->stop->has_stopped;
 }
 
-// Cuts the part by coordinates, into at most 2^levels parts. Returns their number: 0 if the part stays whole, -1 if
-// stopped.
+// Cuts by coordinates, into at most 2^levels parts. Returns their number; 0 if the part stays whole, -1 if stopped.
 static int cut_in_space(struct cpu_sampler *sampler, struct part *part, int levels, int32_t sizes[LANES]) {
   struct cuts cuts;
   int32_t counts[LANES];
@@ -285,14 +281,14 @@ static void hang(struct cpu_sample_node *node, int lane, int32_t child, const st
   node->child[lane] = child;
 }
 
-// With 2^31 points, recursion stays below CPU_SAMPLE_DEPTH. If a cut is not poor, a part gets at most 3/4 of the points
-// from a cut into two, and at most 1/2 from any other cut. While parts have 64 points or more, a cut into two never
-// follows another directly, so two cuts in a row leave at most 3/8. Cuts by order leave no larger parts.
+// With 2^31 points, recursion stays below CPU_SAMPLE_DEPTH: a cut into two that is not poor leaves at most 3/4 of the
+// points in a part, any other at most 1/2. Parts of 64 points or more get no two cuts into two in a row, so two cuts
+// leave at most 3/8. Cuts by order leave no larger parts.
 static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, int lane, struct box *box) {
   int32_t points = part.end - part.begin, sizes[LANES] = {points};
   int32_t number = sampler->num_nodes;
   struct cpu_sample_node *node = make_node(sampler, parent, lane);
-  // The top nodes have fewer children and the lower ones eight, so that most nodes are full.
+  // Top nodes may have fewer children, so that most nodes are full.
   int left = part.levels > 0 ? part.levels : levels_of(points), levels = (left - 1) % 3 + 1, parts = 0;
   while (levels > 1 && points >> levels < CPU_SAMPLE_LEAF_MIN) levels--;
   part.levels = left - levels;
@@ -332,7 +328,7 @@ bool cpu_sample_build(struct cpu_sampler *sampler) {
     all.end += vx_are_finite(xyz[0], xyz[1], xyz[2]);
   }
   if (sampler->stop->has_stopped) return false;
-  // For few samples, sorting the points costs more than it saves.
+  // For few samples, sorting costs more than it saves.
   all.poor = task->num_samples < FEW_SAMPLES ? MOST_POOR : 0;
   sampler->num_blocks = sampler->num_leaves = sampler->num_nodes = 0;
   struct box box;

@@ -1,7 +1,5 @@
-// The tree of boxes for farthest point sampling: its parts, and how it is built.
-//
-// A leaf holds a few dozen points. A node holds eight boxes, of leaves or of further nodes, so one vector operation
-// handles all boxes of a node. The tree is scratch of one cloud's sampling, on one thread.
+// The tree of boxes for farthest point sampling. A leaf has a few dozen points; a node has up to eight boxes, of
+// leaves or nodes, for one vector operation. A tree is scratch of one cloud's sampling, on one thread.
 #ifndef VOXELD_CPU_SAMPLE_TREE_H
 #define VOXELD_CPU_SAMPLE_TREE_H
 
@@ -9,11 +7,11 @@
 #include "kernels/stop.h"
 
 enum {
-  CPU_SAMPLE_LANES = 8,       // boxes of a node, and points of a block
-  CPU_SAMPLE_PENDING = 8,     // maximum samples pending at a leaf
-  CPU_SAMPLE_LEAF_MAX = 160,  // maximum points of a leaf
-  CPU_SAMPLE_LEAF_MIN = 16,   // fewest points of a leaf, if the cloud has so many
-  CPU_SAMPLE_DEPTH = 60,      // maximum levels of nodes
+  CPU_SAMPLE_LANES = 8,       // boxes of a node; points of a block
+  CPU_SAMPLE_PENDING = 8,     // most samples pending at a leaf
+  CPU_SAMPLE_LEAF_MAX = 160,  // most points of a leaf
+  CPU_SAMPLE_LEAF_MIN = 16,   // least points of a leaf, if the cloud has so many
+  CPU_SAMPLE_DEPTH = 60,      // most levels of nodes
 };
 
 struct cpu_sample_point {
@@ -21,39 +19,38 @@ struct cpu_sample_point {
   int32_t index;  // in the cloud
 };
 
-// Lanes without a point have a distance below zero: no sample changes it, and they are never chosen.
+// A lane without a point has a distance below 0: samples do not change it, and it is never chosen.
 struct cpu_sample_block {
   _Alignas(32) float xyz[3][CPU_SAMPLE_LANES];
   float distance[CPU_SAMPLE_LANES];
   int32_t index[CPU_SAMPLE_LANES];
 };
 
-// The leaf's points are blocks[first_block .. first_block + num_blocks). In each lane their indices ascend.
+// The points are in blocks[first_block..first_block + num_blocks - 1]. In each lane their indices ascend.
 struct cpu_sample_leaf {
-  _Alignas(64) float pending[CPU_SAMPLE_PENDING][3];  // samples not yet compared with the leaf's points
+  _Alignas(64) float pending[CPU_SAMPLE_PENDING][3];  // not yet compared with the points
   int32_t num_pending;
   int32_t first_block, num_blocks;
   int32_t parent, lane;
 };
 
-// A key is a distance and an index in one number. The farther point has the larger key; at equal distance, the point
-// with the lower index. The key of a leaf or node is the largest key of its points. While samples are pending, the key
-// is an upper bound. The nodes above a leaf may still have an older, larger bound. Lanes without a child have a key
-// below the key of any point.
+// A key is a distance and an index in one number: larger for the farther point; at equal distances, for the lower
+// index. A leaf or a node has the largest key of its points; while samples are pending, an upper bound, and nodes above
+// may have an older, larger bound. A lane without a child has a key below all others.
 struct cpu_sample_node {
   _Alignas(64) float low[3][CPU_SAMPLE_LANES];
   float high[3][CPU_SAMPLE_LANES];
-  float farthest[CPU_SAMPLE_LANES];  // the distance in the key
+  float farthest[CPU_SAMPLE_LANES];  // distance of the key
   int64_t key[CPU_SAMPLE_LANES];
-  int32_t leaf[CPU_SAMPLE_LANES];   // the leaf with the point of the key
-  int32_t child[CPU_SAMPLE_LANES];  // a node's number, or the complement of a leaf's
-  int32_t parent, lane;             // -1 above the root, which is node 0
+  int32_t leaf[CPU_SAMPLE_LANES];   // with the point of the key
+  int32_t child[CPU_SAMPLE_LANES];  // number of a node, or complement of a leaf's
+  int32_t parent, lane;             // parent -1: this is the root, node 0
 };
 
 static inline int64_t cpu_sample_key(float distance, int32_t index) {
   union {
     float value;
-    int32_t bits;  // ordered like the values, from zero on
+    int32_t bits;  // ordered like the values, from 0 on
   } as = {distance};
   return (int64_t)((uint64_t)(uint32_t)as.bits << 32 | (uint32_t)~index);
 }
@@ -69,17 +66,17 @@ static inline float cpu_sample_key_distance(int64_t key) {
 static inline int32_t cpu_sample_key_index(int64_t key) { return (int32_t) ~(uint32_t)(uint64_t)key; }
 
 struct cpu_sample_task {
-  const float *points;  // [num_points, columns]; x, y, z come first
+  const float *points;  // [num_points,columns]; x, y, z first
   int32_t columns;
   int32_t num_points;
-  int32_t num_samples;  // 1..number of finite points
-  int32_t start;        // a finite point: the first sample
+  int32_t num_samples;  // 1..finite points
+  int32_t start;        // the first sample: a finite point
   struct vx_stop *stop;
-  int32_t *indices;  // out: [num_samples]
-  float *distances;  // out: [num_samples]: squared, to the nearest sample before it; +inf for the first
+  int32_t *indices;  // out [num_samples]
+  float *distances;  // out [num_samples]: squared, to the nearest sample before; +inf for the first
 };
 
-// The arrays for sampling one cloud.
+// Arrays for sampling one cloud.
 struct cpu_sampler {
   struct cpu_sample_point *points[2];  // [num_points] each: the cloud, and room to move it
   unsigned char *codes;                // [num_points]
@@ -92,13 +89,13 @@ struct cpu_sampler {
   struct vx_stop *stop;  // the task's
 };
 
-// Each sample counts as this many rows for `stop`, in addition to the points that are compared with it.
+// For `stop`, a sample counts as this many rows, besides the points that are compared with it.
 enum { CPU_SAMPLE_STEP = VX_STRIDE / 32 };
 
-// Takes the arrays from the arena, for one cloud of up to num_points points.
+// Takes the arrays for a cloud of up to num_points points.
 void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, int32_t num_points);
 
-// Builds the tree of the task's finite points. The first sample is pending at every leaf. Returns false if stopped.
+// Builds the tree of the task's finite points, with the first sample pending at every leaf. False if stopped.
 VX_WARN_UNUSED bool cpu_sample_build(struct cpu_sampler *sampler);
 
 #endif

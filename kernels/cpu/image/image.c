@@ -1,9 +1,9 @@
-// A range image on the CPU (kernels/range_image.h): cpu_range_image, at the end of this file, shows all of it. Runs on
-// the thread that has the lane. Helpers may run its tasks: a slice of points, a cloud, or a row of an image.
+// A range image on the CPU (kernels/range_image.h). cpu_range_image, at the end, shows all of it. Runs on the thread
+// that has the lane; helpers may run tasks: a slice of points, a cloud, or a row of an image.
 //
-//   project  finds the pixel and the distance of each point, slice by slice
-//   choose   finds the key of each pixel and counts the fates of the points, cloud by cloud
-//   write    writes the tensors of the images, row by row, then the tensors of the points, slice by slice
+//   project  pixel and distance of each point, slice by slice
+//   choose   key of each pixel, fates of points, cloud by cloud
+//   write    tensors of images, row by row; then tensors of points, slice by slice
 #include "kernels/cpu/image/image.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "kernels/ops.h"
 #include "kernels/parallel_for.h"
 
-enum { SLICE = 1 << 13 };  // maximum points of a slice
+enum { SLICE = 1 << 13 };  // most points of a slice
 
 struct slice {
   int32_t cloud, begin, end;
@@ -23,17 +23,17 @@ struct run {
   struct vx_lane *lane;
   const struct vx_range_image *params;
   int32_t columns;      // of a point
-  int64_t plane;        // pixels of one image
-  const float *points;  // [N, columns]
-  float *widened;       // [N, columns]: memory for `points` if the input is narrow
+  int64_t plane;        // pixels of an image
+  const float *points;  // [N,columns]
+  float *widened;       // [N,columns]: `points`, if they are narrow
   struct slice *slices;
   int32_t num_slices;
-  int32_t *pixels;           // [N]: each point's ring; later its pixel in its image, VX_NO_PIXEL or VX_NOT_FINITE_PIXEL
+  int32_t *pixels;           // [N]: ring; later pixel in the image, VX_NO_PIXEL or VX_NOT_FINITE_PIXEL
   float *distances;          // [N]; undefined for points that are not finite
-  uint64_t *keys;            // [clouds, height, width]
-  int32_t *before;           // [clouds, height]: pixels with a point in the row; later, in all rows before it
+  uint64_t *keys;            // [clouds,height,width]
+  int32_t *before;           // [clouds,height]: filled pixels of the row; later, of all rows before it
   struct vx_counts *counts;  // [clouds]
-  int32_t *numbers;          // [clouds, height, width]: row in pixel_coords; NULL if point_pixel_rows is not requested
+  int32_t *numbers;          // [clouds,height,width]: row in pixel_coords; NULL without point_pixel_rows
   struct {
     float *image, *ranges;
     int32_t *indices, *pixels, *coords, *pixel_rows;
@@ -92,8 +92,7 @@ static enum vx_status for_parts(struct run *run, int32_t count, part *of, struct
 
 // ---- project --------------------------------------------------------------------------------------------------------
 
-// Writes the ring of each point to `pixels`: the number of turns from the first row of its cloud to the point, in the
-// rows of the body as they were sent.
+// Writes the ring of each point to `pixels`: turns since the cloud's first row, in the rows of the body as sent.
 static void count_turns(struct run *run) {
   const struct vx_input *body = &run->job->inputs[VX_POINTS];
   int64_t begin = 0;
@@ -110,7 +109,7 @@ static void count_turns(struct run *run) {
   }
 }
 
-// Copies the coordinates. If the image has rows by ring, also finds the row of each point.
+// Copies the coordinates. For an image by ring, also finds the row of each point.
 static void load(const struct run *run, int64_t begin, int32_t count, struct cpu_projected *at) {
   const struct vx_range_image *params = run->params;
   bool by_ring = params->rows != VX_ROWS_ELEVATION, counted = params->ring == VX_KITTI_RINGS;
@@ -142,7 +141,7 @@ static enum vx_status project(void *ctx, const struct vx_worker *worker, int32_t
 
 // ---- choose ---------------------------------------------------------------------------------------------------------
 
-// Finds the least key of each pixel, and counts the points that have no pixel.
+// Finds the least key of each pixel. Counts points without a pixel.
 static void find_keys(const struct run *run, const struct vx_worker *worker, int32_t cloud, int64_t begin) {
   enum vx_winner winner = run->params->winner;
   struct vx_counts *counts = &run->counts[cloud];
@@ -184,7 +183,7 @@ static enum vx_fate fate_of(const struct run *run, int64_t point) {
   return kept ? VX_FATE_KEPT : VX_FATE_OCCLUDED;
 }
 
-// Only a job with one cloud has sections.
+// A job with sections has one cloud.
 static void count_sections(const struct run *run) {
   const struct vx_sections *sections = &run->job->sections;
   int64_t begin = 0;
@@ -195,7 +194,7 @@ static void count_sections(const struct run *run) {
   }
 }
 
-// Adds up the counts of the clouds, and the pixels before each row of the images.
+// Adds up counts of clouds, and pixels before each row.
 static enum vx_status add_up(struct run *run, struct error *error) {
   struct vx_job *job = run->job;
   int32_t before = 0, height = run->params->height;
@@ -279,7 +278,7 @@ static enum vx_status write_points(void *ctx, const struct vx_worker *worker, in
   return vx_stop_status(worker->stop, error);
 }
 
-// The address of a tensor in the output; NULL if the tensor is not requested.
+// NULL if the tensor is not requested.
 static void *place_of(const struct vx_layout *layout, void *output, enum vx_tensor tensor) {
   bool wanted = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0;
   return wanted ? (unsigned char *)output + layout->offset[tensor] : NULL;
