@@ -1,6 +1,4 @@
-// Scatter on the CPU, and how rows of features become the planes of a dense map.
-//
-// Runs on the thread that has the lane.
+// Scatter on the CPU, and how rows become a dense map. Runs on the thread that has the lane.
 #ifndef VOXELD_CPU_SCATTER_H
 #define VOXELD_CPU_SCATTER_H
 

@@ -1,8 +1,8 @@
-// A backbone on the CPU. cpu_sparse, at the end of this file, shows all of it.
+// A backbone on the CPU; cpu_sparse, at the end, runs all parts.
 //
 // The cells of all levels are found first, so all sizes are known before the first convolution. The levels lie in the
-// lane's block `levels`. The lists of neighbours and the features lie in its block `sparse`, which keeps the result
-// while later stages use the lane's scratch.
+// lane's block `levels`. Rules, features and the result lie in its block `sparse`, so later stages can use the lane's
+// scratch.
 #include "kernels/cpu/sparse/sparse.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static void take_levels(struct sparse *sparse, struct cpu_arena *arena) {
     cpu_level_take(&sparse->levels[i], sparse->plan.shape[i], sparse->rows->num_clouds, arena);
 }
 
-// Finds the cells of the next level. VX_REFUSED if they are too many.
+// VX_REFUSED if the level has too many cells.
 static enum vx_status find_level(struct sparse *sparse, int32_t number, const struct vx_sparse_layer *layer,
                                  struct error *error) {
   struct cpu_level *level = &sparse->levels[number];
@@ -157,7 +157,6 @@ static enum vx_status run_tasks(struct sparse *sparse, int64_t count,
   return vx_parallel_for(sparse->job, sparse->lane, &tasks, error);
 }
 
-// Whether the layer has the same rules as the layer before.
 static bool keeps_rules(const struct sparse *sparse, const struct vx_sparse_layer *layer) {
   return sparse->layer && sparse->layer->submanifold && layer->submanifold &&
          memcmp(layer->kernel, sparse->layer->kernel, sizeof layer->kernel) == 0;

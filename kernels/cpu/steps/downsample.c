@@ -14,7 +14,7 @@ struct downsample {
   const struct vx_downsample *params;
   struct vx_stop *stop;
   int32_t begin, end;  // rows of the current cloud
-  // The following describe the current cloud. `largest` is the number of rows of the largest cloud.
+  // Of the current cloud. `largest`: rows of the largest cloud.
   struct cpu_cell_index cells;
   int32_t *cell_of;  // [largest]: number of each row's cell, or -1
   int32_t *heads;    // [largest]: the row that represents each cell
@@ -145,7 +145,7 @@ static int32_t nearest_to(const struct downsample *own, const float *place, cons
   return nearest;
 }
 
-// Finds the mean of a cell's rows, and the row that represents them.
+// Lets the row nearest to the mean of a cell's rows represent the cell, or replaces its first row by the mean.
 static void use_mean(const struct downsample *own, int32_t number, const int32_t *list, int32_t count) {
   const struct cpu_chain *chain = own->chain;
   bool nearest = own->params->method == VX_DOWNSAMPLE_NEAREST_CENTROID;

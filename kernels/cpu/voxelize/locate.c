@@ -1,4 +1,4 @@
-// See locate.h. Pure functions: any thread may call them.
+// See locate.h. Pure; any thread.
 #include "kernels/cpu/voxelize/locate.h"
 
 #include <float.h>

@@ -1,6 +1,4 @@
-// From coordinates to cells, a chunk of points at a time, for each kind of processor.
-//
-// All implementations compute the same bits: each operation is IEEE float32, and no sum can be reordered.
+// From coordinates to cells, a chunk of points at a time. All implementations compute the same bits.
 #ifndef VOXELD_CPU_LOCATE_H
 #define VOXELD_CPU_LOCATE_H
 
@@ -26,11 +24,11 @@ struct cpu_locate_way {
   cpu_locate *locate;
 };
 
-// The fastest first. The last is plain C, which runs everywhere.
+// The fastest first; plain C is last.
 extern const struct cpu_locate_way cpu_locate_ways[];
 extern const int cpu_num_locate_ways;
 
-// The fastest implementation that this processor can run.
+// The fastest way on this processor.
 cpu_locate *cpu_locate_here(void);
 
 #endif

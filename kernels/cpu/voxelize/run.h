@@ -2,12 +2,12 @@
 //
 // Each cloud goes through these stages, as far as the job needs them: index (points.c), choose voxels (choose.c), make
 // rows (rows.c), gather (maps.c), list (rows.c), choose points (choose.c), filter (block_filter.c), count sections
-// (sections.c), order and name (rows.c). Then the rows of all clouds are known, and the tensors are written from them
-// (writers.c). A struct cpu_run lives on the stack of one call. Its arrays are in the lane's scratch.
+// (sections.c), order and name (rows.c). Then the tensors are written from the rows of all clouds (writers.c). A struct
+// cpu_run lives on the stack of one call. Its arrays are in the lane's scratch.
 //
-// The clouds are tasks of the job (parallel_for.h), and so are stretches of rows of a large tensor. Each task has a
-// copy of the run with only its own part: its place in the arrays of the whole job, and the arrays of the current
-// cloud, which are in the scratch of the lane that does the task (parts.c). So the stages know nothing of other tasks.
+// Clouds are tasks of the job (parallel_for.h), and so are stretches of rows of a tensor. Each task has a copy of the
+// run, with its place in the arrays of the whole job, and arrays for one cloud in the scratch of its worker's lane
+// (parts.c).
 #ifndef VOXELD_CPU_VOXELIZE_RUN_H
 #define VOXELD_CPU_VOXELIZE_RUN_H
 
@@ -23,7 +23,7 @@
 // A kept voxel: a row of the output tensors.
 struct cpu_row {
   uint64_t key;    // its cell
-  int32_t number;  // by first appearance, within its cloud
+  int32_t number;  // of the voxel in its cloud
   int32_t first;   // its kept points are run.list[first .. first + kept), in input order
   int32_t kept;
   int32_t cloud;
@@ -36,8 +36,8 @@ struct cpu_cloud {
   int32_t first_row;   // its rows are run.rows[first_row .. run.num_rows)
 };
 
-// What the stages found in a cloud. Each cloud has its own place in the lists of rows, cells and pillars. The rows stay
-// there; cpu_parts_gather moves the cells and pillars together.
+// What the stages found in a cloud. Each cloud has its own place in the lists of rows, cells and pillars.
+// cpu_parts_gather moves the cells and pillars together, but not the rows.
 struct cpu_grouped {
   int32_t begin;  // its first point; its cells and pillars are listed from there on
   int32_t place;  // its rows are run.rows[place .. place + num_rows)
@@ -90,8 +90,8 @@ struct cpu_bucket {
   int32_t num_points;  // the cloud's points in the new ones
 };
 
-// A lone cloud in segments. The lists of a segment begin at the place of its first point. In `bucketed`, a segment's
-// voxels of one bucket are consecutive, so threads that merge different buckets rarely write to the same cache line.
+// A lone cloud in segments. The lists of a segment begin at the index of its first point. In `bucketed`, the voxels of
+// a segment and bucket are consecutive, so workers that merge different buckets rarely write to the same cache line.
 struct cpu_cut {
   int32_t count;                  // number of segments, and of buckets; 0 if the cloud is not cut
   struct cpu_segment *segments;   // [count]
@@ -115,7 +115,7 @@ struct cpu_run {
   // What the job asks for.
   struct vx_job *job;
   struct vx_lane *lane;  // of the worker that runs the job
-  struct vx_stop *stop;  // of the worker that runs the task; the passes ask it
+  struct vx_stop *stop;  // of the worker that runs the task
   const struct vx_voxelize *params;
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
   struct vx_grid grid;

@@ -1,13 +1,12 @@
 // The fates of a lone cloud's points, section by section.
 //
-// A fate whose count in the cloud is 0 is not searched for. So if all points of a cloud are in range and in rows, the
-// only cost is a search for the end of each section. In the lists, the points that the caps drop stand after the kept
-// ones.
+// A fate whose count in the cloud is 0 is not searched for. In the lists, the points that the caps drop follow the kept
+// points.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/half.h"
 
-// The first index in run.inside whose point is at least `point`; the number of points in range if there is none.
+// The first index in run.inside whose point is at least `point`; num_inside if there is none.
 static int32_t first_inside_from(const struct cpu_run *run, int32_t point) {
   int32_t low = 0, high = run->num_inside;
   while (low < high) {

@@ -1,5 +1,4 @@
-// A voxelize job on the CPU. cpu_voxelize, at the end of this file, shows all of it. Runs on the thread that has the
-// lane; clouds and rows may run on helpers' threads.
+// A voxelize job on the CPU; cpu_voxelize, at the end, runs all parts.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>
@@ -70,7 +69,6 @@ static enum vx_status prepare(struct cpu_run *run, struct error *error) {
   return status;
 }
 
-// Finds the voxels of a cloud and makes their rows.
 static enum vx_status find_voxels(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   if (run->cut.count > 0) return cpu_index_segments(run, cloud, error);
   cpu_index_points(run, cloud);

@@ -1,7 +1,6 @@
-// From rows to tensors: one function per tensor, which writes it from the first byte to the last.
+// From rows to tensors: one function per tensor.
 //
-// A task of CPU_ROWS has few rows, so its loops over rows do not ask whether the job is stopped. Loops inside a row may
-// ask, and so may tasks that have whole clouds or tensors.
+// A task of CPU_ROWS has few rows, so its loops over rows do not ask whether the job is stopped.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>
@@ -52,8 +51,7 @@ static void write_num_points(const struct cpu_run *run, void *out) {
   for (int32_t i = 0; i < run->num_rows; i++) num_points[i] = run->rows[i].kept;
 }
 
-// Rows are cleared in blocks, which stay in the nearest cache. A memset for each row's padding would cost more for the
-// call than for the stores.
+// Rows are cleared in blocks, which stay in the nearest cache. A memset of each row's padding would be slower.
 enum { BLOCK_BYTES = 4096 };
 
 static void fill_with_mean(const struct cpu_run *run, const struct cpu_row *row, float *place) {
@@ -65,7 +63,7 @@ static void fill_with_mean(const struct cpu_run *run, const struct cpu_row *row,
   }
 }
 
-// Copies the run's fields that it reads: the compiler must assume that a store to `out` could change the run.
+// Copies the fields that it reads, because a store to `out` might change the run.
 static inline void write_rows_of_voxels(const struct cpu_run *run, int32_t columns, float *out) {
   const float *points = run->points;
   const int32_t *list = run->list;
@@ -190,7 +188,6 @@ static void write_mask(const struct cpu_run *run, void *out) {
   }
 }
 
-// Called for one cloud.
 static void write_bev_features(const struct cpu_run *run, void *out) {
   const int32_t *size = run->grid.cells;
   int32_t width = run->encoded_values;

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-// Errors after which the device still works: the host asked for something impossible. Every other error counts as the
+// Errors of the caller, after which the device still works. Any other error, except a lack of memory, counts as the
 // loss of the device, since going on after an unforeseen error could write a wrong byte.
 static bool is_callers_fault(cudaError_t result) {
   switch (result) {

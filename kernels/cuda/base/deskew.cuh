@@ -27,8 +27,8 @@ static __device__ inline struct vx_segment *cuda_own_segments(void) {
   return segments;
 }
 
-// Called by a whole block before a barrier, and before it waits for the kernel ahead. Copies `few`: the threads of a
-// warp may need different segments, and an argument's first reads are slow.
+// Called by a whole block before a barrier, and before it waits for the kernel ahead. Copies `few`, since the threads
+// of a warp may need different segments, and an argument's first reads are slow.
 static __device__ inline void cuda_begin_deskew(const struct cuda_deskew &d) {
   uint32_t words = d.times && !d.longer ? (uint32_t)d.count * DESKEW_WORDS : 0;
   for (uint32_t i = threadIdx.x; i < words; i += blockDim.x)
