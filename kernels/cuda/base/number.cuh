@@ -72,7 +72,6 @@ template <typename function> static __device__ inline void cuda_with_bits(enum v
 
 static __device__ inline uint32_t cuda_per_part(enum vx_dtype dtype) { return 16 / (uint32_t)vx_dtype_size(dtype); }
 
-// Writes a value to an array of a floating type.
 static __device__ inline void cuda_store(enum vx_dtype dtype, void *values, uint64_t index, float value) {
   cuda_with_float(
       dtype,

@@ -5,7 +5,6 @@
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/run.cuh"
 
-// Copies the counters of the chain that left the operation's points.
 static __device__ void publish_chain(const struct cuda_view &v) {
   const struct cuda_chain_counters *from = v.chain;
   struct cuda_chain_counters *to = &v.status->chain;

@@ -21,20 +21,19 @@
 // insert wrote. This is safe because number and assign use cuda_wait_in_turn: the kernel after number starts only when
 // insert has ended, and the kernel after assign only when the kernel before assign has ended.
 //
-// A job that samples continues in fps.cuh, or does only that. Other operations have their own stages
-// (steps/chain.cu, scatter.cu, nms.cu, boxes.cuh) between the copy of the inputs and the transfer of the image.
+// Sampling is in fps.cuh. Other operations have their own stages between the copy of the inputs and the transfer of the
+// image.
 //
-// The device tells the host the sizes and the end of the job by writing host memory (struct cuda_device_status). No
-// copy engine is used: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
+// The device tells the host the sizes and the end of the job by writing host memory (struct cuda_device_status). Copy
+// engines are avoided: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
 //
-// Numbers: a *cell number* counts the distinct cells of all clouds by first appearance. If some cells are chosen, the
-// chosen cells of a cloud have lower numbers than its other cells. A *row* counts the cells that max_voxels allows, in
-// the same order. An *output row* is a row after block filter and ordering. With one cloud, no filter and no ordering,
-// the three are the same, and the arrays between them are NULL.
+// Numbers: a *cell number* counts the distinct cells of all clouds by first appearance; chosen cells of a cloud have
+// lower numbers than its other cells. A *row* counts the cells that max_voxels allows, in the same order. An *output
+// row* is a row after block filter and ordering. With one cloud, no filter and no ordering, the three are the same, and
+// the arrays between them are NULL.
 //
-// All kernels of a job run in the lane's stream. The host fills the job's view, and kernels take the whole view.
-// Pointers are to device memory unless they say host. Integers that count points have 32 bits (VX_MAX_POINTS), sizes
-// and offsets 64.
+// All kernels of a job run in the lane's stream. Pointers are to device memory unless they say host. Integers that
+// count points have 32 bits (VX_MAX_POINTS), sizes and offsets 64.
 #ifndef VOXELD_CUDA_RUN_CUH
 #define VOXELD_CUDA_RUN_CUH
 
@@ -51,7 +50,7 @@
 
 struct cuda_fps_box;
 
-// An input of a job whose first input is not points, as kernels read it: host.cuh.
+// An input of a job whose first input is not points: host.cuh.
 struct cuda_input {
   const void *data;  // host memory, or a copy of it; NULL if the input is absent or empty
   void *copy;        // if the device cannot read the host's memory
@@ -121,8 +120,8 @@ struct voxel_view : cuda_view {
   unsigned char *features;  // [row_capacity, feature_bytes]: the rows that are scattered, unless a tensor has them
 };
 
-// The arrays of a job that samples. The rows of all clouds form one list, and so do their samples. The sampled points
-// are the points of the job, or the means of its voxels.
+// A job that samples its points, or the means of its voxels. The rows of all clouds form one list, and so do their
+// samples.
 struct cuda_fps : cuda_points {
   uint32_t num_rows, num_samples, largest_cloud;
   uint32_t start;                 // the search for the first sample begins at this point
@@ -140,7 +139,7 @@ struct cuda_fps : cuda_points {
   float *distances;               // [num_samples]: squared
 };
 
-// The sections of a lone cloud's points (struct vx_sections): sections.cuh.
+// The sections of a lone cloud's points: sections.cuh.
 struct cuda_sections {
   int32_t count;                       // 0: the job has none
   uint32_t ends[VX_MAX_SECTIONS - 1];  // end of each section but the last: the point after it
@@ -168,7 +167,7 @@ struct cuda_block_filter {
   uint32_t *stays;             // [row_capacity]: 0 or 1, for the scan
 };
 
-// With the number of rows, determines where a voxelization's tensors lie in the image: tensor_offsets.cuh.
+// Determines, with the number of rows, where a voxelization's tensors lie in the image: tensor_offsets.cuh.
 struct cuda_image_plan {
   unsigned char *memory;
   vx_tensor_set tensors;
@@ -232,21 +231,19 @@ struct cuda_run : voxel_view {
   uint64_t num_rooms, room_floats;
 };
 
-// Whether the operation's first kernel de-skews the points. If there is a chain, its first kernel has done so.
+// Whether the operation's first kernel de-skews the points. In a job with a chain, the chain's first kernel does.
 static inline bool cuda_deskews(const struct cuda_run *run) { return run->job->deskew && !run->lane->chain; }
 
-// Fills the job's counts of de-skewed points from those that the device has published.
+// Fills the job's counts of de-skewed points.
 static inline void cuda_read_deskew(struct vx_job *job, const struct cuda_deskew_counts *told) {
   job->deskew->moved = job->counts.received - told->unmoved;
   job->deskew->clamped = told->clamped;
 }
 
-// The number of groups of marks for this many cells.
 static __host__ __device__ inline uint64_t cuda_mark_groups(uint64_t num_cells) {
   return (num_cells + 32 * CUDA_MARK_WORDS - 1) / (32 * CUDA_MARK_WORDS);
 }
 
-// The sizes that determine the shapes of the job's tensors, with `rows` output rows.
 static inline struct vx_sizes cuda_sizes_of(const struct cuda_run *run, int64_t rows) {
   struct vx_sizes sizes = vx_sizes_of(run->job);
   sizes.voxels = rows;

@@ -76,10 +76,8 @@ static __device__ uint64_t scan_sums(uint64_t *tile_states, uint32_t tile, uint6
   return look_back(tiles, tile, sum, shared);
 }
 
-// Fills `before` with the sum of all items before each item of the thread. Returns the sum up to the tile's end.
-//
-// Computes the tile's own sum first, since other tiles wait for it; then the sums within the tile. A block calls this
-// once.
+// Called by a whole block, once. Fills `before` with the sum of all items before each item of the thread. Returns the
+// sum up to the tile's end. Publishes the tile's own sum first, since other tiles wait for it.
 static __device__ uint64_t scan_items(uint64_t *tile_states, uint32_t tile, uint64_t (&items)[SCAN_ITEMS],
                                       uint64_t (&before)[SCAN_ITEMS], struct scan_shared *shared) {
   volatile unsigned long long *tiles = (volatile unsigned long long *)tile_states;

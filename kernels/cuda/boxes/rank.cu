@@ -39,8 +39,8 @@ static __device__ void choose_digit(struct selection *s) {
   s->done = s->bins[digit] == s->wanted;
 }
 
-// Called by a whole block. Returns a bound: exactly `wanted` keys are <= the bound. The keys are distinct, so the loop
-// ends with the last digit at the latest.
+// Called by a whole block. Returns a bound: exactly `wanted` keys are <= it. The keys are distinct, so the loop ends
+// with the last digit at the latest.
 static __device__ uint64_t last_wanted(const uint64_t *keys, uint32_t count, struct selection *s) {
   int shift = 64;
   do {
