@@ -1,8 +1,8 @@
 // One layer: sums of a block of rows and channels; see sparse.cuh and kernels/sparse.h.
 //
-// A block has a tile of rows. It goes over the offsets of the tile and over the channels of the inputs, in stages.
-// While it computes a stage, copies bring the next stages to shared memory. A thread has the sums of 4 channels
-// of some rows. Each sum is a chain of its own. A row without an input at an offset computes with zeros.
+// A block has a tile of rows. It goes over the offsets of the tile and the channels of the inputs in stages, while
+// copies bring the next stages to shared memory. A thread has the sums of 4 channels of some rows. A row without an
+// input at an offset computes with zeros.
 #include "kernels/cuda/sparse/sparse.cuh"
 
 enum { GROUP = 4 };  // channels of a thread, and channels that are brought at once

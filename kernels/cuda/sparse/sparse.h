@@ -21,7 +21,7 @@ VX_WARN_UNUSED enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_
 // Releases what the lane keeps of its last sparse convolution. Nothing may be enqueued in the lane's stream.
 void cuda_sparse_release(struct vx_lane *lane);
 
-// Waits without sleep for everything that is enqueued in the lane's stream. For tests and measurements.
+// Waits without sleep for the lane's stream. For tests and measurements.
 VX_WARN_UNUSED enum vx_status cuda_sparse_wait(struct vx_lane *lane, struct error *error);
 
 #ifdef __cplusplus

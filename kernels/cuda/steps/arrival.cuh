@@ -1,6 +1,6 @@
-// How the rows of a chain come to the first kernel of a step. Most steps need no other kernel before it: if the rows
-// are still in the body, or if a transform precedes the step, the first kernel itself brings or moves the rows. The
-// kernel is a template, since the rows may also be in place. Its argument is a cuda_arrival or a cuda_in_place:
+// How the rows of a chain come to the first kernel of a step. If the rows are still in the body, or if a transform
+// precedes the step, this kernel brings or moves the rows. Else they are in place. So the kernel is a template. Its
+// argument is a cuda_arrival or a cuda_in_place:
 //
 //   cuda_begin_rows(rows, arrival);                in place of cuda_wait and cuda_begin_step
 //   cuda_take_rows(rows, arrival, first, at);      by whole blocks: the coordinates of each thread's rows
@@ -23,7 +23,6 @@ struct cuda_arrival {
   struct cuda_moving moving;
 };
 
-// The rows are in place.
 struct cuda_in_place {};
 
 // ---- turns ----------------------------------------------------------------------------------------------------------
@@ -99,8 +98,7 @@ static __device__ inline void cuda_begin_rows(const struct cuda_chain_rows &r, c
   if (blockIdx.x == 0 && threadIdx.x == 0) r.counters->begun = cuda_now();
 }
 
-// Returns the fate of a row that is left or has just come from the body. Moves the row if a transform precedes the
-// step.
+// Returns the fate of a row that is left or has just come from the body. Moves the row if a.transforms.
 static __device__ inline enum vx_fate cuda_move_arrived(const struct cuda_chain_rows &r, const struct cuda_arrival &a,
                                                         uint32_t row, struct location *at) {
   if (a.brings && !vx_are_finite(at->x, at->y, at->z)) return VX_FATE_NOT_FINITE;

@@ -1,8 +1,8 @@
-// A hash table of cells, for steps. The row that claims a slot is the owner of a cell. A step keeps what it knows of a
-// cell in arrays of its own, at the owner's row. The table has only the owners.
+// A hash table of cells, for steps. The row that claims a slot owns a cell. A step keeps what it knows of a cell in its
+// own arrays, at the owner's row.
 //
 // Each use of the table has a number. A slot is `use << 32 | owner`. A slot with the number of an earlier use is free,
-// so nothing clears the table. Every cloud has a part of the table for itself.
+// so nothing clears the table. Every cloud has its own part of the table.
 #ifndef VOXELD_CUDA_CELLS_CUH
 #define VOXELD_CUDA_CELLS_CUH
 
