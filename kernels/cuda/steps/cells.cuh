@@ -68,8 +68,7 @@ struct cuda_later {
 };
 
 // Claims the row's cell. If the cell has a row already, the earlier of the two keeps the cell, and both are returned.
-// So every row of a cell but the first is returned once as the later row. `is_same` and the fence are as for
-// cuda_claim.
+// So every row of a cell but the first is returned once as the later row. The rest is as for cuda_claim.
 template <typename function>
 static __device__ inline struct cuda_later cuda_claim_first(const struct cuda_owners &table,
                                                             const struct cuda_part &part, uint64_t key, uint32_t row,
@@ -91,7 +90,6 @@ static __device__ inline struct cuda_later cuda_claim_first(const struct cuda_ow
   }
 }
 
-// Takes the table for a step.
 static inline enum vx_status cuda_take_owners(const struct cuda_chain *chain, struct cuda_owners *table,
                                               struct error *error) {
   struct vx_lane *lane = chain->run.lane;

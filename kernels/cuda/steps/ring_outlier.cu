@@ -1,14 +1,14 @@
-// Ring outlier on a GPU (kernels/step_ring_outlier.h): cuda_step_ring_outlier, at the end of this file. All clouds and
-// rings at once.
+// Ring outlier on a GPU (kernels/step_ring_outlier.h), all clouds and rings at once; cuda_step_ring_outlier, at the
+// end, runs all parts.
 //
 //   line up  Lines up the rows that are left, ring by ring; a row now has a place. The rows of KITTI's rings already
 //            have this order, so a prefix sum is enough. It also counts the turns, which begin rings (rings.h).
 //   sort     Otherwise each row gets a key, its cloud and its ring, and cub sorts the rows by key. The sort is stable.
 //            Rows that were dropped come last. Then each place gets a copy of its row's point.
 //   drop     Drops the walks that fall. A block decides the walks that end in its tile of places, and drops all their
-//            rows. It waits until the block of the tile before tells it where the walk that crosses into its tile
-//            begins. If the last point of a ring is linked to the first, the ring's last and first walk are one walk.
-//            So the block with the ring's end decides both.
+//            rows. The block of the tile before tells it where the walk that crosses into its tile begins. If a ring's
+//            last point is linked to its first, its last and first walk are one. So the block with the ring's end
+//            decides both.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/base/scan.cuh"
@@ -19,7 +19,6 @@ enum { BLOCK = 256, RINGS = VX_NO_RING + 1, WORDS = CUDA_TILE / 32 };
 static_assert((int)SCAN_BLOCK == (int)BRING_BLOCK, "a block brings the rows of its tile");
 static_assert(WORDS == 32, "a lane reads one word of a tile");
 
-// The step as its kernels see it.
 struct ring_outlier {
   struct vx_ring_outlier params;
   struct cuda_scan lining, dropping;
@@ -36,7 +35,7 @@ struct ring_outlier {
 // ---- rings from turns -----------------------------------------------------------------------------------------------
 
 // Each turn and the first row of each cloud begin a ring. The rings of all clouds are numbered from 1. A sum counts
-// rings in its upper half and rows that are left in its lower.
+// rings in its upper half, rows that are left in its lower.
 template <typename arrival>
 static __global__ void __launch_bounds__(SCAN_BLOCK, 3)
     line_up_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own,
@@ -123,8 +122,8 @@ struct stretch {
   uint32_t first, end;
 };
 
-// What is still open after a tile: the walk that begins at `walk`, and a ring. `end` is where the ring's first walk
-// has ended; 0 if the first walk is open too.
+// What is open after a tile: the walk that begins at `walk`, and a ring, whose first walk has ended at `end`, or is
+// open too if `end` is 0.
 struct open {
   uint32_t walk, end;
 };
@@ -202,8 +201,8 @@ static __device__ uint64_t state_of(const struct open &open) {
   return TILE_PREFIX | (uint64_t)open.end << 32 | open.walk;
 }
 
-// Called by the first warp. Finds what is open before the tile, and publishes what is open after the tile. If a ring
-// ends in the tile, publishes first, because what is open before the tile then does not matter.
+// Called by the first warp. Finds what is open before the tile, and publishes what is open after it. If a ring ends in
+// the tile, publishes first, because what is open before the tile does not matter.
 static __device__ void exchange(uint64_t *tiles, uint32_t number, struct tile *t) {
   volatile unsigned long long *states = (volatile unsigned long long *)tiles;
   uint32_t used = words_used(t->ends), rings = upto_last(t->ring_ends, words_used(t->ring_ends), CUDA_TILE);
@@ -253,9 +252,9 @@ static __device__ void drop_stretch(const struct cuda_chain_rows &r, const struc
     cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
 }
 
-// Called by a whole block. Drops places before the tile: those of the walk that crosses into the tile, if this walk
-// ends in the tile and falls; and those of the first walk of the ring that crosses into the tile, if the ring ends in
-// the tile and that walk falls.
+// Called by a whole block. Drops places before the tile: those of the walk that crosses into the tile, if it ends there
+// and falls; and those of the first walk of the ring that crosses into the tile, if the ring ends there and that walk
+// falls.
 static __device__ void drop_before(const struct cuda_chain_rows &r, const struct ring_outlier &own,
                                    const struct tile &t, uint32_t used) {
   struct stretch walk = {t.before.walk, end_of(t, used, t.begin)}, first = {t.ring.first, t.before.end};

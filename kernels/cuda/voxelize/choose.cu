@@ -1,5 +1,5 @@
-// The choice of cells, if max_voxels does not keep the first cells (struct vx_choice). Each cloud has its own choice. A
-// cloud with at most max_voxels cells keeps them all, so it has no choice.
+// The choice of cells, if max_voxels does not keep the first cells (struct vx_choice). Each cloud with more than
+// max_voxels cells has its own choice.
 //
 //   rank   Finds the rank of each cell, and counts the ranks by their highest digit.
 //   digit  Finds one more digit of the rank of the last cell that stays. Counts the ranks that begin with the digits
@@ -7,7 +7,7 @@
 //   count  Finds the last digit. Each block counts its cells with a lower rank, and its cells with this rank.
 //   place  Moves the cells to their new numbers: first those that stay, then the others, both in order of appearance.
 //
-// Each block has a part of one cloud's cells. The counts of the parts before it say where its own cells go.
+// Each block has a part of one cloud's cells. The counts of the parts before it say where its cells go.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -61,7 +61,7 @@ static __device__ void count_digit(const struct cuda_choice &choice, const struc
 }
 
 // Called by a whole block, once the digit `known` - 1 of the ranks is counted. Returns the first `known` digits of the
-// rank of the last cell that stays. The first block of a cloud also stores the result.
+// rank of the last cell that stays. The first block of a cloud also stores them.
 static __device__ struct cuda_last_cell find_last(const struct voxel_view &v, const struct cuda_choice &choice,
                                                   const struct part &part, int known) {
   __shared__ struct cuda_last_cell found;
