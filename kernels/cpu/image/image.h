@@ -8,7 +8,6 @@ VX_WARN_UNUSED enum vx_status cpu_range_image(struct vx_lane *lane, struct vx_jo
 
 enum { CPU_PROJECTED = 256 };  // points that are projected at once
 
-// Points and their pixels.
 struct cpu_projected {
   float x[CPU_PROJECTED], y[CPU_PROJECTED], z[CPU_PROJECTED];
   double column[CPU_PROJECTED], row[CPU_PROJECTED];  // a row outside the image is -1

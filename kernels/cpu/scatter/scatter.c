@@ -55,7 +55,6 @@ static int64_t cell_of(const struct scatter *scatter, const int32_t coords[4]) {
   return cell;
 }
 
-// Decides the fate of each row, and counts the kept rows of each cloud.
 static void judge(struct scatter *scatter) {
   struct vx_counts *counts = &scatter->job->counts;
   struct cpu_cell_index *taken = &scatter->taken;
@@ -79,7 +78,7 @@ static void judge(struct scatter *scatter) {
   }
 }
 
-// Lists the kept rows cloud by cloud. The input may have the clouds in any order.
+// The input may have the clouds in any order.
 static void place(struct scatter *scatter) {
   const int32_t *kept = scatter->job->row_counts;
   int64_t *starts = scatter->starts;

@@ -6,7 +6,6 @@
 
 VX_WARN_UNUSED enum vx_status cpu_scatter(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
-// A row of features with its cell.
 struct cpu_placed {
   int64_t cell;  // in its cloud's grid: (z * ny + y) * nx + x
   int32_t row;

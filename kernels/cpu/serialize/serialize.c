@@ -1,4 +1,4 @@
-// Serialize on the CPU; cpu_serialize, at the end, runs all parts.
+// Serialize on the CPU.
 //
 // A level is the rows that the chain left, or the rows of a stage of pooling. A task (parallel_for.h) makes or sorts
 // the codes of one curve. The sizes of all levels follow from the sorted codes of the first curve, so the output is
@@ -12,7 +12,7 @@
 #include "kernels/ops.h"
 #include "kernels/parallel_for.h"
 
-// The rows of a level. The arrays have room for `most` rows (struct serialize).
+// The arrays have room for `most` rows (struct serialize).
 struct level {
   int32_t rows, depth;
   int32_t *grid;              // [rows, 3]
@@ -184,7 +184,6 @@ static enum vx_status for_curves(struct serialize *own,
   return vx_parallel_for(own->job, own->lane, &tasks, error);
 }
 
-// Counts the rows of each stage, from the sorted codes of the first curve.
 static void count_pools(const struct serialize *own) {
   const struct level *level = own->level;
   int32_t depth = level->depth;
@@ -224,7 +223,7 @@ static int32_t find_clusters(const struct serialize *own, int shift) {
   return clusters;
 }
 
-// Makes the next level: a new row gets the cell and the codes of its head, without their lowest bits.
+// A new row gets the cell and the codes of its head, without their lowest bits.
 static void make_level(struct serialize *own, int32_t bits, int32_t rows) {
   const struct level *from = own->level;
   struct level *to = &own->levels[from == &own->levels[0]];
@@ -239,7 +238,7 @@ static void make_level(struct serialize *own, int32_t bits, int32_t rows) {
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
-// Writes values `at` to `at + count - 1` of a tensor, if it was requested.
+// Writes values `at` to `at + count - 1` of a tensor, if requested.
 static void put(const struct serialize *own, enum vx_tensor tensor, int64_t at, const void *values, int64_t count) {
   if ((own->layout.tensors & VX_TENSOR_BIT(tensor)) == 0) return;
   size_t size = vx_dtype_size(own->layout.shape[tensor].dtype);

@@ -94,7 +94,6 @@ void cpu_level_sort(const struct cpu_level *level, const struct vx_sparse_rows *
 
 // ---- the next level -------------------------------------------------------------------------------------------------
 
-// A strided layer between two levels.
 struct step {
   const struct cpu_level *from;
   struct cpu_level *to;

@@ -1,4 +1,4 @@
-// A backbone on the CPU; cpu_sparse, at the end, runs all parts.
+// A backbone on the CPU.
 //
 // The cells of all levels are found first, so all sizes are known before the first convolution. The levels lie in the
 // lane's block `levels`. Rules, features and the result lie in its block `sparse`, so later stages can use the lane's

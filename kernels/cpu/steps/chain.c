@@ -1,4 +1,4 @@
-// A chain of steps on the CPU; cpu_run_chain, at the end, runs all parts. Passes over the rows are tasks of the job,
+// A chain of steps on the CPU. Passes over the rows are tasks of the job,
 // one for each slice (parallel_for.h).
 //
 // The chain's arrays are the lane's block `chain`; the lane's scratch is for the steps and the operation.
@@ -207,7 +207,7 @@ static enum vx_status write_merged(void *ctx, const struct vx_worker *worker, in
   return vx_stop_status(worker->stop, error);
 }
 
-// The tensor's place in the output; NULL if the tensor is not requested.
+// NULL if the tensor is not requested.
 static void *place_of(const struct vx_layout *layout, const struct cpu_chain *chain, enum vx_tensor tensor) {
   bool wanted = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0;
   return wanted ? (unsigned char *)chain->job->report->output + layout->offset[tensor] : NULL;

@@ -65,7 +65,6 @@ static void locate(const struct downsample *own, const float *rows, int32_t coun
   located->count = num;
 }
 
-// Drops the rows of a chunk that are left but not in the lattice.
 static void drop_outside(const struct downsample *own, int32_t begin, int32_t count, const struct located *located) {
   for (int32_t i = 0, next = 0; i < count; i++)
     if (next < located->count && located->at[next] == i)

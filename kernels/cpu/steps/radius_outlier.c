@@ -23,7 +23,7 @@ struct block {
   int32_t ends[8];  // of its cells: first the points, in place_points the next point's place, then the end
 };
 
-// The current cloud. `largest` is the number of rows of the largest cloud.
+// `largest`: rows of the largest cloud.
 struct radius_outlier {
   const struct cpu_chain *chain;
   const struct vx_radius_outlier *params;

@@ -7,7 +7,7 @@
 
 enum { RINGS = VX_NO_RING + 1 };
 
-// The current cloud. `largest` is the number of rows of the largest cloud.
+// `largest`: rows of the largest cloud.
 struct ring_outlier {
   const struct cpu_chain *chain;
   const struct vx_ring_outlier *params;

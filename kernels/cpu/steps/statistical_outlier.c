@@ -15,7 +15,7 @@ enum {
   STACK = (LANES - 1) * CPU_SAMPLE_DEPTH + LANES,      // maximum nodes and leaves that wait during a walk
 };
 
-// The current cloud.
+// `largest`: rows of the largest cloud.
 struct statistical_outlier {
   const struct cpu_chain *chain;
   const struct vx_statistical_outlier *params;
@@ -34,7 +34,6 @@ struct waiting {
   float square;   // the squared distance to its box
 };
 
-// A search for the neighbours of one point.
 struct search {
   const struct cpu_sampler *tree;
   int32_t mean_k;
@@ -174,7 +173,7 @@ static double sum(const struct statistical_outlier *own, bool squared, double me
   return own->sums[0];
 }
 
-// Moves the distances of the rows that are left to the front, in the order of rows.
+// Moves the distances of the rows that are left to the front.
 static void line_up(const struct statistical_outlier *own) {
   int32_t points = 0;
   VX_EACH_ROW(own->stop, row, own->begin, own->end)

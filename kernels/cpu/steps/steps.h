@@ -1,4 +1,5 @@
 // Steps on the CPU. kernels/steps.h has the rules.
+//
 // A step is a function cpu_step_NAME in NAME.c. It runs on the thread that has the lane, and may give tasks to helpers
 // (parallel_for.h):
 //
@@ -36,7 +37,7 @@ struct cpu_chain {
   int32_t *heads;          // [num_rows], or NULL
   float *cylinder;   // [num_rows, columns + VX_CYLINDER_EXTRA]: what the operation sees in place of `rows`, or NULL
   int32_t num_rows;  // of all clouds
-  int32_t columns;   // C
+  int32_t columns;
   struct cpu_slice *slices;
   int32_t num_slices;
   uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: the dropped rows of each section, by fate

@@ -12,7 +12,6 @@ static void include(struct cpu_heights *heights, float min, float max) {
   heights->max = max > heights->max ? max : heights->max;
 }
 
-// Finds the block of each row, and the heights of each block.
 static void collect_heights(struct cpu_run *run, const struct cpu_row *rows, int32_t num_rows) {
   int32_t factor = run->params->block_filter.factor;
   cpu_cell_index_start(&run->blocks, num_rows, run->block_key.bits);

@@ -45,7 +45,6 @@ static bool runs_anywhere(void) { return true; }
 
 #include <immintrin.h>
 
-// Handles and packs sixteen points at a time.
 #define AVX512 __attribute__((target("avx512f")))
 
 // Like vx_cell_on_axis: clears the bits of `*inside` whose points are outside on this axis.

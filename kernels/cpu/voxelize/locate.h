@@ -9,7 +9,7 @@ enum { CPU_CHUNK = 256 };  // a multiple of every vector's length
 // The points of a chunk that are in range, packed, in input order. The rest of each array is undefined.
 struct cpu_located {
   int32_t num_inside;
-  int32_t not_finite;       // points that are not finite, and so not inside
+  int32_t not_finite;       // points
   int32_t at[CPU_CHUNK];    // the point's number in the chunk
   uint64_t key[CPU_CHUNK];  // the point's cell
 };

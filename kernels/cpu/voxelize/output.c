@@ -17,7 +17,7 @@ struct target {
   size_t item_bytes;
 };
 
-// The tensors of one unit and one stage.
+// Tensors of one unit and one stage.
 struct writing {
   const struct cpu_run *run;
   enum cpu_unit unit;
@@ -33,7 +33,7 @@ static struct writing begin(const struct cpu_run *run, const struct cpu_writer *
   return writing;
 }
 
-// Adds a tensor. All its items have the same number of bytes.
+// All items of a tensor have the same number of bytes.
 static void add(struct writing *writing, const struct cpu_writer *writer, void *out, size_t bytes) {
   size_t item_bytes = bytes;
   if (writing->unit == CPU_TENSORS)

@@ -62,11 +62,11 @@ struct cpu_pillar {
   int32_t points;
 };
 
-// A stretch of a lone cloud's points, which is looked up separately (segments.c).
+// A stretch of a lone cloud's points (segments.c).
 struct cpu_segment {
-  int32_t begin, end;       // its points
-  int32_t num_inside;       // points in range
-  int32_t not_finite;       // points that are not finite
+  int32_t begin, end;  // its points
+  int32_t num_inside;  // points in range
+  int32_t not_finite;
   int32_t num_seen;         // number of its voxels
   int32_t first_inside;     // points in range in earlier segments
   int32_t first_number;     // the number of its first new voxel
@@ -120,8 +120,8 @@ struct cpu_run {
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
   struct vx_grid grid;
   struct vx_cell_map map;
-  const float *points;    // [num_points, columns]
-  int32_t columns;        // C
+  const float *points;  // [num_points, columns]
+  int32_t columns;
   int32_t cap;            // maximum points that a voxel keeps; INT32_MAX without a cap
   bool lists_wanted;      // something reads the kept points voxel by voxel
   bool ids_wanted;        // the tensor point_voxel_ids is requested
@@ -190,7 +190,7 @@ struct cpu_run {
 
 static inline int32_t cpu_smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
-// Adds `from` to `to`. Every field of the counts is an int64_t that can be summed.
+// Every field of the counts is an int64_t that can be summed.
 static inline void cpu_add_counts(struct vx_counts *to, const struct vx_counts *from) {
   enum { COUNTS = sizeof *to / sizeof to->kept };
   int64_t sums[COUNTS], more[COUNTS];
@@ -200,7 +200,6 @@ static inline void cpu_add_counts(struct vx_counts *to, const struct vx_counts *
   memcpy(to, sums, sizeof sums);
 }
 
-// Bytes of a row of features in bev_features.
 static inline size_t cpu_run_feature_bytes(const struct cpu_run *run) {
   int32_t values = run->encoded_values == 0 ? run->columns : run->encoded_values;
   return (size_t)values * vx_dtype_size(run->params->feature_dtype);

@@ -3,8 +3,7 @@
 //
 // 1. Look up: each segment has its own index. Its voxels are partitioned into buckets by the hash of their keys.
 // 2. Merge: each bucket has its own index, to which it adds the voxels of the segments, first to last. A voxel is new
-// in
-//    the segment where it first appears.
+//    in the segment where it first appears.
 // 3. Number: a voxel's number is the count of new voxels before it. Each segment makes the rows of its new voxels. If
 //    max_voxels does not keep the first voxels, one worker chooses voxels and makes the rows (choose.c).
 // 4. Pack: the points in range of all segments move together, each with the number of its voxel.

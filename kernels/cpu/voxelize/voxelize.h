@@ -23,7 +23,6 @@ void cpu_parts_gather(struct cpu_run *run);
 
 // ---- from points to voxels ------------------------------------------------------------------------------------------
 
-// The input and the result of a lookup of points.
 struct cpu_lookup {
   struct cpu_cell_index index;     // started by the caller
   int32_t *inside;                 // [end - begin]: indices of the points in range
@@ -90,7 +89,7 @@ void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 // Lists the points of the cloud's rows. Call cpu_make_rows first.
 void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// Sorts the cloud's rows by their cells, in ascending order.
+// Sorts the cloud's rows by cell.
 void cpu_order_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // Fills row_of: the row of each voxel that max_voxels allows, or -1 if the block filter has removed the row.

@@ -24,8 +24,7 @@ static void mean_of(const struct cpu_run *run, const struct cpu_row *row, int32_
 
 // ---- writers --------------------------------------------------------------------------------------------------------
 
-// Where to compute a row of features as float32: in place if the tensor is float32, otherwise in `room`, to narrow
-// later.
+// Where to compute a row as float32: in place, or in `room` if it must be narrowed later.
 static float *row_in(enum vx_dtype dtype, unsigned char *place, float *room) {
   return vx_is_narrow(dtype) ? room : (float *)(void *)place;
 }

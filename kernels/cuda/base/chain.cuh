@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// As the kernels of steps see the chain's rows, which are `points`.
+// `points`: the chain's rows.
 struct cuda_chain_rows : cuda_points {
   uint8_t *fates, *steps;     // [clouds.num_points]
   int32_t *heads;             // [clouds.num_points], or NULL

@@ -11,13 +11,12 @@ enum {
 };
 static_assert(sizeof(struct vx_segment) % sizeof(uint32_t) == 0, "segments are copied word by word");
 
-// How points move, as a kernel sees it.
 struct cuda_deskew {
   const float *times;               // [num_points]: host memory, or a copy
   const struct vx_segment *longer;  // [count]; NULL: `few` has the segments
   int32_t count;
-  float first, last;                  // times outside are clamped
-  struct cuda_deskew_counts *counts;  // of the job
+  float first, last;  // times outside are clamped
+  struct cuda_deskew_counts *counts;
   struct vx_segment few[DESKEW_FEW];
 };
 

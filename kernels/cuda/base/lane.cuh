@@ -173,7 +173,6 @@ struct cuda_host_commands {
 struct cuda_chain;
 struct cuda_sparse_kept;
 
-// What one worker keeps between its jobs.
 struct vx_lane {
   struct vx_device *device;
   cudaStream_t stream;
@@ -209,10 +208,10 @@ struct vx_lane {
 
 struct vx_device {
   int index;
-  cudaMemPool_t pool;        // where the lanes' blocks come from; NULL if the device has no pool
-  bool overlap;              // a kernel can start while the previous one ends
-  bool graphs;               // a graph can hold the kernels
-  unsigned multiprocessors;  // streaming multiprocessors
+  cudaMemPool_t pool;  // where the lanes' blocks come from; NULL if the device has no pool
+  bool overlap;        // a kernel can start while the previous one ends
+  bool graphs;         // a graph can hold the kernels
+  unsigned multiprocessors;
   unsigned largest_cluster;  // blocks that can take samples together; 1 without clusters
   size_t shared_bytes;       // shared memory of such a block
   struct vx_description description;

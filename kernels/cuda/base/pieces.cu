@@ -8,7 +8,7 @@
 #include "kernels/clock.h"
 #include "kernels/cuda/base/check.cuh"
 
-// What the host and the kernels share, in pinned memory, whose addresses are the same on both.
+// In pinned memory, whose addresses are the same on host and device.
 struct cuda_pieces {
   struct vx_piece piece[VX_MAX_PIECES];
   alignas(16) unsigned char bytes[VX_MAX_PIECES_BYTES];

@@ -59,9 +59,9 @@ struct cuda_input {
 
 // Rows of columns, and where kernels read them: bring.cuh.
 struct cuda_points {
-  const void *source;   // [num_points, columns] as the client sent it; host memory, or a copy
-  float *points;        // [num_points, columns]
-  uint32_t columns;     // C
+  const void *source;  // [num_points, columns] as the client sent it; host memory, or a copy
+  float *points;       // [num_points, columns]
+  uint32_t columns;
   enum vx_dtype dtype;  // of the source
 };
 
@@ -79,11 +79,11 @@ struct cuda_view : cuda_points {
   struct cuda_counters *counters;             // the job's, in `control`
   struct cuda_device_status *status;          // host
   const struct cuda_host_commands *commands;  // host
-  uint32_t sequence;                          // of the job
-  struct cuda_stop stop;                      // of the job
-  uint32_t num_tiles;                         // of the numbering
-  uint32_t section_words;                     // counters in `control` that the job's sections use
-  struct cuda_chain_counters *chain;          // of the chain that left the operation's points; NULL: there is none
+  uint32_t sequence;
+  struct cuda_stop stop;
+  uint32_t num_tiles;                 // of the numbering
+  uint32_t section_words;             // counters in `control` that the job's sections use
+  struct cuda_chain_counters *chain;  // of the chain that left the operation's points; NULL: there is none
   struct cuda_clouds clouds;
   struct cuda_table table;      // of cells
   struct cuda_cell *cells;      // [table.slots]
@@ -103,13 +103,13 @@ struct voxel_view : cuda_view {
   uint32_t intensity;           // the column with the intensity, for the maps
   bool filtered;                // there is a block filter: output_rows says which rows are kept
   bool picked;                  // a row keeps random points: the list of a row has these first
-  bool encoded;                 // the encoder is used
-  bool fill_mean;               // the mean pads `voxels`
-  uint64_t num_cells;           // of all clouds' grids
-  uint64_t num_pillars;         // of all clouds' grids: columns of cells
-  uint32_t *ranks;              // [num_points]: number of the cell's points inserted before it
-  uint32_t *lists;              // [num_points]: points, cell by cell
-  uint32_t *rows;               // [num_points]: row of each point, row_capacity if it has none
+  bool encoded;
+  bool fill_mean;        // the mean pads `voxels`
+  uint64_t num_cells;    // of all clouds' grids
+  uint64_t num_pillars;  // of all clouds' grids: columns of cells
+  uint32_t *ranks;       // [num_points]: number of the cell's points inserted before it
+  uint32_t *lists;       // [num_points]: points, cell by cell
+  uint32_t *rows;        // [num_points]: row of each point, row_capacity if it has none
   uint32_t *queue;   // [row_capacity]: rows to sort: from the front, rows for a warp; from the end, rows for a block
   float *means;      // [row_capacity, columns]: if sums are trees
   float *tree_sums;  // see tree_mean
@@ -182,8 +182,8 @@ struct cuda_run : voxel_view {
   const struct vx_operation *operation;
   const struct vx_voxelize *params;    // NULL unless voxels are made
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
-  vx_tensor_set tensors;               // tensors to write
-  struct vx_input input;               // what an operation on points reads: the job's points, or what its chain left
+  vx_tensor_set tensors;
+  struct vx_input input;  // what an operation on points reads: the job's points, or what its chain left
   cudaStream_t stream;
   struct vx_grid grid;
   size_t image_capacity;  // bytes of the output block for row_capacity rows
@@ -205,8 +205,8 @@ struct cuda_run : voxel_view {
 
   // What the device told the host.
   struct cuda_counters sizes;
-  struct vx_layout layout;  // of the output
-  void *output;             // the caller's memory, once the layout is known
+  struct vx_layout layout;
+  void *output;  // the caller's memory, once the layout is known
 
   bool slow;                                // a kernel may take long, but reads `stop`, so the caller can stop the job
   struct cuda_input inputs[VX_MAX_INPUTS];  // unused if the first input is points
@@ -234,7 +234,6 @@ struct cuda_run : voxel_view {
 // Whether the operation's first kernel de-skews the points. In a job with a chain, the chain's first kernel does.
 static inline bool cuda_deskews(const struct cuda_run *run) { return run->job->deskew && !run->lane->chain; }
 
-// Fills the job's counts of de-skewed points.
 static inline void cuda_read_deskew(struct vx_job *job, const struct cuda_deskew_counts *told) {
   job->deskew->moved = job->counts.received - told->unmoved;
   job->deskew->clamped = told->clamped;

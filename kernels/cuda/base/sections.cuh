@@ -16,7 +16,6 @@ static inline struct cuda_sections cuda_sections_of(const struct vx_sections *fr
   return sections;
 }
 
-// Fills the counts of the job's sections.
 static inline void cuda_read_sections(const struct cuda_run *run) {
   const struct vx_sections *sections = &run->job->sections;
   const struct cuda_device_status *status = (const struct cuda_device_status *)run->lane->status;

@@ -4,7 +4,6 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// The tensors `first` to `last`.
 template <int first, int last> struct cuda_tensors {
   enum { COUNT = last - first + 1 };
   unsigned char *at[COUNT];                          // NULL: not requested

@@ -1,4 +1,4 @@
-// Non-maximum suppression on a GPU; cuda_nms, at the end, runs all parts:
+// Non-maximum suppression on a GPU:
 //
 //   judge  Brings the boxes from the host. Each valid box leaves a key that ranks it.
 //   then rank.cu and suppress.cu

@@ -1,4 +1,4 @@
-// A detection on a GPU; cuda_detect, at the end, runs all parts. kernels/detection.h has its stages.
+// A detection on a GPU. kernels/detection.h has its stages.
 //
 // The tensors of the first stage stay on the device, in the lane's block `features`. The network's maps and the map of
 // a backbone are in the block `maps`. The host waits for the number of voxels, for the number of a backbone's rows, and
@@ -197,7 +197,6 @@ static enum vx_status write_chain(struct vx_lane *lane, const struct vx_detectio
   return cuda_write_chain(&run, error);
 }
 
-// Copies the requested tensors of the stages to the job's output.
 static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   struct vx_job *job = detection->job;
   struct cuda_run run = {};

@@ -1,11 +1,9 @@
-// A range image on a GPU (kernels/range_image.h); cuda_range_image, at the end, runs all parts.
+// A range image on a GPU (kernels/range_image.h).
 //
 //   project   Brings the points from the host and finds their pixels. Each pixel gets the least key of its points: a
-//             cell
-//             of the lane's table (run.cuh), which the job's end cleans. If KITTI's rings give the rows, the first
-// kernel
-//             only notes where turns begin, unless a chain has noted that before. Two further kernels count the turns
-//             and find the pixels.
+//             cell of the lane's table (run.cuh), which the job's end cleans. If KITTI's rings give the rows, the first
+//             kernel only notes where turns begin, unless a chain has noted that before. Two further kernels count the
+//             turns and find the pixels.
 //   sections  Counts the fates of the points by section, if the cloud has sections.
 //   number    Numbers the pixels that have a point, by a scan, and tells the host how many there are.
 //   write     Writes the tensors into an image of the output block. If no tensor needs the numbers of pixels, the first
@@ -42,7 +40,6 @@ struct range_image {
 
 // ---- project --------------------------------------------------------------------------------------------------------
 
-// The points that a thread drops.
 struct dropped {
   uint32_t not_finite, outside;
 };
@@ -375,7 +372,6 @@ static enum vx_status find_pixels(const struct cuda_run *run, const struct range
   return VX_OK;
 }
 
-// Numbers the pixels. Writes the tensors as early as possible.
 static enum vx_status number_pixels(const struct cuda_run *run, const struct range_image *image, struct error *error) {
   if (run->eager && !needs_numbers(run)) return write(run, image, true, error);
   CUDA_TRY(cuda_launch("number_kernel", number_kernel, run->num_tiles, SCAN_BLOCK, 0, run, error, *run, *image));

@@ -1,4 +1,4 @@
-// A scatter on a GPU; cuda_scatter, at the end, runs all parts.
+// A scatter on a GPU.
 //
 //   place  Brings the rows from the host; finds the slot of each row's cell. The slot gets the number of its first row.
 //   write  Counts the rows that are first in their cells and tells the host. Other blocks go over the cells, a tile at
@@ -112,7 +112,6 @@ static enum vx_status place(const struct cuda_run *run, const struct scatter *sc
 
 // ---- write ----------------------------------------------------------------------------------------------------------
 
-// Whether the row is in the map.
 static __device__ bool is_kept(const struct cuda_view &v, uint64_t row, uint32_t *slot) {
   *slot = v.slots[row];
   return *slot != CUDA_NO_SLOT && v.cells[*slot].first == (uint32_t)row;

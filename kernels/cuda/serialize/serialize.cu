@@ -1,4 +1,4 @@
-// Serialize on a GPU; cuda_serialize, at the end, runs all parts.
+// Serialize on a GPU.
 //
 //   cells    Finds the cell of each row that the steps left, and drops rows outside the lattice. Numbers the rows that
 //            are left, by a scan, and finds the least and the largest cell of each cloud.
@@ -151,7 +151,7 @@ static enum vx_status begin_sort(const struct cuda_run *run, struct serialize *o
   return sort_enqueue(run, own->sort, 0, own->level->codes, false, beside{}, NULL, error);
 }
 
-// Enqueues the other passes. `moment`: see sort.cuh.
+// `moment`: see sort.cuh.
 static enum vx_status end_sort(const struct cuda_run *run, struct serialize *own, const struct beside &beside,
                                unsigned long long *moment, struct error *error) {
   const struct level &level = *own->level;
@@ -331,7 +331,6 @@ static enum vx_status sort_clusters(const struct cuda_run *run, struct serialize
   return sort_rest(run, *sort, true, beside{}, NULL, error);
 }
 
-// Makes the next level, and lines up the rows by their new rows.
 static enum vx_status pool_rows(const struct cuda_run *run, struct serialize *own, int32_t stage,
                                 const struct level &to, int bits, struct error *error) {
   const struct level &from = *own->level;

@@ -32,7 +32,6 @@ template <typename type> struct block {
   uint32_t inputs[VX_MAX_SPARSE_OFFSETS][type::ROWS];  // where an input's values begin, in groups
 };
 
-// Where a walk over the offsets and channels is.
 struct walk {
   uint32_t left;    // offsets from the current one on
   int32_t channel;  // first channel of the stage

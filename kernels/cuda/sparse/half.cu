@@ -86,7 +86,6 @@ static __device__ void multiply(float (&sums)[4], const uint32_t (&values)[4], u
 #endif
 }
 
-// Where a warp is on its way over the offsets and channels.
 struct stride {
   uint32_t left;    // offsets from the current one on
   int32_t channel;  // first channel of the step

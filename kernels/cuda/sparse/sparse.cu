@@ -1,4 +1,4 @@
-// A backbone on a GPU; cuda_sparse, at the end, runs all parts.
+// A backbone on a GPU.
 //
 // The numbers of rows stay on the device. A lane has room for the rows of its last runs, and an eighth more. So the
 // host enqueues everything at once, and only then waits for the numbers, which the device publishes before the first

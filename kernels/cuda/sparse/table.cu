@@ -37,7 +37,6 @@ static __device__ void look_around(const struct sparse_level &from, const struct
   }
 }
 
-// The first offset of a line.
 static __device__ int32_t first_offset(const struct sparse_window &window, int32_t line) {
   return (line / VX_MAX_SPARSE_KERNEL * window.kernel[1] + line % VX_MAX_SPARSE_KERNEL) * window.kernel[2];
 }
@@ -138,7 +137,6 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
     tables.order[at] = UINT32_MAX;
 }
 
-// Writes the inputs of a row at the tile's offsets.
 static __device__ void write_inputs(const struct sparse_level &from, const struct sparse_window &window,
                                     const struct around &around, uint32_t wanted, int32_t *inputs) {
   uint32_t found[LINES];
@@ -160,7 +158,6 @@ static __device__ void write_inputs(const struct sparse_level &from, const struc
   }
 }
 
-// The number of tiles with this many offsets.
 static __device__ uint32_t *tiles_with(const struct sparse_tables &tables, int32_t table, uint32_t offsets) {
   return &tables.classes[table][SPARSE_CLASSES + 1 + offsets];
 }

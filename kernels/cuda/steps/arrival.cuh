@@ -27,7 +27,6 @@ struct cuda_in_place {};
 
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
-// A row as it is in the body.
 static __device__ inline struct location cuda_read_row(const struct cuda_chain_rows &r, uint64_t row) {
   uint64_t value = row * r.columns;
   return {vx_load(r.dtype, r.source, value), vx_load(r.dtype, r.source, value + 1),

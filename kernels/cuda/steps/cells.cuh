@@ -16,7 +16,6 @@ struct cuda_owners {
   struct cuda_table hash;  // only its seed is used
 };
 
-// A cloud's part of the table.
 struct cuda_part {
   uint64_t begin, slots;
 };
@@ -29,7 +28,6 @@ static __device__ inline struct cuda_part cuda_part_of(const struct cuda_owners 
   return {first * table.slots_per_row, rows * table.slots_per_row};
 }
 
-// Where in the part the search for a key begins.
 static __device__ inline uint64_t cuda_home_of(const struct cuda_owners &table, const struct cuda_part &part,
                                                uint64_t key) {
   return __umul64hi(cuda_first_slot(table.hash, key), part.slots);

@@ -1,4 +1,4 @@
-// A chain of steps on a GPU; cuda_run_chain, at the end, runs all parts.
+// A chain of steps on a GPU.
 //
 //   bring    Brings the points from the host, de-skews them if the job asks for that, and drops rows that are not
 //            finite. Notes the rows at which a turn of the sensor begins (rings.h), if a step or a range image counts
@@ -200,7 +200,6 @@ static enum vx_status plan_arrival(struct cuda_chain *chain, struct error *error
              : VX_OK;
 }
 
-// Enqueues everything up to the rows that are left.
 static enum vx_status run_steps(struct cuda_chain *chain, struct error *error) {
   const struct vx_chain *asked = chain->run.job->chain;
   unsigned blocks = cuda_blocks(chain->rows.clouds.num_points, BLOCK);

@@ -1,5 +1,4 @@
-// Downsample on a GPU (kernels/step_downsample.h), all clouds at once; cuda_step_downsample, at the end, runs all
-// parts.
+// Downsample on a GPU (kernels/step_downsample.h), all clouds at once.
 //
 // If the first row of each cell stays, whatever its number of rows:
 //   first   Each row finds the slot of its cell, which knows the first of its rows so far. Of two rows that meet there,
@@ -107,7 +106,6 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- means ----------------------------------------------------------------------------------------------------------
 
-// Queues a cell whose list is too long for one thread to sort.
 static __device__ void queue_cell(const struct voxel_view &v, uint32_t number, uint32_t hits) {
   if (hits <= CUDA_TINY_LIST) return;
   bool is_long = hits > CUDA_WARP_LIST;
@@ -186,7 +184,6 @@ static __global__ void __launch_bounds__(LISTS_BLOCK, 3)
 
 // ---- rank -----------------------------------------------------------------------------------------------------------
 
-// The number of a cell, if there are means.
 static __device__ uint32_t number_of(const struct downsample &own, uint32_t owner) {
   return own.listed[own.cells[owner].first].number;
 }

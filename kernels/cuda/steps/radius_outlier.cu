@@ -1,4 +1,4 @@
-// Radius outlier on a GPU (kernels/step_radius_outlier.h); cuda_step_radius_outlier, at the end, runs all parts.
+// Radius outlier on a GPU (kernels/step_radius_outlier.h).
 //
 //   insert  Each row finds its cell, and links itself into the cell's list.
 //   search  Each row whose cell has few rows searches the cells near its own, and is dropped if it has few neighbours.
@@ -203,7 +203,6 @@ static __device__ bool has_neighbors(const struct cuda_chain_rows &r, const stru
   return found >= own.min_neighbors || search.stopped;
 }
 
-// A row that needs a search.
 struct open_row {
   uint32_t row, others;  // others: the number of other rows in its cell
 };

@@ -1,5 +1,4 @@
-// Ring outlier on a GPU (kernels/step_ring_outlier.h), all clouds and rings at once; cuda_step_ring_outlier, at the
-// end, runs all parts.
+// Ring outlier on a GPU (kernels/step_ring_outlier.h), all clouds and rings at once.
 //
 //   line up  Lines up the rows that are left, ring by ring; a row now has a place. The rows of KITTI's rings already
 //            have this order, so a prefix sum is enough. It also counts the turns, which begin rings (rings.h).
@@ -128,7 +127,6 @@ struct open {
   uint32_t walk, end;
 };
 
-// A block's tile of places.
 struct tile {
   uint32_t begin;             // its first place
   bool has_ring;              // whether the first place has a ring
@@ -173,7 +171,6 @@ static __device__ uint32_t upto_next(const uint32_t (&words)[WORDS], uint32_t us
   return word * 32 + __ffs(bits);
 }
 
-// The first place of a walk.
 static __device__ uint32_t first_of(const struct tile &t, uint32_t used, uint32_t place) {
   uint32_t ahead = upto_last(t.ends, used, place - t.begin);
   return ahead == 0 ? t.before.walk : t.begin + ahead;
@@ -215,7 +212,7 @@ static __device__ void exchange(uint64_t *tiles, uint32_t number, struct tile *t
   if (rings == 0) states[number] = state_of(open_after(*t, used, rings));
 }
 
-// Whether a walk falls. Returns false as well if a later tile decides that.
+// False as well if a later tile decides.
 static __device__ bool falls(const struct ring_outlier &own, const struct tile &t, uint32_t used, struct stretch walk,
                              struct stretch ring) {
   bool begins = walk.first == ring.first, ends = walk.end == ring.end;
@@ -239,7 +236,6 @@ static __device__ bool falls(const struct ring_outlier &own, const struct tile &
   return !vx_walk_stays(&own.params, &from, &to, points);
 }
 
-// Whether a row that is left has a ring.
 static __device__ bool has_ring(const struct cuda_chain_rows &r, const struct ring_outlier &own, uint32_t row,
                                 uint32_t key) {
   if (!own.counted) return key % RINGS != VX_NO_RING;
@@ -324,7 +320,6 @@ static void lay_out(struct arrays *arrays, const struct cuda_clouds *clouds, str
   take(arena, &own->points, rows);
 }
 
-// Lines up the rows of rings that a column names.
 static enum vx_status sort_by_ring(struct cuda_chain *chain, struct arrays *arrays, struct error *error) {
   unsigned blocks = cuda_blocks(chain->rows.clouds.num_points, BLOCK);
   CUDA_TRY(cuda_settle_rows(chain, error));

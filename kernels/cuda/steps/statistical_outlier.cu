@@ -1,5 +1,4 @@
-// Statistical outlier on a GPU (kernels/step_statistical_outlier.h), all clouds at once; cuda_step_statistical_outlier,
-// at the end, runs all parts.
+// Statistical outlier on a GPU (kernels/step_statistical_outlier.h), all clouds at once.
 //
 //   rank    Numbers the rows that are left, since distances are summed in their order.
 //   box     Finds the box of each cloud.
@@ -227,7 +226,7 @@ static __device__ bool is_near(const struct search &search, const struct statist
 
 static __device__ bool is_asking() { return blockIdx.x % ASKING == 0; }
 
-// Walks through the nodes in the order of their rows. The topmost level has one node. Ends early if the job is stopped.
+// Walks through the nodes in the order of their rows. Ends early if the job is stopped.
 static __device__ void search_nodes(struct search *search, const struct cuda_stop &stop,
                                     const struct statistical_outlier &own) {
   uint32_t top = own.num_levels - 1, level = top, node = 0;

@@ -52,7 +52,7 @@ static __device__ uint32_t *counts_of(const struct cuda_choice &choice, const st
   return choice.digits + ((uint64_t)part.cloud * CUDA_RANK_DIGITS + digit) * DIGITS;
 }
 
-// Called by a whole warp. Counts the digits of the threads with a true `counts`.
+// Called by a whole warp. Counts the digits of the threads with `counts`.
 static __device__ void count_digit(const struct cuda_choice &choice, const struct part &part, int digit, bool counts,
                                    uint32_t rank) {
   uint32_t mask = __ballot_sync(~0u, counts), which = rank >> shift_of(digit) & ((1u << bits_of(digit)) - 1);

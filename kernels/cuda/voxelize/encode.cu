@@ -16,7 +16,6 @@
 // take some.
 enum { BLOCK = LIST_BLOCK, WARPS = LIST_WARPS, SHARED_BYTES = 44 << 10 };
 
-// The encoder, and how its warps work.
 struct encoding {
   struct encoder_params encoder;
   bool order_here;  // sorts the lists
@@ -60,7 +59,7 @@ static __device__ void encode_row(const struct voxel_view &v, const struct encod
   }
 }
 
-// Called by a whole warp. Writes the values of an output row.
+// Called by a whole warp.
 template <typename encoder>
 static __device__ void write_values(const struct voxel_view &v, const struct encoding &e, void *features,
                                     uint32_t output_row, const encoder &encode) {
