@@ -1,7 +1,7 @@
-// The CUDA backend: its table, its device and lanes, the host's memory.
+// The CUDA backend.
 //
-// All threads may share an open device, which does not change. A lane belongs to one thread at a time. It has a stream,
-// scratch that it keeps, and a little pinned memory that host and device share.
+// Threads share an open device, which does not change. A lane belongs to one thread at a time. It has a stream, scratch
+// that it keeps, and a little pinned memory that host and device share.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,8 +221,8 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
 
 static void release_host(struct vx_device *device, void *memory, size_t bytes) {
   if (memory) {
-    // If the device is lost, other devices may still map these addresses to the present pages, and would not see new
-    // memory there. So the addresses are not given back.
+    // If the device is lost, other devices may still map these addresses to the present pages. So the addresses are not
+    // given back.
     if (cuda_unpin(device, memory)) munmap(memory, mapped(bytes));
   }
 }

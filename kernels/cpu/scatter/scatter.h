@@ -18,8 +18,7 @@ struct cpu_planes {
   int64_t cells;  // of the grid of one cloud
 };
 
-// Writes the map [channels, cells] of one cloud: each row's values at its cell, bit for bit; zeros elsewhere. No two
-// rows may have the same cell.
+// Writes the map [channels, cells] of one cloud: each row's values, bit for bit, at its own cell; zeros elsewhere.
 void cpu_write_planes(const struct cpu_planes *planes, struct vx_stop *stop, const struct cpu_placed *placed,
                       int64_t count, void *map);
 

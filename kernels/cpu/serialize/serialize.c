@@ -1,8 +1,7 @@
 // Serialize on the CPU.
 //
-// A level is the rows that the chain left, or the rows of a stage of pooling. A task (parallel_for.h) makes or sorts
-// the codes of one curve. The sizes of all levels follow from the sorted codes of the first curve, so the output is
-// taken before the first stage.
+// A level is the rows that the chain left, or that a stage of pooling made. A task (parallel_for.h) has one curve of a
+// level. The sizes of all levels follow from the first curve's sorted codes, so the output is taken before pooling.
 #include "kernels/cpu/serialize/serialize.h"
 
 #include <string.h>
@@ -118,8 +117,8 @@ static int32_t find_grid(const struct serialize *own) {
 
 // ---- codes ----------------------------------------------------------------------------------------------------------
 
-// Makes the codes of `count` rows from `first` on. `*cloud` is at most the cloud of `first`, and `*end` is where its
-// rows end. Both advance to the cloud of the last row.
+// Makes the codes of rows `first` to `first + count - 1`. `*cloud`: at most the cloud of `first`; `*end`: where its
+// rows end. Both advance.
 static void put_codes(const struct serialize *own, const uint64_t *keys, int32_t first, int32_t count, int32_t *cloud,
                       int32_t *end, int64_t *codes) {
   for (int32_t i = 0; i < count; i++) {
@@ -245,8 +244,8 @@ static void put(const struct serialize *own, enum vx_tensor tensor, int64_t at, 
   vx_copy(own->job->stop, own->output + own->layout.offset[tensor] + (size_t)at * size, values, (size_t)count * size);
 }
 
-// Writes the current level to tensors: `grid`, `code`, and the orders and inverses, which follow `code` in vx_tensor.
-// All but `grid` have `width` values for each curve; the level's begin at `at`.
+// Writes `grid`, `code` and the two tensors that follow `code`, for the current level. In all but `grid` a curve has
+// `width` values, and the level's begin at `at`.
 static void put_level(const struct serialize *own, enum vx_tensor grid, enum vx_tensor code, int64_t width,
                       int64_t at) {
   const struct level *level = own->level;

@@ -1,5 +1,5 @@
-// Sums of a few rows in registers, for one kind of vector. convolve.c includes this file once per kind, after it has
-// defined:
+// Sums of a few rows in registers, for one kind of vector. For each kind, convolve.c defines these, then includes this
+// file:
 //   KIND(name)  the name with the kind's suffix
 //   VECTOR, LANES, LOAD, STORE, SPLAT  a vector of floats, and how it moves
 //   FUSE(a, b, c)  a * b + c with one rounding, in each lane

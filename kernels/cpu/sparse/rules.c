@@ -8,8 +8,8 @@ struct stretch {
   int32_t row, count;
 };
 
-// Adds the inputs on one line for the `kernel` offsets along x, numbered from `offset` on. The inputs of an output are
-// `kernel` bits of the line, in one or two words. Occupied cells have consecutive rows.
+// Adds the inputs on one line for `kernel` offsets along x, from number `offset` on. An output's inputs are `kernel`
+// bits of the line, in one or two words. Occupied cells have consecutive rows.
 static void add_line(const struct stretch *stretch, const struct cpu_word *line, int32_t offset,
                      struct cpu_rules *rules) {
   int32_t kernel = stretch->layer->kernel[2], stride = vx_sparse_stride(stretch->layer, 2);

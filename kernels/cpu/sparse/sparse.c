@@ -1,8 +1,7 @@
 // A backbone on the CPU.
 //
-// The cells of all levels are found first, so all sizes are known before the first convolution. The levels lie in the
-// lane's block `levels`. Rules, features and the result lie in its block `sparse`, so later stages can use the lane's
-// scratch.
+// All cells are found before the first convolution, so all sizes are known. Levels lie in the lane's block `levels`;
+// rules, features and the result in its block `sparse`, so later stages can use the lane's scratch.
 #include "kernels/cpu/sparse/sparse.h"
 
 #include <string.h>

@@ -1,8 +1,7 @@
 // Sparse convolution on the CPU. Runs on the thread that has the lane; tasks also run on helpers.
 //
-// The rows of a level are ordered by cell: cloud, z, y, x. A line is the cells of one (cloud, z, y), with one bit per
-// cell in the line's words, which are undefined if the line has no row. A cell's row is its word's `rank` plus the
-// number of set bits before its bit.
+// Rows are ordered by cell: cloud, z, y, x. A line is the cells of one (cloud, z, y), one bit each, in words that are
+// undefined if the line has no row. A cell's row is its word's `rank` plus the number of set bits before its bit.
 #ifndef VOXELD_CPU_SPARSE_H
 #define VOXELD_CPU_SPARSE_H
 

@@ -1,7 +1,6 @@
-// A chain of steps on the CPU. Passes over the rows are tasks of the job,
-// one for each slice (parallel_for.h).
+// A chain of steps on the CPU, slice by slice: slices are tasks (parallel_for.h).
 //
-// The chain's arrays are the lane's block `chain`; the lane's scratch is for the steps and the operation.
+// The chain's arrays are in the lane's block `chain`; the lane's scratch is for the steps and the operation.
 #include "kernels/cpu/steps/steps.h"
 
 #include <string.h>

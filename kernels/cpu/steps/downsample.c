@@ -1,5 +1,5 @@
-// Downsample on the CPU (kernels/step_downsample.h), cloud by cloud. A first pass looks up the cell of each row and
-// finds the row that represents the cell, unless the mean decides that. A second pass drops the other rows.
+// Downsample on the CPU (kernels/step_downsample.h), cloud by cloud. The first pass finds each row's cell and the row
+// that represents it, unless the mean decides that. The second pass drops the other rows.
 #include <string.h>
 
 #include "kernels/cpu/base/sums.h"

@@ -1,8 +1,7 @@
-// Radius outlier on the CPU (kernels/step_radius_outlier.h), cloud by cloud: sorts the points by cell, then searches
-// around each cell that has few points. A point's place is its position in this order.
+// Radius outlier on the CPU (kernels/step_radius_outlier.h), cloud by cloud: sorts the points by cell, which gives each
+// a place, then searches around each cell with few points.
 //
-// Eight cells, two along each axis, form a block. A search looks up 27 blocks rather than 125 cells, and tests all
-// their points.
+// A block is eight cells, two along each axis: a search looks up 27 blocks, not 125 cells, and tests all their points.
 #include <string.h>
 
 #include "kernels/cpu/steps/steps.h"

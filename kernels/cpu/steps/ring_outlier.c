@@ -77,8 +77,7 @@ static int32_t link_points(struct ring_outlier *own, const int32_t *list, int32_
   return sum;
 }
 
-// Drops the walk of `length` points that ends at place `last`, unless it stays. On a circle, a walk may begin near the
-// end of the list and go on from place 0.
+// Drops the walk of `length` points that ends at place `last`, unless it stays. On a circle it may go on from place 0.
 static void judge(const struct ring_outlier *own, const int32_t *list, int32_t count, int32_t last, int32_t length) {
   int32_t first = last - length + 1 < 0 ? last - length + 1 + count : last - length + 1;
   if (vx_walk_stays(own->params, &own->at[first], &own->at[last], length)) return;

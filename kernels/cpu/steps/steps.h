@@ -1,17 +1,17 @@
 // Steps on the CPU. kernels/steps.h has the rules.
 //
-// A step is a function cpu_step_NAME in NAME.c. It runs on the thread that has the lane, and may give tasks to helpers
+// A step is a function cpu_step_NAME in NAME.c, on the thread that has the lane. It may give tasks to helpers
 // (parallel_for.h):
 //
 //   const struct vx_tasks tasks = {chain->num_slices, work_on_slice, &own};
 //   status = vx_parallel_for(chain->job, chain->lane, &tasks, error);
 //
 // Tasks write only their own rows, such as a slice, and their own memory. A pass over rows asks the worker's `stop`, as
-// VX_EACH_ROW does, and the step returns vx_stop_status.
+// VX_EACH_ROW does; the step returns vx_stop_status.
 //
-// A step has the whole scratch of the lane. It lays out its arrays over an empty arena, calls
+// A step has the lane's whole scratch. It lays out its arrays over an empty arena, calls
 // cpu_arena_reserve(&chain->lane->scratch, &measured, chain->job, error), and lays them out again over the scratch,
-// which is not cleared. The next step and the operation use the same memory.
+// which is not cleared.
 #ifndef VOXELD_CPU_STEPS_H
 #define VOXELD_CPU_STEPS_H
 

@@ -1,8 +1,8 @@
 // The block filter: a row stays if the heights of the kept points around it span the right range.
 //
-// Only blocks with rows are listed. A cell index collects their heights. Then the blocks are sorted by key, so that
-// those in a column of a window follow each other. Their heights follow from two tabulated runs of 2^k blocks, so a
-// block costs one step per column of its window.
+// A cell index collects the heights of blocks with rows. Sorted by key, the blocks in a column of a window follow each
+// other. Their heights follow from two tabulated runs of 2^k blocks, so a block costs one step per column of its
+// window.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <math.h>
@@ -90,8 +90,8 @@ static void advance(struct stretch *blocks, const struct cpu_keyed *sorted, int3
 
 enum { CHUNK = 64 };  // blocks between two checks for a stop; each block takes a step per column
 
-// Decides which blocks stay, in one pass over the sorted blocks. From block to block, the d-th column of the window
-// moves only to larger keys, so its stretch only advances.
+// Decides which blocks stay, in one pass. From block to block, the d-th column of the window moves only to larger keys,
+// so its stretch only advances.
 static void judge_blocks(struct cpu_run *run, const struct cpu_keyed *sorted) {
   const struct vx_block_filter *filter = &run->params->block_filter;
   struct stretch columns[VX_MAX_BLOCK_SIZE] = {{0, 0}};

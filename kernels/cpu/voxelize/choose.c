@@ -1,5 +1,5 @@
-// What the caps keep, if not what comes first (struct vx_choice). Voxels that stay get the lowest numbers, and points
-// that stay go to the front of their lists, so other stages need not differ.
+// What the caps keep, if not what comes first (struct vx_choice): gives these voxels the lowest numbers, and moves
+// these points to the front of their lists, so other stages need not differ.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/random.h"

@@ -1,7 +1,7 @@
 // From the points in range to maps.
 //
-// A map is mostly empty, so its contents are first gathered in short lists, which fit in the cache: a filled cell per
-// voxel, and a pillar per column of voxels. Then each map is cleared and filled from its list.
+// Maps are mostly empty, so their contents are first gathered in lists that fit in the cache: a cell per voxel, a
+// pillar per column of voxels. Then each map is cleared and filled.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <math.h>

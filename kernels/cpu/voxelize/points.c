@@ -1,11 +1,9 @@
 // From points to voxels.
 //
-// The cells of a chunk of points are computed (locate.h). Then the slots of all these cells are prefetched, and after
-// that looked up, so the cache misses of a chunk overlap.
+// The slots of a chunk's cells are prefetched before they are looked up, so the cache misses of a chunk overlap.
 //
 // A sensor often hits one cell several times in a row. A chunk with many such runs is looked up run by run, which saves
-// hashes and mispredicted branches. Other chunks are faster point by point, and so are dense indexes, which do not
-// hash.
+// hashes and mispredicted branches. Other chunks, and dense indexes, which do not hash, are faster point by point.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>

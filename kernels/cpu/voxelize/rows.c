@@ -40,8 +40,8 @@ void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
   cpu_add_rows(run, &counts);
 }
 
-// Lists the points that the caps drop too, so no branch depends on a point. Later stages read the first `kept` points
-// of each row. The points of voxels without a row go to the end of the cloud's list.
+// Also lists the points that the caps drop, so no branch depends on a point: later stages read the first `kept` points
+// of a row. Points of voxels without a row go to the end of the cloud's list.
 void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct cpu_row *rows = run->rows + cloud->first_row;
   int32_t num_rows = voxels_let_in(run);

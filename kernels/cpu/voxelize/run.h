@@ -1,13 +1,11 @@
-// The state of one voxelize job on the CPU.
+// The state of one voxelize job on the CPU: on the stack of one call, with arrays in the lane's scratch.
 //
-// Each cloud goes through these stages, as far as the job needs them: index (points.c), choose voxels (choose.c), make
-// rows (rows.c), gather (maps.c), list (rows.c), choose points (choose.c), filter (block_filter.c), count sections
-// (sections.c), order and name (rows.c). Then the tensors are written from the rows of all clouds (writers.c). A struct
-// cpu_run lives on the stack of one call. Its arrays are in the lane's scratch.
+// The stages of a cloud, as far as the job needs them: index (points.c), choose voxels (choose.c), make rows (rows.c),
+// gather (maps.c), list (rows.c), choose points (choose.c), filter (block_filter.c), count sections (sections.c), order
+// and name (rows.c). Then writers.c writes the tensors of all clouds.
 //
-// Clouds are tasks of the job (parallel_for.h), and so are stretches of rows of a tensor. Each task has a copy of the
-// run, with its place in the arrays of the whole job, and arrays for one cloud in the scratch of its worker's lane
-// (parts.c).
+// Clouds are tasks (parallel_for.h), and so are stretches of rows of a tensor. A task has a copy of the run, with its
+// place in the job's arrays, and arrays for one cloud in the scratch of its worker's lane (parts.c).
 #ifndef VOXELD_CPU_VOXELIZE_RUN_H
 #define VOXELD_CPU_VOXELIZE_RUN_H
 
@@ -36,8 +34,7 @@ struct cpu_cloud {
   int32_t first_row;   // its rows are run.rows[first_row .. run.num_rows)
 };
 
-// What the stages found in a cloud. Each cloud has its own place in the lists of rows, cells and pillars.
-// cpu_parts_gather moves the cells and pillars together, but not the rows.
+// What the stages found in a cloud. cpu_parts_gather moves the cells and pillars of all clouds together; rows stay.
 struct cpu_grouped {
   int32_t begin;  // its first point; its cells and pillars are listed from there on
   int32_t place;  // its rows are run.rows[place .. place + num_rows)
@@ -90,8 +87,8 @@ struct cpu_bucket {
   int32_t num_points;  // the cloud's points in the new ones
 };
 
-// A lone cloud in segments. The lists of a segment begin at the index of its first point. In `bucketed`, the voxels of
-// a segment and bucket are consecutive, so workers that merge different buckets rarely write to the same cache line.
+// A lone cloud in segments. A segment's lists begin at the index of its first point. In `bucketed`, the voxels of a
+// segment and bucket are consecutive, so workers that merge different buckets rarely share a cache line.
 struct cpu_cut {
   int32_t count;                  // number of segments, and of buckets; 0 if the cloud is not cut
   struct cpu_segment *segments;   // [count]

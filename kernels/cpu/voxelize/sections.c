@@ -1,7 +1,5 @@
-// The fates of a lone cloud's points, section by section.
-//
-// A fate whose count in the cloud is 0 is not searched for. In the lists, the points that the caps drop follow the kept
-// points.
+// The fates of a lone cloud's points, section by section. A fate that the cloud does not have is not searched for. In a
+// row's list, the points that the cap drops follow the kept points.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/half.h"

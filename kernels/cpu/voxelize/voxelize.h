@@ -57,14 +57,13 @@ VX_WARN_UNUSED enum vx_status cpu_list_segments(struct cpu_run *run, const struc
 
 // ---- what the caps keep, if that is not what comes first ------------------------------------------------------------
 
-// Gives the voxels that max_voxels keeps the lowest numbers, and the other voxels the next numbers. Both stay in the
-// order of appearance. Fills run.new_numbers. Reorders run.cells, but not run.voxel_of.
+// Gives the voxels that max_voxels keeps the lowest numbers, and the others the next; both in the order of appearance.
+// Fills run.new_numbers. Reorders run.cells, but not run.voxel_of.
 void cpu_choose_voxels(struct cpu_run *run);
 
 void cpu_renumber_points(struct cpu_run *run);
 
-// Moves the points that each row of the cloud keeps to the front of the row's list, before the points that the row
-// drops. Both stay in input order.
+// Moves the points that each row keeps to the front of its list. Kept and dropped points stay in input order.
 void cpu_choose_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // ---- from the voxels of a cloud to rows of the output ---------------------------------------------------------------
@@ -75,8 +74,8 @@ struct cpu_stretch {
   int32_t listed;  // where the points of the first voxel are listed
 };
 
-// Makes a row for each voxel that max_voxels allows, at the place of its number, with room in the list for its points.
-// Counts the rows (voxels_kept), their kept points, and what the caps drop.
+// Makes a row for each voxel that max_voxels allows, with room in the list for its points. Counts the rows
+// (voxels_kept), their kept points, and what the caps drop.
 void cpu_make_rows_of(const struct cpu_run *run, struct vx_stop *stop, const struct cpu_cloud *cloud,
                       const struct cpu_stretch *stretch, struct vx_counts *counts);
 

@@ -1,7 +1,7 @@
 // See block.cuh.
 //
 // A kernel that runs past the end of another process's memory would cost this process its context. So the size comes
-// from the driver, never from the process that sent the handle.
+// from the driver, never from the sender of the handle.
 #include "kernels/cuda/base/block.cuh"
 
 #include <cuda.h>

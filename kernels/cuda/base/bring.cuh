@@ -1,7 +1,7 @@
-// Brings points as float32 rows, inside the kernel that processes the rows. A row may move as it arrives.
+// Brings points as float32 rows, in the kernel that processes them. Rows may move as they arrive.
 //
-// Points are read straight from pinned memory. A few blocks, each reading chunk after chunk, keep the bus busy. The
-// rows that a chain left are in place: points == source.
+// Points are read straight from pinned memory: a few blocks, chunk after chunk, keep the bus busy. The rows that a
+// chain left are in place: points == source.
 #ifndef VOXELD_CUDA_BRING_CUH
 #define VOXELD_CUDA_BRING_CUH
 
@@ -55,10 +55,10 @@ struct cuda_staying {
   __device__ bool operator()(uint64_t, float, struct location *) const { return false; }
 };
 
-// Brings CHUNKS chunks of BRING_BLOCK rows, from row `first` on, as far as there are rows before `end`. Fills `at` with
-// the coordinates of this thread's row of each chunk, if it exists. All rows of a chunk are stored once the block has
-// passed its next barrier. `times`: of all rows, or NULL. `move(row, time, &at)` returns whether it changed `at`. All
-// times, and all rows of four float32, are loaded before the first is used.
+// Brings the rows before `end` of CHUNKS chunks of BRING_BLOCK rows, from `first` on. Fills `at` with this thread's row
+// of each chunk, if it exists. A chunk is stored once the block has passed its next barrier. `times`: of all rows, or
+// NULL. `move(row, time, &at)` returns whether it changed `at`. All times, and all rows of four float32, are loaded
+// before the first is used.
 template <int CHUNKS, typename function>
 static __device__ void bring_chunks(const struct cuda_points &p, uint64_t first, uint64_t end, const float *times,
                                     const function &move, struct location (&at)[CHUNKS]) {

@@ -19,8 +19,8 @@ struct cuda_chain {
   struct cuda_chain_rows rows;
   struct cuda_run run;           // for launches: its lane, stream and job
   struct cuda_arrival *arrival;  // what the next kernel does with the rows first (steps/arrival.cuh)
-  // [num_points]: the number of rows left before each row, or its complement (~), which is negative, if the row itself
-  // is not left. NULL if nothing reads it.
+  // [num_points]: the number of rows left before each row; its complement (~), which is negative, if the row is not
+  // left. NULL if nothing reads it.
   int32_t *row_of;
   float *cylinder;  // [num_points, columns + VX_CYLINDER_EXTRA]: what the operation sees in place of the rows, or NULL
   uint64_t *scans;  // states of all scans of the chain, after its counters
@@ -30,8 +30,8 @@ struct cuda_chain {
   uint32_t used_matrices, host_matrices;  // matrices in use: in this array, and in the host's commands
 };
 
-// Whether a voxelization's first kernel does the whole chain, which then needs no rows of its own: a single transform
-// with at most one matrix, or no step and cylindrical coordinates. No tensor or section needs its fates.
+// Whether a voxelization's first kernel does the whole chain, which then has no rows of its own: a transform with at
+// most one matrix, or no step and cylindrical coordinates, if no tensor or section needs fates.
 bool cuda_is_folded(const struct vx_job *job);
 // Copies the counts of that first kernel into the job's report.
 void cuda_read_folded(struct vx_job *job, const struct cuda_counters *told);

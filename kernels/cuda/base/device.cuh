@@ -7,8 +7,8 @@
 
 #include "kernels/half.h"
 
-// Lets the next kernel's blocks start once all blocks of this kernel have called it or ended. Those blocks take
-// resources, so a long kernel calls it shortly before its end.
+// Lets the next kernel's blocks start once all blocks of this kernel have called it or ended. They take resources, so a
+// long kernel calls it near its end.
 __device__ static inline void cuda_let_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -27,9 +27,8 @@ __device__ static inline void cuda_wait() {
 }
 
 // Like cuda_wait, but the next kernel starts only after the kernel ahead of this one has ended. So before its own wait,
-// the next kernel can read what the kernels before this one wrote. Such reads must bypass the first-level cache
-// (__ldcg), which may hold an older job's values. A word that all blocks read should be read by one thread of each
-// block.
+// the next kernel can read what the kernels before this one wrote, past the first-level cache (__ldcg), which may hold
+// an older job's values. One thread of each block should read a word that all blocks need.
 __device__ static inline void cuda_wait_in_turn() {
   cuda_wait_alone();
   cuda_let_next();

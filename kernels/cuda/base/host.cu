@@ -147,9 +147,9 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
   return VX_OK;
 }
 
-// Spins, since the answer usually comes within microseconds, then yields, and after a millisecond sleeps. Before it
-// sleeps it makes no driver call, which would hold the driver's lock and delay the launches of other lanes. A kernel
-// that fails never writes the word; the driver then reports the error.
+// Spins, then yields, and after a millisecond sleeps. Before it sleeps it makes no driver call, which would hold the
+// driver's lock and delay other lanes' launches. A kernel that fails never writes the word; then the driver reports the
+// error.
 enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                           struct error *error) {
   enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };

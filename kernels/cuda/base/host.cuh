@@ -32,10 +32,10 @@ size_t cuda_input_bytes(const struct cuda_run *run);
 // Enqueues the copy of points that the device cannot read in place.
 VX_WARN_UNUSED enum vx_status cuda_copy_source(const struct cuda_run *run, struct error *error);
 
-// Inputs of jobs whose first input is not points: tensors of any shape, which the device reads in place or as copies.
-// Call cuda_see_inputs, then cuda_take_inputs each time memory is laid out, then cuda_copy_inputs.
+// Inputs that are not points: tensors of any shape, read in place or as copies. Call cuda_see_inputs, then
+// cuda_take_inputs each time memory is laid out, then cuda_copy_inputs.
 //
-// Fills run->inputs with the device address of each input that the device can read in place.
+// Fills run->inputs with the addresses of the inputs that the device can read in place.
 VX_WARN_UNUSED enum vx_status cuda_see_inputs(struct cuda_run *run, struct error *error);
 // Takes memory for the inputs that the device cannot read in place.
 void cuda_take_inputs(struct cuda_run *run, struct cuda_arena *arena);

@@ -1,5 +1,5 @@
-// A device and a lane, and the memory through which host and device communicate. A lane belongs to one thread at a
-// time. All threads share the device, which does not change.
+// A device, which all threads share and which does not change; a lane, which belongs to one thread at a time; and the
+// memory through which host and device communicate.
 #ifndef VOXELD_CUDA_LANE_CUH
 #define VOXELD_CUDA_LANE_CUH
 
@@ -132,8 +132,8 @@ struct cuda_device_status {
   uint64_t sparse[16];  // sizes that sparse convolution (sparse.cuh) or serialize has found
 };
 
-// A job's counters and the states of its scans. When a job begins, its counters, the sections' fates and the tiles are
-// zero. Jobs alternate between two sets of counters, so that a job's end can clear the next set while its own is read.
+// A job's counters and scan states. When a job begins, its counters, section_fates and the tiles are zero. Jobs
+// alternate between two sets of counters, so that a job's end can clear the next set while its own is read.
 struct cuda_control {
   struct cuda_counters counters[2];
   uint32_t told;                               // sequence of the last job that the host stopped

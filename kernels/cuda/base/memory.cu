@@ -1,7 +1,7 @@
 // See memory.cuh and README.md.
 //
-// Each job leaves the table of cells and the lane's counters clean. They are cleared as a whole only if the previous
-// job failed or the memory is new.
+// Jobs leave the table of cells and the counters clean. These are cleared as a whole only if the previous job failed or
+// the memory is new.
 #include "kernels/cuda/base/memory.cuh"
 
 #include <stdio.h>
@@ -28,8 +28,8 @@ void *cuda_take(struct cuda_arena *arena, uint64_t count, size_t size) {
 
 // ---- blocks ---------------------------------------------------------------------------------------------------------
 
-// The device's default pool keeps no free memory after the next synchronization: its threshold is 0. An allocation
-// takes new memory rather than wait for a free in another lane's stream.
+// The default pool's threshold is 0: it keeps no free memory after a synchronization. An allocation takes new memory
+// rather than wait for a free in another lane's stream.
 enum vx_status cuda_find_pool(struct vx_device *device, struct error *error) {
   int supported = 0, no = 0;
   CUDA_CALL(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device->index), error);

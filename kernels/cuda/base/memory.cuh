@@ -17,8 +17,8 @@ template <typename type> static inline void take(struct cuda_arena *arena, type 
 
 // Finds the device's memory pool, if it has one.
 VX_WARN_UNUSED enum vx_status cuda_find_pool(struct vx_device *device, struct error *error);
-// Makes room for at least `bytes` bytes in a block of the lane. If the block grows, its content is lost, and only the
-// lane's stream may use it. It grows to a power of two, if the device has so much, so that slightly larger jobs fit.
+// Makes room for `bytes` bytes in a block of the lane. If the block grows, its content is lost, and only the lane's
+// stream may use it. It grows to a power of two, if the device has so much.
 VX_WARN_UNUSED enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
                                            struct error *error);
 // The same, but grows to `bytes`: for jobs that count room for larger jobs themselves.

@@ -6,8 +6,8 @@
 #include "kernels/cuda/base/chain.cuh"
 #include "kernels/point_transform.h"
 
-// One matrix for all clouds, or one per cloud in the device's memory. The cuts are last, so that the first reads of the
-// others share few lines of the cache.
+// One matrix for all clouds, or one for each in device memory. The cuts are last, so that the first reads of the others
+// share few lines of the cache.
 struct cuda_moving {
   const float *each;  // [num_clouds, 16], or NULL
   float one[VX_MATRIX_VALUES];

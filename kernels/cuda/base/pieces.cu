@@ -1,6 +1,5 @@
-// See pieces.cuh. One block reads and writes memory that the host sees too, then writes a word, which the host polls.
-// So a copy needs no copy engine and no synchronization of a stream. The kernel runs in a stream of the calling thread,
-// beside the lane's job.
+// See pieces.cuh. One block copies to memory that the host sees too, then writes a word there, which the host polls. So
+// a copy needs no copy engine and no synchronization. It runs in a stream of the calling thread, beside the lane's job.
 #include "kernels/cuda/base/pieces.cuh"
 
 #include <string.h>

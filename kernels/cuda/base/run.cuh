@@ -1,39 +1,38 @@
-// The state of one job on a GPU.
+// The state of one job on a GPU. All kernels of a job run in the lane's stream.
 //
 // The stages of a voxelization:
-//   insert    Brings the points from the host. Each point gets the slot of its cell and a rank within the cell.
+//   insert    Brings the points from the host. Each gets the slot of its cell and a rank within the cell.
 //   number    Each cell gets a number, by first appearance, and its part of the list of points.
-//   choose    If max_voxels does not keep the first cells: gives the cells that it keeps the lowest numbers.
+//   choose    Gives the cells that max_voxels keeps the lowest numbers, if these are not the first cells.
 //   assign    Each point writes itself into its cell's part of the list.
-//   pick      If rows do not keep their first points: moves the points that a row keeps to the front of its list.
+//   pick      Moves the points that rows keep to the front of their lists, if these are not the first points.
 //   lists     Sorts whole lists into input order, if something needs that.
 //   filter    Removes rows, if there is a block filter.
 //   sections  Counts the fates of points by section, if the cloud has sections.
 //   order     Sorts the rows, if the job asks for that.
 //   gather    Writes the tensors into an image of the output block. Sorts short lists on the way.
-//   maps      Clears the dense tensors except bev_features, and fills them.
+//   maps      Clears and fills the dense tensors except bev_features.
 //   encode    Encodes the points of each row, if there is an encoder.
 //   bev       Makes bev_features from the rows' features.
 //   transfer  Sends the image to the host. Then clears what the job left in the table; the host does not wait for this.
 //
-// If the device can, a kernel starts before the previous one has ended, and waits for that end (device.cuh). Some
-// kernels read earlier results before they wait: assign reads what insert wrote; the gather reads what number and
-// insert wrote. This is safe because number and assign use cuda_wait_in_turn: the kernel after number starts only when
-// insert has ended, and the kernel after assign only when the kernel before assign has ended.
+// If the device can, a kernel starts before the previous one has ended, and waits for that end (device.cuh). Before
+// they wait, assign reads what insert wrote, and the gather what number and insert wrote. This is safe because number
+// and assign use cuda_wait_in_turn: the kernel after number starts only when insert has ended, and the kernel after
+// assign only when the kernel before assign has ended.
 //
-// Sampling is in fps.cuh. Other operations have their own stages between the copy of the inputs and the transfer of the
-// image.
+// Sampling is in fps.cuh. Other operations have their own stages between the copy of the inputs and the transfer.
 //
 // The device tells the host the sizes and the end of the job by writing host memory (struct cuda_device_status). Copy
 // engines are avoided: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
 //
-// Numbers: a *cell number* counts the distinct cells of all clouds by first appearance; chosen cells of a cloud have
-// lower numbers than its other cells. A *row* counts the cells that max_voxels allows, in the same order. An *output
-// row* is a row after block filter and ordering. With one cloud, no filter and no ordering, the three are the same, and
-// the arrays between them are NULL.
+// A *cell number* counts the cells of all clouds by first appearance; chosen cells of a cloud have lower numbers than
+// its others. A *row* counts the cells that max_voxels allows, in that order. An *output row* is a row after block
+// filter and ordering. With one cloud, no filter and no ordering, the three are the same, and the arrays between them
+// are NULL.
 //
-// All kernels of a job run in the lane's stream. Pointers are to device memory unless they say host. Integers that
-// count points have 32 bits (VX_MAX_POINTS), sizes and offsets 64.
+// Pointers are to device memory unless they say host. Integers that count points have 32 bits (VX_MAX_POINTS), sizes
+// and offsets 64.
 #ifndef VOXELD_CUDA_RUN_CUH
 #define VOXELD_CUDA_RUN_CUH
 

@@ -1,8 +1,8 @@
-// One pass of a scan over tiles of CUDA_TILE items, one block per tile, with decoupled look-back (Merrill and Garland,
-// here with windows as wide as the block).
+// One pass of a scan over tiles of CUDA_TILE items, one block each, with decoupled look-back (Merrill and Garland, here
+// with windows as wide as the block).
 //
-// The items are pairs of numbers, in the upper and lower 32 bits. Neither sum reaches 2^31, which leaves two bits for
-// the state of a tile: nothing known (0), its own sum, or the sum up to its end.
+// An item is two numbers, in the upper and lower 32 bits. Neither sum reaches 2^31, which leaves two bits for the state
+// of a tile: nothing known (0), its own sum, or the sum up to its end.
 #ifndef VOXELD_CUDA_SCAN_CUH
 #define VOXELD_CUDA_SCAN_CUH
 

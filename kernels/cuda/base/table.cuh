@@ -1,8 +1,8 @@
 // Hash tables of keys, with linear probing: the lane's table of cells, which in small grids has a slot for each cell,
 // and the block filter's table.
 //
-// One compare-and-swap claims a slot. The table holds whole keys, so a slot with a key belongs to that key. All slots
-// of the lane's table are free when a job begins (clean_kernel).
+// One compare-and-swap claims a slot. A slot has a whole key, so it belongs to that key. The lane's table is empty when
+// a job begins (clean_kernel).
 #ifndef VOXELD_CUDA_TABLE_CUH
 #define VOXELD_CUDA_TABLE_CUH
 
@@ -50,8 +50,8 @@ static __device__ inline uint32_t cuda_look_up(const struct cuda_table &table, u
 }
 
 // Adds points to a cell; `point` is the first of them. Returns the previous count. Atomic operations take most of the
-// time of such kernels, so one operation both adds the points and returns the cell's first point so far, which usually
-// stays the first. The hits are the upper half of the word, so that their overflow does not change the point.
+// time, so one both adds the points and returns the cell's first point so far, which usually stays. The hits are the
+// upper half of the word, so that their overflow does not change the point.
 static __device__ inline uint32_t cuda_count_hits(struct cuda_cell *cell, uint32_t point, uint32_t points) {
   uint64_t had = atomicAdd((unsigned long long *)cell, (unsigned long long)points << 32);  // little-endian: the hits
   if (point < (uint32_t)had) atomicMin(&cell->first, point);
@@ -59,8 +59,7 @@ static __device__ inline uint32_t cuda_count_hits(struct cuda_cell *cell, uint32
 }
 
 // Called by the threads of `inside`, all of one warp, whose points have a cell. Finds the slot and the rank of each
-// point. `peers`: the threads whose points have the same cell. The first peer, which has the first point, does the work
-// for all.
+// point. `peers`: the threads with points in the same cell. The first peer, which has the first point, acts for all.
 template <typename function>
 static __device__ inline void cuda_place(struct cuda_cell *cells, uint32_t *slots, uint32_t *ranks, uint32_t inside,
                                          uint32_t peers, uint32_t point, const function &find_slot) {

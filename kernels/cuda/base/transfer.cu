@@ -1,7 +1,7 @@
 // See transfer.cuh.
 //
-// A few blocks saturate the bus to the host; the GPU's own memory takes more. The last block fences, then writes a word
-// that tells the host that all data is sent. Cleaning comes last: only the lane's next job waits for it.
+// A few blocks saturate the bus to the host; the GPU's own memory takes more. The last block tells the host, by a word,
+// that all data is sent. Cleaning comes last: only the lane's next job waits for it.
 #include "kernels/cuda/base/transfer.cuh"
 
 #include "kernels/cuda/base/chain.cuh"

@@ -41,8 +41,8 @@ static inline uint64_t cuda_ranked_room(const struct cuda_segments &segments, ui
   return ranked < segments.room ? ranked : segments.room;
 }
 
-// The number of blocks that share a segment of up to `items` items. A block handles `per_block` items at a time. Block
-// i works on segment i / slices.
+// The number of blocks that share a segment of up to `items` items, `per_block` at a time. Block i works on segment i /
+// slices.
 static inline uint32_t cuda_slices(const struct cuda_run *run, const struct cuda_segments &segments, uint64_t items,
                                    unsigned per_block, unsigned per_multiprocessor) {
   unsigned wanted = cuda_looping_blocks(run, items, per_block, per_multiprocessor);
@@ -147,14 +147,14 @@ static __device__ inline bool cuda_is_best(const struct cuda_map &map, uint64_t 
 //
 // The steps of both decoders, from a head's maps to the output:
 //
-//   find      Lists the candidates of each segment. (find.cuh)
-//   rank      Sorts the best candidates. (rank.cu)
-//   make      Decodes their boxes: decode.cu, center.cu.
-//   suppress  Lists the kept boxes. (suppress.cu)
+//   find      Lists the candidates of each segment (find.cuh).
+//   rank      Sorts the best candidates (rank.cu).
+//   make      Decodes their boxes (decode.cu, center.cu).
+//   suppress  Lists the kept boxes (suppress.cu).
 //   settle    Adds up the fates and tells the host the sizes.
 //   write     Writes the tensors into the image of the output.
 //
-// Only ranked candidates get boxes. So the memory for boxes depends on the ranks and not on the size of the maps.
+// Only ranked candidates get boxes, so the memory for boxes does not depend on the size of the maps.
 
 struct cuda_found {
   // Set by the decoder.
@@ -198,8 +198,8 @@ struct cuda_found_parts {
   struct cuda_suppression suppression;
 };
 
-// Takes memory for all arrays and brings the inputs to the device, once the decoder has set its part. `nms`: for the
-// boxes of a segment; its pre_max is found->most_made.
+// Takes memory and brings the inputs to the device, once the decoder has set its part. `nms`: for a segment's boxes.
+// Its pre_max becomes found->most_made.
 VX_WARN_UNUSED enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms,
                                                  struct cuda_found *found, struct cuda_found_parts *parts,
                                                  struct error *error);

@@ -1,8 +1,8 @@
 // Decoding of a centre head on a GPU. center.h defines the operation, boxes.cuh its steps.
 //
-// A segment is a task of a cloud. All candidates are ranked. When the boxes are decoded, one block per segment removes
-// the ranked candidates that are invalid or outside. If scores are rectified, this pass makes new keys for the
-// remaining candidates; these are ranked, and a second pass decodes their boxes again.
+// A segment is a task of a cloud. All candidates are ranked. When boxes are decoded, one block per segment removes the
+// candidates that are invalid or outside. If scores are rectified, it also makes new keys for the others. These are
+// ranked again, and a second pass decodes their boxes again.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include <string.h>
@@ -79,9 +79,9 @@ static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t
   return score > head.params.rectified_threshold ? VX_FATE_KEPT : VX_FATE_BELOW_THRESHOLD;
 }
 
-// Called by a whole block. Decodes the boxes of a segment's ranked candidates, and moves the keys of the remaining ones
-// together. All threads read their keys before any key moves, and keys move to the front, so none is overwritten before
-// it is read. New keys go to the array of keys to rank. Returns how many remain.
+// Called by a whole block. Decodes the boxes of a segment's ranked candidates, and moves the remaining keys to the
+// front; all threads read their keys before any key moves. New keys go to the array of keys to rank. Returns how many
+// remain.
 static __device__ uint32_t make_boxes(const struct cuda_view &v, const struct center_head &head, uint32_t segment,
                                       uint32_t count) {
   uint64_t *ranked = head.ranked + cuda_ranked_begin(head.segments, head.most_ranked, segment);

@@ -1,11 +1,10 @@
 // Decoding of an anchor head on a GPU. decode.h defines the operation, boxes.cuh its steps.
 //
-// A segment is a group of a cloud. A key has the number of a logit in its cloud. A candidate's box is decoded twice:
-// when the candidate is found, since an invalid box has no rank, and again once it is ranked. So a candidate needs no
-// memory but its key.
+// A segment is a group of a cloud. A key has the number of a logit in its cloud. A box is decoded when its candidate is
+// found, since an invalid box has no rank, and again once it is ranked. So a candidate needs no memory but its key.
 //
-// If several candidates of an anchor belong to a group, the best of them ranks the anchor. The ranked anchors then give
-// the keys of all their candidates, which are ranked again.
+// If several candidates of an anchor belong to a group, the best ranks the anchor. The ranked anchors then give the
+// keys of all their candidates, which are ranked again.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include <string.h>

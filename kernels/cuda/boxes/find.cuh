@@ -1,8 +1,8 @@
 // Finds the candidates in a head's map of logits, in one pass, for both decoders.
 //
-// Each thread reads parts of 16 bytes and compares their logits with the least logit of a candidate. Usually few reach
-// it. A warp handles these hits one per thread at a time, and lists the candidates of one segment with one atomic
-// addition. So the lists are in no order; the ranks do not depend on it.
+// Threads compare the logits, in parts of 16 bytes, with the least logit of a candidate. Usually few reach it. A warp
+// handles these hits one per thread at a time, and lists those of one segment with one atomic addition. So the lists
+// are in no order; the ranks do not depend on it.
 #ifndef VOXELD_CUDA_FIND_CUH
 #define VOXELD_CUDA_FIND_CUH
 

@@ -1,10 +1,10 @@
 // Suppression: see boxes.cuh. A segment's ranked boxes are settled chunk by chunk, so memory grows with the boxes, not
 // with their pairs.
 //
-//   compare  Many blocks share the pairs of a chunk, a tile at a time. There is one bit per candidate pair. Near pairs
-//            are listed first; then the threads of a block clip polygons together.
-//   settle   One block goes through the chunk's bits. It takes the next boxes that are not suppressed, a window, and
-//            keeps the best of them. Then it marks what these suppress in the rest of the chunk.
+//   compare  Blocks share the pairs of a chunk, a tile at a time, with one bit per pair. Near pairs are listed first;
+//            then the threads of a block clip polygons together.
+//   settle   One block goes through the chunk's bits. It keeps the best of the next boxes that are not suppressed, a
+//            window. Then it marks what these suppress in the rest of the chunk.
 //   strike   The kept boxes of the chunk suppress boxes in all later chunks, tile by tile.
 #include "kernels/cuda/boxes/boxes.cuh"
 
@@ -79,8 +79,8 @@ static __device__ void compare_window(const uint32_t *overlaps, struct settling 
   __syncthreads();
 }
 
-// Called by a whole warp, with two boxes per lane. Finds the boxes of a window that no other best box suppresses. A box
-// is decided once all earlier boxes that suppress it are decided, so a few turns decide all boxes.
+// Called by a whole warp, with two boxes per lane. Finds the boxes of a window that no other best box suppresses. A
+// turn decides the boxes whose earlier suppressors are all decided; a few turns decide all boxes.
 static __device__ bits64 best_of(const struct settling *own) {
   uint32_t lane = threadIdx.x;
   const bits64 by[2] = {own->by[lane], own->by[lane + WARP]},

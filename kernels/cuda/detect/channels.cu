@@ -1,7 +1,7 @@
 // Moves the channels of maps to the last dimension: [clouds, channels, cells] becomes [clouds, cells, channels].
 //
-// All maps share one launch. A block moves a square tile of a cloud's map at a time, through shared memory, so that
-// neighbouring threads read and write neighbouring values.
+// All maps share one launch. A block moves a square tile at a time, through shared memory, so that neighbouring threads
+// read and write neighbouring values.
 #include "kernels/cuda/detect/detect.cuh"
 
 #include "kernels/cuda/base/device.cuh"

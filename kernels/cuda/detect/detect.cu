@@ -1,8 +1,8 @@
 // A detection on a GPU. kernels/detection.h has its stages.
 //
-// The tensors of the first stage stay on the device, in the lane's block `features`. The network's maps and the map of
-// a backbone are in the block `maps`. The host waits for the number of voxels, for the number of a backbone's rows, and
-// for the boxes, but not between network and decoder, because the network's work is enqueued in the lane's stream.
+// The first stage's tensors stay in the lane's block `features`, the maps of network and backbone in `maps`. The host
+// waits for the number of voxels, for a backbone's numbers of rows, and for the boxes, but not between network and
+// decoder: the network's work is enqueued in the lane's stream.
 #include "kernels/cuda/detect/detect.cuh"
 
 #include <string.h>
@@ -17,8 +17,8 @@
 
 // ---- what the GPU takes ---------------------------------------------------------------------------------------------
 
-// A network that takes one cloud at a time reads each cloud in place in the batch. Its kernels read 16 bytes at once,
-// so each cloud must begin at a multiple of WHOLE bytes.
+// A network that takes one cloud at a time reads it in place in the batch, 16 bytes at once. So each cloud must begin
+// at a multiple of WHOLE bytes.
 enum { WHOLE = 16 };
 
 static bool is_whole(int64_t values, size_t size) { return (uint64_t)values * size % WHOLE == 0; }

@@ -1,8 +1,8 @@
-// Clusters of thread blocks, which can write into each other's shared memory. They need compute capability 9.0 and CUDA
-// 12.1. Without them a cluster is one block, cluster_sync does nothing, and no message is sent.
+// Clusters of thread blocks, which can write into each other's shared memory. Without compute capability 9.0 and CUDA
+// 12.1, a cluster is one block, cluster_sync does nothing, and no message is sent.
 //
-// A message is a few words. Its bytes are counted at a barrier (mbarrier) of the receiving block, which waits there for
-// the bytes of all blocks. A barrier serves one exchange at a time.
+// A message is a few words, whose bytes are counted at a barrier (mbarrier) of the receiving block, which waits there
+// for the bytes of all blocks. A barrier serves one exchange at a time.
 #ifndef VOXELD_CUDA_CLUSTER_CUH
 #define VOXELD_CUDA_CLUSTER_CUH
 

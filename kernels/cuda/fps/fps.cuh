@@ -1,9 +1,8 @@
 // Farthest point sampling on a GPU, of a job's points or of its voxels' means. Runs on the thread that has the lane.
 //
-// fps_sort.cu sorts the rows of each cloud along a space-filling curve, so that a bucket, 32 neighbours in that order,
-// lies in a small box. fps_sample.cu takes sample after sample, in one kernel. It skips every bucket whose box is
-// farther from the new sample than the bucket's points are from earlier samples. fps.cu writes the tensors into the
-// image.
+// fps_sort.cu sorts a cloud's rows along a space-filling curve, so that a bucket, 32 neighbours, lies in a small box.
+// fps_sample.cu takes all samples in one kernel. It skips the buckets whose boxes are farther from the new sample than
+// their points are from earlier samples. fps.cu writes the tensors.
 #ifndef VOXELD_CUDA_FPS_CUH
 #define VOXELD_CUDA_FPS_CUH
 

@@ -1,10 +1,9 @@
 // Buckets of 32 or more neighbouring rows: how a new sample changes them, and the farthest row of a warp's buckets.
 //
-// Each warp owns buckets; neighbouring buckets belong to different warps. Each lane holds, in registers, `rounds` of
-// its warp's buckets: the box of each bucket, and the bucket's row that is farthest from all samples. float32 rounds
-// monotonically, so the computed distance to a box is at most the computed distance to any point in it. If the distance
-// of a new sample to the box is not below the bucket's largest distance, nothing in the bucket changes. The warp goes
-// through the other buckets, which are few.
+// Neighbouring buckets belong to different warps. Each lane holds `rounds` of its warp's buckets in registers: the box,
+// and the row that is farthest from all samples. float32 rounds monotonically, so the computed distance to a box is at
+// most the computed distance to any point in it. So a bucket changes only if its box is nearer to the new sample than
+// its largest distance. Few are.
 #ifndef VOXELD_CUDA_FPS_BUCKETS_CUH
 #define VOXELD_CUDA_FPS_BUCKETS_CUH
 

@@ -1,16 +1,16 @@
 // The kernel that takes sample after sample. Each cloud has a cluster of a few blocks; without clusters, one block.
 //
-// A step applies a new sample to all buckets (fps_buckets.cuh). Then each warp sends its farthest row to all other
-// warps, through the shared memory of each block of the cluster. So all warps know the next sample, and usually a few
-// more. The farthest remaining row is the next sample under two conditions. First, no sample of this exchange is nearer
-// to that row than the earlier samples are. Second, the warps whose rows were taken have no other row as far; each warp
-// sends a bound for this.
+// A step applies a new sample to all buckets (fps_buckets.cuh). Then each warp sends its farthest row to all warps,
+// through the shared memory of each block of the cluster. So all warps know the next sample, and usually a few more.
+// The farthest remaining row is the next sample under two conditions. First, no sample of this exchange is nearer to it
+// than the earlier samples are. Second, the warps whose rows were taken have no other row as far; each warp sends a
+// bound for this.
 //
-// A step takes as long as its chain of dependent operations. So its code avoids branches, and ties, which are rare,
-// have a path of their own.
+// A step takes as long as its chain of dependent operations. So its code avoids branches, and ties have a path of their
+// own.
 //
-// Every order of rows gives the same samples, since the rows' numbers decide between equal distances. (The idea of
-// pruning buckets: Han et al., QuickFPS, 2023.)
+// The order of rows does not change the samples: numbers decide between equal distances. (Pruning of buckets: Han et
+// al., QuickFPS, 2023.)
 #include "kernels/cuda/fps/fps.cuh"
 
 #include "kernels/cuda/fps/cluster.cuh"
@@ -178,12 +178,12 @@ static __global__ void __launch_bounds__(warps * 32, 1)
 
 typedef void (*sample_kernel)(struct cuda_view, struct cuda_fps);
 
-// A job uses the first kernel that the device can run and that is meant for its largest cloud. (Measured on an H200:
-// for few rows, several blocks of few warps are fastest; then one block, for as many rows as it holds in one round;
-// above that, several blocks again.)
+// A job uses the first kernel that the device can run and that is meant for its largest cloud. (On an H200, several
+// blocks of few warps are fastest for few rows, then one block, while one round holds the rows, then several blocks
+// again.)
 //
-// Kernels use a third of the multiprocessors, so that other lanes' kernels run beside them, or all if their blocks take
-// little of each.
+// Kernels use a third of the multiprocessors, to leave others to other lanes, or all if their blocks take little of
+// each.
 static const struct kernel {
   uint32_t cluster, warps, rounds;
   bool far;

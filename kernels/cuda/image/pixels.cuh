@@ -1,8 +1,7 @@
 // The pixel of a point on a GPU: the pixel that kernels/range_image.h finds, for most points in float32.
 //
-// A column or a row is a value in double precision, rounded down. In float32 this value has an error. Unless a whole
-// number is within that error, rounding down gives the same result. In an image with 2,048 columns, one point of 1,000
-// is that near to a whole number, and needs double precision.
+// A column or a row is a double, rounded down. Its float32 has an error. Unless a whole number is within that error,
+// rounding down gives the same result. With 2,048 columns, one point of 1,000 needs the double.
 #ifndef VOXELD_CUDA_PIXELS_CUH
 #define VOXELD_CUDA_PIXELS_CUH
 

@@ -1,11 +1,10 @@
 // A scatter on a GPU.
 //
 //   place  Brings the rows from the host; finds the slot of each row's cell. The slot gets the number of its first row.
-//   write  Counts the rows that are first in their cells and tells the host. Other blocks go over the cells, a tile at
-//          a time: they look up the row of each cell, and then write the cells in all channels, values and zeros.
+//   write  Counts the rows that are first in their cells and tells the host. Other blocks look up the row of each cell,
+//          tile by tile, and write the cells in all channels, values and zeros.
 //
-// So each byte of the map is written once, in order, which takes most of the time. Only the map itself is as large as
-// the grid.
+// So each byte of the map is written once, in order. Only the map itself is as large as the grid.
 #include "kernels/cuda/scatter/scatter.cuh"
 
 #include "kernels/cuda/base/host.cuh"
@@ -51,8 +50,8 @@ static __device__ bool find_cell(const struct scatter &s, uint64_t row, uint64_t
   return inside;
 }
 
-// The slot of a row's cell. The first thread of the warp with a row in that cell looks it up for all, since it has the
-// first row. `inside`: the threads whose rows have a cell.
+// The slot of a row's cell. The first of the warp's threads with that cell, which has the first row, looks it up for
+// all. `inside`: the threads whose rows have a cell.
 static __device__ uint32_t place(const struct cuda_view &v, uint32_t inside, uint32_t row, uint64_t cell) {
   uint32_t leader = __ffs(__match_any_sync(inside, (unsigned long long)cell)) - 1, slot = CUDA_NO_SLOT;
   if (threadIdx.x % WARP == leader) {

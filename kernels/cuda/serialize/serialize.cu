@@ -87,8 +87,8 @@ static __device__ int32_t depth_of(const struct serial &s, uint32_t largest) {
   return s.depth > 0 ? s.depth : min((int32_t)VX_MAX_SERIAL_DEPTH, 32 - __clz(largest + 1));
 }
 
-// The first block tells the host the sizes. Each other block has a part of a curve, as long as there are parts. The
-// kernel sets the sizes of the level and the sort, which the host does not know yet.
+// The first block tells the host the sizes. Each other block has a part of a curve, as far as there are parts. The
+// kernel sets the sizes of level and sort, which the host does not know yet.
 static __global__ void __launch_bounds__(SORT_BLOCK)
     codes_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s,
                  const __grid_constant__ struct level unknown, const __grid_constant__ struct sort unsized) {

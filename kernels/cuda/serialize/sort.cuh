@@ -1,15 +1,14 @@
-// A stable radix sort of several segments of equal length at once, such as the codes of all curves. Each pass is one
-// kernel.
+// A stable radix sort of several segments of equal length at once, such as the codes of all curves.
 //
-// A pass sorts by one digit of the keys. A block has one tile of a segment. The new place of a key is the sum of:
+// A pass, which is one kernel, sorts by one digit. A block has one tile of a segment. A key's new place is the sum of:
 //   the number of keys with lower digits: the digits of all passes are counted before the first pass;
-//   the number of keys with its digit in earlier tiles: by decoupled look-back (scan.cuh), separately for each digit;
+//   the number of keys with its digit in earlier tiles: by decoupled look-back (scan.cuh), for each digit;
 //   the number of keys with its digit in earlier warps of the tile;
 //   its rank among the keys of its warp with its digit.
 //
 // The first pass takes the rows as they are; the last writes their order and its inverse. Between them, rows are in the
-// keys, if there is room: in place of the digits that are sorted already. The host may enqueue the first pass before it
-// knows how many rows and bits there are.
+// keys, in place of sorted digits, if there is room. The host may enqueue the first pass before it knows the numbers of
+// rows and bits.
 #ifndef VOXELD_CUDA_SERIALIZE_SORT_CUH
 #define VOXELD_CUDA_SERIALIZE_SORT_CUH
 

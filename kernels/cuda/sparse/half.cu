@@ -1,9 +1,8 @@
 // One layer with features and weights of float16, on tensor cores; see sparse.cuh and kernels/sparse.h.
 //
-// A warp has a tile of rows and some channels. It goes over the tile's offsets and the channels of the inputs, in steps
-// of 16 or 32, always in the same order, while copies bring the next steps to shared memory. A lane reads only what it
-// has brought itself, so warps do not wait for each other. With loads into registers instead, a warp that waits for one
-// load would wait for all.
+// A warp has a tile of rows and some channels. It goes over offsets and input channels in steps of 16 or 32, always in
+// the same order, while copies bring the next steps to shared memory. A lane reads only what it has brought itself, so
+// warps do not wait for each other. (A warp that waits for one load into registers waits for all.)
 //
 // Lane l of a warp has:
 //   rows             l / 4 + 8 * i

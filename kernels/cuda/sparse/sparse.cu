@@ -1,9 +1,9 @@
 // A backbone on a GPU.
 //
 // The numbers of rows stay on the device. A lane has room for the rows of its last runs, and an eighth more. So the
-// host enqueues everything at once, and only then waits for the numbers, which the device publishes before the first
-// layer. If a level has more rows than room, as in a lane's first run, the device computes nothing, and the host makes
-// room and begins again.
+// host enqueues everything at once, then waits for the numbers, which the device publishes before the first layer. If a
+// level has more rows than room, usually in a lane's first run, the device computes nothing; the host makes room and
+// begins again.
 #include "kernels/cuda/sparse/sparse.cuh"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 #include "kernels/cuda/base/host.cuh"
 
-// The arguments of all kernels, the same in all runs of a backbone with equal room: the kernels find the input, which
-// differs, through `input` in the device's memory.
+// The arguments of all kernels. They are the same in all runs of a backbone with equal room, since the kernels find the
+// input through `input`.
 struct sparse_work {
   struct vx_sparse backbone;
   bool half;
@@ -29,8 +29,8 @@ struct sparse_work {
   float *features[3];
 };
 
-// A graph launches all kernels of a run at once. A run makes a graph only if its work equals, byte by byte, the work of
-// the run before: if runs of two kinds alternate, graphs would not pay.
+// A graph launches all kernels of a run at once. It is made only if a run's work equals, byte by byte, the work of the
+// run before: for alternating works, graphs would not pay.
 struct cuda_sparse_kept {
   struct sparse_work work;              // of the lane's last run
   uint32_t room[VX_MAX_SPARSE_LEVELS];  // rows
@@ -173,9 +173,8 @@ static void take_features(struct sparse *sparse, struct cuda_arena *arena) {
   for (int32_t i = 0; i <= max(last, 1); i++) take(arena, &sparse->features[i], values);
 }
 
-// Makes room for this many rows of a level, and some more, so that similar clouds fit too. Gives up most of the room if
-// the rows need less than an eighth of it, since kernels start blocks for all of it. Returns whether the rows fit
-// before.
+// Makes room for this many rows of a level, and some more for similar clouds. Gives up room if an eighth of it would
+// do, since kernels start blocks for all of it. Returns whether the rows fit before.
 static bool make_room(uint32_t *room, int64_t rows) {
   uint32_t wanted = (uint32_t)max(rows + rows / 8, (int64_t)SPARSE_BLOCK);
   bool fits = rows <= *room;

@@ -1,19 +1,19 @@
-// Sparse convolution on a GPU: levels, tables of neighbours, layers.
+// Sparse convolution on a GPU: levels, tables of neighbours, layers. All kernels run in the lane's stream. Arrays are
+// on the device.
 //
-// The rows of a level are in the order of their cells: cloud, z, y, x. A line is all cells with one cloud, z and y.
-// Bit i of word w of a line is the cell x = 32 * w + i - 1, so the first and the last bit of a line are 0. A row's
-// number is the number of occupied cells before it.
+// Rows are ordered by cell: cloud, z, y, x. A line is all cells with one cloud, z and y. Bit i of word w of a line is
+// the cell x = 32 * w + i - 1, so a line's first and last bit are 0. A row's number is the number of occupied cells
+// before it.
 //
-// A table has the neighbours of output rows. Its rows are sorted by classes: the rows of a class have inputs at similar
-// offsets, so that the rows of a tile need the same offsets. Their order does not matter: each row has its own sums. A
-// layer computes the tiles with the most offsets first, so that its last blocks are short.
+// A table has the neighbours of output rows. Its rows are sorted by class: the rows of a class have inputs at similar
+// offsets, so that the rows of a tile need the same offsets. The order in a class does not matter: each row has its own
+// sums. A layer computes the tiles with the most offsets first, so that its last blocks are short.
 //
-// The host does not know the numbers of rows. It launches each kernel for as many rows as a level has room for, and the
-// kernels read the numbers. If the rows of some level have no room, or a row is refused, every number is 0.
+// The host launches each kernel for as many rows as a level has room for; the kernels read the numbers of rows. If the
+// rows of some level have no room, or a row is refused, every number is 0.
 //
-// All kernels run in the lane's stream. Arrays are on the device. A layer reads its table and its biases before it
-// waits for the kernel ahead (base/device.cuh). This is safe because the sort of the features, and every layer, let the
-// next kernel start only after their own wait.
+// A layer reads its table and its biases before it waits for the kernel ahead (base/device.cuh). This is safe because
+// the sort of the features, and every layer, let the next kernel start only after their own wait.
 #ifndef VOXELD_CUDA_SPARSE_CUH
 #define VOXELD_CUDA_SPARSE_CUH
 
@@ -40,8 +40,8 @@ struct sparse_level {
   int4 *cells;               // [room]: cloud, z, y, x
 };
 
-// What the device found. The kernels fill a struct in device memory, which sparse_clear has cleared, then copy it to
-// the host's memory, where the host has cleared `told`. The copy has the true numbers of rows.
+// What the device found. The kernels fill a cleared struct in device memory, then copy it to the host's, where the host
+// has cleared `told`. The copy has the true numbers of rows.
 struct sparse_found {
   uint64_t rows[VX_MAX_SPARSE_LEVELS];  // in device memory all are 0 if a level has no room, or a row is refused
   uint32_t outside;                     // UINT32_MAX - row, for the first row outside of the grid; 0 if there is none

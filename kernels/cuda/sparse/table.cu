@@ -56,10 +56,9 @@ static __device__ uint32_t first_row(const struct sparse_level &from, uint64_t w
   return from.ranks[word + !is_low] + __popc(bits & ((1u << shift) - 1));
 }
 
-// The class of a row. For a kernel of 3 x 3 x 3 it has 12 bits. Each bit is set if the row has an input at any of some
-// offsets: eight bits are for the lines other than the row's own, two for the left and the right side of the two outer
-// planes, and two for the left and the right side of the row's own plane. For other kernels, any number below
-// SPARSE_CLASSES will do.
+// The class of a row: for a kernel of 3 x 3 x 3, 12 bits, each set if the row has an input at any of some offsets.
+// Eight bits are for the lines other than the row's own, two for the left and right side of the outer planes, and two
+// for the left and right side of the row's own plane. For other kernels, any number below SPARSE_CLASSES will do.
 static __device__ uint32_t class_of(uint32_t mask, const struct sparse_window &window) {
   const uint32_t left = 01111111111 & 0x7FFFFFF, outer = 0x7FC01FF;
   if (window.kernel[0] * window.kernel[1] * window.kernel[2] != 27) return mask % SPARSE_CLASSES;

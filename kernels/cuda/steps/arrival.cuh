@@ -1,6 +1,6 @@
-// How the rows of a chain come to the first kernel of a step. If the rows are still in the body, or if a transform
-// precedes the step, this kernel brings or moves the rows. Else they are in place. So the kernel is a template. Its
-// argument is a cuda_arrival or a cuda_in_place:
+// How a chain's rows come to the first kernel of a step. It brings them if they are still in the body, and moves them
+// if a transform precedes the step; else they are in place. The kernel is a template. Its argument is a cuda_arrival or
+// a cuda_in_place:
 //
 //   cuda_begin_rows(rows, arrival);                in place of cuda_wait and cuda_begin_step
 //   cuda_take_rows(rows, arrival, first, at);      by whole blocks: the coordinates of each thread's rows
@@ -151,8 +151,8 @@ static __device__ inline void cuda_end_rows(const struct cuda_chain_rows &r, con
 
 // ---- launches -------------------------------------------------------------------------------------------------------
 
-// Launches the first kernel of a step: `arriving` if the rows have not arrived or a transform precedes the step, else
-// `staying`. Both take the chain's rows, the step's own arguments, and the arrival.
+// Launches the first kernel of a step: `arriving` if it must bring or move rows, else `staying`. Both take the chain's
+// rows, the step's own arguments, and the arrival.
 template <typename own>
 static inline enum vx_status cuda_launch_first(struct cuda_chain *chain, const char *name,
                                                void (*arriving)(struct cuda_chain_rows, own, struct cuda_arrival),

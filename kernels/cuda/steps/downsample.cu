@@ -113,8 +113,8 @@ static __device__ void queue_cell(const struct voxel_view &v, uint32_t number, u
   v.queue[is_long ? v.row_capacity - 1 - at : at] = number;
 }
 
-// Called by a whole block. If the row is the first of its cell, numbers the cell and takes room for its list; else
-// waits until the first row has done so. The cells are in no particular order.
+// Called by a whole block. The first row of a cell numbers the cell and takes room for its list; the others wait until
+// it has done so. The cells are in no particular order.
 static __device__ struct listed list_cell(const struct voxel_view &v, const struct downsample &own, uint32_t row,
                                           uint32_t owner, struct cuda_cell cell) {
   __shared__ struct listed taken;

@@ -4,7 +4,7 @@
 //   search  Each row whose cell has few rows searches the cells near its own, and is dropped if it has few neighbours.
 //           A warp searches for one row at a time, with a cell for each thread. It reads copies of the rows.
 //
-// The copies of a warp's rows lie side by side, cell by cell. So the list of a cell goes through the copies of one warp
+// The copies of a warp's rows lie side by side, cell by cell, so a cell's list goes through the copies of one warp
 // before those of another. Apart from that, a list may be in any order.
 #include "kernels/cuda/steps/arrival.cuh"
 #include "kernels/cuda/steps/cells.cuh"
@@ -141,8 +141,8 @@ static __device__ uint32_t find_list(const struct radius_outlier &own, const str
   return CUDA_NO_POINT;
 }
 
-// Called by a whole warp, with a list for each thread. Counts the neighbours in these lists, up to `most`. Ends early
-// if the job is stopped, since a list may have millions of rows, none of them near.
+// Called by a whole warp, with a list for each thread. Counts the neighbours in these, up to `most`. Ends early if the
+// job is stopped, since a list may have millions of rows, none of them near.
 static __device__ uint32_t neighbors_in(const struct radius_outlier &own, struct search &search, uint32_t list,
                                         uint32_t most) {
   uint32_t found = 0;

@@ -199,7 +199,7 @@ static __device__ uint64_t state_of(const struct open &open) {
 }
 
 // Called by the first warp. Finds what is open before the tile, and publishes what is open after it. If a ring ends in
-// the tile, publishes first, because what is open before the tile does not matter.
+// the tile, publishes first: what is open before the tile does not matter.
 static __device__ void exchange(uint64_t *tiles, uint32_t number, struct tile *t) {
   volatile unsigned long long *states = (volatile unsigned long long *)tiles;
   uint32_t used = words_used(t->ends), rings = upto_last(t->ring_ends, words_used(t->ring_ends), CUDA_TILE);
@@ -248,9 +248,8 @@ static __device__ void drop_stretch(const struct cuda_chain_rows &r, const struc
     cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
 }
 
-// Called by a whole block. Drops places before the tile: those of the walk that crosses into the tile, if it ends there
-// and falls; and those of the first walk of the ring that crosses into the tile, if the ring ends there and that walk
-// falls.
+// Called by a whole block. Drops places before the tile, of two walks if they fall: the walk that crosses into the
+// tile, if it ends there; and the first walk of the ring that crosses into the tile, if the ring ends there.
 static __device__ void drop_before(const struct cuda_chain_rows &r, const struct ring_outlier &own,
                                    const struct tile &t, uint32_t used) {
   struct stretch walk = {t.before.walk, end_of(t, used, t.begin)}, first = {t.ring.first, t.before.end};

@@ -1,7 +1,7 @@
-// From rows to encoded features. A warp brings a row's points to shared memory, as in pillar_features, and encodes
-// them. So the features of points are never written to device memory.
+// From rows to encoded features. A warp brings a row's points to shared memory, as in pillar_features, and encodes them
+// there.
 //
-// Encoders with one layer of up to 64 channels over points of 3 to 5 columns use one_layer, which keeps the weights in
+// Encoders with one layer of up to 64 channels over points of 3 to 5 columns use one_layer, with the weights in
 // registers. All others use all_layers, whose room (encode.cuh) is in shared memory if it fits.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
