@@ -65,7 +65,6 @@ static int64_t blocks_of(const struct cpu_level *level) {
   return (level->num_rows + CPU_RULE_ROWS - 1) / CPU_RULE_ROWS;
 }
 
-// The maximum number of values in the rows before or after a layer.
 static uint64_t most_values(const struct sparse *sparse) {
   uint64_t most = (uint64_t)sparse->levels[0].num_rows * (uint64_t)sparse->backbone->layers[0].inputs;
   for (int32_t i = 0; i < sparse->backbone->num_layers; i++) {

@@ -80,7 +80,7 @@ static uint64_t rank_of(const struct downsample *own, int32_t row, uint64_t key)
   return vx_float_bits(vx_squared_distance(own->chain->rows + (int64_t)row * own->chain->columns, centre));
 }
 
-// Adds the row to its cell, and lets it represent the cell if it is the first, or has the least rank so far.
+// The first row of a cell, or the row with the least rank so far, represents the cell.
 static void add(struct downsample *own, struct cpu_cell_index *cells, int32_t row, uint64_t key, uint32_t home) {
   int32_t known = cells->count, number = cpu_cell_index_add(cells, key, home);
   own->cell_of[row - own->begin] = number;

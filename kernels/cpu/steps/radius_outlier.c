@@ -126,7 +126,7 @@ static const signed char around[NEAR_BLOCKS - 1][3] = {
     {1, 1, 1},   {1, 1, -1}, {1, -1, 1}, {1, -1, -1}, {-1, 1, 1},  {-1, 1, -1}, {-1, -1, 1}, {-1, -1, -1},
 };
 
-// Fills `near` with the blocks around a block, itself first. Returns their number.
+// Fills `near` with the blocks around a block, itself first.
 static int32_t blocks_near(const struct radius_outlier *own, const struct block *block,
                            const struct block *near[NEAR_BLOCKS]) {
   uint64_t home[NEAR_BLOCKS - 1];

@@ -51,7 +51,7 @@ typedef int32_t masks __attribute__((vector_size(GROUP * sizeof(int32_t))));
 
 static floats choose(masks mask, floats a, floats b) { return (floats)((mask & (masks)a) | (~mask & (masks)b)); }
 
-// Inserts a distance into the list, and drops the last. Moves a group at a time, without branches.
+// Inserts a distance and drops the last, a group at a time, without branches.
 static void add(struct search *own, float square) {
   for (int32_t begin = own->mean_k / GROUP * GROUP; begin >= 0; begin -= GROUP) {
     floats here, before, added = square - (floats){0};
@@ -102,7 +102,7 @@ static float bound_of(const struct search *own, const float at[3]) {
   return vx_nearest_bound(sqrtf(last) + sqrtf(vx_squared_distance(own->at, at)));
 }
 
-// Finds the nearest points to own->at, itself included. Returns the number of visited nodes and leaves.
+// Returns the number of visited nodes and leaves.
 static int32_t search_tree(struct search *own, float bound) {
   int32_t visited = 0;
   for (int i = 0; i < MOST_NEAREST; i++) own->nearest[i] = bound;

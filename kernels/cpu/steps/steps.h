@@ -75,7 +75,7 @@ typedef enum vx_status cpu_step(struct cpu_chain *chain, const struct vx_step *s
 VX_STEPS(X)
 #undef X
 
-// The last step of a job that serializes: drops the rows whose cell is outside (kernels/serialize.h).
+// Drops the rows whose cell is outside (kernels/serialize.h).
 VX_WARN_UNUSED enum vx_status cpu_drop_outside(struct cpu_chain *chain, struct error *error);
 
 enum { CPU_CYLINDER = 256 };  // points that are made cylindrical at once

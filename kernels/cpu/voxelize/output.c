@@ -122,7 +122,6 @@ enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct e
   return write_one(run, &cpu_writer_of_means, means, bytes, error);
 }
 
-// Writes the tensors of `layout` that have the unit and the stage of `like`.
 static enum vx_status write_those(const struct cpu_run *run, const struct cpu_writer *like,
                                   const struct vx_layout *layout, unsigned char *output, struct error *error) {
   struct writing writing = begin(run, like);

@@ -111,7 +111,7 @@ void cpu_parts_place(struct cpu_run *run) {
   }
 }
 
-// Moves `more` items that begin at `place` to directly after the first `count` items. Returns the new count.
+// Moves `more` items at `place` to directly after the first `count`. Returns the new count.
 static int32_t move(void *items, size_t size, int32_t count, int32_t place, int32_t more) {
   unsigned char *bytes = items;
   if (count != place && more > 0)

@@ -25,7 +25,7 @@ static bool have_runs(const struct cpu_located *located) {
   return same * 3 > sampled;
 }
 
-// Keeps one key per run of points in one cell. Fills ends[] with the end of each run. Returns the number of runs.
+// Keeps one key per run of points in one cell, and fills `ends`. Returns the number of runs.
 static int32_t join_runs(struct cpu_located *located, int32_t *ends) {
   uint64_t key = located->key[0];
   int32_t runs = 0;

@@ -124,7 +124,6 @@ static struct pillar pillar_of(const struct cpu_run *run, const struct cpu_row *
   return pillar;
 }
 
-// Fills one point of a pillar: its columns, its offset from the voxel's mean, its offset from the voxel's centre.
 static void fill_pillar_point(const struct cpu_run *run, const struct pillar *pillar, int32_t index, float *values) {
   const float *point = point_at(run, index);
   for (int32_t c = 0; c < run->columns; c++) values[c] = point[c];

@@ -18,7 +18,7 @@ struct location {
 static __device__ bool are_in_place(const struct cuda_points &p) { return p.points == p.source; }
 static __device__ bool is_usual(const struct cuda_points &p) { return p.columns == 4 && p.dtype == VX_FLOAT32; }
 
-// Widens the numbers of a part of 16 bytes, and stores them among the points.
+// Widens a part of 16 bytes, and stores it among the points.
 static __device__ void store_part(const struct cuda_points &p, uint64_t part, uint4 bits) {
   cuda_with_float(p.dtype, [&](auto number) {
     typedef decltype(number) type;
@@ -87,7 +87,7 @@ static __device__ void bring_chunks(const struct cuda_points &p, uint64_t first,
   }
 }
 
-// Brings `count` rows, at most a chunk, and returns the coordinates of this thread's row.
+// `count`: at most a chunk. Returns this thread's row.
 template <typename function = struct cuda_staying>
 static __device__ struct location bring(const struct cuda_points &p, uint64_t first, uint32_t count,
                                         const float *times = NULL, const function &move = function()) {

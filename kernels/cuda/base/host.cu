@@ -126,7 +126,7 @@ enum vx_status cuda_copy_inputs(struct cuda_run *run, struct error *error) {
 
 // ---- waiting --------------------------------------------------------------------------------------------------------
 
-// Sleeps between checks of the word. Asks the caller whether to stop the job.
+// Sleeps between checks.
 static enum vx_status await_long(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                                  bool *stopped, struct error *error) {
   enum { LOOK_NS = 50000, LOOKS_PER_QUERY = 200 };

@@ -46,7 +46,7 @@ VX_WARN_UNUSED enum vx_status cuda_copy_inputs(struct cuda_run *run, struct erro
 VX_WARN_UNUSED enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                                          struct error *error);
 
-// Waits for the counters that the device publishes with `sequence`, and fills run->sizes.
+// Waits for the counters that come with `sequence`, and fills run->sizes.
 VX_WARN_UNUSED enum vx_status cuda_read_counters(struct cuda_run *run, uint32_t sequence, struct error *error);
 
 // Asks the caller for the output's memory, once job->counts are final. If run->resident, it only computes the layout.

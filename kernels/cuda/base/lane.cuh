@@ -149,7 +149,7 @@ struct cuda_memory {
   size_t bytes;
 };
 
-// A cloud that is sampled: its part of all clouds' rows and samples.
+// A cloud's part of all rows and samples.
 struct cuda_fps_cloud {
   uint32_t first_row, num_rows, num_samples, first_sample;
 };

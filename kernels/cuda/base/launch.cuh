@@ -8,7 +8,7 @@ static inline unsigned cuda_blocks(uint64_t items, unsigned per_block) {
   return (unsigned)((items + per_block - 1) / per_block);
 }
 
-// The number of blocks of a kernel that loops over its items: at most as many as the device runs at once.
+// Blocks of a kernel that loops over its items: at most as many as the device runs at once.
 static inline unsigned cuda_looping_blocks(const struct cuda_run *run, uint64_t items, unsigned per_block,
                                            unsigned per_multiprocessor) {
   uint64_t blocks = (items + per_block - 1) / per_block, most = run->lane->device->multiprocessors * per_multiprocessor;

@@ -1,4 +1,4 @@
-// A lane's memory on the device: its blocks, and where each array of a job lies in them.
+// A lane's blocks of device memory, and the arrays of a job in them.
 #ifndef VOXELD_CUDA_MEMORY_CUH
 #define VOXELD_CUDA_MEMORY_CUH
 
@@ -24,13 +24,12 @@ VX_WARN_UNUSED enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_mem
 // The same, but grows to `bytes`: for jobs that count room for larger jobs themselves.
 VX_WARN_UNUSED enum vx_status cuda_reserve_exactly(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
                                                    struct error *error);
-// Take the arrays of the points, and of the first point of each cloud.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena);
 void cuda_take_clouds(struct cuda_run *run, struct cuda_arena *arena);
 // Prepares the control block (run->num_tiles tiles) and the table (run->table.slots slots) for a job that makes no
 // voxels. Clears them first unless the lane is clean.
 VX_WARN_UNUSED enum vx_status cuda_prepare_control(struct cuda_run *run, struct error *error);
-// Takes memory for all arrays of a voxelization, and prepares control block and table as above.
+// Takes all arrays of a voxelization, and prepares control block and table as above.
 VX_WARN_UNUSED enum vx_status cuda_prepare_memory(struct cuda_run *run, struct error *error);
 // Takes memory for jobs of a usual size, so that the first jobs allocate nothing.
 VX_WARN_UNUSED enum vx_status cuda_presize(struct vx_lane *lane, struct error *error);

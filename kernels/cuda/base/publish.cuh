@@ -41,7 +41,7 @@ static __device__ void publish(const struct cuda_view &v, uint32_t sequence) {
   }
 }
 
-// Enqueues a kernel that publishes, for jobs without a gather that does so.
+// Enqueues a kernel that publishes, for jobs whose gather does not.
 VX_WARN_UNUSED enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct error *error);
 
 #endif

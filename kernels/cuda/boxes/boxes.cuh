@@ -52,7 +52,7 @@ static inline uint32_t cuda_slices(const struct cuda_run *run, const struct cuda
 
 // ---- ranks: the number of keys stays on the device ------------------------------------------------------------------
 
-// A job with a larger segment may be stopped in the middle. Its ranks are then undefined.
+// A job with more keys in a segment may be stopped while it ranks them. The ranks are then undefined.
 enum { CUDA_QUICK_KEYS = 16384 };
 
 struct cuda_ranking {

@@ -23,7 +23,7 @@ struct nms {
 
 // ---- judge ----------------------------------------------------------------------------------------------------------
 
-// Called by a whole block. Brings the boxes first .. first + count - 1, and copies them into `rows`.
+// Called by a whole block. Brings `count` boxes from `first` on, also to `rows`.
 static __device__ void bring_boxes(const struct nms &nms, uint64_t first, uint32_t count, float *rows) {
   uint64_t begin = first * VX_BOX_VALUES;
   float values[VX_BOX_VALUES], *kept = nms.suppression.boxes;
@@ -93,7 +93,7 @@ static enum vx_status judge(const struct cuda_run *run, const struct nms *nms, s
 
 // ---- pack -----------------------------------------------------------------------------------------------------------
 
-// Called by a whole block. Returns the number of kept boxes in all segments before this one.
+// Called by a whole block. The kept boxes of all segments before this one.
 static __device__ uint32_t kept_before(const uint32_t *num_kept, uint32_t segment) {
   __shared__ uint32_t sum;
   if (threadIdx.x == 0) sum = 0;

@@ -68,7 +68,7 @@ template <bool far> static __device__ float *distance_of(const struct station &h
   return far ? here.far_distances + place : near_distances + slot * blockDim.x + threadIdx.x;
 }
 
-// Applies the new sample to one row of this lane. Returns the row's key.
+// Returns the row's key.
 template <bool far>
 static __device__ uint32_t update_row(const struct station &here, uint32_t slot, uint32_t place, const float4 &sample) {
   float *distance = distance_of<far>(here, slot, place);
@@ -79,7 +79,7 @@ static __device__ uint32_t update_row(const struct station &here, uint32_t slot,
   return key_of(now);
 }
 
-// Applies the new sample to this lane's part of a bucket. Returns the key and the place of the farthest row.
+// Returns the key and the place of the farthest row of this lane's part.
 template <bool far>
 static __device__ uint32_t update_lane(const struct cuda_fps &fps, const struct station &here, uint32_t slot,
                                        const float4 &sample, uint32_t *place) {

@@ -30,7 +30,7 @@ struct scatter {
 
 // ---- place ----------------------------------------------------------------------------------------------------------
 
-// The number of the row's cell, over all clouds. Returns false if it is outside.
+// False if the row is outside. `cell` counts over all clouds.
 static __device__ bool find_cell(const struct scatter &s, uint64_t row, uint64_t *cell) {
   int4 at;
   if (s.whole) {
@@ -171,7 +171,6 @@ static __device__ struct several<value, count> values_of(const struct scatter &s
   return values;
 }
 
-// Writes tile by tile. The threads of a block share a tile's channels.
 template <typename value, int count>
 static __device__ void write_map(const struct cuda_view &v, const struct scatter &s) {
   enum { GROUPS = TILE / count, TURNS = BLOCK >= GROUPS ? BLOCK / GROUPS : 1, STEP = BLOCK < GROUPS ? BLOCK : GROUPS };

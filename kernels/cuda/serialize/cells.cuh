@@ -60,7 +60,7 @@ static __device__ void note_bounds(uint32_t *least, uint32_t *most, uint32_t clo
   }
 }
 
-// Fills the row's cell. Drops the row if it has none. Returns whether the row is left.
+// Drops the row if it has no cell. Returns whether the row is left.
 static __device__ bool take_cell(const struct cuda_chain_rows &r, const struct serial &s, uint64_t row,
                                  int32_t cell[AXES]) {
   const float *point = r.points + row * r.columns;

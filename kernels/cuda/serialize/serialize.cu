@@ -30,7 +30,6 @@
 
 enum { BLOCK = 256 };
 
-// The rows of a level: those that the chain left, or those of a stage.
 struct level {
   int32_t *grid;    // [rows, 3]
   uint64_t *codes;  // [orders, rows]
@@ -52,7 +51,7 @@ struct serialize {
 
 typedef struct cuda_tensors<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE> serial_tensors;
 
-// Makes a row's code on a curve. The first curve's thread also writes the row of grid_coord.
+// The first curve's thread also writes the row of grid_coord.
 static __device__ uint64_t make_code(const struct serial &s, const struct level &level, uint32_t curve, uint32_t row) {
   uint32_t cloud = s.cloud_of ? s.cloud_of[row] : 0, cell[AXES];
   for (int axis = 0; axis < AXES; axis++) {
@@ -281,7 +280,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
   }
 }
 
-// Makes the next level. Clears the states of the scans for the next stage.
+// Also clears the states of the scans for the next stage.
 static __global__ void __launch_bounds__(BLOCK)
     next_level_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level from,
                       const __grid_constant__ struct level to, int bits) {
@@ -451,7 +450,6 @@ static void count_fates(struct vx_job *job) {
   job->counts.not_finite = job->counts.received - job->counts.kept - job->counts.out_of_lattice;
 }
 
-// Finds the cells and the codes, and awaits the sizes that follow from the cells.
 static enum vx_status find_cells(struct cuda_run *run, struct serialize *own, struct error *error) {
   struct cuda_chain *chain = run->lane->chain;
   struct vx_job *job = run->job;

@@ -128,7 +128,7 @@ static int32_t first_pitch(const struct sparse *sparse) {
   return sparse->half ? sparse_packed_inputs(inputs) : (inputs + 3) / 4 * 4;
 }
 
-// Finds where the rows of each table begin. Returns false if the tables have too many rows.
+// Returns false if the tables have too many rows.
 static bool plan_rows(struct sparse *sparse) {
   struct sparse_tables *tables = &sparse->tables;
   uint64_t rows = 0;

@@ -15,7 +15,6 @@
 #include "kernels/cuda/steps/steps.cuh"
 #include "kernels/step_ring_outlier.h"
 
-// The rows come from the body, or a transform moves them, or both.
 struct cuda_arrival {
   bool brings, transforms;
   uint8_t number;             // of the step that counts the rows dropped on the way: the transform, or else the first

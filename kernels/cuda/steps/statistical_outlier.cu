@@ -298,7 +298,7 @@ template <typename function> static __device__ uint32_t sum_groups(double *sums,
   return groups;
 }
 
-// Called by a block: the sum of the terms of a cloud's distances.
+// Called by a block. Sums vx_deviation_term.
 static __device__ double sum_terms(double *sums, const float *distances, uint32_t count, bool squared, double mean) {
   uint32_t groups = sum_groups(sums, count, [&](uint32_t i) { return vx_deviation_term(distances[i], squared, mean); });
   while (groups > 1) {

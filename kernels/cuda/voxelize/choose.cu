@@ -142,7 +142,7 @@ static __global__ void __launch_bounds__(BLOCK)
   if (threadIdx.x == 0) choice.counts[blockIdx.x] = make_uint2(lower, tied);
 }
 
-// Called by a whole block. Adds up the counts of the parts before this one.
+// Called by a whole block.
 static __device__ uint2 count_before(const struct cuda_choice &choice, const struct part &part) {
   uint2 sum = make_uint2(0, 0), all;
   for (uint32_t i = threadIdx.x; i < part.number; i += BLOCK) {
