@@ -29,10 +29,9 @@ struct serialize {
   int32_t *cluster, *indices, *indptr, *heads;  // of a stage
   int32_t most;                                 // rows of level 0
   int cloud_bits;
-  // rows_done, inputs_done: the rows of the stages done, and the rows that they joined.
   struct vx_layout layout;
   unsigned char *output;
-  int64_t rows_done, inputs_done;
+  int64_t rows_done, inputs_done;  // of the stages done: their rows, and the rows that they joined
 };
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
