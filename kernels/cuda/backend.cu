@@ -1,7 +1,7 @@
-// The CUDA backend: its table, its device and lanes, the host's memory.
+// The CUDA backend.
 //
-// An open device does not change, so all threads may share it. A lane belongs to one thread at a time. It has one
-// stream, reusable scratch that grows outside the hot path, and a little pinned memory that host and device share.
+// Threads share an open device, which does not change. A lane belongs to one thread at a time. It has a stream, scratch
+// that it keeps, and a little pinned memory that host and device share.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void explain_driver(struct error *error) {
 }
 
 static enum vx_status count_devices(int *count, struct error *error) {
-  // CUDA then loads all kernels when a device is opened, not in the first job. Must precede the first CUDA call.
+  // Loads all kernels when a device is opened, not in the first job. Must precede the first CUDA call.
   (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   *count = 0;
   cudaError_t result = cudaGetDeviceCount(count);
@@ -99,7 +99,7 @@ static void describe(const struct vx_device *device, struct vx_description *desc
 
 static void close_lane(struct vx_lane *lane) {
   if (!lane) return;
-  // Errors are ignored here. On a lost device all of these calls fail.
+  // Errors are ignored: on a lost device all of these calls fail.
   (void)cudaSetDevice(lane->device->index);
   if (lane->stream) (void)cudaStreamSynchronize(lane->stream);
   cuda_sparse_release(lane);
@@ -152,8 +152,7 @@ static void device_stream(const struct vx_lane *lane, struct vx_device_stream *s
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-// NULL: a GPU does not run the operation. Detections and backbones are absent here, because they run stages of other
-// operations.
+// NULL for VX_DETECT and VX_BACKBONE, which cuda_detect runs.
 static cuda_operation *operation_of(enum vx_op op) {
   switch (op) {
     case VX_VOXELIZE: return cuda_voxelize;
@@ -182,7 +181,7 @@ static enum vx_status run_operation(struct vx_lane *lane, struct vx_job *job, st
                                                : cuda_run_job(lane, job, operation_of(job->op), NULL, error);
 }
 
-// De-skews the points in a chain without steps, for an operation whose first kernel does not de-skew them.
+// De-skews the points in a chain without steps, for operations whose first kernels do not.
 static enum vx_status run_moved(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   const struct vx_chain none = {};
   struct vx_chain_report unread = {}, *report = job->report;
@@ -208,8 +207,8 @@ static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct e
 // Whole pages, because CUDA pins pages. CUDA's own allocator of pinned memory does not promise page alignment.
 static size_t mapped(size_t bytes) { return bytes > SIZE_MAX - PAGE ? 0 : (bytes / PAGE + 1) * PAGE; }
 
-// If memory cannot be pinned, as on a lost device, it is still usable; copies are only slower. An integrated GPU reads
-// and writes the memory in place: registering makes no copy and only gives the pages device addresses.
+// Memory that cannot be pinned, as on a lost device, is still usable, though copies are slower. On an integrated GPU,
+// registering only gives the pages device addresses.
 static void *alloc_host(struct vx_device *device, size_t bytes) {
   if (mapped(bytes) == 0) return NULL;
   void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -222,8 +221,8 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
 
 static void release_host(struct vx_device *device, void *memory, size_t bytes) {
   if (memory) {
-    // If the device is lost, other devices may still map these addresses to the present pages. If new memory came to
-    // these addresses, those devices would still read the old pages. So the addresses are not given back.
+    // If the device is lost, other devices may still map these addresses to the present pages. So the addresses are not
+    // given back.
     if (cuda_unpin(device, memory)) munmap(memory, mapped(bytes));
   }
 }

@@ -8,7 +8,6 @@ VX_WARN_UNUSED enum vx_status cpu_range_image(struct vx_lane *lane, struct vx_jo
 
 enum { CPU_PROJECTED = 256 };  // points that are projected at once
 
-// Points, and the results for each (kernels/range_image.h).
 struct cpu_projected {
   float x[CPU_PROJECTED], y[CPU_PROJECTED], z[CPU_PROJECTED];
   double column[CPU_PROJECTED], row[CPU_PROJECTED];  // a row outside the image is -1
@@ -25,7 +24,7 @@ struct cpu_project_way {
   cpu_project *project;
 };
 
-// The fastest first. The last is plain C, which runs everywhere. All compute the same bits.
+// The fastest first; plain C is last. All compute the same bits.
 extern const struct cpu_project_way cpu_project_ways[];
 extern const int cpu_num_project_ways;
 

@@ -1,4 +1,4 @@
-// The arithmetic of a range image, in loops that become vectors. Pure functions: any thread may call them.
+// The arithmetic of a range image, in loops that the compiler vectorizes. Pure; any thread.
 #include "kernels/cpu/image/image.h"
 
 #define INLINE static inline __attribute__((always_inline))

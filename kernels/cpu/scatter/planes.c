@@ -1,5 +1,4 @@
-// Writes a map one channel at a time. The channel's plane is cleared just before the rows write to it, so it is still
-// in the cache.
+// Writes a map one channel at a time: a plane is still in the cache from its clearing when the rows write to it.
 #include "kernels/cpu/scatter/scatter.h"
 
 #include <string.h>

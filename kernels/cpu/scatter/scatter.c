@@ -1,5 +1,4 @@
-// A scatter job on the CPU. cpu_scatter, at the end of this file, shows all of it; kernels/scatter.h defines the
-// operation. Runs on the thread that has the lane.
+// A scatter job on the CPU (kernels/scatter.h). Runs on the thread that has the lane.
 #include "kernels/cpu/scatter/scatter.h"
 
 #include "kernels/cpu/base/base.h"
@@ -11,7 +10,7 @@ struct scatter {
   const int32_t *coords;  // [rows, 4]: batch, z, y, x
   int32_t rows;
   int64_t cloud_cells;            // number of cells in the grid of one cloud
-  int key_bits;                   // bits for the number of any cell of all clouds
+  int key_bits;                   // of num_clouds * cloud_cells
   struct cpu_cell_index taken;    // the cells that have a row
   int64_t *cells;                 // [rows]: cloud * cloud_cells + cell; -1 if the row is dropped
   struct cpu_placed *placed;      // [rows]: kept rows, cloud by cloud
@@ -56,7 +55,6 @@ static int64_t cell_of(const struct scatter *scatter, const int32_t coords[4]) {
   return cell;
 }
 
-// Decides the fate of each row, and counts the kept rows of each cloud.
 static void judge(struct scatter *scatter) {
   struct vx_counts *counts = &scatter->job->counts;
   struct cpu_cell_index *taken = &scatter->taken;
@@ -80,7 +78,7 @@ static void judge(struct scatter *scatter) {
   }
 }
 
-// Lists the kept rows cloud by cloud. The input may have the clouds in any order.
+// The input may have the clouds in any order.
 static void place(struct scatter *scatter) {
   const int32_t *kept = scatter->job->row_counts;
   int64_t *starts = scatter->starts;

@@ -1,6 +1,4 @@
-// Scatter on the CPU, and how rows of features become the planes of a dense map.
-//
-// Runs on the thread that has the lane.
+// Scatter on the CPU, and how rows become a dense map. Runs on the thread that has the lane.
 #ifndef VOXELD_CPU_SCATTER_H
 #define VOXELD_CPU_SCATTER_H
 
@@ -8,7 +6,6 @@
 
 VX_WARN_UNUSED enum vx_status cpu_scatter(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
-// A row of features with its cell.
 struct cpu_placed {
   int64_t cell;  // in its cloud's grid: (z * ny + y) * nx + x
   int32_t row;
@@ -21,8 +18,7 @@ struct cpu_planes {
   int64_t cells;  // of the grid of one cloud
 };
 
-// Writes the map [channels, cells] of one cloud: each row's values at its cell, bit for bit; zeros elsewhere. No two
-// rows may have the same cell.
+// Writes the map [channels, cells] of one cloud: each row's values, bit for bit, at its own cell; zeros elsewhere.
 void cpu_write_planes(const struct cpu_planes *planes, struct vx_stop *stop, const struct cpu_placed *placed,
                       int64_t count, void *map);
 

@@ -1,7 +1,6 @@
-// The keys of cells on a curve, in loops that become vectors. Pure functions: any thread may call them.
+// The keys of cells on a curve, in loops that the compiler vectorizes. Pure; any thread.
 #include "kernels/cpu/serialize/serialize.h"
 
-// Each step is a loop over all cells, so that the compiler can vectorize it.
 static inline __attribute__((always_inline)) void find_keys(int32_t curve, int32_t depth, const int32_t *grid,
                                                             int32_t count, uint64_t keys[CPU_KEYS]) {
   uint32_t x[CPU_KEYS] = {0}, y[CPU_KEYS] = {0}, z[CPU_KEYS] = {0};

@@ -1,8 +1,7 @@
-// See serialize.h. cpu_serialize, at the end of this file, shows all of it.
+// Serialize on the CPU.
 //
-// A level is the rows that the chain left, or the rows of a stage of pooling. The curves of a level are tasks
-// (parallel_for.h): a task makes the codes of one curve, or sorts them. The sizes of all levels follow from the sorted
-// codes of the first curve, so the output is taken before the first stage.
+// A level is the rows that the chain left, or that a stage of pooling made. A task (parallel_for.h) has one curve of a
+// level. The sizes of all levels follow from the first curve's sorted codes, so the output is taken before pooling.
 #include "kernels/cpu/serialize/serialize.h"
 
 #include <string.h>
@@ -12,7 +11,7 @@
 #include "kernels/ops.h"
 #include "kernels/parallel_for.h"
 
-// The rows of a level. Each array has room for the rows of level 0 (`most` of struct serialize).
+// The arrays have room for `most` rows (struct serialize).
 struct level {
   int32_t rows, depth;
   int32_t *grid;              // [rows, 3]
@@ -24,16 +23,15 @@ struct serialize {
   struct vx_lane *lane;
   struct vx_job *job;
   const struct vx_serialize *params;
-  struct level levels[2];  // the current level and the level before it
-  struct level *level;     // the current level
+  struct level levels[2];  // current and next, in turn
+  struct level *level;
   struct cpu_keyed *items[VX_CURVES], *spare[VX_CURVES];
   int32_t *cluster, *indices, *indptr, *heads;  // of a stage
   int32_t most;                                 // rows of level 0
   int cloud_bits;
-  // Where the tensors of the next stage go.
   struct vx_layout layout;
   unsigned char *output;
-  int64_t rows_done, inputs_done;
+  int64_t rows_done, inputs_done;  // of the stages done: their rows, and the rows that they joined
 };
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
@@ -74,7 +72,7 @@ static enum vx_status take_scratch(struct serialize *own, struct error *error) {
 
 // ---- cells ----------------------------------------------------------------------------------------------------------
 
-// Finds the cells of a cloud's rows that are left: x of a dropped row is NaN. Returns where the next cloud's cells go.
+// Finds the cells of a cloud's rows, without dropped rows, whose x is NaN. Returns where the next cloud's cells go.
 static int32_t *find_cells(const struct serialize *own, const struct vx_serial_lattice *lattice, int64_t begin,
                            int32_t count, int32_t *to) {
   const struct vx_input *points = &own->lane->points;
@@ -118,8 +116,8 @@ static int32_t find_grid(const struct serialize *own) {
 
 // ---- codes ----------------------------------------------------------------------------------------------------------
 
-// Makes the codes of `count` rows from `first` on, given their keys. Before, `*cloud` is the cloud of row `first` or an
-// earlier cloud, and `*end` is the row after the last row of `*cloud`. Both move on to the cloud of the last row.
+// Makes the codes of rows `first` to `first + count - 1`. `*cloud`: at most the cloud of `first`; `*end`: where its
+// rows end. Both advance.
 static void put_codes(const struct serialize *own, const uint64_t *keys, int32_t first, int32_t count, int32_t *cloud,
                       int32_t *end, int64_t *codes) {
   for (int32_t i = 0; i < count; i++) {
@@ -184,7 +182,6 @@ static enum vx_status for_curves(struct serialize *own,
   return vx_parallel_for(own->job, own->lane, &tasks, error);
 }
 
-// Counts the rows of each stage, from the sorted codes of the first curve.
 static void count_pools(const struct serialize *own) {
   const struct level *level = own->level;
   int32_t depth = level->depth;
@@ -205,8 +202,7 @@ static void count_pools(const struct serialize *own) {
 
 // ---- pooling --------------------------------------------------------------------------------------------------------
 
-// Numbers the new rows along the first curve. Then lists, for each new row, the old rows in it, in ascending order. The
-// first of them is the head of the new row.
+// Numbers the new rows along the first curve, and lists the old rows in each by number. The first of them is the head.
 static int32_t find_clusters(const struct serialize *own, int shift) {
   const struct level *level = own->level;
   int64_t before = -1;
@@ -225,7 +221,7 @@ static int32_t find_clusters(const struct serialize *own, int shift) {
   return clusters;
 }
 
-// Makes the next level: each new row gets the cell and the codes of its head, without their lowest bits.
+// A new row gets the cell and the codes of its head, without their lowest bits.
 static void make_level(struct serialize *own, int32_t bits, int32_t rows) {
   const struct level *from = own->level;
   struct level *to = &own->levels[from == &own->levels[0]];
@@ -240,15 +236,15 @@ static void make_level(struct serialize *own, int32_t bits, int32_t rows) {
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
-// Copies `count` values to a tensor, if it was requested, from its value `at` on.
+// Writes values `at` to `at + count - 1` of a tensor, if requested.
 static void put(const struct serialize *own, enum vx_tensor tensor, int64_t at, const void *values, int64_t count) {
   if ((own->layout.tensors & VX_TENSOR_BIT(tensor)) == 0) return;
   size_t size = vx_dtype_size(own->layout.shape[tensor].dtype);
   vx_copy(own->job->stop, own->output + own->layout.offset[tensor] + (size_t)at * size, values, (size_t)count * size);
 }
 
-// Writes the tensors of the current level: `grid`, `code`, and the orders and inverses, which follow `code`. The three
-// tensors with curves have `width` values for each curve; the level's values begin at `at`.
+// Writes `grid`, `code` and the two tensors that follow `code`, for the current level. In all but `grid` a curve has
+// `width` values, and the level's begin at `at`.
 static void put_level(const struct serialize *own, enum vx_tensor grid, enum vx_tensor code, int64_t width,
                       int64_t at) {
   const struct level *level = own->level;
@@ -297,7 +293,6 @@ static void count_fates(struct vx_job *job) {
   job->counts.not_finite = job->counts.received - job->counts.kept - job->counts.out_of_lattice;
 }
 
-// Cells, codes and orders of the rows that the chain left.
 static enum vx_status order_points(struct serialize *own, struct error *error) {
   enum vx_status status = take_scratch(own, error);
   if (status != VX_OK) return status;

@@ -1,4 +1,4 @@
-// The sums of a layer, for each kind of processor; see sparse.h. Pure functions: any thread may call them.
+// The sums of a layer, for each kind of processor; see sparse.h. Pure; any thread.
 #include "kernels/cpu/sparse/fused.h"
 #include "kernels/cpu/sparse/sparse.h"
 

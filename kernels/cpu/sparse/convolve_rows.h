@@ -1,13 +1,13 @@
-// Sums of a few rows in registers, for one kind of vector. convolve.c includes this file once per kind, after it has
-// defined:
+// Sums of a few rows in registers, for one kind of vector. For each kind, convolve.c defines these, then includes this
+// file:
 //   KIND(name)  the name with the kind's suffix
 //   VECTOR, LANES, LOAD, STORE, SPLAT  a vector of floats, and how it moves
 //   FUSE(a, b, c)  a * b + c with one rounding, in each lane
 //   TARGET  the attribute of functions with these vectors
 //   MOST_ROWS(vectors)  how many rows of that number of vectors fit in registers
-// Each channel has a lane of its own, so vectors change no sum.
+// Each channel has its own lane, so vectors change no sum.
 
-// Every caller inlines this function with constant `rows` and `vectors`, so its arrays are registers.
+// Callers inline this with constant `rows` and `vectors`, so its arrays are registers.
 static inline __attribute__((always_inline)) TARGET void
 KIND(convolve_rows)(const struct cpu_pairs *pairs, int32_t first, int32_t channel, const int rows, const int vectors) {
   const float *from[8], *weight = pairs->weight + channel;
@@ -37,7 +37,7 @@ KIND(convolve_rows)(const struct cpu_pairs *pairs, int32_t first, int32_t channe
   }
 }
 
-// All pairs, for the channels of a few vectors.
+// All pairs, for `vectors` vectors of channels.
 static inline __attribute__((always_inline)) TARGET void KIND(convolve_channels)(const struct cpu_pairs *pairs,
                                                                                  int32_t channel, const int vectors) {
   const int most = MOST_ROWS(vectors);

@@ -13,7 +13,7 @@ static inline float cpu_fuse_in_double(float a, float b, float c) {
   double part = sum - product, rest = (product - (sum - part)) + ((double)c - part);
   int64_t bits;
   memcpy(&bits, &sum, sizeof bits);
-  // Infinities and NaN have no rest.
+  // False if the sum is infinite or NaN, since `rest` is then NaN.
   if ((rest > 0 || rest < 0) && (bits & 1) == 0) bits += (rest > 0) == (sum > 0) ? 1 : -1;
   memcpy(&sum, &bits, sizeof sum);
   return (float)sum;

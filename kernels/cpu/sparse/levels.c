@@ -1,5 +1,5 @@
-// The occupied cells of the levels; see sparse.h. A line can have MOST_WORDS words, so passes over lines count words
-// too, for `stop`.
+// The occupied cells of the levels; see sparse.h. Passes over lines count words for `stop` too, as a line can have
+// MOST_WORDS.
 #include <string.h>
 
 #include "kernels/cpu/base/base.h"
@@ -17,7 +17,7 @@ void cpu_level_take(struct cpu_level *level, const int32_t shape[3], int32_t num
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
-// Numbers the rows. Before the call, first[line] is 0 if the line has no row, else any other number.
+// Fills `first`, `rank` and `num_rows`. Before, first[line] is 0 if the line has no row, else any other number.
 static void number(struct cpu_level *level, struct vx_stop *stop) {
   int64_t lines = cpu_level_lines(level), rows = 0;
   VX_EACH_ROW(stop, line, 0, lines) {
@@ -94,13 +94,12 @@ void cpu_level_sort(const struct cpu_level *level, const struct vx_sparse_rows *
 
 // ---- the next level -------------------------------------------------------------------------------------------------
 
-// A strided layer between two levels.
 struct step {
   const struct cpu_level *from;
   struct cpu_level *to;
   const struct vx_sparse_layer *layer;
   struct vx_stop *stop;
-  // The bitwise OR of the input lines that the offsets along z and y reach, with one word of 0 before and four after.
+  // The bitwise OR of the input lines of an output line, with one word of 0 before and four after.
   uint32_t any[MOST_WORDS + 5];
 };
 
@@ -135,7 +134,7 @@ static uint32_t pack_even(uint64_t bits) {
   return (uint32_t)(bits | bits >> 16);
 }
 
-// The bits of an output word: for each, whether some offset along x reaches a merged cell.
+// The bits of an output word: 1 if some offset along x reaches a cell of `any`.
 static uint32_t stride_word(const struct step *step, int32_t w) {
   const struct vx_sparse_layer *layer = step->layer;
   int32_t stride = layer->stride[2], cells = step->to->shape[2];

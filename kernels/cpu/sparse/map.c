@@ -1,9 +1,9 @@
-// The dense map of the last level; see sparse.h. Pure functions: any thread may call them.
+// The dense map of the last level; see sparse.h. Pure; any thread.
 #include <string.h>
 
 #include "kernels/cpu/sparse/sparse.h"
 
-// A plane's line is cleared just before the rows write to it, so it is still in the cache.
+// A line is still in the cache from its clearing when the rows write to it.
 void cpu_sparse_fill_lines(const struct cpu_level *level, const float *features, int32_t width, int32_t cloud,
                            int32_t y, float *map) {
   int64_t planes = level->shape[0], lines = level->shape[1], cells = level->shape[2];

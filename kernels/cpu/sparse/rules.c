@@ -1,16 +1,15 @@
-// The inputs of each output row; see sparse.h. Pure functions: any thread may call them.
+// The inputs of each output row; see sparse.h. Pure; any thread.
 #include "kernels/cpu/sparse/sparse.h"
 
-// Outputs of one line: rows of the block, and their cells.
+// Outputs on one line: rows of the block from `row` on, at the cells `x`.
 struct stretch {
   const struct vx_sparse_layer *layer;
   const int32_t *x;
   int32_t row, count;
 };
 
-// Adds the inputs on one line for the `kernel` offsets along x, which have the numbers from `offset` on. The inputs of
-// an output are `kernel` bits of the line's bitmap, in one or two words. The occupied cells among them have consecutive
-// rows.
+// Adds the inputs on one line for `kernel` offsets along x, from number `offset` on. An output's inputs are `kernel`
+// bits of the line, in one or two words. Occupied cells have consecutive rows.
 static void add_line(const struct stretch *stretch, const struct cpu_word *line, int32_t offset,
                      struct cpu_rules *rules) {
   int32_t kernel = stretch->layer->kernel[2], stride = vx_sparse_stride(stretch->layer, 2);

@@ -1,8 +1,7 @@
-// A backbone on the CPU. cpu_sparse, at the end of this file, shows all of it.
+// A backbone on the CPU.
 //
-// The cells of all levels are found first, so all sizes are known before the first convolution. The levels lie in the
-// lane's block `levels`. The lists of neighbours and the features lie in its block `sparse`, which keeps the result
-// while later stages use the lane's scratch.
+// All cells are found before the first convolution, so all sizes are known. Levels lie in the lane's block `levels`;
+// rules, features and the result in its block `sparse`, so later stages can use the lane's scratch.
 #include "kernels/cpu/sparse/sparse.h"
 
 #include <string.h>
@@ -36,7 +35,7 @@ static void take_levels(struct sparse *sparse, struct cpu_arena *arena) {
     cpu_level_take(&sparse->levels[i], sparse->plan.shape[i], sparse->rows->num_clouds, arena);
 }
 
-// Finds the cells of the next level. VX_REFUSED if they are too many.
+// VX_REFUSED if the level has too many cells.
 static enum vx_status find_level(struct sparse *sparse, int32_t number, const struct vx_sparse_layer *layer,
                                  struct error *error) {
   struct cpu_level *level = &sparse->levels[number];
@@ -66,7 +65,6 @@ static int64_t blocks_of(const struct cpu_level *level) {
   return (level->num_rows + CPU_RULE_ROWS - 1) / CPU_RULE_ROWS;
 }
 
-// The maximum number of values in the rows before or after a layer.
 static uint64_t most_values(const struct sparse *sparse) {
   uint64_t most = (uint64_t)sparse->levels[0].num_rows * (uint64_t)sparse->backbone->layers[0].inputs;
   for (int32_t i = 0; i < sparse->backbone->num_layers; i++) {
@@ -157,7 +155,6 @@ static enum vx_status run_tasks(struct sparse *sparse, int64_t count,
   return vx_parallel_for(sparse->job, sparse->lane, &tasks, error);
 }
 
-// Whether the layer has the same rules as the layer before.
 static bool keeps_rules(const struct sparse *sparse, const struct vx_sparse_layer *layer) {
   return sparse->layer && sparse->layer->submanifold && layer->submanifold &&
          memcmp(layer->kernel, sparse->layer->kernel, sizeof layer->kernel) == 0;

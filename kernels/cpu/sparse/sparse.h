@@ -1,10 +1,7 @@
-// Sparse convolution on the CPU: cpu_sparse. The rest is what the files of this folder share.
+// Sparse convolution on the CPU. Runs on the thread that has the lane; tasks also run on helpers.
 //
-// The rows of a level are in the order of their cells: cloud, z, y, x. A line is the cells of one (cloud, z, y), with
-// one bit per cell in the line's words. The words of a line without a row are undefined. One word gives the row of a
-// cell: the word's `rank`, plus the number of set bits before the cell's bit.
-//
-// The functions run on the thread that has the lane; tasks run on the lanes of helpers too.
+// Rows are ordered by cell: cloud, z, y, x. A line is the cells of one (cloud, z, y), one bit each, in words that are
+// undefined if the line has no row. A cell's row is its word's `rank` plus the number of set bits before its bit.
 #ifndef VOXELD_CPU_SPARSE_H
 #define VOXELD_CPU_SPARSE_H
 
@@ -20,7 +17,6 @@ struct cpu_rules {
   uint8_t row[VX_MAX_SPARSE_OFFSETS][CPU_RULE_ROWS];    // row of the block
 };
 
-// The inputs of one offset: pairs of an input row and an output row.
 struct cpu_pairs {
   const int32_t *input;
   const uint8_t *row;
@@ -40,15 +36,15 @@ struct cpu_convolve_way {
   cpu_convolve *convolve;
 };
 
-// The fastest first. The last is plain C, which runs everywhere.
+// The fastest first; plain C is last.
 extern const struct cpu_convolve_way cpu_convolve_ways[];
 extern const int cpu_num_convolve_ways;
 
 // The fastest way on this processor.
 cpu_convolve *cpu_convolve_here(void);
 
-// Computes the rows of the last level, and their map. VX_REFUSED before any convolution if the rows or the levels do
-// not fit. The job supplies tasks, scratch and `stop`.
+// Computes the rows of the last level and, if result->map is given, the map. VX_REFUSED, before any convolution, if the
+// rows or the levels do not fit.
 VX_WARN_UNUSED enum vx_status cpu_sparse(struct vx_lane *lane, const struct vx_job *job,
                                          const struct vx_sparse *backbone, const struct vx_sparse_rows *rows,
                                          cpu_convolve *convolve, struct vx_sparse_result *result, struct error *error);
@@ -85,9 +81,8 @@ static inline int32_t cpu_count_bits(uint32_t bits) {
   return (int32_t)(((bits + (bits >> 4)) & 0x0F0F0F0Fu) * 0x01010101u >> 24);
 }
 
-// Takes the memory of a level with that shape.
 void cpu_level_take(struct cpu_level *level, const int32_t shape[3], int32_t num_clouds, struct cpu_arena *arena);
-// Fills level 0 with the cells of the rows.
+// Fills level 0. VX_REFUSED if a cell is outside or repeated.
 VX_WARN_UNUSED enum vx_status cpu_level_mark(struct cpu_level *level, const struct vx_sparse_rows *rows,
                                              struct vx_stop *stop, struct error *error);
 // Fills the level that a strided layer begins.
@@ -95,12 +90,11 @@ void cpu_level_stride(struct cpu_level *level, const struct cpu_level *from, con
                       struct vx_stop *stop);
 // Fills `x`.
 void cpu_level_list(struct cpu_level *level, struct vx_stop *stop);
-// Writes the cells of the rows, [num_rows, 4].
+// Writes the cells of the rows: [num_rows, 4].
 void cpu_level_cells(const struct cpu_level *level, struct vx_stop *stop, int32_t *cells);
-// Copies the rows of `features`, [num_rows, channels], into the order of the level.
+// Copies `features`, [num_rows, channels], into the order of the level.
 void cpu_level_sort(const struct cpu_level *level, const struct vx_sparse_rows *rows, int32_t channels,
                     struct vx_stop *stop, float *sorted);
-// The line of a row.
 int64_t cpu_level_line_of(const struct cpu_level *level, int64_t row);
 
 // ---- rules, map -----------------------------------------------------------------------------------------------------

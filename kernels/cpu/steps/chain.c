@@ -1,7 +1,6 @@
-// A chain of steps on the CPU: cpu_run_chain, at the end of this file, shows all of it. The passes over the rows go
-// slice by slice; the slices are tasks of the job (parallel_for.h).
+// A chain of steps on the CPU, slice by slice: slices are tasks (parallel_for.h).
 //
-// The chain's arrays are the lane's block `chain`, so that steps and operation have the lane's scratch for themselves.
+// The chain's arrays are in the lane's block `chain`; the lane's scratch is for the steps and the operation.
 #include "kernels/cpu/steps/steps.h"
 
 #include <string.h>
@@ -77,10 +76,9 @@ static enum vx_status for_slices(struct cpu_chain *chain,
 
 // ---- before the steps -----------------------------------------------------------------------------------------------
 
-// Copies the rows of a slice, and drops the rows that are not finite. They count as dropped by step 1 or, if the chain
-// has no steps, by the operation.
+// Copies the rows of a slice. Rows that are not finite are dropped by step 1 or, without steps, by the operation.
 static enum vx_status copy_slice(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
-  // A local copy, because stores of fates and steps, which are bytes, could alias the original.
+  // A copy, because stores of fates and steps, which are bytes, could alias the original.
   const struct cpu_chain copy = *(const struct cpu_chain *)ctx, *chain = &copy;
   const struct cpu_slice *slice = &chain->slices[task];
   const struct vx_input *points = &chain->job->inputs[VX_POINTS];
@@ -97,7 +95,7 @@ static enum vx_status copy_slice(void *ctx, const struct vx_worker *worker, int3
 
 // ---- after the steps ------------------------------------------------------------------------------------------------
 
-// Counts up to 8 consecutive rows. If all 8 are left, as is common, counts them at once.
+// Counts up to 8 rows, 8 kept rows at once.
 static void count_rows(const struct cpu_chain *chain, int64_t begin, int64_t count, struct cpu_slice *slice) {
   uint64_t fates;
   bool left = count == sizeof fates;
@@ -168,7 +166,7 @@ static enum vx_status run_steps(struct cpu_chain *chain, struct error *error) {
 struct writing {
   const struct cpu_chain *chain;
   float *points;                        // this and the following are NULL if not requested
-  int32_t *indices, *rows, *voxel_ids;  // voxel_ids: the operation has filled it for the rows that are left
+  int32_t *indices, *rows, *voxel_ids;  // the operation has filled voxel_ids for rows that are left
   uint8_t *fates, *steps;
 };
 
@@ -208,7 +206,7 @@ static enum vx_status write_merged(void *ctx, const struct vx_worker *worker, in
   return vx_stop_status(worker->stop, error);
 }
 
-// The tensor's place in the output; NULL if the tensor is not requested.
+// NULL if the tensor is not requested.
 static void *place_of(const struct vx_layout *layout, const struct cpu_chain *chain, enum vx_tensor tensor) {
   bool wanted = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0;
   return wanted ? (unsigned char *)chain->job->report->output + layout->offset[tensor] : NULL;
@@ -255,7 +253,7 @@ static enum vx_status cylinder_slice(void *ctx, const struct vx_worker *worker, 
   return vx_stop_status(worker->stop, error);
 }
 
-// The operation runs on the rows that are left, in place of the body.
+// Runs the operation on the chain's rows in place of the body.
 static enum vx_status operate(struct cpu_chain *chain, cpu_operation *operation, struct error *error) {
   struct vx_job *job = chain->job;
   for (int32_t i = 0; i < chain->num_slices && vx_operations[job->op].chained; i++)

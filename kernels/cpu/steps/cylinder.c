@@ -1,5 +1,5 @@
-// The arithmetic of cylindrical coordinates (kernels/cylinder.h), in loops that become vectors. Pure functions: any
-// thread may call them.
+// The arithmetic of cylindrical coordinates (kernels/cylinder.h), in loops that the compiler vectorizes. Pure; any
+// thread.
 #include "kernels/cylinder.h"
 #include "kernels/cpu/steps/steps.h"
 

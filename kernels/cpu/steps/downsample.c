@@ -1,5 +1,5 @@
-// Downsample on the CPU (kernels/step_downsample.h), cloud by cloud. A first pass looks up the cell of each row and
-// finds the row that represents the cell, unless the mean decides that. A second pass drops the other rows.
+// Downsample on the CPU (kernels/step_downsample.h), cloud by cloud. The first pass finds each row's cell and the row
+// that represents it, unless the mean decides that. The second pass drops the other rows.
 #include <string.h>
 
 #include "kernels/cpu/base/sums.h"
@@ -14,7 +14,7 @@ struct downsample {
   const struct vx_downsample *params;
   struct vx_stop *stop;
   int32_t begin, end;  // rows of the current cloud
-  // The following describe the current cloud. `largest` is the number of rows of the largest cloud.
+  // Of the current cloud. `largest`: rows of the largest cloud.
   struct cpu_cell_index cells;
   int32_t *cell_of;  // [largest]: number of each row's cell, or -1
   int32_t *heads;    // [largest]: the row that represents each cell
@@ -65,7 +65,6 @@ static void locate(const struct downsample *own, const float *rows, int32_t coun
   located->count = num;
 }
 
-// Drops the rows of a chunk that are left but not in the lattice.
 static void drop_outside(const struct downsample *own, int32_t begin, int32_t count, const struct located *located) {
   for (int32_t i = 0, next = 0; i < count; i++)
     if (next < located->count && located->at[next] == i)
@@ -81,7 +80,7 @@ static uint64_t rank_of(const struct downsample *own, int32_t row, uint64_t key)
   return vx_float_bits(vx_squared_distance(own->chain->rows + (int64_t)row * own->chain->columns, centre));
 }
 
-// Adds the row to its cell, and lets it represent the cell if it is the first, or has the least rank so far.
+// The first row of a cell, or the row with the least rank so far, represents the cell.
 static void add(struct downsample *own, struct cpu_cell_index *cells, int32_t row, uint64_t key, uint32_t home) {
   int32_t known = cells->count, number = cpu_cell_index_add(cells, key, home);
   own->cell_of[row - own->begin] = number;
@@ -145,7 +144,7 @@ static int32_t nearest_to(const struct downsample *own, const float *place, cons
   return nearest;
 }
 
-// Finds the mean of a cell's rows, and the row that represents them.
+// Lets the row nearest to the mean of a cell's rows represent the cell, or replaces its first row by the mean.
 static void use_mean(const struct downsample *own, int32_t number, const int32_t *list, int32_t count) {
   const struct cpu_chain *chain = own->chain;
   bool nearest = own->params->method == VX_DOWNSAMPLE_NEAREST_CENTROID;

@@ -1,8 +1,7 @@
-// Radius outlier on the CPU (kernels/step_radius_outlier.h), cloud by cloud: sorts the points by cell, then searches
-// around each cell that has few points. A point's place is its position in this order.
+// Radius outlier on the CPU (kernels/step_radius_outlier.h), cloud by cloud: sorts the points by cell, which gives each
+// a place, then searches around each cell with few points.
 //
-// Eight cells, two along each axis, form a block. The table holds blocks, so a search looks up 27 blocks rather than
-// 125 cells, and tests all points in these.
+// A block is eight cells, two along each axis: a search looks up 27 blocks, not 125 cells, and tests all their points.
 #include <string.h>
 
 #include "kernels/cpu/steps/steps.h"
@@ -20,10 +19,10 @@ enum {
 struct block {
   int32_t at[3];    // the block's coordinates, counted in blocks
   int32_t begin;    // the place of its first point
-  int32_t ends[8];  // the place after each of its cells; in place_points, the place of the cell's next point
+  int32_t ends[8];  // of its cells: first the points, in place_points the next point's place, then the end
 };
 
-// The current cloud. `largest` is the number of rows of the largest cloud.
+// `largest`: rows of the largest cloud.
 struct radius_outlier {
   const struct cpu_chain *chain;
   const struct vx_radius_outlier *params;
@@ -37,7 +36,7 @@ struct radius_outlier {
   int32_t *block_of;       // [largest]: of each row, or -1
   unsigned char *cell_of;  // [largest]: of each row, 0 to 7 in its block
   // By place, for the points that are left:
-  float *x, *y, *z;  // [largest]; z is 0 if it does not count
+  float *x, *y, *z;  // [largest]; z is 0 if map.flat
   int32_t *row;      // [largest]
 };
 
@@ -119,15 +118,15 @@ static void place_points(struct radius_outlier *own) {
 
 // ---- searches -------------------------------------------------------------------------------------------------------
 
-// Offsets of the blocks around a block: first the blocks that share a face with it, since most neighbours are there,
-// then those that share an edge, then those that share a corner.
+// Offsets of the blocks around a block: first those that share a face with it, where most neighbours are, then an edge,
+// then a corner.
 static const signed char around[NEAR_BLOCKS - 1][3] = {
     {1, 0, 0},   {-1, 0, 0}, {0, 1, 0},  {0, -1, 0},  {0, 0, 1},   {0, 0, -1},  {1, 1, 0},   {1, -1, 0},   {-1, 1, 0},
     {-1, -1, 0}, {1, 0, 1},  {1, 0, -1}, {-1, 0, 1},  {-1, 0, -1}, {0, 1, 1},   {0, 1, -1},  {0, -1, 1},   {0, -1, -1},
     {1, 1, 1},   {1, 1, -1}, {1, -1, 1}, {1, -1, -1}, {-1, 1, 1},  {-1, 1, -1}, {-1, -1, 1}, {-1, -1, -1},
 };
 
-// Fills `near` with the blocks around a block, itself first. Returns their number.
+// Fills `near` with the blocks around a block, itself first.
 static int32_t blocks_near(const struct radius_outlier *own, const struct block *block,
                            const struct block *near[NEAR_BLOCKS]) {
   uint64_t home[NEAR_BLOCKS - 1];
@@ -145,7 +144,7 @@ static int32_t blocks_near(const struct radius_outlier *own, const struct block 
   return count;
 }
 
-// Whether more than min_neighbors points are near the point at `place`. The point itself counts as one of them.
+// Whether more than min_neighbors points, itself included, are near the point at `place`.
 static bool has_neighbors(const struct radius_outlier *own, int32_t place, const struct block *const *near,
                           int32_t num_near) {
   const float x = own->x[place], y = own->y[place], z = own->z[place];

@@ -7,7 +7,7 @@
 
 enum { RINGS = VX_NO_RING + 1 };
 
-// The current cloud. `largest` is the number of rows of the largest cloud.
+// `largest`: rows of the largest cloud.
 struct ring_outlier {
   const struct cpu_chain *chain;
   const struct vx_ring_outlier *params;
@@ -24,8 +24,7 @@ struct ring_outlier {
 
 // ---- rings ----------------------------------------------------------------------------------------------------------
 
-// Whether a turn begins at this row. Reads the body, in which no row was moved or dropped. `first`: the cloud's first
-// row.
+// Whether a turn begins at this row of the body, in which no row was moved or dropped. `first`: the cloud's first row.
 static bool turns_at(const struct vx_input *body, int64_t first, int64_t row) {
   int64_t at = row * body->dims[1];
   return row > first &&
@@ -61,7 +60,7 @@ static void list_rows(struct ring_outlier *own) {
 
 // ---- a ring ---------------------------------------------------------------------------------------------------------
 
-// Copies the points of a ring, and finds how many of the first `links` points are linked to the next point.
+// Fills `at` with the points of a ring. Returns how many of the first `links` points are linked to the next point.
 static int32_t link_points(struct ring_outlier *own, const int32_t *list, int32_t count, int32_t links) {
   const struct vx_ring_outlier params = *own->params;
   struct vx_ringed *at = own->at;
@@ -78,8 +77,7 @@ static int32_t link_points(struct ring_outlier *own, const int32_t *list, int32_
   return sum;
 }
 
-// Drops the walk of `length` points that ends at place `last`, unless it stays. On a circle, a walk may begin near the
-// end of the list and go on from place 0.
+// Drops the walk of `length` points that ends at place `last`, unless it stays. On a circle it may go on from place 0.
 static void judge(const struct ring_outlier *own, const int32_t *list, int32_t count, int32_t last, int32_t length) {
   int32_t first = last - length + 1 < 0 ? last - length + 1 + count : last - length + 1;
   if (vx_walk_stays(own->params, &own->at[first], &own->at[last], length)) return;

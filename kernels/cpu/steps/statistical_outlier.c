@@ -11,11 +11,11 @@ enum {
   LANES = CPU_SAMPLE_LANES,
   GROUP = 4,                                           // distances that move together
   MOST_NEAREST = (VX_MAX_MEAN_K / GROUP + 1) * GROUP,  // at least VX_MAX_MEAN_K + 1
-  TASK_LEAVES = 8,                                     // a task finds the neighbours of the points of so many leaves
+  TASK_LEAVES = 8,                                     // leaves whose points a task searches around
   STACK = (LANES - 1) * CPU_SAMPLE_DEPTH + LANES,      // maximum nodes and leaves that wait during a walk
 };
 
-// The current cloud.
+// `largest`: rows of the largest cloud.
 struct statistical_outlier {
   const struct cpu_chain *chain;
   const struct vx_statistical_outlier *params;
@@ -34,13 +34,12 @@ struct waiting {
   float square;   // the squared distance to its box
 };
 
-// A search for the neighbours of one point.
 struct search {
   const struct cpu_sampler *tree;
   int32_t mean_k;
   float at[3];
-  // [0 .. mean_k]: the least squared distances so far, ascending; the first is to the point itself. Up to MOST_NEAREST,
-  // further entries ascend too. The entry [-1] is -1.
+  // [MOST_NEAREST], ascending; nearest[-1] is -1. The first mean_k + 1 are the least squared distances so far, with
+  // that of the point itself.
   float *nearest;
   float memory[GROUP + MOST_NEAREST];
   int32_t num_waiting;
@@ -52,7 +51,7 @@ typedef int32_t masks __attribute__((vector_size(GROUP * sizeof(int32_t))));
 
 static floats choose(masks mask, floats a, floats b) { return (floats)((mask & (masks)a) | (~mask & (masks)b)); }
 
-// Inserts a distance into the list, and drops the last. Moves a group at a time, without branches.
+// Inserts a distance and drops the last, a group at a time, without branches.
 static void add(struct search *own, float square) {
   for (int32_t begin = own->mean_k / GROUP * GROUP; begin >= 0; begin -= GROUP) {
     floats here, before, added = square - (floats){0};
@@ -97,14 +96,13 @@ static void search_node(struct search *own, const struct cpu_sample_node *node) 
   }
 }
 
-// A bound for the search around `at`: the points that the last search found are within reach of `at` too. Infinite for
-// the first search.
+// A bound for the search around `at`, which also reaches the points that the last search found. At first infinite.
 static float bound_of(const struct search *own, const float at[3]) {
   float last = own->nearest[own->mean_k];
   return vx_nearest_bound(sqrtf(last) + sqrtf(vx_squared_distance(own->at, at)));
 }
 
-// Finds the nearest points to own->at, itself included. Returns the number of nodes and leaves that it visited.
+// Returns the number of visited nodes and leaves.
 static int32_t search_tree(struct search *own, float bound) {
   int32_t visited = 0;
   for (int i = 0; i < MOST_NEAREST; i++) own->nearest[i] = bound;
@@ -154,7 +152,7 @@ static enum vx_status search_leaves(void *ctx, const struct vx_worker *worker, i
 
 // ---- mean and deviation ---------------------------------------------------------------------------------------------
 
-// The sum of the terms of all points.
+// The sum of vx_deviation_term over all points, group by group.
 static double sum(const struct statistical_outlier *own, bool squared, double mean) {
   int32_t count = 0;
   for (int32_t begin = 0; begin < own->points && !vx_stopped(own->stop, VX_DEVIATION_GROUP); count++) {
@@ -175,7 +173,7 @@ static double sum(const struct statistical_outlier *own, bool squared, double me
   return own->sums[0];
 }
 
-// Moves the distances of the rows that are left to the front, in the order of rows.
+// Moves the distances of the rows that are left to the front.
 static void line_up(const struct statistical_outlier *own) {
   int32_t points = 0;
   VX_EACH_ROW(own->stop, row, own->begin, own->end)

@@ -1,18 +1,17 @@
-// Steps on the CPU: the chain's rows, and what a step may do with them. kernels/steps.h has the rules.
+// Steps on the CPU. kernels/steps.h has the rules.
 //
-// A step is a function cpu_step_NAME in NAME.c. It runs on the thread that has the lane, and may give tasks to helpers
+// A step is a function cpu_step_NAME in NAME.c, on the thread that has the lane. It may give tasks to helpers
 // (parallel_for.h):
 //
 //   const struct vx_tasks tasks = {chain->num_slices, work_on_slice, &own};
 //   status = vx_parallel_for(chain->job, chain->lane, &tasks, error);
 //
-// Tasks write only their own rows, such as the rows of a slice, and their own memory. A pass over rows asks the
-// worker's `stop`, as VX_EACH_ROW does, and the step returns vx_stop_status.
+// Tasks write only their own rows, such as a slice, and their own memory. A pass over rows asks the worker's `stop`, as
+// VX_EACH_ROW does; the step returns vx_stop_status.
 //
-// Scratch: like an operation, a step has the whole scratch of the lane. It lays out its arrays over an empty arena,
-// calls cpu_arena_reserve(&chain->lane->scratch, &measured, chain->job, error), and lays them out again over the
-// scratch. At first the arrays hold whatever was left in that memory. The next step and the operation use the same
-// memory.
+// A step has the lane's whole scratch. It lays out its arrays over an empty arena, calls
+// cpu_arena_reserve(&chain->lane->scratch, &measured, chain->job, error), and lays them out again over the scratch,
+// which is not cleared.
 #ifndef VOXELD_CPU_STEPS_H
 #define VOXELD_CPU_STEPS_H
 
@@ -25,8 +24,8 @@ enum { CPU_SLICE = 1 << 13 };  // maximum points of a slice
 // Consecutive points of one cloud and, if the job has sections, of one section.
 struct cpu_slice {
   int32_t cloud, section;
-  int32_t begin, end;    // its rows
-  int32_t left, before;  // once all steps have run: rows that are left, in the slice and in all before it
+  int32_t begin, end;                               // its rows
+  int32_t left, before;                             // rows left after all steps: in the slice, in all slices before it
   uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];  // the slice's rows, by step and fate
 };
 
@@ -38,14 +37,13 @@ struct cpu_chain {
   int32_t *heads;          // [num_rows], or NULL
   float *cylinder;   // [num_rows, columns + VX_CYLINDER_EXTRA]: what the operation sees in place of `rows`, or NULL
   int32_t num_rows;  // of all clouds
-  int32_t columns;   // C
+  int32_t columns;
   struct cpu_slice *slices;
   int32_t num_slices;
   uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: the dropped rows of each section, by fate
   uint8_t number;                            // of the current step, from 1; 0: the operation
 };
 
-// The number of rows of the largest cloud.
 static inline int32_t cpu_largest_cloud(const struct cpu_chain *chain) {
   int32_t largest = 0;
   for (int32_t cloud = 0; cloud < chain->job->num_clouds; cloud++)
@@ -77,7 +75,7 @@ typedef enum vx_status cpu_step(struct cpu_chain *chain, const struct vx_step *s
 VX_STEPS(X)
 #undef X
 
-// The last step of a job that serializes: drops the rows whose cell is outside (kernels/serialize.h).
+// Drops the rows whose cell is outside (kernels/serialize.h).
 VX_WARN_UNUSED enum vx_status cpu_drop_outside(struct cpu_chain *chain, struct error *error);
 
 enum { CPU_CYLINDER = 256 };  // points that are made cylindrical at once

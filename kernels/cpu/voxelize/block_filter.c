@@ -1,9 +1,8 @@
 // The block filter: a row stays if the heights of the kept points around it span the right range.
 //
-// Only blocks that hold a kept point are listed. A cell index collects their heights. Then the blocks are sorted by
-// key, so the part of a window in one column of blocks is a run of neighbours in the list. The heights of any run
-// follow from those of two runs of 2^k blocks, which are tabulated. So each block costs one step per column of its
-// window, however many blocks are in the window.
+// A cell index collects the heights of blocks with rows. Sorted by key, the blocks in a column of a window follow each
+// other. Their heights follow from two tabulated runs of 2^k blocks, so a block costs one step per column of its
+// window.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <math.h>
@@ -13,7 +12,6 @@ static void include(struct cpu_heights *heights, float min, float max) {
   heights->max = max > heights->max ? max : heights->max;
 }
 
-// Finds the block of each row, and the heights of each block.
 static void collect_heights(struct cpu_run *run, const struct cpu_row *rows, int32_t num_rows) {
   int32_t factor = run->params->block_filter.factor;
   cpu_cell_index_start(&run->blocks, num_rows, run->block_key.bits);
@@ -63,8 +61,8 @@ static void include_stretch(const struct cpu_run *run, int32_t begin, int32_t en
   }
 }
 
-// The part of a window that lies in the grid, on one axis: blocks begin .. end - 1. The grid's lower edge cuts off
-// `offset` blocks of the window.
+// The part of a window in the grid, on one axis: blocks begin .. end - 1. The grid's lower edge cuts off `offset`
+// blocks.
 struct window {
   int32_t begin, end, offset;
 };
@@ -92,8 +90,8 @@ static void advance(struct stretch *blocks, const struct cpu_keyed *sorted, int3
 
 enum { CHUNK = 64 };  // blocks between two checks for a stop; each block takes a step per column
 
-// Decides which blocks stay, in one pass over the sorted blocks. From one block to the next, the d-th column of the
-// window moves only to larger keys. So one stretch per column is enough, and it only advances.
+// Decides which blocks stay, in one pass. From block to block, the d-th column of the window moves only to larger keys,
+// so its stretch only advances.
 static void judge_blocks(struct cpu_run *run, const struct cpu_keyed *sorted) {
   const struct vx_block_filter *filter = &run->params->block_filter;
   struct stretch columns[VX_MAX_BLOCK_SIZE] = {{0, 0}};

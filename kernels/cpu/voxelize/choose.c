@@ -1,7 +1,5 @@
-// What the caps keep, if they do not keep what comes first (struct vx_choice).
-//
-// The voxels that stay get the lowest numbers, and the points that stay go to the front of their lists. So all other
-// stages work as if the caps kept what comes first.
+// What the caps keep, if not what comes first (struct vx_choice): gives these voxels the lowest numbers, and moves
+// these points to the front of their lists, so other stages need not differ.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/random.h"
@@ -68,8 +66,8 @@ static uint64_t rank_of(const struct cpu_run *run, int32_t point) {
   return vx_random_of_row((uint64_t)run->params->choice.seed, (uint64_t)point);
 }
 
-// The cap-th least rank in a list of more than `cap` points. Keeps the `cap` least ranks so far in a heap, with the
-// largest of these at the top.
+// The cap-th least rank in a list of more than `cap` points. A heap has the `cap` least ranks so far, the largest on
+// top.
 static uint64_t last_rank(const struct cpu_run *run, const int32_t *list, int32_t hits) {
   uint64_t heap[VX_MAX_POINTS_PER_VOXEL];
   int32_t cap = run->cap;

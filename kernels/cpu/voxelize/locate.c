@@ -1,4 +1,4 @@
-// See locate.h. Pure functions: any thread may call them.
+// See locate.h. Pure; any thread.
 #include "kernels/cpu/voxelize/locate.h"
 
 #include <float.h>
@@ -45,7 +45,6 @@ static bool runs_anywhere(void) { return true; }
 
 #include <immintrin.h>
 
-// Handles and packs sixteen points at a time.
 #define AVX512 __attribute__((target("avx512f")))
 
 // Like vx_cell_on_axis: clears the bits of `*inside` whose points are outside on this axis.

@@ -1,6 +1,4 @@
-// From coordinates to cells, a chunk of points at a time, for each kind of processor.
-//
-// All implementations compute the same bits: each operation is IEEE float32, and no sum can be reordered.
+// From coordinates to cells, a chunk of points at a time. All implementations compute the same bits.
 #ifndef VOXELD_CPU_LOCATE_H
 #define VOXELD_CPU_LOCATE_H
 
@@ -11,7 +9,7 @@ enum { CPU_CHUNK = 256 };  // a multiple of every vector's length
 // The points of a chunk that are in range, packed, in input order. The rest of each array is undefined.
 struct cpu_located {
   int32_t num_inside;
-  int32_t not_finite;       // points that are not finite, and so not inside
+  int32_t not_finite;       // points
   int32_t at[CPU_CHUNK];    // the point's number in the chunk
   uint64_t key[CPU_CHUNK];  // the point's cell
 };
@@ -26,11 +24,11 @@ struct cpu_locate_way {
   cpu_locate *locate;
 };
 
-// The fastest first. The last is plain C, which runs everywhere.
+// The fastest first; plain C is last.
 extern const struct cpu_locate_way cpu_locate_ways[];
 extern const int cpu_num_locate_ways;
 
-// The fastest implementation that this processor can run.
+// The fastest way on this processor.
 cpu_locate *cpu_locate_here(void);
 
 #endif

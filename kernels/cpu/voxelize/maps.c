@@ -1,8 +1,7 @@
 // From the points in range to maps.
 //
-// A map is mostly empty, so its contents are first gathered in short lists: a filled cell per voxel of the index, and a
-// pillar per column of voxels. Each point is added to the list of pillars, which fits in the cache when the maps do
-// not. Then each map is cleared and gets the values of its list.
+// Maps are mostly empty, so their contents are first gathered in lists that fit in the cache: a cell per voxel, a
+// pillar per column of voxels. Then each map is cleared and filled.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// The tensors of a job, task by task. Tensors of rows are written together, so that they find the points of their rows
-// in the cache.
+// The tensors of a job, task by task. The tensors of some rows are written together, while their points are in the
+// cache.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/cpu/base/base.h"
@@ -17,7 +17,7 @@ struct target {
   size_t item_bytes;
 };
 
-// The tensors of one unit and one stage.
+// Tensors of one unit and one stage.
 struct writing {
   const struct cpu_run *run;
   enum cpu_unit unit;
@@ -33,7 +33,7 @@ static struct writing begin(const struct cpu_run *run, const struct cpu_writer *
   return writing;
 }
 
-// Adds a tensor. All its items have the same number of bytes.
+// All items of a tensor have the same number of bytes.
 static void add(struct writing *writing, const struct cpu_writer *writer, void *out, size_t bytes) {
   size_t item_bytes = bytes;
   if (writing->unit == CPU_TENSORS)
@@ -52,7 +52,7 @@ static void write_targets(const struct writing *writing, const struct cpu_run *p
   }
 }
 
-// Each cloud has its own part of the rows.
+// Each cloud's rows begin at its `place`.
 static void write_rows(const struct writing *writing, struct cpu_run *part, int32_t first, int32_t count) {
   for (const struct cpu_grouped *cloud = part->grouped; count > 0; cloud++) {
     int32_t skipped = first - cloud->first_row;
@@ -122,7 +122,6 @@ enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct e
   return write_one(run, &cpu_writer_of_means, means, bytes, error);
 }
 
-// Writes the tensors of `layout` that have the unit and the stage of `like`.
 static enum vx_status write_those(const struct cpu_run *run, const struct cpu_writer *like,
                                   const struct vx_layout *layout, unsigned char *output, struct error *error) {
   struct writing writing = begin(run, like);
@@ -135,7 +134,7 @@ static enum vx_status write_those(const struct cpu_run *run, const struct cpu_wr
   return write_all(&writing, error);
 }
 
-// bev_features is made from rows of features. If no tensor of the output has them, they are computed in scratch.
+// bev_features is made from rows of features, in scratch if no tensor of the output has them.
 static enum vx_status find_features(struct cpu_run *run, const struct vx_layout *layout, unsigned char *output,
                                     struct error *error) {
   enum vx_tensor rows = cpu_run_feature_tensor(run);

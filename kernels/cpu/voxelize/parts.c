@@ -22,7 +22,6 @@ static void lay_out_choice(struct cpu_run *run, struct cpu_arena *arena) {
   if (choice->points_by != VX_POINTS_FIRST) run->dropped = cpu_arena_take(arena, most, sizeof *run->dropped);
 }
 
-// Takes the arrays of the current cloud.
 static void lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena) {
   bool filtered = run->params->block_filter.enabled;
   bool ordered = run->params->order == VX_ORDER_KEY;
@@ -51,7 +50,6 @@ static void lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena) {
   }
 }
 
-// Takes the arrays of the current pillar.
 static void lay_out_pillar(struct cpu_run *run, struct cpu_arena *arena) {
   if (run->encoded_values != 0) {
     uint64_t points = (uint64_t)(run->cap < run->largest_cloud ? run->cap : run->largest_cloud) + 1;
@@ -61,7 +59,6 @@ static void lay_out_pillar(struct cpu_run *run, struct cpu_arena *arena) {
   }
 }
 
-// Takes what a lane needs for a task.
 static void lay_out_part(struct cpu_run *run, bool cloud, struct cpu_arena *arena) {
   if (cloud) lay_out_cloud(run, arena);
   lay_out_pillar(run, arena);
@@ -114,7 +111,7 @@ void cpu_parts_place(struct cpu_run *run) {
   }
 }
 
-// Moves `more` items that begin at `place` to directly after the first `count` items. Returns the new count.
+// Moves `more` items at `place` to directly after the first `count`. Returns the new count.
 static int32_t move(void *items, size_t size, int32_t count, int32_t place, int32_t more) {
   unsigned char *bytes = items;
   if (count != place && more > 0)

@@ -1,12 +1,9 @@
-// From points to voxels: the one pass over a cloud that reads coordinates.
+// From points to voxels.
 //
-// Points are handled in chunks. First the cells of a chunk are computed, with vectors if the processor has them
-// (locate.h). Then the slots of all its cells are prefetched, and after that looked up, so the cache misses of a chunk
-// overlap.
+// The slots of a chunk's cells are prefetched before they are looked up, so the cache misses of a chunk overlap.
 //
-// A sensor often hits one cell several times in a row as it turns. A chunk with many such runs is looked up run by run,
-// which saves hashes and mispredicted branches. Other chunks are faster point by point, and so are dense indexes, which
-// do not hash.
+// A sensor often hits one cell several times in a row. A chunk with many such runs is looked up run by run, which saves
+// hashes and mispredicted branches. Other chunks, and dense indexes, which do not hash, are faster point by point.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>
@@ -14,11 +11,11 @@
 #include "kernels/cpu/voxelize/locate.h"
 
 enum {
-  SAMPLED = 7,  // every seventh point is checked for runs; an odd step does not check the same few beams all the time
+  SAMPLED = 7,  // of as many points one is checked for runs; odd, so that no beam is missed all the time
   FILLED = 8    // voxel numbers written at a time
 };
 
-// Whether more than a third of the points share the previous point's cell, judged by every seventh point.
+// Whether more than a third of the points, judged by a sample, share the previous point's cell.
 static bool have_runs(const struct cpu_located *located) {
   int32_t sampled = 0, same = 0;
   for (int32_t i = 1; i < located->num_inside; i += SAMPLED) {
@@ -28,7 +25,7 @@ static bool have_runs(const struct cpu_located *located) {
   return same * 3 > sampled;
 }
 
-// Keeps one key per run of points in one cell. Fills ends[] with the end of each run. Returns the number of runs.
+// Keeps one key per run of points in one cell, and fills `ends`. Returns the number of runs.
 static int32_t join_runs(struct cpu_located *located, int32_t *ends) {
   uint64_t key = located->key[0];
   int32_t runs = 0;
@@ -63,8 +60,8 @@ static void look_up(const struct cpu_located *located, int32_t begin, struct cpu
   shared_index->count = index.count;
 }
 
-// The same, run by run. Writes the voxel numbers in vectors that may reach into the next run, which then overwrites
-// them. The last run may reach beyond the chunk.
+// The same, run by run. Writes voxel numbers FILLED at a time, so beyond the end of a run; the next run overwrites
+// these.
 static void look_up_runs(struct cpu_located *located, int32_t begin, struct cpu_cell_index *shared_index,
                          int32_t *inside, int32_t *voxel_of) {
   struct cpu_cell_index index = *shared_index;

@@ -1,8 +1,7 @@
-// From the voxels of a cloud to rows of the output: the points of each row, the order of the rows, the row of each
-// point.
+// From the voxels of a cloud to rows: their points, their order, the row of each point.
 #include "kernels/cpu/voxelize/voxelize.h"
 
-// The number of voxels that max_voxels allows: voxels with lower numbers get rows.
+// The number of voxels that max_voxels allows. Voxels with lower numbers get rows.
 static int32_t voxels_let_in(const struct cpu_run *run) {
   return cpu_smaller(run->cells.count, run->params->max_voxels);
 }
@@ -41,9 +40,8 @@ void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
   cpu_add_rows(run, &counts);
 }
 
-// Lists the indices of all points, voxel by voxel. The list has room for the points that the caps drop too, so no
-// branch depends on a point; later stages read only the first `kept` points of each row. The points of voxels without a
-// row go to the end of the cloud's list.
+// Also lists the points that the caps drop, so no branch depends on a point: later stages read the first `kept` points
+// of a row. Points of voxels without a row go to the end of the cloud's list.
 void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct cpu_row *rows = run->rows + cloud->first_row;
   int32_t num_rows = voxels_let_in(run);

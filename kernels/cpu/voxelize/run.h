@@ -1,13 +1,11 @@
-// The state of one voxelize job on the CPU.
+// The state of one voxelize job on the CPU: on the stack of one call, with arrays in the lane's scratch.
 //
-// Each cloud goes through these stages, as far as the job needs them: index (points.c), choose voxels (choose.c), make
-// rows (rows.c), gather (maps.c), list (rows.c), choose points (choose.c), filter (block_filter.c), count sections
-// (sections.c), order and name (rows.c). Then the rows of all clouds are known, and the tensors are written from them
-// (writers.c). A struct cpu_run lives on the stack of one call. Its arrays are in the lane's scratch.
+// The stages of a cloud, as far as the job needs them: index (points.c), choose voxels (choose.c), make rows (rows.c),
+// gather (maps.c), list (rows.c), choose points (choose.c), filter (block_filter.c), count sections (sections.c), order
+// and name (rows.c). Then writers.c writes the tensors of all clouds.
 //
-// The clouds are tasks of the job (parallel_for.h), and so are stretches of rows of a large tensor. Each task has a
-// copy of the run with only its own part: its place in the arrays of the whole job, and the arrays of the current
-// cloud, which are in the scratch of the lane that does the task (parts.c). So the stages know nothing of other tasks.
+// Clouds are tasks (parallel_for.h), and so are stretches of rows of a tensor. A task has a copy of the run, with its
+// place in the job's arrays, and arrays for one cloud in the scratch of its worker's lane (parts.c).
 #ifndef VOXELD_CPU_VOXELIZE_RUN_H
 #define VOXELD_CPU_VOXELIZE_RUN_H
 
@@ -23,7 +21,7 @@
 // A kept voxel: a row of the output tensors.
 struct cpu_row {
   uint64_t key;    // its cell
-  int32_t number;  // by first appearance, within its cloud
+  int32_t number;  // of the voxel in its cloud
   int32_t first;   // its kept points are run.list[first .. first + kept), in input order
   int32_t kept;
   int32_t cloud;
@@ -36,8 +34,7 @@ struct cpu_cloud {
   int32_t first_row;   // its rows are run.rows[first_row .. run.num_rows)
 };
 
-// What the stages found in a cloud. Each cloud has its own place in the lists of rows, cells and pillars. The rows stay
-// there; cpu_parts_gather moves the cells and pillars together.
+// What the stages found in a cloud. cpu_parts_gather moves the cells and pillars of all clouds together; rows stay.
 struct cpu_grouped {
   int32_t begin;  // its first point; its cells and pillars are listed from there on
   int32_t place;  // its rows are run.rows[place .. place + num_rows)
@@ -62,11 +59,11 @@ struct cpu_pillar {
   int32_t points;
 };
 
-// A stretch of a lone cloud's points, which is looked up separately (segments.c).
+// A stretch of a lone cloud's points (segments.c).
 struct cpu_segment {
-  int32_t begin, end;       // its points
-  int32_t num_inside;       // points in range
-  int32_t not_finite;       // points that are not finite
+  int32_t begin, end;  // its points
+  int32_t num_inside;  // points in range
+  int32_t not_finite;
   int32_t num_seen;         // number of its voxels
   int32_t first_inside;     // points in range in earlier segments
   int32_t first_number;     // the number of its first new voxel
@@ -90,8 +87,8 @@ struct cpu_bucket {
   int32_t num_points;  // the cloud's points in the new ones
 };
 
-// A lone cloud in segments. The lists of a segment begin at the place of its first point. In `bucketed`, a segment's
-// voxels of one bucket are consecutive, so threads that merge different buckets rarely write to the same cache line.
+// A lone cloud in segments. A segment's lists begin at the index of its first point. In `bucketed`, the voxels of a
+// segment and bucket are consecutive, so workers that merge different buckets rarely share a cache line.
 struct cpu_cut {
   int32_t count;                  // number of segments, and of buckets; 0 if the cloud is not cut
   struct cpu_segment *segments;   // [count]
@@ -115,13 +112,13 @@ struct cpu_run {
   // What the job asks for.
   struct vx_job *job;
   struct vx_lane *lane;  // of the worker that runs the job
-  struct vx_stop *stop;  // of the worker that runs the task; the passes ask it
+  struct vx_stop *stop;  // of the worker that runs the task
   const struct vx_voxelize *params;
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
   struct vx_grid grid;
   struct vx_cell_map map;
-  const float *points;    // [num_points, columns]
-  int32_t columns;        // C
+  const float *points;  // [num_points, columns]
+  int32_t columns;
   int32_t cap;            // maximum points that a voxel keeps; INT32_MAX without a cap
   bool lists_wanted;      // something reads the kept points voxel by voxel
   bool ids_wanted;        // the tensor point_voxel_ids is requested
@@ -190,7 +187,7 @@ struct cpu_run {
 
 static inline int32_t cpu_smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
-// Adds `from` to `to`. Every field of the counts is an int64_t that can be summed.
+// Every field of the counts is an int64_t that can be summed.
 static inline void cpu_add_counts(struct vx_counts *to, const struct vx_counts *from) {
   enum { COUNTS = sizeof *to / sizeof to->kept };
   int64_t sums[COUNTS], more[COUNTS];
@@ -200,7 +197,6 @@ static inline void cpu_add_counts(struct vx_counts *to, const struct vx_counts *
   memcpy(to, sums, sizeof sums);
 }
 
-// Bytes of a row of features in bev_features.
 static inline size_t cpu_run_feature_bytes(const struct cpu_run *run) {
   int32_t values = run->encoded_values == 0 ? run->columns : run->encoded_values;
   return (size_t)values * vx_dtype_size(run->params->feature_dtype);

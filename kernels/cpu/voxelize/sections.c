@@ -1,13 +1,10 @@
-// The fates of a lone cloud's points, section by section.
-//
-// A fate whose count in the cloud is 0 is not searched for. So if all points of a cloud are in range and in rows, the
-// only cost is a search for the end of each section. In the lists, the points that the caps drop stand after the kept
-// ones.
+// The fates of a lone cloud's points, section by section. A fate that the cloud does not have is not searched for. In a
+// row's list, the points that the cap drops follow the kept points.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/half.h"
 
-// The first index in run.inside whose point is at least `point`; the number of points in range if there is none.
+// The first index in run.inside whose point is at least `point`; num_inside if there is none.
 static int32_t first_inside_from(const struct cpu_run *run, int32_t point) {
   int32_t low = 0, high = run->num_inside;
   while (low < high) {
@@ -30,7 +27,7 @@ static int64_t count_not_finite(const struct cpu_run *run, int32_t begin, int32_
   return count;
 }
 
-// Counts the points without a row among run.inside[begin .. end). `filtered`: run.row_of is filled.
+// In run.inside[begin .. end). `filtered`: run.row_of is filled.
 static void count_rowless(const struct cpu_run *run, int32_t begin, int32_t end, int32_t let_in, bool filtered,
                           struct vx_counts *counts) {
   VX_EACH_ROW(run->stop, i, begin, end) {

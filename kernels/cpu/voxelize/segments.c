@@ -1,14 +1,12 @@
-// A lone cloud, looked up by several workers. Each step needs all results of the step before. The tasks of a step run
-// in any order.
+// A lone cloud, looked up by several workers. Each step needs all results of the step before.
 //
-// 1. Look up: each segment has its own index. Its voxels are partitioned into buckets by the hash of their keys.
-// 2. Merge: each bucket has its own index. It reads the voxels of the segments, first to last. A voxel is new in the
-//    segment where it first appears; later appearances refer to that one.
-// 3. Number: a voxel's number is the count of new voxels before it. The buckets have counted the new voxels of each
-//    segment and their points, so each segment makes the rows of its new voxels. If max_voxels does not keep the first
-//    voxels, one worker chooses the voxels and makes the rows (choose.c).
+// 1. Look up: a segment has its own index. Its voxels are partitioned into buckets by the hash of their keys.
+// 2. Merge: a bucket has its own index, to which it adds the voxels of all segments, in order. A voxel is new in the
+//    first segment that has it.
+// 3. Number: a voxel's number is the count of new voxels before it. Segments make the rows of their new voxels. If
+//    max_voxels does not keep the first voxels, one worker chooses voxels and makes the rows (choose.c).
 // 4. Pack: the points in range of all segments move together, each with the number of its voxel.
-// 5. List: each segment knows how many points of a voxel are in earlier segments, and so where its own points go.
+// 5. List: a segment knows how many points of a voxel are in earlier segments, and so where its own points go.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/cpu/base/base.h"
@@ -16,7 +14,7 @@
 #include "kernels/parallel_for.h"
 
 enum {
-  SEGMENT_POINTS = 8192,  // fewest points of a segment: a helper takes as long to start as some thousand points take
+  SEGMENT_POINTS = 8192,  // fewest points of a segment: to start a helper takes as long as some thousand points
   MOST_SEGMENTS = 32,
 };
 
@@ -46,8 +44,8 @@ struct tools {
   int32_t *places;  // [num_points]: the place in `bucketed` where each voxel of the index is new
 };
 
-// The run's own worker uses the arrays of the current cloud: they are filled only after the merge, when the tools are
-// no longer needed. Every worker has room for all voxels of the cloud, since one bucket may get all of them.
+// The run's own worker uses the current cloud's arrays, which are filled only after the merge. There is room for all
+// voxels of the cloud, since one bucket may get all.
 static enum vx_status take_tools(const struct cpu_run *run, const struct vx_worker *worker, struct tools *tools,
                                  struct error *error) {
   uint64_t slots = cpu_cell_index_slots(run->num_points, run->map.key.bits), most = (uint64_t)run->num_points;
@@ -126,7 +124,7 @@ static void find_homes(const struct cpu_cell_index *index, const struct cpu_buck
   }
 }
 
-// Adds the voxels from `place` on, at most one chunk.
+// Adds `count` voxels from `place` on, at most CPU_CHUNK.
 static void merge(const struct cpu_cut *cut, int32_t place, int32_t count, struct tools *tools) {
   struct cpu_cell_index index = tools->index;
   uint32_t home[CPU_CHUNK];
@@ -142,8 +140,7 @@ static void merge(const struct cpu_cut *cut, int32_t place, int32_t count, struc
   tools->index.count = index.count;
 }
 
-// The number of points in the voxels that are new in a segment and bucket: voxels `first` to `end` - 1 of the index.
-// Sets the hits of each of them.
+// Sets the hits of voxels `first` to `end` - 1 of the index, in the segment where they are new. Returns their sum.
 static int32_t sum_up(const struct cpu_cut *cut, const struct tools *tools, int32_t first, int32_t end) {
   int32_t sum = 0;
   for (int32_t voxel = first; voxel < end; voxel++) {

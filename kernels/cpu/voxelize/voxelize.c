@@ -1,5 +1,4 @@
-// A voxelize job on the CPU. cpu_voxelize, at the end of this file, shows all of it. Runs on the thread that has the
-// lane; clouds and rows may run on helpers' threads.
+// A voxelize job on the CPU.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>
@@ -41,7 +40,7 @@ static void read_params(struct cpu_run *run) {
   }
 }
 
-// Takes the scratch. A cloud is not cut into segments if it would then need more scratch than a lane may keep.
+// A cloud is not cut into segments if it would then need more scratch than a lane may keep.
 static enum vx_status take_scratch(struct cpu_run *run, struct error *error) {
   struct cpu_arena measured = {0};
   run->cut.count = cpu_segments_wanted(run);
@@ -70,7 +69,6 @@ static enum vx_status prepare(struct cpu_run *run, struct error *error) {
   return status;
 }
 
-// Finds the voxels of a cloud and makes their rows.
 static enum vx_status find_voxels(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   if (run->cut.count > 0) return cpu_index_segments(run, cloud, error);
   cpu_index_points(run, cloud);
@@ -93,7 +91,7 @@ static enum vx_status list_points(struct cpu_run *run, const struct cpu_cloud *c
   return status;
 }
 
-// Finds the rows of one cloud, and writes them to run.rows from cloud->first_row on.
+// Writes the rows of one cloud to run.rows from cloud->first_row on.
 static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   enum vx_status status = find_voxels(run, cloud, error);
   if (status == VX_OK) {

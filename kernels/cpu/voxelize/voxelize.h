@@ -9,7 +9,7 @@ VX_WARN_UNUSED enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *
 
 // ---- memory: the scratch of a job, and the parts of the run that its tasks see --------------------------------------
 
-// Takes the arrays of the run: those for the whole job, and those for the current cloud.
+// Takes the arrays for the whole job and for the current cloud.
 void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 
 // Makes a task's copy of the run, with the arrays for a pillar and, if `cloud`, for a cloud. Fails only on a helper.
@@ -23,7 +23,6 @@ void cpu_parts_gather(struct cpu_run *run);
 
 // ---- from points to voxels ------------------------------------------------------------------------------------------
 
-// The input and the result of a lookup of points.
 struct cpu_lookup {
   struct cpu_cell_index index;     // started by the caller
   int32_t *inside;                 // [end - begin]: indices of the points in range
@@ -31,45 +30,40 @@ struct cpu_lookup {
   int32_t num_inside, not_finite;  // points
 };
 
-// Finds the voxel of each of the points begin .. end.
+// Finds the voxels of the points begin .. end - 1.
 void cpu_look_up_points(const struct cpu_run *run, struct vx_stop *stop, int32_t begin, int32_t end,
                         struct cpu_lookup *lookup);
 
-// Finds the voxel of each point of the cloud. Fills run.cells, run.inside and run.voxel_of; counts not_finite and
-// out_of_range.
+// Fills run.cells, run.inside and run.voxel_of for the cloud; counts not_finite and out_of_range.
 void cpu_index_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // ---- a lone cloud, looked up by several workers ---------------------------------------------------------------------
 //
-// The cloud's points are cut into segments. The voxels are those of cpu_index_points, with the same numbers: by first
-// point in the whole cloud.
+// The cloud's points are cut into segments. Voxels and their numbers are those of cpu_index_points.
 
-// The number of segments for the run's cloud: 0 if it is small, if there are several clouds, or if no worker can help.
+// The number of segments: 0 if the cloud is small, if there are several clouds, or if no worker can help.
 int32_t cpu_segments_wanted(const struct cpu_run *run);
 
-// Takes the arrays for run->cut.count segments.
 void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 
-// The same as cpu_index_points and cpu_make_rows, for a cut cloud; called by the run's own worker. Fills run.inside and
-// run.voxel_of only if something other than the list reads them.
+// Like cpu_index_points and cpu_make_rows; called by the run's own worker. Fills run.inside and run.voxel_of only if
+// something other than the list reads them.
 VX_WARN_UNUSED enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *cloud,
                                                  struct error *error);
 
-// The same as cpu_list_points, for a cut cloud.
+// Like cpu_list_points.
 VX_WARN_UNUSED enum vx_status cpu_list_segments(struct cpu_run *run, const struct cpu_cloud *cloud,
                                                 struct error *error);
 
 // ---- what the caps keep, if that is not what comes first ------------------------------------------------------------
 
-// Gives the voxels that max_voxels keeps the lowest numbers, and the other voxels the next numbers. Both stay in the
-// order of appearance. Fills run.new_numbers. Reorders run.cells, but not run.voxel_of.
+// Gives the voxels that max_voxels keeps the lowest numbers, and the others the next; both in the order of appearance.
+// Fills run.new_numbers. Reorders run.cells, but not run.voxel_of.
 void cpu_choose_voxels(struct cpu_run *run);
 
-// Replaces the numbers of voxels in run.voxel_of by new numbers.
 void cpu_renumber_points(struct cpu_run *run);
 
-// Moves the points that each row of the cloud keeps to the front of the row's list, before the points that the row
-// drops. Both stay in input order.
+// Moves the points that each row keeps to the front of its list. Kept and dropped points stay in input order.
 void cpu_choose_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // ---- from the voxels of a cloud to rows of the output ---------------------------------------------------------------
@@ -80,8 +74,8 @@ struct cpu_stretch {
   int32_t listed;  // where the points of the first voxel are listed
 };
 
-// Makes a row for each voxel that max_voxels allows, at the place of its number, with room in the list for its points.
-// Counts the rows (voxels_kept), their kept points, and what the caps drop.
+// Makes a row for each voxel that max_voxels allows, with room in the list for its points. Counts the rows
+// (voxels_kept), their kept points, and what the caps drop.
 void cpu_make_rows_of(const struct cpu_run *run, struct vx_stop *stop, const struct cpu_cloud *cloud,
                       const struct cpu_stretch *stretch, struct vx_counts *counts);
 
@@ -94,18 +88,16 @@ void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 // Lists the points of the cloud's rows. Call cpu_make_rows first.
 void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// Sorts the cloud's rows by their cells, in ascending order.
+// Sorts the cloud's rows by cell.
 void cpu_order_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // Fills row_of: the row of each voxel that max_voxels allows, or -1 if the block filter has removed the row.
 void cpu_note_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// Fills the cloud's point_ids.
 void cpu_name_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // ---- the block filter -----------------------------------------------------------------------------------------------
 
-// Removes the rows that the block filter drops.
 void cpu_filter_blocks(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // ---- the fates of a lone cloud's points, section by section ---------------------------------------------------------
@@ -116,7 +108,7 @@ void cpu_count_sections(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // ---- from the points in range to maps: maps.h of kernels/ defines them ----------------------------------------------
 
-// Appends the cells and pillars of the cloud's points, from run.cells, run.inside and run.voxel_of.
+// Appends the cells and pillars of the cloud, from run.cells, run.inside and run.voxel_of.
 void cpu_gather_maps(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // Each writes one map of all clouds.
@@ -134,7 +126,7 @@ void cpu_write_density(const struct cpu_run *run, void *out);
 // What one task of a writer writes: some rows, one cloud, or one whole tensor.
 enum cpu_unit { CPU_ROWS, CPU_CLOUDS, CPU_TENSORS };
 
-// A writer writes every byte of its task's part of a tensor. The run that it gets shows only that part.
+// A writer writes every byte of its task's part of a tensor, which is all that the run shows.
 struct cpu_writer {
   void (*write)(const struct cpu_run *run, void *out);
   enum cpu_unit unit;
@@ -148,7 +140,7 @@ extern const struct cpu_writer cpu_writer_of_means;
 
 // ---- the tensors of a job, task by task -----------------------------------------------------------------------------
 
-// Both fail only if the job is stopped. Both add up the times of the stages.
+// Both add to the times of the stages.
 //
 // Writes the mean of each row: [num_rows, columns] float32.
 VX_WARN_UNUSED enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct error *error);

@@ -1,7 +1,6 @@
-// From rows to tensors: one function per tensor, which writes it from the first byte to the last.
+// From rows to tensors: one function per tensor.
 //
-// A task of CPU_ROWS has few rows, so its loops over rows do not ask whether the job is stopped. Loops inside a row may
-// ask, and so may tasks that have whole clouds or tensors.
+// A task of CPU_ROWS has few rows, so its loops over rows do not ask whether the job is stopped.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>
@@ -25,8 +24,7 @@ static void mean_of(const struct cpu_run *run, const struct cpu_row *row, int32_
 
 // ---- writers --------------------------------------------------------------------------------------------------------
 
-// Where to compute a row of features as float32: in place if the tensor is float32, otherwise in `room`, to narrow
-// later.
+// Where to compute a row as float32: in place, or in `room` if it must be narrowed later.
 static float *row_in(enum vx_dtype dtype, unsigned char *place, float *room) {
   return vx_is_narrow(dtype) ? room : (float *)(void *)place;
 }
@@ -52,8 +50,7 @@ static void write_num_points(const struct cpu_run *run, void *out) {
   for (int32_t i = 0; i < run->num_rows; i++) num_points[i] = run->rows[i].kept;
 }
 
-// Rows are cleared in blocks, which stay in the nearest cache. A memset for each row's padding would cost more for the
-// call than for the stores.
+// Rows are cleared in blocks, which stay in the nearest cache. A memset of each row's padding would be slower.
 enum { BLOCK_BYTES = 4096 };
 
 static void fill_with_mean(const struct cpu_run *run, const struct cpu_row *row, float *place) {
@@ -65,7 +62,7 @@ static void fill_with_mean(const struct cpu_run *run, const struct cpu_row *row,
   }
 }
 
-// Copies the run's fields that it reads: the compiler must assume that a store to `out` could change the run.
+// Copies the fields that it reads, because a store to `out` might change the run.
 static inline void write_rows_of_voxels(const struct cpu_run *run, int32_t columns, float *out) {
   const float *points = run->points;
   const int32_t *list = run->list;
@@ -127,7 +124,6 @@ static struct pillar pillar_of(const struct cpu_run *run, const struct cpu_row *
   return pillar;
 }
 
-// Fills one point of a pillar: its columns, its offset from the voxel's mean, its offset from the voxel's centre.
 static void fill_pillar_point(const struct cpu_run *run, const struct pillar *pillar, int32_t index, float *values) {
   const float *point = point_at(run, index);
   for (int32_t c = 0; c < run->columns; c++) values[c] = point[c];
@@ -190,7 +186,6 @@ static void write_mask(const struct cpu_run *run, void *out) {
   }
 }
 
-// Called for one cloud.
 static void write_bev_features(const struct cpu_run *run, void *out) {
   const int32_t *size = run->grid.cells;
   int32_t width = run->encoded_values;

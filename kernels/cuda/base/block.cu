@@ -1,7 +1,7 @@
 // See block.cuh.
 //
-// A kernel that runs past the end of another process's memory would cost this whole process its context. So the size
-// comes from the driver, never from the process that has sent the handle.
+// A kernel that runs past the end of another process's memory would cost this process its context. So the size comes
+// from the driver, never from the sender of the handle.
 #include "kernels/cuda/base/block.cuh"
 
 #include <cuda.h>
@@ -61,8 +61,8 @@ void cuda_close_block(struct vx_device *device, void *memory) {
   (void)cudaGetLastError();
 }
 
-// Copies in a stream of the calling thread, so the copy waits for no job. Spins at first, because a short copy ends
-// before a thread could sleep and wake.
+// Copies in a stream of the calling thread, so it waits for no job. Spins first, because a short copy ends before a
+// thread could sleep and wake.
 enum vx_status cuda_copy_block(struct vx_device *device, void *to, const void *from, size_t bytes,
                                struct error *error) {
   enum { SPIN_NS = 100000 };

@@ -1,5 +1,4 @@
-// Device memory of other processes, by CUDA's handles for interprocess communication. See vx_backend. Any thread may
-// call these functions.
+// Device memory of other processes, by CUDA's handles for interprocess communication. See vx_backend. Any thread.
 #ifndef VOXELD_CUDA_BLOCK_CUH
 #define VOXELD_CUDA_BLOCK_CUH
 

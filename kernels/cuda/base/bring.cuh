@@ -1,8 +1,7 @@
-// Brings points from the host's memory as float32 rows, inside a kernel that processes each row. A row may move as it
-// arrives.
+// Brings points as float32 rows, in the kernel that processes them. Rows may move as they arrive.
 //
-// The points are read straight from pinned memory. A few blocks, each reading chunk after chunk, keep the bus busy.
-// Rows that a chain left are in place (points == source), so they are only read.
+// Points are read straight from pinned memory: a few blocks, chunk after chunk, keep the bus busy. The rows that a
+// chain left are in place: points == source.
 #ifndef VOXELD_CUDA_BRING_CUH
 #define VOXELD_CUDA_BRING_CUH
 
@@ -19,7 +18,7 @@ struct location {
 static __device__ bool are_in_place(const struct cuda_points &p) { return p.points == p.source; }
 static __device__ bool is_usual(const struct cuda_points &p) { return p.columns == 4 && p.dtype == VX_FLOAT32; }
 
-// Widens the numbers of a part of 16 bytes, and stores them at their place among the points.
+// Widens a part of 16 bytes, and stores it among the points.
 static __device__ void store_part(const struct cuda_points &p, uint64_t part, uint4 bits) {
   cuda_with_float(p.dtype, [&](auto number) {
     typedef decltype(number) type;
@@ -32,7 +31,7 @@ static __device__ void store_part(const struct cuda_points &p, uint64_t part, ui
   });
 }
 
-// Called by a whole block. Brings rows first .. first + count - 1, in parts, then the remainder at the end of the scan.
+// A whole block brings rows first .. first + count - 1: whole parts, then the rest.
 static __device__ void bring_rows(const struct cuda_points &p, uint64_t first, uint32_t count) {
   uint32_t per_part = cuda_per_part(p.dtype);
   uint64_t begin = first * p.columns, end = begin + (uint64_t)count * p.columns;  // begin: a multiple of BRING_BLOCK
@@ -56,11 +55,10 @@ struct cuda_staying {
   __device__ bool operator()(uint64_t, float, struct location *) const { return false; }
 };
 
-// Brings CHUNKS chunks of BRING_BLOCK rows, from row `first` on, as far as there are rows before `end`. Fills `at` with
-// the coordinates of this thread's row of each chunk, if the row is there. All rows of a chunk are stored once the
-// block has passed its next barrier. `times`: of all rows, or NULL. `move` gets a row's number, its time and its
-// coordinates, and returns whether it has changed these. All times, and all rows of four float32, are loaded before the
-// first is used.
+// Brings the rows before `end` of CHUNKS chunks of BRING_BLOCK rows, from `first` on. Fills `at` with this thread's row
+// of each chunk, if it exists. A chunk is stored once the block has passed its next barrier. `times`: of all rows, or
+// NULL. `move(row, time, &at)` returns whether it changed `at`. All times, and all rows of four float32, are loaded
+// before the first is used.
 template <int CHUNKS, typename function>
 static __device__ void bring_chunks(const struct cuda_points &p, uint64_t first, uint64_t end, const float *times,
                                     const function &move, struct location (&at)[CHUNKS]) {
@@ -89,7 +87,7 @@ static __device__ void bring_chunks(const struct cuda_points &p, uint64_t first,
   }
 }
 
-// Brings `count` rows, at most a chunk, and returns the coordinates of this thread's row.
+// `count`: at most a chunk. Returns this thread's row.
 template <typename function = struct cuda_staying>
 static __device__ struct location bring(const struct cuda_points &p, uint64_t first, uint32_t count,
                                         const float *times = NULL, const function &move = function()) {

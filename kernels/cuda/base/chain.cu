@@ -53,8 +53,8 @@ void cuda_read_chain(struct vx_lane *lane) {
 
 typedef struct cuda_tensors<VX_LEFT_POINTS, VX_POINT_STEPS> chain_tensors;
 
-// `voxel_ids`: where the operation has written the voxel of each row that is left. Merged rows get the voxel of their
-// head. NULL if it is not requested, or if the chain merges no rows.
+// `voxel_ids`: NULL, or the voxel of each row, which the operation has written for the rows that are left. Merged rows
+// get the voxel of their head.
 static __global__ void __launch_bounds__(BLOCK)
     write_chain_kernel(const __grid_constant__ struct cuda_chain_rows r, const int32_t *row_of,
                        const __grid_constant__ chain_tensors tensors, int32_t *voxel_ids) {

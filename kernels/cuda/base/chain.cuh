@@ -1,11 +1,10 @@
-// The rows of a chain of steps on a GPU (kernels/steps.h), their counts, and the tensors made of them. The folder
-// steps/ runs the chain before the operation.
+// The rows of a chain of steps on a GPU (kernels/steps.h), their counts and tensors. The folder steps/ runs the chain.
 #ifndef VOXELD_CUDA_CHAIN_CUH
 #define VOXELD_CUDA_CHAIN_CUH
 
 #include "kernels/cuda/base/run.cuh"
 
-// The chain's rows as the kernels of steps see them. `points` are the rows.
+// `points`: the chain's rows.
 struct cuda_chain_rows : cuda_points {
   uint8_t *fates, *steps;     // [clouds.num_points]
   int32_t *heads;             // [clouds.num_points], or NULL
@@ -20,8 +19,8 @@ struct cuda_chain {
   struct cuda_chain_rows rows;
   struct cuda_run run;           // for launches: its lane, stream and job
   struct cuda_arrival *arrival;  // what the next kernel does with the rows first (steps/arrival.cuh)
-  // [num_points]: the number of rows left before each row; if the row itself is not left, the complement (~) of that
-  // number, which is negative. NULL if nothing reads it.
+  // [num_points]: the number of rows left before each row; its complement (~), which is negative, if the row is not
+  // left. NULL if nothing reads it.
   int32_t *row_of;
   float *cylinder;  // [num_points, columns + VX_CYLINDER_EXTRA]: what the operation sees in place of the rows, or NULL
   uint64_t *scans;  // states of all scans of the chain, after its counters
@@ -31,11 +30,10 @@ struct cuda_chain {
   uint32_t used_matrices, host_matrices;  // matrices in use: in this array, and in the host's commands
 };
 
-// Whether a voxelization's first kernel does the work of the whole chain, so that the chain needs no rows of its own.
-// The chain is then a single transform with one matrix, or has no step and ends in cylindrical coordinates. No tensor
-// or section needs its fates.
+// Whether a voxelization's first kernel does the whole chain, which then has no rows of its own: a transform with at
+// most one matrix, or no step and cylindrical coordinates, if no tensor or section needs fates.
 bool cuda_is_folded(const struct vx_job *job);
-// Copies the counts of such a first kernel into the job's report.
+// Copies the counts of that first kernel into the job's report.
 void cuda_read_folded(struct vx_job *job, const struct cuda_counters *told);
 // Copies the counts of the chain into the job's report, once the host has awaited the sizes of the operation.
 void cuda_read_chain(struct vx_lane *lane);

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-// Errors after which the device still works: the host asked for something impossible. Every other error counts as the
-// loss of the device, since going on after an unforeseen error could write a wrong byte.
+// Errors after which the device still works. Any other, except lack of memory, counts as its loss, since going on after
+// an unforeseen error could write a wrong byte.
 static bool is_callers_fault(cudaError_t result) {
   switch (result) {
     case cudaErrorInvalidValue:

@@ -1,4 +1,4 @@
-// CUDA errors as values: every call and every launch passes through here and becomes a vx_status and a text.
+// CUDA errors as a vx_status and a text. Any thread.
 #ifndef VOXELD_CUDA_CHECK_CUH
 #define VOXELD_CUDA_CHECK_CUH
 

@@ -5,7 +5,7 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-// Each of `threads` threads calls this. Writes zeros from `begin` to `end`, in parts of 16 bytes except at the ends.
+// Called by each of `threads` threads. Writes zeros from `begin` to `end`, in parts of 16 bytes except at the ends.
 static __device__ inline void cuda_clear(unsigned char *begin, unsigned char *end, uint64_t thread, uint64_t threads) {
   enum : uint64_t { PART = sizeof(uint4) };
   uint64_t bytes = (uint64_t)(end - begin), head = min((uint64_t)(-(uintptr_t)begin % PART), bytes);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The clouds of a batch. For one cloud all arrays are NULL.
+// For one cloud all arrays are NULL.
 struct cuda_clouds {
   int32_t count;
   uint32_t num_points;
@@ -16,7 +16,7 @@ struct cuda_clouds {
   uint32_t *first_row;          // [count]
 };
 
-// One slot of the table of cells. If all bits are set, the cell has no point yet.
+// A slot of the table of cells. All bits are set while the cell has no point.
 struct __align__(8) cuda_cell {
   uint32_t first;  // first point of the cell, later the cell's number
   uint32_t hits;   // points of the cell minus 1; later where its part of the list begins
@@ -24,13 +24,13 @@ struct __align__(8) cuda_cell {
 static_assert(sizeof(struct cuda_cell) == 8 && offsetof(struct cuda_cell, hits) == 4,
               "insert.cu adds to both in one atomic operation, with the hits as the upper half");
 
-// One cell, by its number. Its points are lists[begin .. begin + hits).
+// A cell, by its number. Its points are lists[begin .. begin + hits).
 struct __align__(16) cuda_record {
   uint32_t first_point, hits, begin, slot;
 };
 
-// What is known of the rank of the last cell that max_voxels keeps of a cloud: its highest `digits`. `left`: how many
-// of the cells with these digits are kept.
+// The rank of the last cell of a cloud that max_voxels keeps: its highest `digits` so far. `left`: how many of the
+// cells with these digits are kept.
 struct cuda_last_cell {
   uint32_t digits, left;
 };

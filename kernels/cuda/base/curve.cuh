@@ -1,5 +1,5 @@
-// Where a point is along a Hilbert curve (J. Skilling, "Programming the Hilbert curve", 2004) through a box. Neighbours
-// on the curve are near each other in space.
+// A point's place on a Hilbert curve through a box (J. Skilling, "Programming the Hilbert curve", 2004). Neighbours on
+// the curve are near each other in space.
 #ifndef VOXELD_CUDA_CURVE_CUH
 #define VOXELD_CUDA_CURVE_CUH
 

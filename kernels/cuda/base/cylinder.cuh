@@ -1,8 +1,7 @@
-// The angle of a point in cylindrical coordinates on a GPU: the bits of vx_cylinder_phi, for most points with fewer
-// operations.
+// The angle in cylindrical coordinates on a GPU: the bits of vx_cylinder_phi, for most points with fewer operations.
 //
-// A series gives the angle in binary64, with an error. If all values within that error round to the same float32, so
-// does the angle of vx_atan2. A few points of a million are too near the middle between two floats, and need vx_atan2.
+// A series gives the angle in binary64, with an error. If all values within that error round to one float32, so does
+// the angle of vx_atan2. A few points of a million need vx_atan2.
 #ifndef VOXELD_CUDA_CYLINDER_CUH
 #define VOXELD_CUDA_CYLINDER_CUH
 

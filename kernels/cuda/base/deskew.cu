@@ -7,7 +7,6 @@
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/base/transfer.cuh"
 
-// Runs twice: over an empty arena to measure, then over the lane's block.
 static void lay_out(const struct vx_job *job, bool seen, struct cuda_arena *arena, float **times,
                     struct vx_segment **segments) {
   *times = NULL;

@@ -11,13 +11,12 @@ enum {
 };
 static_assert(sizeof(struct vx_segment) % sizeof(uint32_t) == 0, "segments are copied word by word");
 
-// How points move, as a kernel sees it.
 struct cuda_deskew {
   const float *times;               // [num_points]: host memory, or a copy
   const struct vx_segment *longer;  // [count]; NULL: `few` has the segments
   int32_t count;
-  float first, last;                  // times outside are clamped
-  struct cuda_deskew_counts *counts;  // of the job
+  float first, last;  // times outside are clamped
+  struct cuda_deskew_counts *counts;
   struct vx_segment few[DESKEW_FEW];
 };
 
@@ -27,8 +26,8 @@ static __device__ inline struct vx_segment *cuda_own_segments(void) {
   return segments;
 }
 
-// Called by a whole block before a barrier, and before it waits for the kernel ahead. Copies `few`: the threads of a
-// warp may need different segments, and an argument's first reads are slow.
+// Called by a whole block before a barrier, and before it waits for the kernel ahead. Copies `few`, since the threads
+// of a warp may need different segments, and an argument's first reads are slow.
 static __device__ inline void cuda_begin_deskew(const struct cuda_deskew &d) {
   uint32_t words = d.times && !d.longer ? (uint32_t)d.count * DESKEW_WORDS : 0;
   for (uint32_t i = threadIdx.x; i < words; i += blockDim.x)

@@ -1,5 +1,4 @@
-// What kernels of all operations use on the device: waiting for the previous kernel, the clock, sums and maxima of a
-// warp, floats as integers, detecting the last block.
+// What kernels of several operations use on the device.
 #ifndef VOXELD_CUDA_DEVICE_CUH
 #define VOXELD_CUDA_DEVICE_CUH
 
@@ -8,8 +7,8 @@
 
 #include "kernels/half.h"
 
-// Lets the blocks of the next kernel start, once all blocks of this kernel have called it or ended. The next kernel's
-// blocks take resources, so a long kernel calls it shortly before its end.
+// Lets the next kernel's blocks start once all blocks of this kernel have called it or ended. They take resources, so a
+// long kernel calls it near its end.
 __device__ static inline void cuda_let_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -28,9 +27,8 @@ __device__ static inline void cuda_wait() {
 }
 
 // Like cuda_wait, but the next kernel starts only after the kernel ahead of this one has ended. So before its own wait,
-// the next kernel can read what the kernels before this one wrote. Such reads must bypass the first-level cache
-// (__ldcg), which may hold an older job's values. If all blocks read the same word at the same time, only one thread of
-// each block should read it.
+// the next kernel can read what the kernels before this one wrote, past the first-level cache (__ldcg), which may hold
+// an older job's values. One thread of each block should read a word that all blocks need.
 __device__ static inline void cuda_wait_in_turn() {
   cuda_wait_alone();
   cuda_let_next();
@@ -60,7 +58,7 @@ __device__ static inline uint32_t cuda_warp_max(uint32_t value) {
 #endif
 }
 
-// Called by a whole warp. Returns the sum of the values of the lanes up to and including this one.
+// Called by a whole warp. The sum over the lanes up to and including this one.
 template <typename number> __device__ static inline number cuda_warp_upto(number value) {
   for (uint32_t offset = 1; offset < 32; offset *= 2) {
     number other = __shfl_up_sync(~0u, value, offset);
@@ -69,8 +67,7 @@ template <typename number> __device__ static inline number cuda_warp_upto(number
   return value;
 }
 
-// Called by a block of whole warps. Returns the sum of the values of the threads before this one. `total`: the sum of
-// all threads.
+// Called by a block of whole warps. The sum over the threads before this one. `total`: the sum over all threads.
 __device__ static inline uint32_t cuda_block_before(uint32_t value, uint32_t *total) {
   __shared__ uint32_t sums[32];
   uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, before = cuda_warp_upto(value);
@@ -86,8 +83,8 @@ __device__ static inline uint32_t cuda_block_before(uint32_t value, uint32_t *to
   return before;
 }
 
-// Copies 16 bytes to shared memory; if `is_there` is false, writes zeros instead. `from` must be readable in both
-// cases. The copy may be incomplete until cuda_await_copies.
+// Copies 16 bytes to shared memory, or writes zeros if not `is_there`. `from` must be readable in both cases. The copy
+// may be incomplete until cuda_await_copies.
 __device__ static inline void cuda_copy_ahead(void *to, const void *from, bool is_there) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from),
@@ -98,7 +95,7 @@ __device__ static inline void cuda_copy_ahead(void *to, const void *from, bool i
 #endif
 }
 
-// The same for BYTES bytes, 8 or 16, which the first-level cache keeps for other warps.
+// The same for 8 or 16 bytes, which the first-level cache keeps for other warps.
 template <int BYTES> __device__ static inline void cuda_copy_cached(void *to, const void *from, bool is_there) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from),

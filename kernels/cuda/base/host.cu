@@ -126,7 +126,7 @@ enum vx_status cuda_copy_inputs(struct cuda_run *run, struct error *error) {
 
 // ---- waiting --------------------------------------------------------------------------------------------------------
 
-// Sleeps between checks of the word. At each check asks the caller whether to stop the job.
+// Sleeps between checks.
 static enum vx_status await_long(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                                  bool *stopped, struct error *error) {
   enum { LOOK_NS = 50000, LOOKS_PER_QUERY = 200 };
@@ -147,9 +147,9 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
   return VX_OK;
 }
 
-// First waits in a tight loop, since the answer usually comes within microseconds. Then yields, and after a millisecond
-// sleeps. Before it sleeps it makes no driver call, because a call would hold the driver's lock and delay the launches
-// of other lanes. A kernel that fails never writes the word; the driver then reports the error.
+// Spins, then yields, and after a millisecond sleeps. Before it sleeps it makes no driver call, which would hold the
+// driver's lock and delay other lanes' launches. A kernel that fails never writes the word; then the driver reports the
+// error.
 enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                           struct error *error) {
   enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };
@@ -203,14 +203,14 @@ enum vx_status cuda_take_zeros(struct cuda_run *run, struct error *error) {
   return VX_OK;
 }
 
-// copy_in lasts from the start of the first block until the last points have arrived. Earlier points are in the table
-// by then. The time of the driver's copies, of memory that the device cannot access itself, is in no stage.
+// copy_in lasts until the last points have arrived; earlier points are in the table by then. The driver's copies, of
+// memory that the device cannot access, are in no stage.
 static void read_times(const struct cuda_run *run) {
   uint64_t moments[CUDA_MOMENTS];
   for (int i = 0; i < CUDA_MOMENTS; i++) moments[i] = run->lane->status->counters.moments[i];
   int64_t *stage_ns = run->job->stage_ns;
   bool made_voxels = run->operation->makes_voxels;
-  // The moment at which a stage ends, if the job has that stage. A stage begins when the one before it ends.
+  // Each stage begins when the one before it ends. A stage that the job does not have has no moment.
   const struct {
     enum cuda_moment moment;
     enum vx_stage stage;
@@ -230,8 +230,7 @@ static void read_times(const struct cuda_run *run) {
   stage_ns[VX_STAGE_COPY_OUT] = (int64_t)(moments[CUDA_SENT] - moments[CUDA_SENDING]);
 }
 
-// Adds the part of the image at `offset` to the parts to send. If the device cannot write to the target, the driver
-// copies the part.
+// Adds the part of the image at `offset` to the parts to send, or lets the driver copy it.
 static enum vx_status bring(const struct cuda_run *run, size_t offset, size_t bytes, void *to, bool pinned,
                             struct cuda_parts *parts, struct error *error) {
   const unsigned char *from = run->lane->image.memory + offset;
@@ -263,8 +262,7 @@ static enum vx_status bring_image(const struct cuda_run *run, struct cuda_parts 
                                : bring(run, 0, run->layout.bytes, run->output, run->job->pinned, parts, error);
 }
 
-// Fills `head` with the header of the answer, which goes right before its block. If the device cannot read the header,
-// the driver copies it.
+// Fills `head` with the header of the answer, which goes right before its block, or lets the driver copy it.
 static enum vx_status bring_head(const struct cuda_run *run, struct cuda_part *head, struct error *error) {
   const struct vx_job *job = run->job;
   unsigned char *to = (unsigned char *)run->output - job->head_bytes;

@@ -1,7 +1,5 @@
-// A device and a lane: what one worker keeps between its jobs, and the memory through which host and device
-// communicate.
-//
-// A lane belongs to one thread at a time. All threads share the device, which does not change.
+// A device, which all threads share and which does not change; a lane, which belongs to one thread at a time; and the
+// memory through which host and device communicate.
 #ifndef VOXELD_CUDA_LANE_CUH
 #define VOXELD_CUDA_LANE_CUH
 
@@ -49,13 +47,12 @@ enum cuda_moment {
   CUDA_MOMENTS
 };
 
-// What the device counts when it de-skews points. `unmoved`: points whose coordinates or time are not finite.
-// `clamped`: points whose time was clamped.
+// `unmoved`: points whose coordinates or time are not finite. `clamped`: points whose time was clamped.
 struct cuda_deskew_counts {
   uint32_t unmoved, clamped;
 };
 
-// What the device counts. All counters are zero when a job begins. Two fates share a word if no job has both.
+// What the device counts. All counters are zero when a job begins. Two counts share a word if no job has both.
 struct __align__(128) cuda_counters {
   union {
     uint32_t not_finite, invalid;
@@ -69,7 +66,6 @@ struct __align__(128) cuda_counters {
   union {
     uint32_t over_voxel_cap, over_post_max;
   };
-  // gather.cu reads these four together.
   union {
     uint32_t num_inside;  // points in cells
     uint32_t kept;
@@ -101,7 +97,7 @@ static_assert(offsetof(struct cuda_counters, num_inside) % 16 == 0 &&
                   offsetof(struct cuda_counters, num_output_rows) == offsetof(struct cuda_counters, num_inside) + 12,
               "one load reads the four numbers");
 
-// What the device counts over a chain's rows. The kernels that drop rows add to it.
+// What the device counts over a chain's rows.
 struct cuda_chain_counters {
   uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];         // of dropped rows, by step; step 0: no step dropped them
   uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of dropped rows, by section
@@ -109,7 +105,7 @@ struct cuda_chain_counters {
   struct cuda_deskew_counts deskew;
   uint32_t told;   // sequence of the job, if a thread of a step has found it stopped
   uint64_t begun;  // when the first kernel has begun
-  // When each step has ended; [0]: when the rows have arrived. A time of 0: the step ended together with a later one.
+  // When each step has ended; [0]: when the rows have arrived. 0: the step ended together with a later one.
   uint64_t ended[VX_MAX_STEPS + 1];
 };
 
@@ -126,8 +122,7 @@ enum cuda_note {
 
 // Host memory that the device writes. A job accepts only its own sequence numbers.
 struct cuda_device_status {
-  // `sized`: the sequence of the last job whose counters and rows are here. `sent`: the sequence of the last job whose
-  // output and moments are here.
+  // The sequence of the last job whose counters and rows (`sized`), or whose output and moments (`sent`), are here.
   uint32_t sized, sent;
   struct cuda_counters counters;
   uint64_t notes[CUDA_NOTES];
@@ -137,9 +132,8 @@ struct cuda_device_status {
   uint64_t sparse[16];  // sizes that sparse convolution (sparse.cuh) or serialize has found
 };
 
-// A job's counters and the states of its scans. When a job begins, its counters, the sections' fates and the tiles are
-// all zero. Jobs alternate between two sets of counters, so that a job's end can clear the next job's set while its own
-// is still read.
+// A job's counters and scan states. When a job begins, its counters, section_fates and the tiles are zero. Jobs
+// alternate between two sets of counters, so that a job's end can clear the next set while its own is read.
 struct cuda_control {
   struct cuda_counters counters[2];
   uint32_t told;                               // sequence of the last job that the host stopped
@@ -155,12 +149,11 @@ struct cuda_memory {
   size_t bytes;
 };
 
-// A cloud that is sampled: its part of all clouds' rows and samples.
+// A cloud's part of all rows and samples.
 struct cuda_fps_cloud {
   uint32_t first_row, num_rows, num_samples, first_sample;
 };
 
-// The input of a sparse convolution.
 struct cuda_sparse_input {
   const int4 *coords;     // [num_rows]
   const float *features;  // [num_rows, channels]
@@ -180,7 +173,6 @@ struct cuda_host_commands {
 struct cuda_chain;
 struct cuda_sparse_kept;
 
-// What one worker keeps between its jobs.
 struct vx_lane {
   struct vx_device *device;
   cudaStream_t stream;
@@ -216,10 +208,10 @@ struct vx_lane {
 
 struct vx_device {
   int index;
-  cudaMemPool_t pool;        // where the lanes' blocks come from; NULL if the device has no pool
-  bool overlap;              // a kernel can start while the previous one ends
-  bool graphs;               // a graph can hold the kernels
-  unsigned multiprocessors;  // streaming multiprocessors
+  cudaMemPool_t pool;  // where the lanes' blocks come from; NULL if the device has no pool
+  bool overlap;        // a kernel can start while the previous one ends
+  bool graphs;         // a graph can hold the kernels
+  unsigned multiprocessors;
   unsigned largest_cluster;  // blocks that can take samples together; 1 without clusters
   size_t shared_bytes;       // shared memory of such a block
   struct vx_description description;

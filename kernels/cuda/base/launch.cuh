@@ -8,7 +8,7 @@ static inline unsigned cuda_blocks(uint64_t items, unsigned per_block) {
   return (unsigned)((items + per_block - 1) / per_block);
 }
 
-// The number of blocks of a kernel that loops over its items: at most as many as the device runs at once.
+// Blocks of a kernel that loops over its items: at most as many as the device runs at once.
 static inline unsigned cuda_looping_blocks(const struct cuda_run *run, uint64_t items, unsigned per_block,
                                            unsigned per_multiprocessor) {
   uint64_t blocks = (items + per_block - 1) / per_block, most = run->lane->device->multiprocessors * per_multiprocessor;
@@ -18,9 +18,8 @@ static inline unsigned cuda_looping_blocks(const struct cuda_run *run, uint64_t 
 // The limit on the size of a kernel's arguments before CUDA 12.1.
 enum { CUDA_ARGUMENT_BYTES = 4096 };
 
-// Launches a kernel with its arguments. If an argument is a cuda_run, the kernel gets its base, the voxel_view. If the
-// device can overlap kernels, the kernel's blocks start while the previous kernel still runs. So the kernel must call
-// cuda_wait before it reads what the previous kernel writes.
+// Launches a kernel. For a cuda_run, the kernel gets its base, the voxel_view. The kernel may start while the previous
+// kernel runs, so it must call cuda_wait before it reads what that kernel writes.
 template <typename... types, typename... values>
 static inline enum vx_status cuda_launch(const char *name, void (*kernel)(types...), uint64_t blocks, unsigned threads,
                                          size_t shared_bytes, const struct cuda_run *run, struct error *error,

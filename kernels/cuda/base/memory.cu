@@ -1,10 +1,7 @@
-// See memory.cuh. The blocks grow to what the lane's jobs need and are reused.
+// See memory.cuh and README.md.
 //
-// Blocks come from the device's pool, in the order of the lane's stream. So a lane that grows waits only for its own
-// work. Devices without pools use cudaFree, which waits for all lanes of the device.
-//
-// Each job leaves the table of cells and the lane's counters clean. Table and counters are cleared as a whole only if
-// the previous job failed or the memory is new.
+// Jobs leave the table of cells and the counters clean. These are cleared as a whole only if the previous job failed or
+// the memory is new.
 #include "kernels/cuda/base/memory.cuh"
 
 #include <stdio.h>
@@ -31,8 +28,8 @@ void *cuda_take(struct cuda_arena *arena, uint64_t count, size_t size) {
 
 // ---- blocks ---------------------------------------------------------------------------------------------------------
 
-// The device's default pool keeps no free memory after the next synchronization: its threshold is 0. An allocation
-// takes new memory rather than wait for a free in another lane's stream.
+// The default pool's threshold is 0: it keeps no free memory after a synchronization. An allocation takes new memory
+// rather than wait for a free in another lane's stream.
 enum vx_status cuda_find_pool(struct vx_device *device, struct error *error) {
   int supported = 0, no = 0;
   CUDA_CALL(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device->index), error);
@@ -71,8 +68,8 @@ static enum vx_status release_block(struct vx_lane *lane, struct cuda_memory *bl
   return cuda_check(result, "cudaFree", error);
 }
 
-// Gives the driver back what the lane has freed, for other blocks, lanes and processes. The pool releases memory only
-// after the host has seen the stream pass the free.
+// Gives the driver back what the lane has freed. The pool releases memory only after the host has seen the stream pass
+// the free.
 static enum vx_status release_to_driver(struct vx_lane *lane, struct error *error) {
   if (lane->device->pool) {
     CUDA_CALL(cudaStreamSynchronize(lane->stream), error);
@@ -113,8 +110,8 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
 
 // ---- the arrays of a job --------------------------------------------------------------------------------------------
 
-// Points that the device cannot read in place get a copy. float32 points are copied directly to where the rows arrive.
-// The rows that a chain left are there already.
+// Points that the device cannot read in place are copied: float32 points to where the rows arrive, others to
+// source_copy. The rows that a chain left are there already.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
   uint64_t values = (uint64_t)run->clouds.num_points * run->columns;
   const struct cuda_chain *chain = run->lane->chain;

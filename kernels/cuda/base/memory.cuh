@@ -1,4 +1,4 @@
-// A lane's memory on the device: its blocks, and where each array of a job lies in them.
+// A lane's blocks of device memory, and the arrays of a job in them.
 #ifndef VOXELD_CUDA_MEMORY_CUH
 #define VOXELD_CUDA_MEMORY_CUH
 
@@ -15,23 +15,21 @@ template <typename type> static inline void take(struct cuda_arena *arena, type 
   *array = (type *)cuda_take(arena, count, sizeof(type));
 }
 
-// Finds the memory pool for the lanes of the device, if the device has one.
+// Finds the device's memory pool, if it has one.
 VX_WARN_UNUSED enum vx_status cuda_find_pool(struct vx_device *device, struct error *error);
-// Makes room for at least `bytes` bytes in one of the lane's blocks. If the block grows, its content is lost, and only
-// the lane's stream may use it. It grows to a power of two, if the device has so much, so that a slightly larger job
-// needs no new allocation.
+// Makes room for `bytes` bytes in a block of the lane. If the block grows, its content is lost, and only the lane's
+// stream may use it. It grows to a power of two, if the device has so much.
 VX_WARN_UNUSED enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
                                            struct error *error);
-// The same, but the block grows to `bytes`: for jobs that count room for slightly larger jobs themselves.
+// The same, but grows to `bytes`: for jobs that count room for larger jobs themselves.
 VX_WARN_UNUSED enum vx_status cuda_reserve_exactly(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
                                                    struct error *error);
-// Take the arrays of the points, and of the first point of each cloud.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena);
 void cuda_take_clouds(struct cuda_run *run, struct cuda_arena *arena);
-// Prepares the control block, with run->num_tiles tiles, and the table, with run->table.slots slots, for a job that
-// makes no voxels. Clears them first unless the lane is clean.
+// Prepares the control block (run->num_tiles tiles) and the table (run->table.slots slots) for a job that makes no
+// voxels. Clears them first unless the lane is clean.
 VX_WARN_UNUSED enum vx_status cuda_prepare_control(struct cuda_run *run, struct error *error);
-// Takes memory for all arrays of a voxelization, and prepares control block and table as above.
+// Takes all arrays of a voxelization, and prepares control block and table as above.
 VX_WARN_UNUSED enum vx_status cuda_prepare_memory(struct cuda_run *run, struct error *error);
 // Takes memory for jobs of a usual size, so that the first jobs allocate nothing.
 VX_WARN_UNUSED enum vx_status cuda_presize(struct vx_lane *lane, struct error *error);

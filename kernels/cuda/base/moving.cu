@@ -5,8 +5,8 @@
 
 #include "kernels/cuda/base/transfer.cuh"
 
-// Brings the matrices of the clouds to the device, through the host commands. The device reads these later, so each
-// step of a chain uses its own part of them. If no room is left, waits for the earlier steps.
+// Brings the clouds' matrices to the device through the host commands, which the device reads later. So each step uses
+// its own part of them, and waits for earlier steps if no room is left.
 static enum vx_status bring_matrices(struct cuda_chain *chain, struct cuda_moving *moving, struct error *error) {
   const struct vx_transform *params = &moving->params;
   memcpy(moving->one, vx_matrix_of(params, 0), sizeof moving->one);

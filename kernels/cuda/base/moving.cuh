@@ -1,5 +1,4 @@
-// What the step `transform` does with a row, for any kernel: a chain that begins with the step moves its rows as they
-// arrive. If cuda_is_folded, there is no chain on the GPU: the first kernel of the voxelization moves the points.
+// The step `transform` for one row, in any kernel.
 #ifndef VOXELD_CUDA_MOVING_CUH
 #define VOXELD_CUDA_MOVING_CUH
 
@@ -7,8 +6,8 @@
 #include "kernels/cuda/base/chain.cuh"
 #include "kernels/point_transform.h"
 
-// The parameters as a kernel sees them: one matrix for all clouds, or one per cloud in the device's memory. The cuts
-// are last, so that the first reads of the others share few lines of the cache.
+// One matrix for all clouds, or one for each in device memory. The cuts are last, so that the first reads of the others
+// share few lines of the cache.
 struct cuda_moving {
   const float *each;  // [num_clouds, 16], or NULL
   float one[VX_MATRIX_VALUES];
@@ -27,7 +26,7 @@ static __device__ inline enum vx_fate cuda_move_at(const struct cuda_clouds &clo
   return vx_fate_of_moved(&moving.params, moving.cuts, moved);
 }
 
-// Moves a row of the chain, and its coordinates `at`. Returns its fate.
+// The same for a row of the chain, which also moves.
 static __device__ inline enum vx_fate cuda_move(const struct cuda_chain_rows &r, const struct cuda_moving &moving,
                                                 uint32_t row, struct location *at) {
   float *values = r.points + (uint64_t)row * r.columns;

@@ -62,7 +62,7 @@ template <typename function> static __device__ inline void cuda_with_float(enum 
   }
 }
 
-// Calls `use` with an integer of the same size as the floating type, to move values without converting them.
+// Calls `use` with an integer of the floating type's size, to move values without converting them.
 template <typename function> static __device__ inline void cuda_with_bits(enum vx_dtype dtype, const function &use) {
   if (vx_dtype_size(dtype) == sizeof(uint16_t))
     use((uint16_t)0);
@@ -72,7 +72,6 @@ template <typename function> static __device__ inline void cuda_with_bits(enum v
 
 static __device__ inline uint32_t cuda_per_part(enum vx_dtype dtype) { return 16 / (uint32_t)vx_dtype_size(dtype); }
 
-// Writes a value to an array of a floating type.
 static __device__ inline void cuda_store(enum vx_dtype dtype, void *values, uint64_t index, float value) {
   cuda_with_float(
       dtype,

@@ -1,8 +1,5 @@
-// See pieces.cuh: the copy is a kernel of one block.
-//
-// The kernel reads and writes memory that the host sees too, and writes a word there once it is done. The host polls
-// this word. So a copy needs no copy engine, no synchronization of a stream and no call of the driver. The kernel runs
-// in a stream of the calling thread, beside the lane's job.
+// See pieces.cuh. One block copies to memory that the host sees too, then writes a word there, which the host polls. So
+// a copy needs no copy engine and no synchronization. It runs in a stream of the calling thread, beside the lane's job.
 #include "kernels/cuda/base/pieces.cuh"
 
 #include <string.h>
@@ -10,7 +7,7 @@
 #include "kernels/clock.h"
 #include "kernels/cuda/base/check.cuh"
 
-// What the host and the kernels share, in pinned memory, whose addresses are the same on both.
+// In pinned memory, whose addresses are the same on host and device.
 struct cuda_pieces {
   struct vx_piece piece[VX_MAX_PIECES];
   alignas(16) unsigned char bytes[VX_MAX_PIECES_BYTES];
@@ -25,8 +22,8 @@ static __device__ void copy_units(const void *from, void *to, uint32_t bytes, ui
   for (uint32_t i = first; i < bytes / sizeof(unit); i += step) ((unit *)to)[i] = __ldcs((const unit *)from + i);
 }
 
-// One thread's part of a copy: the units `first`, `first + step`, and so on. A unit is as wide as both addresses and
-// the size allow.
+// One thread's units of a copy: `first`, `first + step`, and so on. A unit is as wide as both addresses and the size
+// allow.
 static __device__ void copy_bytes(const void *from, void *to, uint32_t bytes, uint32_t first, uint32_t step) {
   uintptr_t odd = (uintptr_t)from | (uintptr_t)to | bytes;
   if (odd % sizeof(uint4) == 0)
@@ -79,7 +76,6 @@ enum vx_status cuda_sample_block(struct vx_lane *lane, const void *memory, const
                     "sample_kernel", error);
 }
 
-// A kernel that fails never writes the word; the driver then reports the error.
 enum vx_status cuda_await_block(struct vx_lane *lane, const char **out, struct error *error) {
   enum { SPIN_NS = 1000000 };
   const struct cuda_pieces *pieces = lane->pieces;

@@ -5,7 +5,6 @@
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/run.cuh"
 
-// Copies the counters of the chain that left the operation's points.
 static __device__ void publish_chain(const struct cuda_view &v) {
   const struct cuda_chain_counters *from = v.chain;
   struct cuda_chain_counters *to = &v.status->chain;
@@ -42,7 +41,7 @@ static __device__ void publish(const struct cuda_view &v, uint32_t sequence) {
   }
 }
 
-// Enqueues a kernel that publishes, for jobs without a gather that does so.
+// Enqueues a kernel that publishes, for jobs whose gather does not.
 VX_WARN_UNUSED enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct error *error);
 
 #endif

@@ -1,38 +1,36 @@
-// The state of one job on a GPU.
+// The state of one job on a GPU. All kernels of a job run in the lane's stream.
 //
 // The stages of a voxelization:
-//   insert    Brings the points from the host. Each point gets the slot of its cell and a rank within the cell.
+//   insert    Brings the points from the host. Each gets the slot of its cell and a rank within the cell.
 //   number    Each cell gets a number, by first appearance, and its part of the list of points.
-//   choose    If max_voxels does not keep the first cells: gives the cells that it keeps the lowest numbers.
+//   choose    Gives the cells that max_voxels keeps the lowest numbers, if these are not the first cells.
 //   assign    Each point writes itself into its cell's part of the list.
-//   pick      If rows do not keep their first points: moves the points that a row keeps to the front of its list.
+//   pick      Moves the points that rows keep to the front of their lists, if these are not the first points.
 //   lists     Sorts whole lists into input order, if something needs that.
 //   filter    Removes rows, if there is a block filter.
 //   sections  Counts the fates of points by section, if the cloud has sections.
 //   order     Sorts the rows, if the job asks for that.
 //   gather    Writes the tensors into an image of the output block. Sorts short lists on the way.
-//   maps      Clears the dense tensors except bev_features, and fills them.
+//   maps      Clears and fills the dense tensors except bev_features.
 //   encode    Encodes the points of each row, if there is an encoder.
 //   bev       Makes bev_features from the rows' features.
 //   transfer  Sends the image to the host. Then clears what the job left in the table; the host does not wait for this.
 //
-// If the device can, a kernel starts before the previous one has ended, and waits for that end (device.cuh). Some
-// kernels read earlier results before they wait: assign reads what insert wrote; the gather reads what number and
-// insert wrote. This is safe because number and assign use cuda_wait_in_turn: the kernel after number starts only when
-// insert has ended, and the kernel after assign only when the kernel before assign has ended.
+// If the device can, a kernel starts before the previous one has ended, and waits for that end (device.cuh). Before
+// they wait, assign reads what insert wrote, and the gather what number and insert wrote. This is safe because number
+// and assign use cuda_wait_in_turn: the kernel after number starts only when insert has ended, and the kernel after
+// assign only when the kernel before assign has ended.
 //
-// A job that samples continues in fps.cuh, or does only that. Other operations have their own stages
-// (steps/chain.cu, scatter.cu, nms.cu, boxes.cuh) between the copy of the inputs and the transfer of the image.
+// Sampling is in fps.cuh. Other operations have their own stages between the copy of the inputs and the transfer.
 //
-// The device tells the host the sizes and the end of the job by writing host memory (struct cuda_device_status). No
-// copy engine is used: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
+// The device tells the host the sizes and the end of the job by writing host memory (struct cuda_device_status). Copy
+// engines are avoided: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
 //
-// Numbers: a *cell number* counts the distinct cells of all clouds by first appearance. If some cells are chosen, the
-// chosen cells of a cloud have lower numbers than its other cells. A *row* counts the cells that max_voxels allows, in
-// the same order. An *output row* is a row after block filter and ordering. With one cloud, no filter and no ordering,
-// the three are the same, and the arrays between them are NULL.
+// A *cell number* counts the cells of all clouds by first appearance; chosen cells of a cloud have lower numbers than
+// its others. A *row* counts the cells that max_voxels allows, in that order. An *output row* is a row after block
+// filter and ordering. With one cloud, no filter and no ordering, the three are the same, and the arrays between them
+// are NULL.
 //
-// All kernels of a job run in the lane's stream. The host fills the job's view, and kernels take the whole view.
 // Pointers are to device memory unless they say host. Integers that count points have 32 bits (VX_MAX_POINTS), sizes
 // and offsets 64.
 #ifndef VOXELD_CUDA_RUN_CUH
@@ -51,7 +49,7 @@
 
 struct cuda_fps_box;
 
-// An input of a job whose first input is not points, as kernels read it: host.cuh.
+// An input of a job whose first input is not points: host.cuh.
 struct cuda_input {
   const void *data;  // host memory, or a copy of it; NULL if the input is absent or empty
   void *copy;        // if the device cannot read the host's memory
@@ -60,9 +58,9 @@ struct cuda_input {
 
 // Rows of columns, and where kernels read them: bring.cuh.
 struct cuda_points {
-  const void *source;   // [num_points, columns] as the client sent it; host memory, or a copy
-  float *points;        // [num_points, columns]
-  uint32_t columns;     // C
+  const void *source;  // [num_points, columns] as the client sent it; host memory, or a copy
+  float *points;       // [num_points, columns]
+  uint32_t columns;
   enum vx_dtype dtype;  // of the source
 };
 
@@ -80,11 +78,11 @@ struct cuda_view : cuda_points {
   struct cuda_counters *counters;             // the job's, in `control`
   struct cuda_device_status *status;          // host
   const struct cuda_host_commands *commands;  // host
-  uint32_t sequence;                          // of the job
-  struct cuda_stop stop;                      // of the job
-  uint32_t num_tiles;                         // of the numbering
-  uint32_t section_words;                     // counters in `control` that the job's sections use
-  struct cuda_chain_counters *chain;          // of the chain that left the operation's points; NULL: there is none
+  uint32_t sequence;
+  struct cuda_stop stop;
+  uint32_t num_tiles;                 // of the numbering
+  uint32_t section_words;             // counters in `control` that the job's sections use
+  struct cuda_chain_counters *chain;  // of the chain that left the operation's points; NULL: there is none
   struct cuda_clouds clouds;
   struct cuda_table table;      // of cells
   struct cuda_cell *cells;      // [table.slots]
@@ -104,13 +102,13 @@ struct voxel_view : cuda_view {
   uint32_t intensity;           // the column with the intensity, for the maps
   bool filtered;                // there is a block filter: output_rows says which rows are kept
   bool picked;                  // a row keeps random points: the list of a row has these first
-  bool encoded;                 // the encoder is used
-  bool fill_mean;               // the mean pads `voxels`
-  uint64_t num_cells;           // of all clouds' grids
-  uint64_t num_pillars;         // of all clouds' grids: columns of cells
-  uint32_t *ranks;              // [num_points]: number of the cell's points inserted before it
-  uint32_t *lists;              // [num_points]: points, cell by cell
-  uint32_t *rows;               // [num_points]: row of each point, row_capacity if it has none
+  bool encoded;
+  bool fill_mean;        // the mean pads `voxels`
+  uint64_t num_cells;    // of all clouds' grids
+  uint64_t num_pillars;  // of all clouds' grids: columns of cells
+  uint32_t *ranks;       // [num_points]: number of the cell's points inserted before it
+  uint32_t *lists;       // [num_points]: points, cell by cell
+  uint32_t *rows;        // [num_points]: row of each point, row_capacity if it has none
   uint32_t *queue;   // [row_capacity]: rows to sort: from the front, rows for a warp; from the end, rows for a block
   float *means;      // [row_capacity, columns]: if sums are trees
   float *tree_sums;  // see tree_mean
@@ -121,8 +119,8 @@ struct voxel_view : cuda_view {
   unsigned char *features;  // [row_capacity, feature_bytes]: the rows that are scattered, unless a tensor has them
 };
 
-// The arrays of a job that samples. The rows of all clouds form one list, and so do their samples. The sampled points
-// are the points of the job, or the means of its voxels.
+// A job that samples its points, or the means of its voxels. The rows of all clouds form one list, and so do their
+// samples.
 struct cuda_fps : cuda_points {
   uint32_t num_rows, num_samples, largest_cloud;
   uint32_t start;                 // the search for the first sample begins at this point
@@ -140,7 +138,7 @@ struct cuda_fps : cuda_points {
   float *distances;               // [num_samples]: squared
 };
 
-// The sections of a lone cloud's points (struct vx_sections): sections.cuh.
+// The sections of a lone cloud's points: sections.cuh.
 struct cuda_sections {
   int32_t count;                       // 0: the job has none
   uint32_t ends[VX_MAX_SECTIONS - 1];  // end of each section but the last: the point after it
@@ -168,7 +166,7 @@ struct cuda_block_filter {
   uint32_t *stays;             // [row_capacity]: 0 or 1, for the scan
 };
 
-// With the number of rows, determines where a voxelization's tensors lie in the image: tensor_offsets.cuh.
+// Determines, with the number of rows, where a voxelization's tensors lie in the image: tensor_offsets.cuh.
 struct cuda_image_plan {
   unsigned char *memory;
   vx_tensor_set tensors;
@@ -183,8 +181,8 @@ struct cuda_run : voxel_view {
   const struct vx_operation *operation;
   const struct vx_voxelize *params;    // NULL unless voxels are made
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
-  vx_tensor_set tensors;               // tensors to write
-  struct vx_input input;               // what an operation on points reads: the job's points, or what its chain left
+  vx_tensor_set tensors;
+  struct vx_input input;  // what an operation on points reads: the job's points, or what its chain left
   cudaStream_t stream;
   struct vx_grid grid;
   size_t image_capacity;  // bytes of the output block for row_capacity rows
@@ -206,8 +204,8 @@ struct cuda_run : voxel_view {
 
   // What the device told the host.
   struct cuda_counters sizes;
-  struct vx_layout layout;  // of the output
-  void *output;             // the caller's memory, once the layout is known
+  struct vx_layout layout;
+  void *output;  // the caller's memory, once the layout is known
 
   bool slow;                                // a kernel may take long, but reads `stop`, so the caller can stop the job
   struct cuda_input inputs[VX_MAX_INPUTS];  // unused if the first input is points
@@ -232,21 +230,18 @@ struct cuda_run : voxel_view {
   uint64_t num_rooms, room_floats;
 };
 
-// Whether the operation's first kernel de-skews the points. If there is a chain, its first kernel has done so.
+// Whether the operation's first kernel de-skews the points. In a job with a chain, the chain's first kernel does.
 static inline bool cuda_deskews(const struct cuda_run *run) { return run->job->deskew && !run->lane->chain; }
 
-// Fills the job's counts of de-skewed points from those that the device has published.
 static inline void cuda_read_deskew(struct vx_job *job, const struct cuda_deskew_counts *told) {
   job->deskew->moved = job->counts.received - told->unmoved;
   job->deskew->clamped = told->clamped;
 }
 
-// The number of groups of marks for this many cells.
 static __host__ __device__ inline uint64_t cuda_mark_groups(uint64_t num_cells) {
   return (num_cells + 32 * CUDA_MARK_WORDS - 1) / (32 * CUDA_MARK_WORDS);
 }
 
-// The sizes that determine the shapes of the job's tensors, with `rows` output rows.
 static inline struct vx_sizes cuda_sizes_of(const struct cuda_run *run, int64_t rows) {
   struct vx_sizes sizes = vx_sizes_of(run->job);
   sizes.voxels = rows;

@@ -1,8 +1,8 @@
-// One pass of a scan over tiles of CUDA_TILE items, one block per tile, with decoupled look-back (Merrill and Garland,
-// here with windows as wide as the block).
+// One pass of a scan over tiles of CUDA_TILE items, one block each, with decoupled look-back (Merrill and Garland, here
+// with windows as wide as the block).
 //
-// The items are pairs of numbers, in the upper and lower 32 bits. Neither sum reaches 2^31, which leaves two bits for
-// the state of a tile: nothing known (0), its own sum, or the sum up to its end.
+// An item is two numbers, in the upper and lower 32 bits. Neither sum reaches 2^31, which leaves two bits for the state
+// of a tile: nothing known (0), its own sum, or the sum up to its end.
 #ifndef VOXELD_CUDA_SCAN_CUH
 #define VOXELD_CUDA_SCAN_CUH
 
@@ -76,10 +76,8 @@ static __device__ uint64_t scan_sums(uint64_t *tile_states, uint32_t tile, uint6
   return look_back(tiles, tile, sum, shared);
 }
 
-// Fills `before` with the sum of all items before each item of the thread. Returns the sum up to the tile's end.
-//
-// Computes the tile's own sum first, since other tiles wait for it; then the sums within the tile. A block calls this
-// once.
+// Called by a whole block, once. Fills `before` with the sum of all items before each item of the thread. Returns the
+// sum up to the tile's end. Publishes the tile's own sum first, since other tiles wait for it.
 static __device__ uint64_t scan_items(uint64_t *tile_states, uint32_t tile, uint64_t (&items)[SCAN_ITEMS],
                                       uint64_t (&before)[SCAN_ITEMS], struct scan_shared *shared) {
   volatile unsigned long long *tiles = (volatile unsigned long long *)tile_states;

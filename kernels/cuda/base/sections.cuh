@@ -1,5 +1,5 @@
-// The sections of a lone cloud's points (struct vx_sections) as kernels see them, and their counts. Kernels add to
-// words of the lane's control block, which the device publishes with the counters.
+// The sections of a lone cloud's points (struct vx_sections) as kernels see them, and their counts in the lane's
+// control block, which the device publishes with the counters.
 #ifndef VOXELD_CUDA_SECTIONS_CUH
 #define VOXELD_CUDA_SECTIONS_CUH
 
@@ -16,7 +16,6 @@ static inline struct cuda_sections cuda_sections_of(const struct vx_sections *fr
   return sections;
 }
 
-// Fills the counts of the job's sections from what the device has published.
 static inline void cuda_read_sections(const struct cuda_run *run) {
   const struct vx_sections *sections = &run->job->sections;
   const struct cuda_device_status *status = (const struct cuda_device_status *)run->lane->status;
@@ -38,8 +37,8 @@ __device__ static inline uint32_t cuda_section_of(const struct cuda_sections &se
   return (uint32_t)low;
 }
 
-// Called by the threads of `mask`, all of one warp. Adds 1 to each thread's counter. Threads with the same counter add
-// together.
+// Called by the threads of `mask`, all of one warp. Adds 1 to each thread's counter, once for threads with the same
+// one.
 __device__ static inline void cuda_add_together(uint32_t mask, uint32_t *counters, uint32_t which) {
   uint32_t peers = __match_any_sync(mask, which);
   if (threadIdx.x % 32 == (uint32_t)__ffs(peers) - 1) atomicAdd(&counters[which], (uint32_t)__popc(peers));

@@ -11,8 +11,8 @@ struct cuda_stop {
   uint32_t sequence;      // of the job
 };
 
-// Called by any thread. A read of the host's word takes a microsecond, and such reads do not overlap. So only a few
-// threads read it (`asks`), and tell the others through `told`. All later kernels see `told` too.
+// Called by any thread. A read of the host's word takes a microsecond, and such reads do not overlap. So few threads
+// read it (`asks`), and tell the others and later kernels through `told`.
 static __device__ inline bool cuda_has_stopped(const struct cuda_stop &stop, bool asks) {
   volatile uint32_t *told = stop.told;
   const volatile uint32_t *asked = stop.asked;

@@ -1,15 +1,14 @@
-// Hash tables of keys, with linear probing. The lane's table holds cells; in small grids it has a slot for each cell.
-// The block filter has a table of its own.
+// Hash tables of keys, with linear probing: the lane's table of cells, which in small grids has a slot for each cell,
+// and the block filter's table.
 //
-// One compare-and-swap claims a slot. The table holds whole keys, so a slot with a key belongs to that key. All slots
-// of the lane's table are free when a job begins (see clean_kernel).
+// One compare-and-swap claims a slot. A slot has a whole key, so it belongs to that key. The lane's table is empty when
+// a job begins (clean_kernel).
 #ifndef VOXELD_CUDA_TABLE_CUH
 #define VOXELD_CUDA_TABLE_CUH
 
 #include "kernels/cuda/base/run.cuh"
 
-// The number of slots of a hash table: a power of two, at least `least`, but at most 2^31, because a slot number has 32
-// bits.
+// The slots of a hash table: a power of two, at least `least`, but at most 2^31, because a slot number has 32 bits.
 static inline uint64_t cuda_slots(uint64_t least) {
   uint64_t slots = 2;
   while (slots < least && slots < UINT64_C(1) << 31) slots *= 2;
@@ -26,8 +25,7 @@ static __device__ inline uint64_t cuda_first_slot(const struct cuda_table &table
   return (a * b) ^ __umul64hi(a, b);
 }
 
-// Finds the slot of a key; a new key claims one. Takes at most as many steps as there are slots; some slot is always
-// free.
+// Finds the slot of a key; a new key claims one. CUDA_NO_SLOT if no slot is free, which `unplaced` counts.
 static __device__ inline uint32_t cuda_slot_of(const struct cuda_table &table, uint64_t key) {
   if (!table.keys) return (uint32_t)key;
   uint64_t slot = cuda_first_slot(table, key), mask = table.slots - 1;
@@ -52,17 +50,16 @@ static __device__ inline uint32_t cuda_look_up(const struct cuda_table &table, u
 }
 
 // Adds points to a cell; `point` is the first of them. Returns the previous count. Atomic operations take most of the
-// time of such kernels. So one operation both adds the points and returns the cell's first point so far, which usually
-// stays the first. The hits are the upper half of the word, so that their overflow does not change the point.
+// time, so one both adds the points and returns the cell's first point so far, which usually stays. The hits are the
+// upper half of the word, so that their overflow does not change the point.
 static __device__ inline uint32_t cuda_count_hits(struct cuda_cell *cell, uint32_t point, uint32_t points) {
   uint64_t had = atomicAdd((unsigned long long *)cell, (unsigned long long)points << 32);  // little-endian: the hits
   if (point < (uint32_t)had) atomicMin(&cell->first, point);
   return (uint32_t)(had >> 32) + 1;
 }
 
-// Finds the slot and the rank of a point. Called by the threads of `inside`, all of one warp, whose points have a cell.
-// `peers`: the threads among them whose points have the same cell. The first peer does the work for all, since it has
-// the first point.
+// Called by the threads of `inside`, all of one warp, whose points have a cell. Finds the slot and the rank of each
+// point. `peers`: the threads with points in the same cell. The first peer, which has the first point, acts for all.
 template <typename function>
 static __device__ inline void cuda_place(struct cuda_cell *cells, uint32_t *slots, uint32_t *ranks, uint32_t inside,
                                          uint32_t peers, uint32_t point, const function &find_slot) {

@@ -4,16 +4,14 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// The tensors `first` to `last`.
 template <int first, int last> struct cuda_tensors {
   enum { COUNT = last - first + 1 };
   unsigned char *at[COUNT];                          // NULL: not requested
   unsigned char *gap_begin[COUNT], *gap_end[COUNT];  // between the tensor and the one before it
 
-  // The tensor, as items of `type`.
   template <typename type> __device__ type *of(enum vx_tensor tensor) const { return (type *)at[tensor - first]; }
 
-  // Called by at least VX_TENSOR_ALIGNMENT threads. Zeroes the gaps. Each gap is shorter than the alignment.
+  // Called by at least VX_TENSOR_ALIGNMENT threads. Zeroes the gaps, which are shorter than the alignment.
   __device__ void zero_gaps(uint64_t thread) const {
 #pragma unroll
     for (int i = 0; i < COUNT; i++)

@@ -1,8 +1,7 @@
 // See transfer.cuh.
 //
-// A few blocks saturate the bus to the host. To saturate the GPU's own memory takes more blocks. The last block
-// writes a word that tells the host that all data is sent. A fence before the word makes the host see the data first.
-// Cleaning comes last: only the lane's next job waits for it.
+// A few blocks saturate the bus to the host; the GPU's own memory takes more. The last block tells the host, by a word,
+// that all data is sent. Cleaning comes last: only the lane's next job waits for it.
 #include "kernels/cuda/base/transfer.cuh"
 
 #include "kernels/cuda/base/chain.cuh"
@@ -30,7 +29,7 @@ static __device__ void send_units(const struct cuda_part &part, unsigned block, 
   if (block == 0 && rest < part.bytes) part.to[rest] = part.from[rest];
 }
 
-// A vector access must be aligned to its size. `from`, a part of the image, always is; `to` may not be.
+// A vector access must be aligned to its size. `from` is, but `to` may not be.
 static __device__ void send_part(const struct cuda_part &part, unsigned block, unsigned blocks) {
   if ((uintptr_t)part.to % sizeof(uint4) == 0)
     send_units<uint4>(part, block, blocks);
@@ -57,8 +56,8 @@ static __device__ void end_sending(const struct cuda_view &v) {
   }
 }
 
-// Sends an answer of one part, which is usual. The first `blocks` blocks send the part. One more block, if there is
-// one, sends the head from memory of the host.
+// Sends an answer of one part, which is usual, by the first `blocks` blocks. One more block, if there is one, sends the
+// head.
 static __global__ void __launch_bounds__(SEND_BLOCK)
     send_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_part part,
                 const __grid_constant__ struct cuda_part head, unsigned blocks) {

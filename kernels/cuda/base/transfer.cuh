@@ -1,4 +1,4 @@
-// Kernels that move data into and out of the device's memory. Each function only enqueues work.
+// Kernels that move data into and out of the device's memory. The functions only enqueue work.
 #ifndef VOXELD_CUDA_TRANSFER_CUH
 #define VOXELD_CUDA_TRANSFER_CUH
 

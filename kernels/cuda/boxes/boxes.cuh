@@ -1,6 +1,5 @@
-// Boxes on a GPU: suppression, the decoding of both kinds of head, and what these operations share.
-//
-// Runs on the thread that has the lane.
+// Boxes on a GPU: suppression, the decoding of both kinds of head, and what these share. Runs on the thread that has
+// the lane.
 #ifndef VOXELD_CUDA_BOXES_CUH
 #define VOXELD_CUDA_BOXES_CUH
 
@@ -15,11 +14,9 @@ VX_WARN_UNUSED enum vx_status cuda_decode_center(struct cuda_run *run, struct er
 
 // ---- segments -------------------------------------------------------------------------------------------------------
 //
-// A segment has its own ranks. It is a cloud, or a group of a cloud's classes. This part says where segments lie in
-// arrays, and how kernels share them among their blocks.
+// A segment has its own ranks. It is a cloud, or a group of a cloud's classes.
 
-// The segments of an array. The array has room for the maximum of each segment. Only the device knows how many items a
-// segment has.
+// The segments of an array, which has room for the maximum of each. Only the device knows how many items a segment has.
 struct cuda_segments {
   uint32_t count, largest;  // `largest`: room of the largest segment
   uint64_t room;            // of all segments
@@ -44,8 +41,8 @@ static inline uint64_t cuda_ranked_room(const struct cuda_segments &segments, ui
   return ranked < segments.room ? ranked : segments.room;
 }
 
-// The number of blocks that share a segment of up to `items` items, if a block handles `per_block` items at a time.
-// Block i works on segment i / slices.
+// The number of blocks that share a segment of up to `items` items, `per_block` at a time. Block i works on segment i /
+// slices.
 static inline uint32_t cuda_slices(const struct cuda_run *run, const struct cuda_segments &segments, uint64_t items,
                                    unsigned per_block, unsigned per_multiprocessor) {
   unsigned wanted = cuda_looping_blocks(run, items, per_block, per_multiprocessor);
@@ -55,7 +52,7 @@ static inline uint32_t cuda_slices(const struct cuda_run *run, const struct cuda
 
 // ---- ranks: the number of keys stays on the device ------------------------------------------------------------------
 
-// A segment with more keys can take so long that the job may be stopped meanwhile. Its ranks are then undefined.
+// A job with more keys in a segment may be stopped while it ranks them. The ranks are then undefined.
 enum { CUDA_QUICK_KEYS = 16384 };
 
 struct cuda_ranking {
@@ -66,7 +63,7 @@ struct cuda_ranking {
   uint64_t *ranked;  // [cuda_ranked_room]: out, ascending; min(counts[i], most) keys of segment i
 };
 
-// Takes `ranked`. Runs twice, like all layouts.
+// Takes `ranked`.
 void cuda_take_ranking(struct cuda_ranking *ranking, struct cuda_arena *arena);
 VX_WARN_UNUSED enum vx_status cuda_rank(const struct cuda_run *run, const struct cuda_ranking *ranking,
                                         struct error *error);
@@ -104,7 +101,7 @@ struct cuda_suppression {
   uint32_t slices;        // blocks that share a segment
 };
 
-// Takes `kept` and the internal arrays. Runs twice, like all layouts.
+// Takes `kept` and the internal arrays.
 void cuda_take_suppression(struct cuda_suppression *suppression, struct cuda_arena *arena);
 VX_WARN_UNUSED enum vx_status cuda_suppress(const struct cuda_run *run, struct cuda_suppression *suppression,
                                             struct error *error);
@@ -148,18 +145,17 @@ static __device__ inline bool cuda_is_best(const struct cuda_map &map, uint64_t 
 
 // ---- what decoders find ---------------------------------------------------------------------------------------------
 //
-// The arrays of both decoders, and the steps from a head's maps to the output:
+// The steps of both decoders, from a head's maps to the output:
 //
-//   find      Lists the candidates of each segment. (find.cuh)
-//   rank      Sorts the best candidates. (rank.cu)
-//   make      Decodes their boxes: decode.cu, center.cu.
-//   suppress  Lists the kept boxes. (suppress.cu)
+//   find      Lists the candidates of each segment (find.cuh).
+//   rank      Sorts the best candidates (rank.cu).
+//   make      Decodes their boxes (decode.cu, center.cu).
+//   suppress  Lists the kept boxes (suppress.cu).
 //   settle    Adds up the fates and tells the host the sizes.
 //   write     Writes the tensors into the image of the output.
 //
-// Only ranked candidates get boxes. So the memory for boxes depends on the ranks and not on the size of the maps.
+// Only ranked candidates get boxes, so the memory for boxes does not depend on the size of the maps.
 
-// A job as the kernels see it.
 struct cuda_found {
   // Set by the decoder.
   uint32_t groups;                           // segments of a cloud
@@ -197,14 +193,13 @@ static __device__ inline void cuda_store_box(const struct cuda_found &found, uin
 
 // The output of a job whose maps are empty.
 VX_WARN_UNUSED enum vx_status cuda_write_none(struct cuda_run *run, struct error *error);
-// The ranking and the suppression of a job.
 struct cuda_found_parts {
   struct cuda_ranking ranking;
   struct cuda_suppression suppression;
 };
 
-// Takes memory for all arrays and brings the inputs to the device, once the decoder has set its part. `nms`: for the
-// boxes of a segment; its pre_max is found->most_made.
+// Takes memory and brings the inputs to the device, once the decoder has set its part. `nms`: for a segment's boxes.
+// Its pre_max becomes found->most_made.
 VX_WARN_UNUSED enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms,
                                                  struct cuda_found *found, struct cuda_found_parts *parts,
                                                  struct error *error);

@@ -1,9 +1,8 @@
-// Decoding of a centre head on a GPU. center.h defines the operation, boxes.cuh its steps. Runs on the thread that has
-// the lane.
+// Decoding of a centre head on a GPU. center.h defines the operation, boxes.cuh its steps.
 //
-// A segment is a task of a cloud. All candidates are ranked. When the boxes are decoded, one block per segment removes
-// the ranked candidates that are invalid or outside. If scores are rectified, the first such pass makes new keys for
-// the remaining candidates. These are ranked, and a second pass decodes their boxes again.
+// A segment is a task of a cloud. All candidates are ranked. When boxes are decoded, one block per segment removes the
+// candidates that are invalid or outside. If scores are rectified, it also makes new keys for the others. These are
+// ranked again, and a second pass decodes their boxes again.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include <string.h>
@@ -55,15 +54,15 @@ static __device__ struct vx_center_values values_at(const struct cuda_map *maps,
   return values;
 }
 
-// A ranked candidate of a segment. If the job was stopped, its key is undefined.
+// If the job was stopped, the key is undefined.
 struct candidate {
   uint64_t key;
   uint32_t label, cell;
   float box[VX_MOVING_BOX_VALUES];
 };
 
-// Decodes the candidate's box. In the pass that makes new keys, also computes the candidate's new key. Returns its fate
-// so far: kept, invalid, outside or below the threshold of rectified scores.
+// Decodes the candidate's box and, if head.rectifying, computes its new key. Returns its fate so far: kept, invalid,
+// outside or below the threshold of rectified scores.
 static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t segment, struct candidate *own) {
   uint32_t cloud = segment / head.groups, task = segment % head.groups, number = (uint32_t)own->key;
   own->label = min(number / head.cells, head.classes - 1);
@@ -80,9 +79,9 @@ static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t
   return score > head.params.rectified_threshold ? VX_FATE_KEPT : VX_FATE_BELOW_THRESHOLD;
 }
 
-// Called by a whole block. Decodes the boxes of a segment's ranked candidates, and moves the keys of the remaining ones
-// together. Keys move to the front, and all threads read their keys before any key moves, so no key is overwritten
-// before it is read. New keys go to the array of keys to rank. Returns how many remain.
+// Called by a whole block. Decodes the boxes of a segment's ranked candidates, and moves the remaining keys to the
+// front; all threads read their keys before any key moves. New keys go to the array of keys to rank. Returns how many
+// remain.
 static __device__ uint32_t make_boxes(const struct cuda_view &v, const struct center_head &head, uint32_t segment,
                                       uint32_t count) {
   uint64_t *ranked = head.ranked + cuda_ranked_begin(head.segments, head.most_ranked, segment);
@@ -148,7 +147,6 @@ static enum vx_status make(const struct cuda_run *run, struct center_head *head,
 
 // ---- the job --------------------------------------------------------------------------------------------------------
 
-// Fills the tasks' classes and the places of their keys.
 static void lay_out_tasks(struct center_head *head) {
   struct vx_head_tasks tasks = vx_head_tasks_of(&head->params.tasks, head->classes);
   head->tasks = vx_head_groups_of(&tasks, VX_GROUP_TASK);

@@ -1,12 +1,10 @@
-// Decoding of an anchor head on a GPU. decode.h defines the operation, boxes.cuh its steps. Runs on the thread that has
-// the lane.
+// Decoding of an anchor head on a GPU. decode.h defines the operation, boxes.cuh its steps.
 //
-// A segment is a group of a cloud. A key has the number of a logit in its cloud. A candidate's box is decoded twice:
-// when the candidate is found, since an invalid box has no rank, and again once it is ranked. So a candidate needs no
-// memory but its key.
+// A segment is a group of a cloud. A key has the number of a logit in its cloud. A box is decoded when its candidate is
+// found, since an invalid box has no rank, and again once it is ranked. So a candidate needs no memory but its key.
 //
-// If several candidates of an anchor belong to a group, the best of them ranks the anchor. The ranked anchors then give
-// the keys of all their candidates, which are ranked again.
+// If several candidates of an anchor belong to a group, the best ranks the anchor. The ranked anchors then give the
+// keys of all their candidates, which are ranked again.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include <string.h>
@@ -89,8 +87,8 @@ static __device__ struct cuda_finding cuda_judge(const struct anchor_head &head,
 
 // ---- expand ---------------------------------------------------------------------------------------------------------
 
-// Called by a whole block. Replaces the keys of a segment with the keys of all candidates of its ranked anchors.
-// Returns the number of these keys.
+// Called by a whole block. Replaces the keys of a segment by the keys of all candidates of its ranked anchors. Returns
+// their number.
 static __device__ uint32_t expand(const struct anchor_head &head, uint32_t segment) {
   const uint64_t *ranked = head.ranked + cuda_ranked_begin(head.segments, head.most_anchors, segment);
   uint64_t *keys = head.keys + cuda_segment_begin(head.segments, segment);
@@ -167,8 +165,7 @@ static enum vx_status make(const struct cuda_run *run, const struct anchor_head 
 
 // ---- the job --------------------------------------------------------------------------------------------------------
 
-// The keys that a group may have: one for each anchor of its task or, if an anchor's logits share the group, for each
-// logit.
+// A group has a key for each anchor of its task or, if an anchor's logits share the group, for each logit.
 static void lay_out_groups(struct anchor_head *head, const struct vx_head_groups *groups) {
   uint32_t cells = head->height * head->width, first = 0;
   head->groups = (uint32_t)groups->count;

@@ -1,8 +1,8 @@
-// Finds the candidates in a head's map of logits, in one pass. Both decoders instantiate it.
+// Finds the candidates in a head's map of logits, in one pass, for both decoders.
 //
-// Each thread reads parts of 16 bytes and compares their logits with the least logit of a candidate. Usually few logits
-// reach it. A warp handles these hits one per thread at a time. It adds the candidates that get a rank to the lists of
-// their segments, with one atomic addition per segment. So the lists are in no order; the ranks do not depend on that.
+// Threads compare the logits, in parts of 16 bytes, with the least logit of a candidate. Usually few reach it. A warp
+// handles these hits one per thread at a time, and lists those of one segment with one atomic addition. So the lists
+// are in no order; the ranks do not depend on it.
 #ifndef VOXELD_CUDA_FIND_CUH
 #define VOXELD_CUDA_FIND_CUH
 
@@ -28,14 +28,14 @@ struct cuda_finding {
 // The range of logits, divided into parts that threads read.
 struct find_range {
   uint64_t count;   // of the logits
-  uint32_t before;  // logits before the first part: those before the first address that is a multiple of 16
+  uint32_t before;  // logits before the first address that is a multiple of 16
   uint64_t parts;   // whole parts
   float least;      // least logit of a candidate; above -inf
 };
 
-// A head is a struct cuda_found with whatever else its decoder reads. It has a function
+// A head is a struct cuda_found with what else its decoder reads. It has a function
 //   static __device__ struct cuda_finding cuda_judge(const head &, uint64_t at)
-// which judges the logit at that place of the map.
+// which judges logit number `at` of the map.
 
 // One bit per logit of a part: whether it reaches the least logit.
 template <typename number> static __device__ uint32_t find_reaching(uint4 part, float least) {
@@ -47,8 +47,7 @@ template <typename number> static __device__ uint32_t find_reaching(uint4 part, 
   return reaching;
 }
 
-// The same for the thread's parts, one after the other. Parts beyond the end are NaN, which never reaches the least
-// logit.
+// The same for the thread's parts, one after the other. Parts beyond the end are NaN, which never reaches `least`.
 static __device__ inline uint32_t find_hits(const struct cuda_map &logits, const struct find_range &range,
                                             uint64_t part) {
   const uint4 *parts = (const uint4 *)((const char *)logits.values + range.before * vx_dtype_size(logits.dtype));
@@ -67,7 +66,7 @@ static __device__ inline uint32_t find_hits(const struct cuda_map &logits, const
   return hits;
 }
 
-// Called by a whole warp. Each thread adds its finding, if the finding must be listed, to the list of its segment.
+// Called by a whole warp. Adds each thread's finding, if it is listed, to the list of its segment.
 static __device__ inline void find_list(const struct cuda_found &found, const struct cuda_finding &finding) {
   uint32_t lane = threadIdx.x % 32, left = __ballot_sync(~0u, finding.listed);
   while (left != 0) {  // usually once, since neighbours belong to the same segment
@@ -85,7 +84,7 @@ static __device__ inline void find_list(const struct cuda_found &found, const st
   }
 }
 
-// How many of a thread's candidates are invalid, and how many wait.
+// Of a thread's candidates.
 struct find_counts {
   uint32_t invalid, waiting;
 };
@@ -108,8 +107,7 @@ static __device__ void find_handle(const head &found, uint32_t hits, uint64_t at
   }
 }
 
-// Called by a whole warp. Handles the logits before the first part and after the last. They are fewer than the warp's
-// threads.
+// Called by a whole warp. Handles the logits before the first part and after the last, fewer than the warp's threads.
 template <typename head>
 static __device__ void find_at_edges(const head &found, const struct find_range &range, struct find_counts *counts) {
   uint64_t behind = range.before + range.parts * cuda_per_part(found.maps[0].dtype), lane = threadIdx.x % 32;

@@ -24,7 +24,6 @@ static uint32_t largest_segment(const struct cuda_found *found) {
   return largest;
 }
 
-// Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct cuda_found *found, struct cuda_found_parts *parts,
                     struct cuda_arena *arena) {
   uint64_t segments = found->segments.count, boxes = cuda_ranked_room(found->segments, found->most_made);
@@ -42,7 +41,6 @@ static void lay_out(struct cuda_run *run, struct cuda_found *found, struct cuda_
   take(arena, &found->num_kept, segments);
 }
 
-// Sets up ranking and suppression, once the arrays have memory.
 static void fill_parts(struct cuda_found *found, struct cuda_found_parts *parts) {
   struct cuda_ranking *ranking = &parts->ranking;
   struct cuda_suppression *suppression = &parts->suppression;
@@ -59,7 +57,7 @@ static void fill_parts(struct cuda_found *found, struct cuda_found_parts *parts)
   found->kept = suppression->kept;
 }
 
-// num_found lies in control->tiles, which other operations use for scans, and which is zero when a job begins.
+// num_found lies in control->tiles, which is zero when a job begins.
 enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms, struct cuda_found *found,
                                   struct cuda_found_parts *parts, struct error *error) {
   struct cuda_arena measured = {}, arena = {};
@@ -89,7 +87,7 @@ enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms
 
 // ---- settle ---------------------------------------------------------------------------------------------------------
 
-// Each thread handles some consecutive segments.
+// Each thread handles consecutive segments.
 static __global__ void __launch_bounds__(BLOCK)
     settle_found_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_found found) {
   cuda_wait();

@@ -1,10 +1,10 @@
-// Non-maximum suppression on a GPU: cuda_nms, at the end of this file. Runs on the thread that has the lane.
+// Non-maximum suppression on a GPU:
 //
 //   judge  Brings the boxes from the host. Each valid box leaves a key that ranks it.
 //   then rank.cu and suppress.cu
-//   pack   Writes the rows of the kept boxes into the image of the output, and tells the host their number.
+//   pack   Writes the rows of the kept boxes into the image, and tells the host their number.
 //
-// The image has only one tensor, so its place is known before the host knows any count.
+// The image has one tensor, so its place is known before any count.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include "kernels/cuda/base/host.cuh"
@@ -14,17 +14,16 @@
 
 enum { WARP = 32, BLOCK = 256 };
 
-// A job as the kernels see it.
 struct nms {
   const float *boxes, *scores;  // host, or copies
   const int32_t *labels;        // host, or copies; or NULL
   struct cuda_ranking ranking;
-  struct cuda_suppression suppression;  // with the same boxes and labels, or copies for later
+  struct cuda_suppression suppression;  // with these boxes and labels, or copies
 };
 
 // ---- judge ----------------------------------------------------------------------------------------------------------
 
-// Called by a whole block. Brings the boxes first .. first + count - 1, and copies them into `rows`.
+// Called by a whole block. Brings `count` boxes from `first` on, also to `rows`.
 static __device__ void bring_boxes(const struct nms &nms, uint64_t first, uint32_t count, float *rows) {
   uint64_t begin = first * VX_BOX_VALUES;
   float values[VX_BOX_VALUES], *kept = nms.suppression.boxes;
@@ -43,8 +42,7 @@ static __device__ void bring_boxes(const struct nms &nms, uint64_t first, uint32
     nms.suppression.labels[first + threadIdx.x] = nms.labels[first + threadIdx.x];
 }
 
-// Called by a whole warp. Lists the key of each valid box in its cloud. Usually all boxes of a warp belong to one
-// cloud.
+// Called by a whole warp. Lists the key of each valid box in its cloud, usually one cloud for the whole warp.
 static __device__ void list_keys(const struct cuda_view &v, const struct cuda_ranking &ranking, uint32_t row,
                                  bool valid, float score) {
   uint32_t lane = threadIdx.x % WARP;
@@ -95,7 +93,7 @@ static enum vx_status judge(const struct cuda_run *run, const struct nms *nms, s
 
 // ---- pack -----------------------------------------------------------------------------------------------------------
 
-// Called by a whole block. Returns the number of kept boxes in all segments before this one.
+// Called by a whole block. The kept boxes of all segments before this one.
 static __device__ uint32_t kept_before(const uint32_t *num_kept, uint32_t segment) {
   __shared__ uint32_t sum;
   if (threadIdx.x == 0) sum = 0;
@@ -141,7 +139,6 @@ static bool has_labels(const struct cuda_run *run) {
   return !run->job->params.nms.class_agnostic && run->inputs[VX_LABELS].bytes > 0;
 }
 
-// Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct nms *nms, struct cuda_arena *arena) {
   cuda_take_inputs(run, arena);
   cuda_take_clouds(run, arena);
@@ -154,7 +151,7 @@ static void lay_out(struct cuda_run *run, struct nms *nms, struct cuda_arena *ar
   cuda_take_suppression(&nms->suppression, arena);
 }
 
-// The counts of keys lie in control->tiles, which other operations use for scans, and which is zero when a job begins.
+// The counts of keys lie in control->tiles, which is zero when a job begins.
 static enum vx_status prepare(struct cuda_run *run, struct nms *nms, struct error *error) {
   struct cuda_suppression *s = &nms->suppression;
   struct cuda_arena measured = {}, arena = {};

@@ -1,7 +1,7 @@
 // Ranks the keys of each segment: see boxes.cuh.
 //
 //   select  In a segment with very many keys, finds the keys that get a rank, digit by digit.
-//   rank    Counts the lesser keys of each key. That is quadratic in the keys, but all counts run in parallel.
+//   rank    Counts the lesser keys of each key. That is quadratic, but all counts run in parallel.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -39,8 +39,7 @@ static __device__ void choose_digit(struct selection *s) {
   s->done = s->bins[digit] == s->wanted;
 }
 
-// Called by a whole block. Returns a bound: exactly `wanted` keys are <= the bound. The keys are distinct, so the loop
-// ends with the last digit at the latest.
+// Called by a whole block. Returns a bound: exactly `wanted` keys are <= it. The keys are distinct.
 static __device__ uint64_t last_wanted(const uint64_t *keys, uint32_t count, struct selection *s) {
   int shift = 64;
   do {

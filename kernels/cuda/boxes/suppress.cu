@@ -1,12 +1,11 @@
 // Suppression: see boxes.cuh. A segment's ranked boxes are settled chunk by chunk, so memory grows with the boxes, not
 // with their pairs.
 //
-//   compare  Many blocks share the pairs of a chunk, a tile at a time. There is one bit per candidate pair. Most boxes
-//            are far apart, so near pairs are listed first; then the threads of a block clip polygons together.
-//   settle   One block goes through the chunk's bits. It takes the next boxes that are not suppressed, a window, and
-//            keeps the best of them. Then it marks what these suppress in the rest of the chunk. Most boxes of a crowd
-//            are marked at once, and cost nothing more.
-//   strike   The kept boxes of the chunk suppress boxes in all later chunks. This also works tile by tile.
+//   compare  Blocks share the pairs of a chunk, a tile at a time, with one bit per pair. Near pairs are listed first;
+//            then the threads of a block clip polygons together.
+//   settle   One block goes through the chunk's bits. It keeps the best of the next boxes that are not suppressed, a
+//            window. Then it marks what these suppress in the rest of the chunk.
+//   strike   The kept boxes of the chunk suppress boxes in all later chunks, tile by tile.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include "kernels/cuda/boxes/tiles.cuh"
@@ -67,7 +66,7 @@ static __device__ void list_window(uint32_t end, struct settling *own) {
   }
 }
 
-// Called by a whole block. Finds which boxes of the window suppress each other, a few pairs per thread.
+// Called by a whole block. Finds which boxes of the window suppress each other.
 static __device__ void compare_window(const uint32_t *overlaps, struct settling *own) {
   uint32_t number = threadIdx.x % WINDOW;
   bits64 found = 0;
@@ -80,8 +79,8 @@ static __device__ void compare_window(const uint32_t *overlaps, struct settling 
   __syncthreads();
 }
 
-// Called by a whole warp, with two boxes per lane. Finds the best of a window: the boxes that no other best box
-// suppresses. A box is decided once all earlier boxes that suppress it are decided, so a few turns decide all boxes.
+// Called by a whole warp, with two boxes per lane. Finds the boxes of a window that no other best box suppresses. A
+// turn decides the boxes whose earlier suppressors are all decided; a few turns decide all boxes.
 static __device__ bits64 best_of(const struct settling *own) {
   uint32_t lane = threadIdx.x;
   const bits64 by[2] = {own->by[lane], own->by[lane + WARP]},
@@ -112,8 +111,7 @@ static __device__ void keep_best(uint32_t begin, uint32_t most, uint32_t *kept, 
   if (threadIdx.x == 0) own->best = stay;
 }
 
-// Called by a whole block. Marks the later places that the best of the window suppress. Each thread handles one word,
-// for some of the best.
+// Called by a whole block. Marks the later places that the best of the window suppress. Each thread handles one word.
 static __device__ void strike_rest(const uint32_t *overlaps, uint32_t end, struct settling *own) {
   uint32_t word = threadIdx.x % WORDS, struck = 0;
   for (uint32_t i = threadIdx.x / WORDS; i < own->count; i += BLOCK / WORDS) {
@@ -124,7 +122,7 @@ static __device__ void strike_rest(const uint32_t *overlaps, uint32_t end, struc
   if (struck != 0) atomicOr(&own->struck[word], struck);
 }
 
-// Called by a whole block. Settles window after window.
+// Called by a whole block.
 static __device__ void settle(const struct cuda_view &v, const struct cuda_suppression &s, const struct chunk &chunk,
                               struct settling *own) {
   const uint32_t *overlaps = overlaps_of(s, chunk.segment);
@@ -145,7 +143,7 @@ static __device__ void settle(const struct cuda_view &v, const struct cuda_suppr
   }
 }
 
-// Called by one thread. Counts the fates of the chunk and, if enough boxes are kept, of all later boxes.
+// Called by one thread. Counts the fates of the chunk and, if post_max boxes are kept, of all later boxes.
 static __device__ void count_fates(const struct cuda_view &v, const struct cuda_suppression &s,
                                    const struct chunk &chunk, uint32_t kept_before, const struct settling *own) {
   bool full = own->num_kept == (uint32_t)s.nms.post_max;
@@ -229,7 +227,7 @@ static __global__ void __launch_bounds__(TILE_BLOCK)
 
 // ---- all together ---------------------------------------------------------------------------------------------------
 
-// The number of ranked boxes in the largest segment.
+// The maximum ranked boxes of a segment.
 static uint32_t longest_of(const struct cuda_suppression *s) {
   return min(s->segments.largest, (uint32_t)s->nms.pre_max);
 }

@@ -1,5 +1,5 @@
-// Chunks of ranked boxes, and tiles: 32 boxes against 32 others. A block finds the pairs of a tile in which one box
-// suppresses the other. For the stages of suppress.cu.
+// Chunks of ranked boxes, and tiles, for suppress.cu. A tile is 32 boxes against 32 others: a block finds the pairs in
+// which one box suppresses the other.
 #ifndef VOXELD_CUDA_TILES_CUH
 #define VOXELD_CUDA_TILES_CUH
 
@@ -32,7 +32,7 @@ static __device__ uint32_t *overlaps_of(const struct cuda_suppression &s, uint32
   return s.overlaps + cuda_ranked_begin(s.segments, chunk_room(s), segment) * WORDS;
 }
 
-// The words of a segment. The bits of each segment begin a new word, so each segment has room for one word more.
+// The bits of each segment begin a new word, so each segment has room for one word more.
 static __device__ uint32_t *struck_of(const struct cuda_suppression &s, uint32_t segment) {
   return s.struck + cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment) / WARP + segment;
 }
@@ -44,7 +44,7 @@ static __device__ bool may_suppress(const struct cuda_ranked_box &a, const struc
   return near && a.label == b.label;
 }
 
-// The current chunk of a segment. `long_job`: the host may stop the job.
+// `long_job`: the host may stop the job.
 struct chunk {
   uint32_t segment, valid, ranked;  // valid boxes of the segment; ranked boxes of it
   uint32_t begin, left, end;        // first rank of the chunk; ranked boxes from there on; boxes of the chunk
@@ -65,7 +65,7 @@ static __device__ bool is_full(const struct cuda_suppression &s, uint32_t segmen
   return s.number > 0 && s.num_kept[segment] == (uint32_t)s.nms.post_max;
 }
 
-// The bits of the 32 places from `word` * 32 on: whether they are suppressed or after the end.
+// One bit for each of the 32 places from `word` * 32 on: whether it is suppressed or after the end.
 static __device__ uint32_t closed_of(const struct cuda_suppression &s, const struct chunk &chunk, uint32_t word) {
   uint32_t left = chunk.end > word * WARP ? chunk.end - word * WARP : 0, behind = left >= WARP ? 0 : ~0u << left;
   return behind | (s.number == 0 || left == 0 ? 0 : struck_of(s, chunk.segment)[chunk.begin / WARP + word]);

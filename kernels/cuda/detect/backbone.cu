@@ -1,7 +1,5 @@
-// The backbone of a detection, and its weights on the device.
-//
-// A lane keeps the weights of its last backbone. A backbone has megabytes of weights, so the lane compares its number
-// and not its weights.
+// The backbone of a detection, and its weights, which a lane keeps. They are megabytes, so the lane compares the
+// backbone's number and not the weights.
 #include "kernels/cuda/detect/detect.cuh"
 
 #include <string.h>

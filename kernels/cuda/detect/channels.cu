@@ -1,7 +1,7 @@
-// Moves the channels of maps to the last dimension.
+// Moves the channels of maps to the last dimension: [clouds, channels, cells] becomes [clouds, cells, channels].
 //
-// [clouds, channels, cells] becomes [clouds, cells, channels]. All maps share one launch. A block moves one square tile
-// of a cloud's map at a time, through shared memory, so that neighbouring threads read and write neighbouring values.
+// All maps share one launch. A block moves a square tile at a time, through shared memory, so that neighbouring threads
+// read and write neighbouring values.
 #include "kernels/cuda/detect/detect.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -26,7 +26,7 @@ struct moved_maps {
   uint64_t num_tiles;
 };
 
-// Called by a whole block. Moves one tile through shared memory.
+// Called by a whole block.
 template <typename value> static __device__ void move_tile(const struct moved_map &map, uint64_t number) {
   __shared__ value tile[TILE][TILE + 1];
   uint64_t cloud = number / map.cloud_tiles, begin = cloud * map.channels * map.cells;

@@ -1,9 +1,8 @@
-// A detection on a GPU: cuda_detect, at the end of this file. kernels/detection.h has its stages.
+// A detection on a GPU. kernels/detection.h has its stages.
 //
-// The tensors of the first stage are an image that stays on the device, in the lane's block `features`. The network's
-// maps are in the block `maps`, together with the map of a backbone. The host waits for the number of voxels, for the
-// number of a backbone's rows, and for the boxes. It does not wait between network and decoder, because the network's
-// work is enqueued in the lane's stream. Runs on the thread that has the lane.
+// The first stage's tensors stay in the lane's block `features`, the maps of network and backbone in `maps`. The host
+// waits for the number of voxels, for a backbone's numbers of rows, and for the boxes, but not between network and
+// decoder: the network's work is enqueued in the lane's stream.
 #include "kernels/cuda/detect/detect.cuh"
 
 #include <string.h>
@@ -18,8 +17,8 @@
 
 // ---- what the GPU takes ---------------------------------------------------------------------------------------------
 
-// A network that takes one cloud at a time reads each cloud in place in the batch. Kernels of the library read 16 bytes
-// at once, so each cloud must begin at a multiple of WHOLE bytes.
+// A network that takes one cloud at a time reads it in place in the batch, 16 bytes at once. So each cloud must begin
+// at a multiple of WHOLE bytes.
 enum { WHOLE = 16 };
 
 static bool is_whole(int64_t values, size_t size) { return (uint64_t)values * size % WHOLE == 0; }
@@ -54,7 +53,6 @@ static __global__ void note_kernel(uint64_t *moment) {
   __threadfence_system();
 }
 
-// Enqueues a kernel that notes the time.
 static enum vx_status note(struct vx_lane *lane, enum cuda_note which, struct error *error) {
   struct cuda_run run = {};
   run.lane = lane;
@@ -155,8 +153,8 @@ static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detectio
 
 // ---- the output -----------------------------------------------------------------------------------------------------
 
-// Writes zeros to a part of the output. `seen`: the output as the device sees it; NULL: the device does not see it.
-// Memory that the device sees may be a GPU's own, which the host cannot write.
+// Writes zeros to a part of the output. `seen`: the output as the device sees it, or NULL. Memory that the device sees
+// may be a GPU's own, which the host cannot write.
 static enum vx_status clear(struct vx_lane *lane, unsigned char *output, unsigned char *seen, size_t begin, size_t end,
                             struct error *error) {
   if (begin < end && seen)
@@ -187,7 +185,7 @@ static enum vx_status copy_shown(struct vx_lane *lane, const struct vx_detection
   return VX_OK;
 }
 
-// Writes the tensors of the job's chain into the lane's image. The boxes that were in the image have been sent.
+// Writes the tensors of the chain into the lane's image, whose boxes have been sent.
 static enum vx_status write_chain(struct vx_lane *lane, const struct vx_detection *detection, struct error *error) {
   struct cuda_run run = {};
   run.lane = lane;
@@ -199,7 +197,6 @@ static enum vx_status write_chain(struct vx_lane *lane, const struct vx_detectio
   return cuda_write_chain(&run, error);
 }
 
-// Copies the requested tensors of the stages to the job's output.
 static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   struct vx_job *job = detection->job;
   struct cuda_run run = {};
@@ -208,8 +205,7 @@ static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *det
   if (lane->chain) cuda_read_chain(lane);
   CUDA_TRY(vx_detection_settle(detection, error));
   if ((job->tensors & ~VX_DECODE_TENSORS) == 0 || detection->layout.bytes == 0) return VX_OK;
-  CUDA_CALL(cudaSetDevice(lane->device->index),
-            error);  // allocating the output may have made another device current
+  CUDA_CALL(cudaSetDevice(lane->device->index), error);  // allocating may have made another device current
   CUDA_TRY(cuda_see_part(&run, detection->output, detection->layout.bytes, &seen, error));
   CUDA_TRY(write_chain(lane, detection, error));
   CUDA_TRY(note(lane, CUDA_SHOW_BEGUN, error));

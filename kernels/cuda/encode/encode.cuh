@@ -1,17 +1,17 @@
-// The encoder of a pillar, run by a warp: kernels/encode.h defines the encoder. Each lane has its own channels, so each
-// sum keeps its order, and the maxima need no exchange between lanes.
+// The encoder of a pillar (kernels/encode.h), run by a warp. Each lane has its own channels, so sums keep their order,
+// and maxima need no exchange between lanes.
 //
 // A pillar's rows come in chunks in shared memory, with `stride` floats each, a multiple of 4. A single layer has its
-// weights in registers and sees each row once. An encoder of several layers goes over the rows once per layer, and
-// computes the earlier layers again each time. It keeps only the maxima of the layers, for any number of rows.
+// weights in registers and sees each row once. Several layers go over the rows once per layer, and compute the earlier
+// layers again. So only maxima are kept, for any number of rows.
 #ifndef VOXELD_CUDA_ENCODE_CUH
 #define VOXELD_CUDA_ENCODE_CUH
 
 #include "kernels/cuda/base/run.cuh"
 #include "kernels/encode.h"
 
-// Called on the host, by the thread that has the lane. Fills run->weights with each layer's weight, then its bias. The
-// lane keeps the weights for its next jobs. Enqueues a copy if they differ from those of the lane's last encoder.
+// Called on the host, by the thread that has the lane. Fills run->weights with each layer's weight, then its bias.
+// Enqueues a copy if they differ from those of the lane's last encoder, which the lane keeps.
 VX_WARN_UNUSED enum vx_status cuda_bring_weights(struct cuda_run *run, struct error *error);
 
 enum { ENCODER_LANES = 32, ENCODER_SLOTS = 2, ENCODER_TILE = 8 };
@@ -24,7 +24,7 @@ struct encoder_layer {
 };
 
 // The room of a warp: the maxima of each layer, then two tiles of rows between layers. All parts begin at multiples of
-// 4 floats.
+// 4.
 struct encoder_params {
   uint32_t num_layers;
   struct encoder_layer layers[VX_MAX_ENCODER_LAYERS];
@@ -104,7 +104,7 @@ template <int inputs> struct one_layer {
 
 // ---- several layers, or wide ones -----------------------------------------------------------------------------------
 
-// Input rows of a layer. The first `values` inputs are the row's own; `common` has the others, the same for all rows.
+// Input rows of a layer. A row has its own first `values` inputs; `common` has the others, for all rows.
 struct encoder_tile {
   const float *rows;
   uint64_t stride;

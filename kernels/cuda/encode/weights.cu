@@ -1,6 +1,5 @@
-// The weights of an encoder on the device. The jobs of a lane usually have the same encoder. Copying its weights to the
-// device would delay the kernels for longer than comparing them takes. So the lane also keeps its last weights on the
-// host, to compare.
+// The weights of an encoder on the device. The lane also keeps its last weights on the host, since a comparison delays
+// the kernels less than a copy to the device.
 #include "kernels/cuda/encode/encode.cuh"
 
 #include <stdio.h>

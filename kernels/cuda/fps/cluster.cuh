@@ -1,8 +1,8 @@
-// Clusters of thread blocks, which can write into each other's shared memory. They need compute capability 9.0 and CUDA
-// 12.1. Without them a cluster is one block, cluster_sync does nothing, and no message is sent.
+// Clusters of thread blocks, which can write into each other's shared memory. Without compute capability 9.0 and CUDA
+// 12.1, a cluster is one block, cluster_sync does nothing, and no message is sent.
 //
-// A message is a few words. Its bytes are counted at a barrier (mbarrier) of the receiving block. A block that has
-// waited for the bytes of all blocks has their messages. A barrier serves one exchange at a time.
+// A message is a few words, whose bytes are counted at a barrier (mbarrier) of the receiving block, which waits there
+// for the bytes of all blocks. A barrier serves one exchange at a time.
 #ifndef VOXELD_CUDA_CLUSTER_CUH
 #define VOXELD_CUDA_CLUSTER_CUH
 
@@ -45,7 +45,7 @@ __device__ static inline uint32_t shared_address(const void *shared) {
   return address;
 }
 
-// One thread per block calls it, before any message can come. All blocks must synchronize after it.
+// Called by one thread per block, before any message can come. All blocks must synchronize after it.
 __device__ static inline void barrier_init(uint32_t barrier) {
 #if CUDA_CLUSTER_CODE
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(barrier)
@@ -53,15 +53,14 @@ __device__ static inline void barrier_init(uint32_t barrier) {
 #endif
 }
 
-// One thread per block, once per exchange: announces `bytes` bytes.
+// Called by one thread per block, once per exchange: announces `bytes` bytes.
 __device__ static inline void barrier_expect(uint32_t barrier, uint32_t bytes) {
 #if CUDA_CLUSTER_CODE
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 #endif
 }
 
-// Waits for all bytes of an exchange. `phase` is 0 in a barrier's first exchange, 1 in its second, and so on
-// alternately.
+// Waits for all bytes of an exchange. `phase` alternates: 0 in a barrier's first exchange, 1 in its second.
 __device__ static inline void barrier_wait(uint32_t barrier, uint32_t phase) {
 #if CUDA_CLUSTER_CODE
   uint32_t done = 0;

@@ -1,5 +1,4 @@
-// Sampling on a GPU. cuda_sample_points is a job that only samples; cuda_fps_* are the last stages of a job that makes
-// voxels. Runs on the thread that has the lane.
+// Sampling on a GPU. cuda_sample_points is a job that only samples; jobs that make voxels end with cuda_fps_*.
 #include "kernels/cuda/fps/fps.cuh"
 
 #include <stdio.h>
@@ -17,7 +16,6 @@ enum { BLOCK = 256 };
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
-// Runs twice: over an empty arena to measure, then over the lane's block for sampling.
 static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   struct cuda_fps *fps = &run->fps;
   uint64_t rows = fps->num_rows, clouds = (uint64_t)run->clouds.count;
@@ -133,8 +131,7 @@ static enum vx_status find_candidates(struct cuda_run *run, struct error *error)
   return VX_OK;
 }
 
-// Finds room for a copy of points that the device cannot read in place. float32 points are copied to the place of the
-// rows.
+// Finds room for a copy of points that the device cannot read in place: float32 points are copied to the rows' place.
 static enum vx_status take_source(struct cuda_run *run, struct error *error) {
   void *source;
   CUDA_TRY(cuda_see_part(run, run->input.data, cuda_input_bytes(run), &source, error));

@@ -1,10 +1,8 @@
-// Farthest point sampling on a GPU, of the points of a job or of its voxels' means. Runs on the thread that has the
-// lane.
+// Farthest point sampling on a GPU, of a job's points or of its voxels' means. Runs on the thread that has the lane.
 //
-// fps_sort.cu sorts the rows of each cloud along a space-filling curve. Any 32 neighbours in that order then lie in a
-// small box; they are a bucket. fps_sample.cu takes sample after sample, in one kernel. It skips every bucket whose box
-// is farther from the new sample than the bucket's points are from earlier samples, so a step costs little more than a
-// few messages. fps.cu writes the chosen rows into the image of the output.
+// fps_sort.cu sorts a cloud's rows along a space-filling curve, so that a bucket, 32 neighbours, lies in a small box.
+// fps_sample.cu takes all samples in one kernel. It skips the buckets whose boxes are farther from the new sample than
+// their points are from earlier samples. fps.cu writes the tensors.
 #ifndef VOXELD_CUDA_FPS_CUH
 #define VOXELD_CUDA_FPS_CUH
 
@@ -18,8 +16,7 @@ enum {
   FPS_BUCKET = 32,                    // rows of a bucket; buckets of very large clouds have a multiple of it
 };
 
-// The box of a cloud's candidates, and its first candidates. Coordinates are integers with the same order as the
-// floats.
+// The box of a cloud's candidates. Its coordinates are integers with the same order as the floats.
 struct cuda_fps_box {
   int32_t low[3], high[3];
   uint32_t first, first_from_start;  // first candidate; first candidate from `start` on; CUDA_NO_POINT: none
@@ -27,7 +24,7 @@ struct cuda_fps_box {
 
 VX_WARN_UNUSED enum vx_status cuda_sample_points(struct cuda_run *run, struct error *error);
 
-// Finds out what the device can do for the kernel that samples.
+// Sets the device's largest_cluster and shared_bytes.
 VX_WARN_UNUSED enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct error *error);
 
 // The bytes of temporary storage for the sort.

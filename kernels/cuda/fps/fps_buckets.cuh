@@ -1,10 +1,9 @@
 // Buckets of 32 or more neighbouring rows: how a new sample changes them, and the farthest row of a warp's buckets.
 //
-// Each warp owns buckets; neighbouring buckets belong to different warps. Each lane holds, in registers, `rounds` of
-// its warp's buckets: the box of each bucket, and the bucket's row that is farthest from all samples. In a step every
-// lane compares its boxes with the new sample. float32 rounds monotonically, so the computed distance to a box is at
-// most the computed distance to any point in the box. If the distance to the box is not below the bucket's largest
-// distance, nothing in the bucket changes. The warp goes through the other buckets, which are few.
+// Neighbouring buckets belong to different warps. Each lane holds `rounds` of its warp's buckets in registers: the box,
+// and the row that is farthest from all samples. float32 rounds monotonically, so the computed distance to a box is at
+// most the computed distance to any point in it. So a bucket changes only if its box is nearer to the new sample than
+// its largest distance. Few are.
 #ifndef VOXELD_CUDA_FPS_BUCKETS_CUH
 #define VOXELD_CUDA_FPS_BUCKETS_CUH
 
@@ -15,8 +14,7 @@
 // Bits of the distance for places beyond the cloud's rows: a NaN, with key 0.
 #define NOT_A_ROW 0xFFFFFFFFu
 
-// A row and the key of its squared distance to the samples. A key is the float's bits plus one, so keys have the order
-// of the distances.
+// A row and the key of its squared distance to the samples: the float's bits plus one, in the order of the distances.
 struct candidate {
   uint32_t key;
   uint32_t bound;  // once this row is a sample, no other row of the warp has a larger key
@@ -63,14 +61,14 @@ static __device__ float square_distance(float dx, float dy, float dz) { return d
 static __device__ float beyond(float low, float high, float at) { return fmaxf(fmaxf(low - at, at - high), 0.0f); }
 
 // The distances of the block's rows, bucket after bucket, if they fit in shared memory. Otherwise they are in
-// far_distances, in the order of the places. (Places are only read, so the first-level cache keeps them.)
+// far_distances, in the order of the places.
 extern __shared__ float near_distances[];
 
 template <bool far> static __device__ float *distance_of(const struct station &here, uint32_t slot, uint32_t place) {
   return far ? here.far_distances + place : near_distances + slot * blockDim.x + threadIdx.x;
 }
 
-// Applies the new sample to one row of this lane. Returns the row's key.
+// Returns the row's key.
 template <bool far>
 static __device__ uint32_t update_row(const struct station &here, uint32_t slot, uint32_t place, const float4 &sample) {
   float *distance = distance_of<far>(here, slot, place);
@@ -81,7 +79,7 @@ static __device__ uint32_t update_row(const struct station &here, uint32_t slot,
   return key_of(now);
 }
 
-// Applies the new sample to this lane's part of a bucket. Returns the key and the place of the farthest row.
+// Returns the key and the place of the farthest row of this lane's part.
 template <bool far>
 static __device__ uint32_t update_lane(const struct cuda_fps &fps, const struct station &here, uint32_t slot,
                                        const float4 &sample, uint32_t *place) {
@@ -98,8 +96,7 @@ static __device__ uint32_t update_lane(const struct cuda_fps &fps, const struct 
   return key;
 }
 
-// Called by a whole warp. Applies the new sample to `count` buckets of a round at once, so that their latencies
-// overlap.
+// Called by a whole warp. Applies the new sample to `count` buckets of a round at once; their latencies overlap.
 template <int rounds, bool far, int count>
 static __device__ void update_buckets(const struct cuda_fps &fps, const struct station &here, int round,
                                       const uint32_t (&owners)[count], const float4 &sample,
@@ -217,8 +214,7 @@ static __device__ bool apply(const struct cuda_fps &fps, const struct station &h
   return any != 0;
 }
 
-// Called by a whole warp. Finds the box of a bucket and its row with the lowest number. Without samples, all rows are
-// infinitely far.
+// Called by a whole warp. Finds the box of a bucket and its row with the lowest number. All rows are infinitely far.
 template <int rounds, bool far>
 static __device__ void measure_bucket(const struct cuda_fps &fps, const struct station &here, int round, uint32_t owner,
                                       struct buckets<rounds> *buckets) {

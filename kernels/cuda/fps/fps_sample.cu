@@ -1,19 +1,16 @@
 // The kernel that takes sample after sample. Each cloud has a cluster of a few blocks; without clusters, one block.
 //
-// Each warp owns buckets (fps_buckets.cuh); neighbouring buckets belong to different warps. A step applies a new sample
-// to all buckets.
+// A step applies a new sample to all buckets (fps_buckets.cuh). Then each warp sends its farthest row to all warps,
+// through the shared memory of each block of the cluster. So all warps know the next sample, and usually a few more.
+// The farthest remaining row is the next sample under two conditions. First, no sample of this exchange is nearer to it
+// than the earlier samples are. Second, the warps whose rows were taken have no other row as far; each warp sends a
+// bound for this.
 //
-// Then each warp sends its farthest row to all other warps, through the shared memory of each block of the cluster. So
-// all warps know the next sample, and usually a few more. The farthest of the remaining rows is the next sample under
-// two conditions. First, none of the samples of this exchange is nearer to that row than the earlier samples are.
-// Second, the warps whose rows were taken have no other row as far. Each warp sends a bound for this. So one exchange
-// gives several samples.
+// A step takes as long as its chain of dependent operations. So its code avoids branches, and ties have a path of their
+// own.
 //
-// A step takes as long as its chain of dependent operations. Work outside the chain is almost free. So the code of a
-// step avoids branches. Ties are rare and have a path of their own.
-//
-// Every order of rows gives the same samples, since the rows' numbers decide between equal distances. (The idea of
-// pruning buckets: Han et al., QuickFPS, 2023.)
+// The order of rows does not change the samples: numbers decide between equal distances. (Pruning of buckets: Han et
+// al., QuickFPS, 2023.)
 #include "kernels/cuda/fps/fps.cuh"
 
 #include "kernels/cuda/fps/cluster.cuh"
@@ -26,8 +23,7 @@ enum {
 };
 #define STOP_KEY UINT32_MAX  // above all other keys
 
-// The messages between warps. Two sets alternate: when one exchange is over, all warps have read the messages of the
-// previous one.
+// The messages between warps. Two sets alternate: when an exchange is over, all warps have read the previous messages.
 struct exchange {
   uint2 keys[2][SENDERS];  // key and bound
   float4 rows[2][SENDERS];
@@ -53,7 +49,7 @@ static __device__ struct candidate get(uint32_t address, uint32_t row_address) {
   return told;
 }
 
-// Called by all warps of the cluster. Sends the warp's farthest row to all. Each lane receives the row of one warp.
+// Called by all warps of the cluster. Sends the warp's farthest row to all. A lane receives the row of one warp.
 static __device__ struct candidate exchange_rows(struct station *here, const struct candidate &mine) {
   uint32_t parity = here->turn % 2, phase = here->turn / 2 % 2, lane = threadIdx.x % 32;
   uint32_t entry = here->rank * here->warps + here->warp, count = here->size * here->warps;
@@ -79,7 +75,7 @@ static __device__ struct candidate exchange_rows(struct station *here, const str
   return told;
 }
 
-// The rows of an exchange, one per lane, and what is known about them.
+// The rows of an exchange, one per lane.
 struct told {
   struct candidate row;
   uint32_t key;       // key of this lane's row; NO_KEY once the row is taken
@@ -87,8 +83,7 @@ struct told {
   uint32_t floor;     // no other row of the warps whose rows are taken has a larger key
 };
 
-// Called by a whole warp. Finds the next sample. Returns false if the next exchange must decide; an exchange always
-// decides its first.
+// Called by a whole warp. Finds the next sample. Returns false if the next exchange must decide, but never for `first`.
 static __device__ bool take_farthest(struct told *told, bool first, struct candidate *sample) {
   uint32_t key = cuda_warp_max(told->key), lanes = __ballot_sync(~0u, told->key == key), winner = highest_lane(lanes);
   if (!is_one_lane(lanes)) {
@@ -183,12 +178,12 @@ static __global__ void __launch_bounds__(warps * 32, 1)
 
 typedef void (*sample_kernel)(struct cuda_view, struct cuda_fps);
 
-// The kernels. A job uses the first one that the device can run and that is meant for its largest cloud. (Measured on
-// an H200: for few rows, several blocks of few warps are fastest; then one block, for as many rows as it holds in one
-// round; above that, several blocks again.)
+// A job uses the first kernel that the device can run and that is meant for its largest cloud. (On an H200, several
+// blocks of few warps are fastest for few rows, then one block, while one round holds the rows, then several blocks
+// again.)
 //
-// For any number of clouds, a kernel uses only a part of the device, so that other lanes' kernels run beside it. This
-// part is a third of the multiprocessors or, if the kernel's blocks take little of a multiprocessor, all of them.
+// Kernels use a third of the multiprocessors, to leave others to other lanes, or all if their blocks take little of
+// each.
 static const struct kernel {
   uint32_t cluster, warps, rounds;
   bool far;

@@ -64,7 +64,7 @@ static __device__ int32_t warp_max(int32_t value) {
   return (int32_t)(cuda_warp_max((uint32_t)value ^ 0x80000000u) ^ 0x80000000u);
 }
 
-// Called by a whole warp, whose threads have seen rows of the same cloud. Adds what they have seen to the cloud's box.
+// Called by a whole warp, whose threads have seen rows of the same cloud. Adds these to the cloud's box.
 static __device__ void report_sight(const struct cuda_view &v, const struct cuda_fps &fps, const struct sight &seen) {
   uint32_t count = cuda_warp_add(seen.count);
   if (count == 0) return;
@@ -115,7 +115,7 @@ static __global__ void __launch_bounds__(BLOCK)
     bool here = threadIdx.x < count, finite = here && is_finite(at);
     uint32_t row = (uint32_t)first + (here ? threadIdx.x : 0);
     uint32_t cloud = v.clouds.count == 1 ? 0 : cloud_of(fps.clouds, (uint32_t)v.clouds.count, row);
-    // Usually all rows of a warp belong to one cloud. If not, the clouds are handled one after the other.
+    // Usually all rows of a warp belong to one cloud. If not, one cloud after the other.
     for (uint32_t left = __ballot_sync(~0u, finite); left != 0;) {
       uint32_t one = __shfl_sync(~0u, cloud, __ffs(left) - 1);
       if (one != seen.cloud) {
@@ -177,7 +177,7 @@ static __global__ void __launch_bounds__(BLOCK) fps_place_kernel(const __grid_co
 
 static cudaError_t sort_keys(const struct cuda_run *run, void *cub, size_t *bytes) {
   const struct cuda_fps *fps = &run->fps;
-  // The clouds of a batch are usually small: sorting by the curve's last bits is not worth one more pass.
+  // The clouds of a batch are usually small: sorting by the last bits is not worth one more pass.
   int first_bit = run->clouds.count > 1 ? FPS_FINE_BITS : 0, cloud_bits = vx_bits_for(run->clouds.count);
   return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint64_t *)fps->keys, fps->sorted_keys,
                                          (const uint32_t *)fps->ids, fps->sorted_ids, (int64_t)fps->num_rows, first_bit,

@@ -1,13 +1,13 @@
-// A range image on a GPU (kernels/range_image.h): cuda_range_image, at the end of this file.
+// A range image on a GPU (kernels/range_image.h).
 //
-//   project   Brings the points from the host and finds their pixels. Each pixel gets the least key of its points. If
-//             KITTI's rings give the rows, the first kernel only notes where turns begin, unless a chain has noted that
-//             before. Two further kernels count the turns and find the pixels. All pixels are empty when a job begins:
-//             a pixel's key is a cell of the lane's table (run.cuh), which the job's end cleans.
+//   project   Brings the points from the host and finds their pixels. Each pixel gets the least key of its points: a
+//             cell of the lane's table (run.cuh), which the job's end cleans. If KITTI's rings give the rows, the first
+//             kernel only notes where turns begin, unless a chain has noted that before. Two further kernels count the
+//             turns and find the pixels.
 //   sections  Counts the fates of the points by section, if the cloud has sections.
 //   number    Numbers the pixels that have a point, by a scan, and tells the host how many there are.
-//   write     Writes the tensors into an image of the output block. Two tensors need the numbers of pixels. Without
-//             these two, the first blocks of the same kernel do what `number` does.
+//   write     Writes the tensors into an image of the output block. If no tensor needs the numbers of pixels, the first
+//             blocks of the same kernel do what `number` does.
 #include "kernels/cuda/image/image.cuh"
 
 #include "kernels/cuda/base/bring.cuh"
@@ -24,7 +24,6 @@
 enum { BLOCK = BRING_BLOCK, TURNS_BLOCK = 1024, WORD = 32 };
 static_assert((int)BLOCK == (int)SCAN_BLOCK, "a kernel both numbers pixels and writes tensors");
 
-// A job as its kernels see it.
 struct range_image {
   struct vx_range_image params;
   struct cuda_view_of_image view;
@@ -41,7 +40,6 @@ struct range_image {
 
 // ---- project --------------------------------------------------------------------------------------------------------
 
-// The points that a thread drops.
 struct dropped {
   uint32_t not_finite, outside;
 };
@@ -217,7 +215,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
 
 typedef struct cuda_tensors<VX_RANGE_IMAGE, VX_POINT_PIXEL_ROWS> image_tensors;
 
-// Writes all channels of a pixel. Reads several before it writes them.
+// Reads several channels of a pixel before it writes them.
 static __device__ void write_channels(const struct cuda_view &v, const struct range_image &s, float *to, bool filled,
                                       uint32_t row) {
   enum { AT_ONCE = 8 };
@@ -312,7 +310,6 @@ static enum vx_status write(const struct cuda_run *run, const struct range_image
 
 // ---- the job --------------------------------------------------------------------------------------------------------
 
-// Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct range_image *image, struct cuda_arena *arena) {
   uint64_t points = run->clouds.num_points, words = (points + WORD - 1) / WORD;
   cuda_take_points(run, arena);
@@ -324,7 +321,7 @@ static void lay_out(struct cuda_run *run, struct range_image *image, struct cuda
   if (vx_counts_turns(&run->job->params.image)) take(arena, &image->turns_before, words);
 }
 
-// Whether the tensors can be written before the host knows the counts: their sizes do not depend on the counts.
+// Whether the tensors can be written before the host knows the counts.
 static bool is_eager(struct cuda_run *run, struct error *error) {
   const vx_tensor_set counted =
       VX_TENSOR_BIT(VX_PIXEL_COORDS) | VX_TENSOR_BIT(VX_LEFT_POINTS) | VX_TENSOR_BIT(VX_POINT_INDICES);
@@ -375,7 +372,6 @@ static enum vx_status find_pixels(const struct cuda_run *run, const struct range
   return VX_OK;
 }
 
-// Numbers the pixels. Writes the tensors as early as possible.
 static enum vx_status number_pixels(const struct cuda_run *run, const struct range_image *image, struct error *error) {
   if (run->eager && !needs_numbers(run)) return write(run, image, true, error);
   CUDA_TRY(cuda_launch("number_kernel", number_kernel, run->num_tiles, SCAN_BLOCK, 0, run, error, *run, *image));

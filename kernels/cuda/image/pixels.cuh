@@ -1,8 +1,7 @@
-// The pixel of a point on a GPU: always the pixel that kernels/range_image.h finds, for most points in float32.
+// The pixel of a point on a GPU: the pixel that kernels/range_image.h finds, for most points in float32.
 //
-// A column or a row is a value in double precision, rounded down. In float32 this value has an error. Unless a whole
-// number is within that error, rounding down gives the same result. In an image with 2,048 columns, one point of 1,000
-// is that near to a whole number, and its column is computed in double precision.
+// A column or a row is a double, rounded down. Its float32 has an error. Unless a whole number is within that error,
+// rounding down gives the same result. With 2,048 columns, one point of 1,000 needs the double.
 #ifndef VOXELD_CUDA_PIXELS_CUH
 #define VOXELD_CUDA_PIXELS_CUH
 
@@ -14,7 +13,6 @@
 #define CUDA_COLUMN_ERROR 2.5e-7f
 #define CUDA_ROW_ERROR 3e-7f
 
-// A view as a kernel reads it.
 struct cuda_view_of_image {
   struct vx_view exact;
   float width, column_error;   // in columns

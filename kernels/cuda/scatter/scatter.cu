@@ -1,12 +1,10 @@
-// A scatter on a GPU: cuda_scatter, at the end of this file. Runs on the thread that has the lane.
+// A scatter on a GPU.
 //
 //   place  Brings the rows from the host; finds the slot of each row's cell. The slot gets the number of its first row.
-//   write  Counts the rows that are first in their cells and tells the host. Other blocks go over the cells, a tile at
-//          a time: they look up the row of each cell, and then write the cells in all channels, values and zeros.
+//   write  Counts the rows that are first in their cells and tells the host. Other blocks look up the row of each cell,
+//          tile by tile, and write the cells in all channels, values and zeros.
 //
-// So each byte of the map is written once, in order. Writing the map takes most of the time. Clearing it first would
-// write the rows' bytes a second time, scattered. Only the map itself is as large as the grid, so every grid works
-// whose map fits in memory.
+// So each byte of the map is written once, in order. Only the map itself is as large as the grid.
 #include "kernels/cuda/scatter/scatter.cuh"
 
 #include "kernels/cuda/base/host.cuh"
@@ -18,7 +16,6 @@
 enum { BLOCK = 256, WARP = 32, COORDS = 4, TILE = 512 };  // TILE: cells
 enum : uint64_t { PART = sizeof(uint4) };
 
-// A job as the kernels see it.
 struct scatter {
   const unsigned char *source;  // the features as the client sent them
   unsigned char *features;      // [num_rows, planes.channels]: a copy with the same alignment within 16 bytes
@@ -33,7 +30,7 @@ struct scatter {
 
 // ---- place ----------------------------------------------------------------------------------------------------------
 
-// The number of the row's cell, over all clouds. Returns false if it is outside.
+// False if the row is outside. `cell` counts over all clouds.
 static __device__ bool find_cell(const struct scatter &s, uint64_t row, uint64_t *cell) {
   int4 at;
   if (s.whole) {
@@ -53,8 +50,8 @@ static __device__ bool find_cell(const struct scatter &s, uint64_t row, uint64_t
   return inside;
 }
 
-// The slot of a row's cell. If several threads of the warp have rows in one cell, the first looks it up for all, since
-// it has the first row. `inside`: the threads whose rows have a cell.
+// The slot of a row's cell. The first of the warp's threads with that cell, which has the first row, looks it up for
+// all. `inside`: the threads whose rows have a cell.
 static __device__ uint32_t place(const struct cuda_view &v, uint32_t inside, uint32_t row, uint64_t cell) {
   uint32_t leader = __ffs(__match_any_sync(inside, (unsigned long long)cell)) - 1, slot = CUDA_NO_SLOT;
   if (threadIdx.x % WARP == leader) {
@@ -114,7 +111,6 @@ static enum vx_status place(const struct cuda_run *run, const struct scatter *sc
 
 // ---- write ----------------------------------------------------------------------------------------------------------
 
-// Whether the row is in the map.
 static __device__ bool is_kept(const struct cuda_view &v, uint64_t row, uint32_t *slot) {
   *slot = v.slots[row];
   return *slot != CUDA_NO_SLOT && v.cells[*slot].first == (uint32_t)row;
@@ -140,7 +136,7 @@ static __device__ void count_rows(const struct cuda_view &v, const struct scatte
   }
 }
 
-// Values of a few consecutive cells in one channel, written together.
+// Values of a few consecutive cells in one channel.
 template <typename value, int count> struct alignas(sizeof(value) * count) several { value of[count]; };
 
 // Bypasses the cache: only the copy to the host reads the map again.
@@ -165,7 +161,6 @@ static __device__ void look_up(const struct cuda_view &v, uint64_t cells, uint64
   __syncthreads();
 }
 
-// The values of a few cells in one channel.
 template <typename value, int count>
 static __device__ struct several<value, count> values_of(const struct scatter &s, const uint32_t *rows,
                                                          uint64_t channel) {
@@ -176,7 +171,6 @@ static __device__ struct several<value, count> values_of(const struct scatter &s
   return values;
 }
 
-// Writes tile by tile. The threads of a block share a tile's channels.
 template <typename value, int count>
 static __device__ void write_map(const struct cuda_view &v, const struct scatter &s) {
   enum { GROUPS = TILE / count, TURNS = BLOCK >= GROUPS ? BLOCK / GROUPS : 1, STEP = BLOCK < GROUPS ? BLOCK : GROUPS };
@@ -226,7 +220,6 @@ static enum vx_status write(const struct cuda_run *run, struct scatter *scatter,
 
 // ---- the job --------------------------------------------------------------------------------------------------------
 
-// Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct scatter *scatter, struct cuda_arena *arena) {
   take(arena, &run->slots, run->clouds.num_points);
   take(arena, &run->records, run->clouds.num_points);
@@ -234,8 +227,8 @@ static void lay_out(struct cuda_run *run, struct scatter *scatter, struct cuda_a
   cuda_take_inputs(run, arena);
 }
 
-// Whether the map can be made before the host knows the counts. A map that could be large begins only after the caller
-// has given memory for it.
+// Whether the map can be made before the host knows the counts. A large map begins only after the caller has given
+// memory for it.
 static bool is_eager(struct cuda_run *run, struct error *error) {
   struct vx_sizes sizes = cuda_sizes_of(run, 0);
   size_t ready = run->lane->image.bytes, most = ready > CUDA_EAGER_BYTES ? ready : CUDA_EAGER_BYTES;

@@ -1,4 +1,4 @@
-// A serialization as its kernels see it, and its first kernel, which finds the cells of the rows.
+// A serialization as its kernels see it, and its first kernel, which finds the rows' cells.
 #ifndef VOXELD_CUDA_SERIAL_CELLS_CUH
 #define VOXELD_CUDA_SERIAL_CELLS_CUH
 
@@ -7,7 +7,6 @@
 
 enum { AXES = 3 };
 
-// What kernels need of a job.
 struct serial {
   struct vx_serial_lattice lattice;
   int32_t *row_of;             // [num_points], the chain's: a point's row; ~ of the next row if it is not left
@@ -43,8 +42,8 @@ static __device__ void widen(struct bounds *bounds, const int32_t cell[AXES]) {
   }
 }
 
-// Called by a whole warp. Each thread that has bounds adds them to the bounds of its cloud. Usually all threads have
-// rows of one cloud. `least`, `most`: of all clouds.
+// Called by a whole warp. Each thread that has bounds adds them to the bounds of its cloud, usually one for the whole
+// warp. `least`, `most`: of all clouds.
 static __device__ void note_bounds(uint32_t *least, uint32_t *most, uint32_t cloud, const struct bounds &bounds) {
   bool here = bounds.least[0] != 0;
   uint32_t all = __ballot_sync(~0u, here);
@@ -61,7 +60,7 @@ static __device__ void note_bounds(uint32_t *least, uint32_t *most, uint32_t clo
   }
 }
 
-// Fills the row's cell. Drops the row if it has none. Returns whether the row is left.
+// Drops the row if it has no cell. Returns whether the row is left.
 static __device__ bool take_cell(const struct cuda_chain_rows &r, const struct serial &s, uint64_t row,
                                  int32_t cell[AXES]) {
   const float *point = r.points + row * r.columns;
@@ -76,7 +75,7 @@ static __device__ void store_cell(const struct serial &s, uint32_t row, uint32_t
   if (s.cloud_of) s.cloud_of[row] = (uint16_t)cloud;
 }
 
-// The blocks of a lone cloud each note their bounds in shared memory first.
+// For a lone cloud, blocks note their bounds in shared memory first.
 static __global__ void __launch_bounds__(SCAN_BLOCK)
     cells_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_chain_rows r,
                  const __grid_constant__ struct cuda_scan scan, const __grid_constant__ struct serial s) {

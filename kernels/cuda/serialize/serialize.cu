@@ -1,10 +1,9 @@
-// See serialize.cuh. cuda_serialize, at the end of this file, shows all of it.
+// Serialize on a GPU.
 //
 //   cells    Finds the cell of each row that the steps left, and drops rows outside the lattice. Numbers the rows that
 //            are left, by a scan, and finds the least and the largest cell of each cloud.
 //   codes    Tells the host the number of rows, and the largest value in grid_coord, which gives the depth. Makes the
-//            codes of all curves, and counts their digits. Reads the sizes on the device, so it does not wait for the
-//            host.
+//            codes of all curves, and counts their digits, with the sizes on the device.
 //   sort     Sorts the codes of all curves at once (sort.cuh). The sort is stable, so rows with the same code ascend.
 //            The host enqueues the first pass, then awaits the sizes. Without pools, the second and the last pass write
 //            the tensors into the image of the output.
@@ -13,8 +12,8 @@
 //   pool     For each stage: a scan counts the new rows along each curve. The first curve's count gives each new row
 //            its number. Then new rows get their codes and orders, and are written. The rows are sorted by new row.
 //
-// A new row joins the rows in one larger cell, which are neighbours on every curve. So the new rows have the order of
-// the rows that they join, and only the first level is sorted by code.
+// A new row joins the rows in one larger cell, which are neighbours on every curve. So new rows have the order of the
+// rows that they join, and only the first level is sorted by code.
 #include "kernels/cuda/serialize/serialize.cuh"
 
 #include "kernels/cuda/base/chain.cuh"
@@ -31,7 +30,6 @@
 
 enum { BLOCK = 256 };
 
-// The rows of a level: those that the chain left, or those of a stage.
 struct level {
   int32_t *grid;    // [rows, 3]
   uint64_t *codes;  // [orders, rows]
@@ -44,8 +42,8 @@ struct serialize {
   struct sort sort;                        // of the codes of the first level
   struct sort cluster_sort[VX_MAX_POOLS];  // of the rows of each stage
   struct level levels[2];
-  struct level *level;             // the current one
-  int64_t rows_done, inputs_done;  // sums over the stages so far: rows after each stage; rows before each stage
+  struct level *level;             // current
+  int64_t rows_done, inputs_done;  // sums over the stages done: their rows, the rows they joined
   int64_t pooled;                  // new rows of all stages
 };
 
@@ -53,7 +51,7 @@ struct serialize {
 
 typedef struct cuda_tensors<VX_GRID_COORD, VX_POOL_SERIALIZED_INVERSE> serial_tensors;
 
-// Makes a row's code on a curve. The first curve's thread also writes the row of grid_coord.
+// The first curve's thread also writes the row of grid_coord.
 static __device__ uint64_t make_code(const struct serial &s, const struct level &level, uint32_t curve, uint32_t row) {
   uint32_t cloud = s.cloud_of ? s.cloud_of[row] : 0, cell[AXES];
   for (int axis = 0; axis < AXES; axis++) {
@@ -88,8 +86,8 @@ static __device__ int32_t depth_of(const struct serial &s, uint32_t largest) {
   return s.depth > 0 ? s.depth : min((int32_t)VX_MAX_SERIAL_DEPTH, 32 - __clz(largest + 1));
 }
 
-// The first block tells the host the sizes. Each other block has a part of a curve, as long as there are parts. The
-// host does not know the sizes of the level and the sort yet, so the kernel sets them.
+// The first block tells the host the sizes. Each other block has a part of a curve, as far as there are parts. The
+// kernel sets the sizes of level and sort, which the host does not know yet.
 static __global__ void __launch_bounds__(SORT_BLOCK)
     codes_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct serial s,
                  const __grid_constant__ struct level unknown, const __grid_constant__ struct sort unsized) {
@@ -120,8 +118,8 @@ static enum vx_status make_codes(const struct cuda_run *run, const struct serial
 
 // ---- sort -----------------------------------------------------------------------------------------------------------
 
-// What the second pass of the sort also writes: the tensors grid_coord and serialized_code, if they are requested, and
-// the gaps between the tensors.
+// What the second pass of the sort also writes: grid_coord and serialized_code, if requested, and the gaps between the
+// tensors.
 struct beside {
   struct level level;
   int32_t *grid;    // or NULL
@@ -152,7 +150,7 @@ static enum vx_status begin_sort(const struct cuda_run *run, struct serialize *o
   return sort_enqueue(run, own->sort, 0, own->level->codes, false, beside{}, NULL, error);
 }
 
-// Enqueues the other passes. `moment`: see sort.cuh.
+// `moment`: see sort.cuh.
 static enum vx_status end_sort(const struct cuda_run *run, struct serialize *own, const struct beside &beside,
                                unsigned long long *moment, struct error *error) {
   const struct level &level = *own->level;
@@ -251,8 +249,7 @@ static enum vx_status write_level(const struct cuda_run *run, const struct seria
 
 static __host__ __device__ inline uint32_t tiles_of(uint32_t rows) { return (rows - 1) / CUDA_TILE + 1; }
 
-// Counts the new rows along each curve; the count on the first curve is the number of a new row. Each curve has its own
-// scan.
+// Counts the new rows along each curve, with a scan each; the count on the first curve is the number of a new row.
 static __global__ void __launch_bounds__(SCAN_BLOCK)
     pool_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level level, uint32_t new_rows,
                 int shift) {
@@ -283,7 +280,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
   }
 }
 
-// Makes the next level. Clears the states of the scans for the next stage.
+// Also clears the states of the scans for the next stage.
 static __global__ void __launch_bounds__(BLOCK)
     next_level_kernel(const __grid_constant__ struct serial s, const __grid_constant__ struct level from,
                       const __grid_constant__ struct level to, int bits) {
@@ -300,8 +297,7 @@ static __global__ void __launch_bounds__(BLOCK)
     to.grid[(uint64_t)new_row * AXES + axis] = from.grid[row * AXES + axis] >> bits;
 }
 
-// The number of a row is an integer everywhere: it has 32 bits in a thread, and 31 in the states of a scan and of a
-// sort. So it is exact up to VX_MAX_POINTS; a float32 is exact only up to 2^24.
+// A row's number is an integer everywhere, with 32 bits in a thread, and 31 in the states of a scan and of a sort.
 static_assert(VX_MAX_POINTS + BLOCK <= UINT32_MAX, "the last block has numbers for all of its threads");
 static_assert(VX_MAX_POINTS < TILE_SUM && VX_MAX_POINTS < SORT_PREFIX, "a scan and a sort can sum all rows");
 
@@ -323,7 +319,6 @@ static __global__ void __launch_bounds__(BLOCK)
   if (heads) heads[at + number] = (int32_t)row;
 }
 
-// Sorts rows by their new rows.
 static enum vx_status sort_clusters(const struct cuda_run *run, struct serialize *own, int32_t stage, uint32_t new_rows,
                                     struct error *error) {
   struct sort *sort = &own->cluster_sort[stage];
@@ -335,7 +330,6 @@ static enum vx_status sort_clusters(const struct cuda_run *run, struct serialize
   return sort_rest(run, *sort, true, beside{}, NULL, error);
 }
 
-// Makes the next level, and lines up the rows by their new rows.
 static enum vx_status pool_rows(const struct cuda_run *run, struct serialize *own, int32_t stage,
                                 const struct level &to, int bits, struct error *error) {
   const struct level &from = *own->level;
@@ -374,7 +368,6 @@ static uint64_t tile_words(const struct serialize *own, uint64_t points) {
   return (uint64_t)tiles_of((uint32_t)points) * (uint64_t)own->s.num_orders + 1;
 }
 
-// Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points, struct cuda_arena *arena) {
   struct serial *s = &own->s;
   uint64_t items = points * (uint64_t)s->num_orders;
@@ -403,7 +396,7 @@ static void lay_out(struct cuda_run *run, struct serialize *own, uint64_t points
 enum { CODE_BITS = 3 * VX_MAX_SERIAL_DEPTH + 10, ROW_BITS = 31 };
 static_assert(VX_MAX_CLOUDS <= 1 << 10, "a code has ten bits for its cloud");
 
-// Takes the words that must be 0 when a job begins. They lie in control->tiles, which other operations use for scans.
+// Takes the words that must be 0 when a job begins, from control->tiles.
 static enum vx_status take_zeros(struct cuda_run *run, struct serialize *own, struct error *error) {
   uint64_t bounds = (uint64_t)run->clouds.count * AXES, pools = (uint64_t)run->job->params.serialize.num_pools;
   uint64_t words =
@@ -457,7 +450,6 @@ static void count_fates(struct vx_job *job) {
   job->counts.not_finite = job->counts.received - job->counts.kept - job->counts.out_of_lattice;
 }
 
-// Finds the cells and the codes, and tells the host the sizes that follow from the cells.
 static enum vx_status find_cells(struct cuda_run *run, struct serialize *own, struct error *error) {
   struct cuda_chain *chain = run->lane->chain;
   struct vx_job *job = run->job;

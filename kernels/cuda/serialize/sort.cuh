@@ -1,16 +1,14 @@
-// A stable radix sort of several segments of equal length at once, such as the codes of all curves. Each pass is one
-// kernel.
+// A stable radix sort of several segments of equal length at once, such as the codes of all curves.
 //
-// A pass sorts by one digit of the keys. A block has one tile of a segment. The new place of a key is the sum of:
+// A pass, which is one kernel, sorts by one digit. A block has one tile of a segment. A key's new place is the sum of:
 //   the number of keys with lower digits: the digits of all passes are counted before the first pass;
-//   the number of keys with its digit in earlier tiles: by decoupled look-back (scan.cuh), separately for each digit;
+//   the number of keys with its digit in earlier tiles: by decoupled look-back (scan.cuh), for each digit;
 //   the number of keys with its digit in earlier warps of the tile;
 //   its rank among the keys of its warp with its digit.
-// In a look-back a thread reads several tiles at once, since most blocks count at the same time.
 //
 // The first pass takes the rows as they are; the last writes their order and its inverse. Between them, rows are in the
-// keys, if there is room: in place of the digits that are sorted already. The host may enqueue the first pass before it
-// knows how many rows and bits there are.
+// keys, in place of sorted digits, if there is room. The host may enqueue the first pass before it knows the numbers of
+// rows and bits.
 #ifndef VOXELD_CUDA_SERIALIZE_SORT_CUH
 #define VOXELD_CUDA_SERIALIZE_SORT_CUH
 
@@ -61,7 +59,6 @@ static __host__ __device__ inline int sort_passes(int bits) {
 }
 static __host__ __device__ inline uint32_t sort_tiles(uint32_t rows) { return (rows + SORT_TILE - 1) / SORT_TILE; }
 
-// Sets the sizes of a sort: rows of a segment, bits of a key.
 static __host__ __device__ inline void sort_set_sizes(struct sort *sort, uint32_t rows, int bits) {
   sort->rows = rows;
   sort->tiles = sort_tiles(rows);
@@ -131,7 +128,7 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
 }
 
 // Returns the sum over the segment's tiles before this one. `states`: of the thread's digit. Reads several states at
-// once, and again those that were still missing: reading several takes as long as reading one.
+// once, which takes as long as reading one, and the missing ones again.
 static __device__ inline uint32_t sort_look_back(const volatile uint32_t *states, uint32_t tile) {
   uint32_t before = 0;
   for (int64_t at = (int64_t)tile - 1; at >= 0;) {
@@ -173,8 +170,8 @@ static __device__ inline void sort_rank(uint16_t *counts, const uint32_t (&digit
   }
 }
 
-// Called by a whole block, a thread for each digit. Replaces the count of each warp by the sum of the counts of the
-// warps before it. Returns the number of the tile's keys with the digit.
+// Called by a whole block, a thread for each digit. Replaces the count of each warp by the sum over the warps before
+// it. Returns the number of the tile's keys with the digit.
 static __device__ inline uint32_t sort_add_warps(struct sort_shared *shared) {
   uint32_t sum = 0;
 #pragma unroll
@@ -187,8 +184,8 @@ static __device__ inline uint32_t sort_add_warps(struct sort_shared *shared) {
 }
 
 // Waits in turn: after the first pass, a pass reads the counts before its own wait. `beside`: what the threads of the
-// second pass do first. They may do it while the first pass still runs; only the kernel before the first pass has
-// ended. So `beside` must bypass the first-level cache.
+// second pass do first, maybe while the first pass still runs. So `beside` must bypass the first-level cache, and may
+// read only what kernels before the first pass wrote.
 template <typename function>
 static __global__ void __launch_bounds__(SORT_BLOCK)
     sort_kernel(const __grid_constant__ struct sort s, const __grid_constant__ struct sort_pass p,
@@ -246,7 +243,7 @@ static __global__ void __launch_bounds__(SORT_BLOCK)
 }
 
 // Enqueues one pass of a sort whose digits are counted. `keys`: of the first pass. `keys_wanted`: the last pass also
-// writes the sorted keys, where sort_sorted says. `moment`: becomes the moment of the sort's end; or NULL.
+// writes the sorted keys, where sort_sorted says. `moment`: as in sort_pass, or NULL.
 template <typename function>
 VX_WARN_UNUSED static inline enum vx_status sort_enqueue(const struct cuda_run *run, const struct sort &s, int number,
                                                          const uint64_t *keys, bool keys_wanted, const function &beside,

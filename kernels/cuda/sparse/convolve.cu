@@ -1,8 +1,7 @@
 // One layer: sums of a block of rows and channels; see sparse.cuh and kernels/sparse.h.
 //
-// A block has a tile of rows. It goes over the offsets of the tile and over the channels of the inputs, in stages.
-// While it computes a stage, copies bring the next stages to shared memory. A thread has the sums of 4 channels
-// of some rows. Each sum is a chain of its own. A row without an input at an offset computes with zeros.
+// A block has a tile of rows. It goes over offsets and input channels in stages, while copies bring the next stages to
+// shared memory. A thread has the sums of 4 channels of some rows. Missing inputs are zeros.
 #include "kernels/cuda/sparse/sparse.cuh"
 
 enum { GROUP = 4 };  // channels of a thread, and channels that are brought at once
@@ -32,7 +31,6 @@ template <typename type> struct block {
   uint32_t inputs[VX_MAX_SPARSE_OFFSETS][type::ROWS];  // where an input's values begin, in groups
 };
 
-// Where a walk over the offsets and channels is.
 struct walk {
   uint32_t left;    // offsets from the current one on
   int32_t channel;  // first channel of the stage
@@ -118,9 +116,9 @@ static __device__ void end_row(const struct sparse_layer &layer, uint32_t row, i
   *(float4 *)(layer.out + at) = make_float4(end_sum(sum.x), end_sum(sum.y), end_sum(sum.z), end_sum(sum.w));
 }
 
-// The thread's first row and channel in the block. A 128-bit load of a warp from shared memory takes more than two
-// passes, unless lanes i and i ^ 1, or lanes i and i ^ 2, read the same address. So bit 1 of the lane chooses the row,
-// and bits 0 and 2 choose channels.
+// The thread's first row and channel in the block. A warp's 128-bit load from shared memory takes more than two passes,
+// unless lanes i and i ^ 1, or i and i ^ 2, read the same address. So bit 1 of the lane chooses the row, and bits 0 and
+// 2 choose channels.
 template <typename type> static __device__ void find_place(int32_t *row, int32_t *column) {
   int32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   constexpr int BESIDE = type::COLUMNS / GROUP / type::LANES;  // warps side by side

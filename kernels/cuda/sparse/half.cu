@@ -1,9 +1,8 @@
 // One layer with features and weights of float16, on tensor cores; see sparse.cuh and kernels/sparse.h.
 //
-// A warp has a tile of rows and some channels. It goes over the tile's offsets and over the channels of the inputs, in
-// steps of 16 or 32, always in the same order. Copies bring the next steps to shared memory while a warp computes one.
-// A lane reads only what it has brought itself, so warps do not wait for each other. With loads into registers instead,
-// a warp that waits for one load would wait for all.
+// A warp has a tile of rows and some channels. It goes over offsets and input channels in steps of 16 or 32, always in
+// the same order, while copies bring the next steps to shared memory. A lane reads only what it has brought itself, so
+// warps do not wait for each other. (A warp that waits for one load into registers waits for all.)
 //
 // Lane l of a warp has:
 //   rows             l / 4 + 8 * i
@@ -28,8 +27,8 @@ static __device__ float weight_at(const struct sparse_packed &layer, int32_t k, 
   return input < layer.inputs ? layer.weight[((int64_t)k * layer.inputs + input) * layer.width + channel] : 0.0f;
 }
 
-// A thread packs the 16 bytes that a lane loads at once. Their order: [offset, step, product of the step, group of 16
-// output channels, lane].
+// A thread packs the 16 bytes that a lane loads at once: [offset, step, product of the step, group of 16 output
+// channels, lane].
 static __global__ void __launch_bounds__(SPARSE_BLOCK) pack_kernel(struct sparse_packing packing) {
   cuda_wait();
   uint32_t at = blockIdx.x * SPARSE_BLOCK + threadIdx.x;
@@ -86,7 +85,6 @@ static __device__ void multiply(float (&sums)[4], const uint32_t (&values)[4], u
 #endif
 }
 
-// Where a warp is on its way over the offsets and channels.
 struct stride {
   uint32_t left;    // offsets from the current one on
   int32_t channel;  // first channel of the step
@@ -121,7 +119,7 @@ template <int STEP, int COLUMNS> struct stage {
   uint4 factors[STEP / BLOCK][COLUMNS / BLOCK][32];
 };
 
-// Begins to bring a step. `weight`: the lane's first.
+// Begins to bring a step. `weight`: the lane's first weights.
 template <int STEP, int COLUMNS>
 static __device__ void bring(const struct sparse_layer &layer, const struct stride &at, const tile_inputs &inputs,
                              const uint4 *weight, struct stage<STEP, COLUMNS> &to) {

@@ -67,8 +67,8 @@ static __device__ uint32_t pack_even(uint64_t bits) {
 
 enum { MERGED_WORDS = 4 };
 
-// Computes the bitwise or of MERGED_WORDS words, from word `first` on, of all input lines that the offsets along z and
-// y reach. Issues all loads before it uses any value.
+// The bitwise or of MERGED_WORDS words, from word `first` on, of all input lines that the offsets along z and y reach.
+// Issues all loads before it uses any value.
 static __device__ void merge_words(const struct sparse_level &from, const struct sparse_window &window, int32_t cloud,
                                    int32_t z, int32_t y, int32_t first, uint32_t (&any)[MERGED_WORDS]) {
   enum { LINES = VX_MAX_SPARSE_KERNEL * VX_MAX_SPARSE_KERNEL };
@@ -89,13 +89,12 @@ static __device__ void merge_words(const struct sparse_level &from, const struct
   for (int32_t i = 0; i < LINES * MERGED_WORDS; i++) any[i % MERGED_WORDS] |= words[i / MERGED_WORDS][i % MERGED_WORDS];
 }
 
-// The bits of an output word.
 static __device__ uint32_t bits_of(const struct sparse_level &from, const struct sparse_level &to,
                                    const struct sparse_window &window, uint64_t at) {
   int32_t w, stride = window.stride[2];
   uint32_t line = split_word(to, at, &w), plane = line / to.shape[1];
-  // The input bit that the word's first bit reaches with offset 0, counted from one word before the line, so that the
-  // number is not negative.
+  // The input bit that the word's first bit reaches with offset 0, counted from one word before the line, so not
+  // negative.
   int32_t begin = (32 * w - 1) * stride - window.padding[2] + 1 + 32;
   uint32_t any[MERGED_WORDS] = {}, bits = 0;
   merge_words(from, window, (int32_t)(plane / to.shape[0]), (int32_t)(plane % to.shape[0]),
@@ -187,7 +186,6 @@ enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_leve
   return cuda_launch("count_kernel", count_kernel, 1, COUNT_BLOCK, 0, run, error, all, found);
 }
 
-// Tells the host what was found.
 static __device__ void publish(const struct sparse_levels &all, const struct sparse_found *found,
                                struct sparse_found *published) {
   for (int32_t i = 0; i < all.count; i++) published->rows[i] = rows_of(all, i);

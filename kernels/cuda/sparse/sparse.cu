@@ -1,9 +1,9 @@
-// A backbone on a GPU. cuda_sparse, at the end of this file, shows all of it.
+// A backbone on a GPU.
 //
-// The numbers of rows stay on the device. A lane has room for the most rows that its last runs have had, and an eighth
-// more. So the host enqueues everything at once, and only then waits for the numbers, which the device publishes before
-// the first layer. If a level has more rows than room, the device computes nothing, and the host makes room and begins
-// again. This usually happens in a lane's first run, when the lane has hardly any room.
+// The numbers of rows stay on the device. A lane has room for the rows of its last runs, and an eighth more. So the
+// host enqueues everything at once, then waits for the numbers, which the device publishes before the first layer. If a
+// level has more rows than room, usually in a lane's first run, the device computes nothing; the host makes room and
+// begins again.
 #include "kernels/cuda/sparse/sparse.cuh"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 #include "kernels/cuda/base/host.cuh"
 
-// The arguments of all kernels. They are the same in all runs of a backbone with equal room: the kernels find the
-// input, which differs, through `input` in the device's memory.
+// The arguments of all kernels. They are the same in all runs of a backbone with equal room, since the kernels find the
+// input through `input`.
 struct sparse_work {
   struct vx_sparse backbone;
   bool half;
@@ -29,8 +29,8 @@ struct sparse_work {
   float *features[3];
 };
 
-// A graph launches all kernels of a run at once. A run makes a graph only if its work equals the work of the run before
-// it: if runs of two kinds alternate, making a graph for each would not pay. The works are compared byte by byte.
+// A graph launches all kernels of a run at once. It is made only if a run's work equals, byte by byte, the work of the
+// run before: for alternating works, graphs would not pay.
 struct cuda_sparse_kept {
   struct sparse_work work;              // of the lane's last run
   uint32_t room[VX_MAX_SPARSE_LEVELS];  // rows
@@ -66,7 +66,6 @@ static bool keeps_table(const struct vx_sparse *backbone, int32_t number) {
          memcmp(layer->kernel, layer[-1].kernel, sizeof layer->kernel) == 0;
 }
 
-// Which table each layer has.
 static void plan_tables(struct sparse *sparse) {
   struct sparse_tables *tables = &sparse->tables;
   for (int32_t i = 0; i < sparse->backbone.num_layers; i++) {
@@ -91,7 +90,6 @@ static void plan_packing(struct sparse *sparse) {
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
-// Plans the shapes of the levels, and their blocks.
 static void plan_levels(struct sparse *sparse) {
   uint32_t first = 0;
   for (int32_t i = 0; i < sparse->plan.num_levels; i++) {
@@ -130,7 +128,7 @@ static int32_t first_pitch(const struct sparse *sparse) {
   return sparse->half ? sparse_packed_inputs(inputs) : (inputs + 3) / 4 * 4;
 }
 
-// Where the rows of each table begin. Returns false if the tables have too many rows.
+// Returns false if the tables have too many rows.
 static bool plan_rows(struct sparse *sparse) {
   struct sparse_tables *tables = &sparse->tables;
   uint64_t rows = 0;
@@ -175,9 +173,8 @@ static void take_features(struct sparse *sparse, struct cuda_arena *arena) {
   for (int32_t i = 0; i <= max(last, 1); i++) take(arena, &sparse->features[i], values);
 }
 
-// Makes room for this many rows of a level, and some more, so that similar clouds fit too. Gives up most of the room if
-// the rows need less than an eighth of it, since each kernel starts blocks for all of it. Returns whether the rows fit
-// before.
+// Makes room for this many rows of a level, and some more for similar clouds. Gives up room if an eighth of it would
+// do, since kernels start blocks for all of it. Returns whether the rows fit before.
 static bool make_room(uint32_t *room, int64_t rows) {
   uint32_t wanted = (uint32_t)max(rows + rows / 8, (int64_t)SPARSE_BLOCK);
   bool fits = rows <= *room;
@@ -196,7 +193,6 @@ static void begin_room(struct sparse *sparse) {
   (void)make_room(&kept->room[0], sparse->rows->num_rows);
 }
 
-// Takes the memory of all arrays.
 static enum vx_status prepare(struct sparse *sparse, struct error *error) {
   struct vx_lane *lane = sparse->run.lane;
   struct cuda_arena levels = {}, features = {};
@@ -358,7 +354,6 @@ static enum vx_status refuse_outside(const struct sparse *sparse, uint32_t row, 
   return vx_sparse_refuse_outside(row, at, error);
 }
 
-// Waits for the numbers of rows, and refuses what cannot be computed.
 static enum vx_status read_levels(const struct sparse *sparse, int64_t *level_rows, struct error *error) {
   const volatile struct sparse_found *found = published(sparse);
   CUDA_TRY(cuda_await(&sparse->run, &found->told, 1, error));

@@ -1,19 +1,19 @@
-// What the files of this folder share: levels, tables of neighbours, layers.
+// Sparse convolution on a GPU: levels, tables of neighbours, layers. All kernels run in the lane's stream. Arrays are
+// on the device.
 //
-// The rows of a level are in the order of their cells: cloud, z, y, x. A line is all cells with one cloud, z and y.
-// Bit i of word w of a line is the cell x = 32 * w + i - 1, so the first and the last bit of a line are 0. A row's
-// number is the number of occupied cells before it.
+// Rows are ordered by cell: cloud, z, y, x. A line is all cells with one cloud, z and y. Bit i of word w of a line is
+// the cell x = 32 * w + i - 1, so a line's first and last bit are 0. A row's number is the number of occupied cells
+// before it.
 //
-// A table has the neighbours of output rows. Its rows are sorted by classes: rows of one class have inputs at similar
-// offsets, so that the rows of a tile need the same offsets. The order of the rows in a class does not matter: each row
-// has sums of its own. A layer computes the tiles with the most offsets first, so that its last blocks are short.
+// A table has the neighbours of output rows. Its rows are sorted by class: the rows of a class have inputs at similar
+// offsets, so that the rows of a tile need the same offsets. The order in a class does not matter: each row has its own
+// sums. A layer computes the tiles with the most offsets first, so that its last blocks are short.
 //
-// The host does not know the numbers of rows. It launches each kernel for as many rows as a level has room for, and the
-// kernels read the numbers. If the rows of some level have no room, or a row is refused, every number is 0.
+// The host launches each kernel for as many rows as a level has room for; the kernels read the numbers of rows. If the
+// rows of some level have no room, or a row is refused, every number is 0.
 //
-// All kernels run in the lane's stream. Arrays are on the device. A layer reads its table and its biases before it
-// waits for the kernel ahead (base/device.cuh). This is safe because the sort of the features, and every layer, let the
-// next kernel start only after their own wait.
+// A layer reads its table and its biases before it waits for the kernel ahead (base/device.cuh). This is safe because
+// the sort of the features, and every layer, let the next kernel start only after their own wait.
 #ifndef VOXELD_CUDA_SPARSE_CUH
 #define VOXELD_CUDA_SPARSE_CUH
 
@@ -40,8 +40,8 @@ struct sparse_level {
   int4 *cells;               // [room]: cloud, z, y, x
 };
 
-// What the device found. The kernels fill a struct in device memory, which sparse_clear has cleared. Then they copy the
-// struct to the host's memory, where the host has cleared `told`. The copy has the true numbers of rows.
+// What the device found. The kernels fill a cleared struct in device memory, then copy it to the host's, where the host
+// has cleared `told`. The copy has the true numbers of rows.
 struct sparse_found {
   uint64_t rows[VX_MAX_SPARSE_LEVELS];  // in device memory all are 0 if a level has no room, or a row is refused
   uint32_t outside;                     // UINT32_MAX - row, for the first row outside of the grid; 0 if there is none
@@ -58,7 +58,6 @@ struct sparse_levels {
   struct sparse_level levels[VX_MAX_SPARSE_LEVELS];
 };
 
-// The kernel, stride and padding of a layer, between two levels.
 struct sparse_window {
   int8_t kernel[3], stride[3], padding[3], from, to;
 };
@@ -80,7 +79,6 @@ struct sparse_tables {
   int32_t *inputs;    // [rows / SPARSE_TILE, VX_MAX_SPARSE_OFFSETS, SPARSE_TILE]: only of the tile's offsets
 };
 
-// The table of one layer, as a part of sparse_tables.
 struct sparse_table {
   const uint32_t *order;
   const uint2 *turns;
@@ -88,7 +86,7 @@ struct sparse_table {
   uint32_t num_tiles;  // tiles that the table has room for; tiles after the last row have no offsets
 };
 
-// With float16, `weight` is packed. Then `in`, `added` and `out` point to float16, but the last layer's `out` to
+// With float16, `weight` is packed, and `in`, `added` and `out` point to float16, but the last layer's `out` to
 // float32.
 struct sparse_layer {
   const float *weight, *bias, *in, *added;  // `added` may be NULL
@@ -153,7 +151,6 @@ static inline uint64_t sparse_word_blocks(const struct sparse_level &level) {
   return (level.all_words + SPARSE_WORDS - 1) / SPARSE_WORDS;
 }
 
-// The number of a line, among all lines of the level.
 static __device__ inline uint64_t sparse_line(const struct sparse_level &level, int32_t cloud, int32_t z, int32_t y) {
   return ((uint64_t)cloud * level.shape[0] + z) * level.shape[1] + y;
 }
@@ -169,7 +166,7 @@ static __device__ inline bool sparse_look(const struct sparse_level &level, int3
   return true;
 }
 
-// Each of these functions enqueues the kernels of one step. `run` has the lane and its stream.
+// Each of these functions enqueues one step. `run` has the lane and its stream.
 //
 // Clears words of 16 bytes from `first` on, and copies the input from the lane's commands.
 VX_WARN_UNUSED enum vx_status sparse_clear(const struct cuda_run *run, void *first, uint64_t words,
@@ -184,7 +181,7 @@ VX_WARN_UNUSED enum vx_status sparse_stride(const struct cuda_run *run, const st
 // Adds up the sums, and finds the numbers of rows.
 VX_WARN_UNUSED enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_levels &all,
                                            struct sparse_found *found, struct error *error);
-// Numbers the rows of all levels and lists their cells. Tells the host, in its memory `published`, all that was found.
+// Numbers the rows of all levels and lists their cells. Writes all that was found to `published`, in host memory.
 VX_WARN_UNUSED enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_levels &all,
                                             const struct sparse_found *found, struct sparse_found *published,
                                             struct error *error);

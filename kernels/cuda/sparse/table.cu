@@ -37,7 +37,6 @@ static __device__ void look_around(const struct sparse_level &from, const struct
   }
 }
 
-// The first offset of a line.
 static __device__ int32_t first_offset(const struct sparse_window &window, int32_t line) {
   return (line / VX_MAX_SPARSE_KERNEL * window.kernel[1] + line % VX_MAX_SPARSE_KERNEL) * window.kernel[2];
 }
@@ -57,10 +56,9 @@ static __device__ uint32_t first_row(const struct sparse_level &from, uint64_t w
   return from.ranks[word + !is_low] + __popc(bits & ((1u << shift) - 1));
 }
 
-// The class of a row. For a kernel of 3 x 3 x 3 it has 12 bits. Each bit stands for some of the offsets, and is set if
-// the row has an input at any of these. Eight bits are for the lines other than the row's own. Two are for the left and
-// the right side of the two outer planes, and two for the left and the right side of the row's own plane. A class only
-// groups similar rows into tiles, so for a kernel of another size, any number below SPARSE_CLASSES will do.
+// The class of a row: for a kernel of 3 x 3 x 3, 12 bits, each set if the row has an input at any of some offsets.
+// Eight bits are for the lines other than the row's own, two for the left and right side of the outer planes, and two
+// for the left and right side of the row's own plane. For other kernels, any number below SPARSE_CLASSES will do.
 static __device__ uint32_t class_of(uint32_t mask, const struct sparse_window &window) {
   const uint32_t left = 01111111111 & 0x7FFFFFF, outer = 0x7FC01FF;
   if (window.kernel[0] * window.kernel[1] * window.kernel[2] != 27) return mask % SPARSE_CLASSES;
@@ -97,7 +95,7 @@ static __device__ int32_t table_of_block(const struct sparse_tables &tables) {
   return number;
 }
 
-// Adds the thread's row to its class. Returns the rows of the class before it. A warp adds all rows of a class at once.
+// Adds the thread's row to its class. Returns the rows of the class before it.
 static __device__ uint32_t join_class(uint32_t *classes, uint32_t number, uint32_t warp) {
   uint32_t peers = __match_any_sync(warp, number), lane = threadIdx.x % 32, before = 0;
   int leader = __ffs(peers) - 1;
@@ -138,7 +136,6 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
     tables.order[at] = UINT32_MAX;
 }
 
-// Writes the inputs of a row at the tile's offsets.
 static __device__ void write_inputs(const struct sparse_level &from, const struct sparse_window &window,
                                     const struct around &around, uint32_t wanted, int32_t *inputs) {
   uint32_t found[LINES];
@@ -160,7 +157,6 @@ static __device__ void write_inputs(const struct sparse_level &from, const struc
   }
 }
 
-// The number of tiles with this many offsets.
 static __device__ uint32_t *tiles_with(const struct sparse_tables &tables, int32_t table, uint32_t offsets) {
   return &tables.classes[table][SPARSE_CLASSES + 1 + offsets];
 }

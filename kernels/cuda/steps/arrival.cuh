@@ -1,6 +1,6 @@
-// How the rows of a chain come to the first kernel of a step. Most steps need no other kernel before it: if the rows
-// are still in the body, or if a transform precedes the step, the first kernel itself brings or moves the rows. The
-// kernel is a template, since the rows may also be in place. Its argument is a cuda_arrival or a cuda_in_place:
+// How a chain's rows come to the first kernel of a step. It brings them if they are still in the body, and moves them
+// if a transform precedes the step; else they are in place. The kernel is a template. Its argument is a cuda_arrival or
+// a cuda_in_place:
 //
 //   cuda_begin_rows(rows, arrival);                in place of cuda_wait and cuda_begin_step
 //   cuda_take_rows(rows, arrival, first, at);      by whole blocks: the coordinates of each thread's rows
@@ -15,7 +15,6 @@
 #include "kernels/cuda/steps/steps.cuh"
 #include "kernels/step_ring_outlier.h"
 
-// The rows come from the body, or a transform moves them, or both.
 struct cuda_arrival {
   bool brings, transforms;
   uint8_t number;             // of the step that counts the rows dropped on the way: the transform, or else the first
@@ -23,12 +22,10 @@ struct cuda_arrival {
   struct cuda_moving moving;
 };
 
-// The rows are in place.
 struct cuda_in_place {};
 
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
-// A row as it is in the body.
 static __device__ inline struct location cuda_read_row(const struct cuda_chain_rows &r, uint64_t row) {
   uint64_t value = row * r.columns;
   return {vx_load(r.dtype, r.source, value), vx_load(r.dtype, r.source, value + 1),
@@ -99,8 +96,7 @@ static __device__ inline void cuda_begin_rows(const struct cuda_chain_rows &r, c
   if (blockIdx.x == 0 && threadIdx.x == 0) r.counters->begun = cuda_now();
 }
 
-// Returns the fate of a row that is left or has just come from the body. Moves the row if a transform precedes the
-// step.
+// Returns the fate of a row that is left or has just come from the body. Moves the row if a.transforms.
 static __device__ inline enum vx_fate cuda_move_arrived(const struct cuda_chain_rows &r, const struct cuda_arrival &a,
                                                         uint32_t row, struct location *at) {
   if (a.brings && !vx_are_finite(at->x, at->y, at->z)) return VX_FATE_NOT_FINITE;
@@ -154,8 +150,8 @@ static __device__ inline void cuda_end_rows(const struct cuda_chain_rows &r, con
 
 // ---- launches -------------------------------------------------------------------------------------------------------
 
-// Launches the first kernel of a step: `arriving` if the rows have not arrived or a transform precedes the step, else
-// `staying`. Both take the chain's rows, the step's own arguments, and the arrival.
+// Launches the first kernel of a step: `arriving` if it must bring or move rows, else `staying`. Both take the chain's
+// rows, the step's own arguments, and the arrival.
 template <typename own>
 static inline enum vx_status cuda_launch_first(struct cuda_chain *chain, const char *name,
                                                void (*arriving)(struct cuda_chain_rows, own, struct cuda_arrival),

@@ -1,8 +1,8 @@
-// A hash table of cells, for steps. The row that claims a slot is the owner of a cell. A step keeps what it knows of a
-// cell in arrays of its own, at the owner's row. The table has only the owners.
+// A hash table of cells, for steps. The row that claims a slot owns a cell. A step keeps what it knows of a cell in its
+// own arrays, at the owner's row.
 //
-// Each use of the table has a number. A slot is `use << 32 | owner`. A slot with the number of an earlier use is free,
-// so nothing clears the table. Every cloud has a part of the table for itself.
+// A slot is `use << 32 | owner`, where `use` numbers the uses of the table. Slots of earlier uses are free, so nothing
+// clears the table. Every cloud has its own part.
 #ifndef VOXELD_CUDA_CELLS_CUH
 #define VOXELD_CUDA_CELLS_CUH
 
@@ -16,7 +16,6 @@ struct cuda_owners {
   struct cuda_table hash;  // only its seed is used
 };
 
-// A cloud's part of the table.
 struct cuda_part {
   uint64_t begin, slots;
 };
@@ -29,7 +28,6 @@ static __device__ inline struct cuda_part cuda_part_of(const struct cuda_owners 
   return {first * table.slots_per_row, rows * table.slots_per_row};
 }
 
-// Where in the part the search for a key begins.
 static __device__ inline uint64_t cuda_home_of(const struct cuda_owners &table, const struct cuda_part &part,
                                                uint64_t key) {
   return __umul64hi(cuda_first_slot(table.hash, key), part.slots);
@@ -43,7 +41,7 @@ static __device__ inline bool cuda_is_owned(const struct cuda_owners &table, uin
   return slot >> 32 == table.use;
 }
 
-// Returns the owner of the row's cell. If the cell has none, the row becomes its owner. `is_same`: whether another row
+// Returns the owner of the row's cell; if the cell has none, the row becomes its owner. `is_same`: whether another row
 // is in the same cell. A fence precedes the claim, so other rows see what a row has stored for its cell.
 template <typename function>
 static __device__ inline uint32_t cuda_claim(const struct cuda_owners &table, const struct cuda_part &part,
@@ -67,9 +65,8 @@ struct cuda_later {
   uint32_t row, before;
 };
 
-// Claims the row's cell. If the cell has a row already, the earlier of the two keeps the cell, and both are returned.
-// So every row of a cell but the first is returned once as the later row. `is_same` and the fence are as for
-// cuda_claim.
+// Claims the row's cell. If it has a row already, the earlier keeps the cell, and both are returned. So every row of a
+// cell but the first is returned once as the later. The rest is as for cuda_claim.
 template <typename function>
 static __device__ inline struct cuda_later cuda_claim_first(const struct cuda_owners &table,
                                                             const struct cuda_part &part, uint64_t key, uint32_t row,
@@ -91,7 +88,6 @@ static __device__ inline struct cuda_later cuda_claim_first(const struct cuda_ow
   }
 }
 
-// Takes the table for a step.
 static inline enum vx_status cuda_take_owners(const struct cuda_chain *chain, struct cuda_owners *table,
                                               struct error *error) {
   struct vx_lane *lane = chain->run.lane;

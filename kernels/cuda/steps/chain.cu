@@ -1,19 +1,16 @@
-// A chain of steps on a GPU: cuda_run_chain, at the end of this file, shows all of it.
+// A chain of steps on a GPU.
 //
 //   bring    Brings the points from the host, de-skews them if the job asks for that, and drops rows that are not
-//            finite. Notes the rows at which a turn of the sensor begins (rings.h), if a step or a range image finds
-//            the rings by counting turns. The first kernel of the first step does this, or settle_kernel
-//            (arrival.cuh).
+//            finite. Notes the rows at which a turn of the sensor begins (rings.h), if a step or a range image counts
+//            turns. The first kernel of the first step does this, or settle_kernel (arrival.cuh).
 //   steps    Each enqueues its own kernels, which count the fates that they give.
 //   number   Numbers the rows that are left, by a scan, if something needs the numbers.
 //   count    Counts the fates of all steps by section, if there are sections.
 //
-// Serialization does the last two itself, since it drops rows after the last step.
+// Serialization does the last two itself, since it drops rows after the last step. The chain's counters are told to the
+// host and cleared together with the operation's (publish.cuh, transfer.cu).
 //
-// The kernel that tells the host the operation's sizes also tells it what the chain has counted (publish.cuh). The
-// kernel that cleans up after the operation clears the chain's counters.
-//
-// The rows are in the lane's block `chain_rows`, so that steps and operation have the lane's scratch for themselves.
+// The rows are in the lane's block `chain_rows`; the lane's scratch is for the steps and the operation.
 #include "kernels/cuda/base/cylinder.cuh"
 #include "kernels/cuda/base/publish.cuh"
 #include "kernels/cuda/base/scan.cuh"
@@ -73,7 +70,6 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
 
 // ---- count ----------------------------------------------------------------------------------------------------------
 
-// Counts the fates by section, warp by warp.
 static __global__ void __launch_bounds__(BLOCK) count_kernel(const __grid_constant__ struct cuda_chain_rows r,
                                                              const __grid_constant__ struct cuda_sections sections) {
   cuda_wait();
@@ -95,7 +91,7 @@ enum vx_status cuda_count_chain(const struct cuda_chain *chain, struct error *er
 // ---- the chain ------------------------------------------------------------------------------------------------------
 
 // Whether something needs row_of: tensors of the chain, the counts by cloud of a job that only has a chain, the first
-// sample, or a serialization, which fills row_of itself.
+// sample, or a serialization.
 static bool numbers_rows(const struct vx_job *job) {
   vx_tensor_set readers =
       VX_TENSOR_BIT(VX_LEFT_POINTS) | VX_TENSOR_BIT(VX_POINT_INDICES) | VX_TENSOR_BIT(VX_POINT_ROWS);
@@ -128,7 +124,6 @@ static __global__ void __launch_bounds__(BLOCK)
                   cylinder + row * (r.columns + VX_CYLINDER_EXTRA));
 }
 
-// Runs twice: over an empty arena to measure, then over the lane's block.
 static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
   const struct vx_job *job = chain->run.job;
   struct cuda_chain_rows *rows = &chain->rows;
@@ -194,7 +189,6 @@ static cuda_step *step_of(enum vx_step_type type) {
   return NULL;
 }
 
-// Plans how the rows come from the body.
 static enum vx_status plan_arrival(struct cuda_chain *chain, struct error *error) {
   struct cuda_arrival *arrival = chain->arrival;
   CUDA_TRY(cuda_copy_source(&chain->run, error));
@@ -206,7 +200,6 @@ static enum vx_status plan_arrival(struct cuda_chain *chain, struct error *error
              : VX_OK;
 }
 
-// Enqueues everything up to the rows that are left.
 static enum vx_status run_steps(struct cuda_chain *chain, struct error *error) {
   const struct vx_chain *asked = chain->run.job->chain;
   unsigned blocks = cuda_blocks(chain->rows.clouds.num_points, BLOCK);
@@ -261,8 +254,7 @@ enum vx_status cuda_points(struct cuda_run *run, struct error *error) {
 
 // ---- all of it ------------------------------------------------------------------------------------------------------
 
-// The steps last until the operation begins. If the operation does not note that moment, they last until the host is
-// told the counts.
+// The steps last until the operation begins or, if the operation does not note that, until the host is told the counts.
 static void add_times(const struct cuda_chain *chain) {
   struct vx_job *job = chain->run.job;
   const struct cuda_device_status *status = (const struct cuda_device_status *)chain->run.lane->status;
@@ -273,7 +265,7 @@ static void add_times(const struct cuda_chain *chain) {
   job->stage_ns[VX_STAGE_STEPS] = (int64_t)(end - told->ended[0]);
 }
 
-// The operation runs on the rows that are left, in place of the body.
+// Runs the operation on the chain's rows in place of the body.
 static enum vx_status operate(struct cuda_chain *chain, cuda_job *operation, struct error *error) {
   struct vx_job *job = chain->run.job;
   struct vx_lane *lane = chain->run.lane;

@@ -1,9 +1,8 @@
-// Downsample on a GPU (kernels/step_downsample.h): cuda_step_downsample, at the end of this file. All clouds at once.
+// Downsample on a GPU (kernels/step_downsample.h), all clouds at once.
 //
 // If the first row of each cell stays, whatever its number of rows:
 //   first   Each row finds the slot of its cell, which knows the first of its rows so far. Of two rows that meet there,
-//           the later is dropped, and the earlier is its head. A head may be dropped too, for an earlier head. The last
-//           of these heads is the first row of the cell.
+//           the later is dropped, and the earlier is its head. A head may be dropped too, for an earlier head.
 //
 // Otherwise:
 //   insert  Each row finds the owner of its cell. The cell counts its rows, and knows the first of them.
@@ -31,7 +30,7 @@ struct __align__(8) listed {
   uint32_t begin;   // of its list
 };
 
-// The step as its kernels see it. The data of a cell are at the row of its owner.
+// The data of a cell are at the row of its owner.
 struct downsample {
   struct vx_downsample params;
   struct cuda_owners table;
@@ -67,7 +66,7 @@ static __device__ bool find_key(const struct vx_downsample &params, const struct
   return inside;
 }
 
-// Sets what the row needs if it becomes the owner of its cell.
+// What the row needs if it becomes the owner of its cell.
 static __device__ void prepare_cell(const struct downsample &own, uint32_t row, uint64_t key) {
   own.keys[row] = key;
   *(uint64_t *)&own.cells[row] = UINT64_MAX;
@@ -107,7 +106,6 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- means ----------------------------------------------------------------------------------------------------------
 
-// Queues a cell whose list is too long for one thread to sort.
 static __device__ void queue_cell(const struct voxel_view &v, uint32_t number, uint32_t hits) {
   if (hits <= CUDA_TINY_LIST) return;
   bool is_long = hits > CUDA_WARP_LIST;
@@ -115,8 +113,8 @@ static __device__ void queue_cell(const struct voxel_view &v, uint32_t number, u
   v.queue[is_long ? v.row_capacity - 1 - at : at] = number;
 }
 
-// Called by a whole block. If the row is the first of its cell, numbers the cell and takes room for its list; else
-// waits until the first row has done so. The cells are in no particular order.
+// Called by a whole block. The first row of a cell numbers the cell and takes room for its list; the others wait until
+// it has done so. The cells are in no particular order.
 static __device__ struct listed list_cell(const struct voxel_view &v, const struct downsample &own, uint32_t row,
                                           uint32_t owner, struct cuda_cell cell) {
   __shared__ struct listed taken;
@@ -139,8 +137,8 @@ static __device__ struct listed list_cell(const struct voxel_view &v, const stru
   return {(uint32_t)word, (uint32_t)(word >> 32)};
 }
 
-// Decides what becomes of a row in a cell of `hits` rows. The row `head` represents the cell. `mean`: the cell's mean,
-// if the step gives it to `head`.
+// Decides the fate of a row in a cell of `hits` rows, which the row `head` represents. `mean`: the cell's mean, if the
+// step gives it to `head`; or NULL.
 static __device__ void end_row(const struct cuda_chain_rows &r, const struct vx_downsample &params, uint32_t row,
                                uint32_t head, uint32_t hits, const float *mean) {
   if (hits < (uint32_t)params.min_points)
@@ -153,7 +151,7 @@ static __device__ void end_row(const struct cuda_chain_rows &r, const struct vx_
   if (!vx_are_finite(mean[0], mean[1], mean[2])) cuda_drop(r, row, VX_FATE_NOT_FINITE);
 }
 
-// Blocks take their rows in order. So a row waits only for an earlier row, whose block already runs.
+// Blocks take their rows in order, so a row waits only for an earlier row, whose block already runs.
 static __global__ void __launch_bounds__(BLOCK)
     list_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct downsample own) {
   __shared__ uint32_t part;
@@ -186,7 +184,6 @@ static __global__ void __launch_bounds__(LISTS_BLOCK, 3)
 
 // ---- rank -----------------------------------------------------------------------------------------------------------
 
-// The number of a cell, if there are means.
 static __device__ uint32_t number_of(const struct downsample &own, uint32_t owner) {
   return own.listed[own.cells[owner].first].number;
 }
@@ -234,7 +231,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- by cells -------------------------------------------------------------------------------------------------------
 
-// The arrays of the step. `voxels`: a voxelization with the same cells, for lists.cuh, which makes the means.
+// `voxels`: a voxelization with the same cells, for lists.cuh, which makes the means.
 struct arrays {
   struct downsample own;
   struct cuda_run voxels;
@@ -264,7 +261,7 @@ static void lay_out(struct arrays *arrays, struct cuda_arena *arena) {
   if (has_means(&own->params)) lay_out_means(arrays, arena);
 }
 
-// Lets `voxels` and the step use the same arrays. The cells of all clouds count as the cells of one cloud.
+// Lets `voxels` and the step use the same arrays. All clouds count as one.
 static void set_voxels(struct arrays *arrays) {
   struct cuda_run *voxels = &arrays->voxels;
   struct downsample *own = &arrays->own;
@@ -310,8 +307,8 @@ static enum vx_status thin_cells(struct cuda_chain *chain, const struct vx_downs
 
 // ---- the first of each cell -----------------------------------------------------------------------------------------
 
-// Of two rows that meet, the later may belong to another block that still runs. That row has arrived nevertheless,
-// since it has claimed its cell.
+// Of two rows that meet, the later may belong to a block that still runs. It has arrived, since it has claimed its
+// cell.
 template <typename arrival>
 static __global__ void __launch_bounds__(BLOCK)
     first_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own,

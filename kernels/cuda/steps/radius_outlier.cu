@@ -1,29 +1,27 @@
-// Radius outlier on a GPU (kernels/step_radius_outlier.h): cuda_step_radius_outlier, at the end of this file.
+// Radius outlier on a GPU (kernels/step_radius_outlier.h).
 //
 //   insert  Each row finds its cell, and links itself into the cell's list.
 //   search  Each row whose cell has few rows searches the cells near its own, and is dropped if it has few neighbours.
 //           A warp searches for one row at a time, with a cell for each thread. It reads copies of the rows.
 //
-// The copies of a warp's rows lie side by side, cell by cell. So the list of a cell goes through the copies of a warp
-// before it goes on to the copies of another warp. Apart from that, a list may be in any order, since the search only
-// counts how many of its rows are near.
+// The copies of a warp's rows lie side by side, cell by cell, so a cell's list goes through the copies of one warp
+// before those of another. Apart from that, a list may be in any order.
 #include "kernels/cuda/steps/arrival.cuh"
 #include "kernels/cuda/steps/cells.cuh"
 #include "kernels/near.h"
 
-// Rows that need a search often follow one another. To spread them over the blocks, each block of the search gets
-// groups of GROUP rows that are far apart.
+// Rows that need a search often follow one another. So each block of the search gets groups of GROUP rows that are far
+// apart.
 enum { BLOCK = BRING_BLOCK, SEARCH_BLOCK = 512, GROUP = 8 };
 // After this many turns, which take about a millisecond, a warp asks whether the job is stopped.
 enum { LOOK_TURNS = 2048 };
 
-// What the owner of a cell keeps for it.
 struct cell {
   uint32_t head;  // the first place of the cell's list
   uint32_t rows;
 };
 
-// The step as its kernels see it. An owner is named by its place.
+// An owner is named by its place.
 struct radius_outlier {
   struct vx_near_map map;
   float square;  // of the radius
@@ -116,7 +114,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- search ---------------------------------------------------------------------------------------------------------
 
-// The search for the neighbours of one row. `stop`, `turns` and `stopped` carry over to the warp's next row.
+// `stop`, `turns` and `stopped` carry over to the warp's next row.
 struct search {
   struct cuda_part part;
   float at[3];
@@ -143,8 +141,8 @@ static __device__ uint32_t find_list(const struct radius_outlier &own, const str
   return CUDA_NO_POINT;
 }
 
-// Called by a whole warp, with a list for each thread. Counts the neighbours in these lists. Stops at `most`, or if the
-// job is stopped: a list may have millions of rows, none of them near.
+// Called by a whole warp, with a list for each thread. Counts the neighbours in these, up to `most`. Ends early if the
+// job is stopped, since a list may have millions of rows, none of them near.
 static __device__ uint32_t neighbors_in(const struct radius_outlier &own, struct search &search, uint32_t list,
                                         uint32_t most) {
   uint32_t found = 0;
@@ -162,9 +160,8 @@ static __device__ uint32_t neighbors_in(const struct radius_outlier &own, struct
   return found;
 }
 
-// Called by a whole warp. Counts the neighbours in the cells that are `shell` cells away on some axis and at most
-// `shell` cells away on the others. Stops at `most`. Each thread first reads the slots where the searches for its cells
-// begin.
+// Called by a whole warp. Counts the neighbours, up to `most`, in the cells that are `shell` cells away on some axis
+// and at most `shell` on the others. Each thread first reads the slots where the searches for its cells begin.
 template <int shell>
 static __device__ uint32_t neighbors_on(const struct radius_outlier &own, struct search &search, uint32_t most) {
   enum { SIDE = 2 * shell + 1, ROUNDS = (SIDE * SIDE * SIDE + 31) / 32 };
@@ -206,7 +203,6 @@ static __device__ bool has_neighbors(const struct cuda_chain_rows &r, const stru
   return found >= own.min_neighbors || search.stopped;
 }
 
-// A row that needs a search.
 struct open_row {
   uint32_t row, others;  // others: the number of other rows in its cell
 };

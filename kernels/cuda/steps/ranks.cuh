@@ -26,7 +26,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
     if (begin + k < r.clouds.num_points) own.before[begin + k] = (uint32_t)before[k];
 }
 
-// Numbers the rows. `ranks->before` has room.
+// Fills ranks->before, which has room.
 static inline enum vx_status cuda_rank_rows(struct cuda_chain *chain, struct cuda_ranks *ranks, struct error *error) {
   CUDA_TRY(cuda_settle_rows(chain, error));
   ranks->scan = cuda_take_scan(chain);

@@ -1,14 +1,13 @@
-// Ring outlier on a GPU (kernels/step_ring_outlier.h): cuda_step_ring_outlier, at the end of this file. All clouds and
-// rings at once.
+// Ring outlier on a GPU (kernels/step_ring_outlier.h), all clouds and rings at once.
 //
 //   line up  Lines up the rows that are left, ring by ring; a row now has a place. The rows of KITTI's rings already
 //            have this order, so a prefix sum is enough. It also counts the turns, which begin rings (rings.h).
 //   sort     Otherwise each row gets a key, its cloud and its ring, and cub sorts the rows by key. The sort is stable.
 //            Rows that were dropped come last. Then each place gets a copy of its row's point.
 //   drop     Drops the walks that fall. A block decides the walks that end in its tile of places, and drops all their
-//            rows. It waits until the block of the tile before tells it where the walk that crosses into its tile
-//            begins. If the last point of a ring is linked to the first, the ring's last and first walk are one walk.
-//            So the block with the ring's end decides both.
+//            rows. The block of the tile before tells it where the walk that crosses into its tile begins. If a ring's
+//            last point is linked to its first, its last and first walk are one. So the block with the ring's end
+//            decides both.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/base/scan.cuh"
@@ -19,7 +18,6 @@ enum { BLOCK = 256, RINGS = VX_NO_RING + 1, WORDS = CUDA_TILE / 32 };
 static_assert((int)SCAN_BLOCK == (int)BRING_BLOCK, "a block brings the rows of its tile");
 static_assert(WORDS == 32, "a lane reads one word of a tile");
 
-// The step as its kernels see it.
 struct ring_outlier {
   struct vx_ring_outlier params;
   struct cuda_scan lining, dropping;
@@ -36,7 +34,7 @@ struct ring_outlier {
 // ---- rings from turns -----------------------------------------------------------------------------------------------
 
 // Each turn and the first row of each cloud begin a ring. The rings of all clouds are numbered from 1. A sum counts
-// rings in its upper half and rows that are left in its lower.
+// rings in its upper half, rows that are left in its lower.
 template <typename arrival>
 static __global__ void __launch_bounds__(SCAN_BLOCK, 3)
     line_up_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct ring_outlier own,
@@ -123,13 +121,12 @@ struct stretch {
   uint32_t first, end;
 };
 
-// What is still open after a tile: the walk that begins at `walk`, and a ring. `end` is where the ring's first walk
-// has ended; 0 if the first walk is open too.
+// What is open after a tile: the walk that begins at `walk`, and a ring, whose first walk has ended at `end`, or is
+// open too if `end` is 0.
 struct open {
   uint32_t walk, end;
 };
 
-// A block's tile of places.
 struct tile {
   uint32_t begin;             // its first place
   bool has_ring;              // whether the first place has a ring
@@ -174,7 +171,6 @@ static __device__ uint32_t upto_next(const uint32_t (&words)[WORDS], uint32_t us
   return word * 32 + __ffs(bits);
 }
 
-// The first place of a walk.
 static __device__ uint32_t first_of(const struct tile &t, uint32_t used, uint32_t place) {
   uint32_t ahead = upto_last(t.ends, used, place - t.begin);
   return ahead == 0 ? t.before.walk : t.begin + ahead;
@@ -202,8 +198,8 @@ static __device__ uint64_t state_of(const struct open &open) {
   return TILE_PREFIX | (uint64_t)open.end << 32 | open.walk;
 }
 
-// Called by the first warp. Finds what is open before the tile, and publishes what is open after the tile. If a ring
-// ends in the tile, publishes first, because what is open before the tile then does not matter.
+// Called by the first warp. Finds what is open before the tile, and publishes what is open after it. If a ring ends in
+// the tile, publishes first: what is open before the tile does not matter.
 static __device__ void exchange(uint64_t *tiles, uint32_t number, struct tile *t) {
   volatile unsigned long long *states = (volatile unsigned long long *)tiles;
   uint32_t used = words_used(t->ends), rings = upto_last(t->ring_ends, words_used(t->ring_ends), CUDA_TILE);
@@ -216,7 +212,7 @@ static __device__ void exchange(uint64_t *tiles, uint32_t number, struct tile *t
   if (rings == 0) states[number] = state_of(open_after(*t, used, rings));
 }
 
-// Whether a walk falls. Returns false as well if a later tile decides that.
+// False as well if a later tile decides.
 static __device__ bool falls(const struct ring_outlier &own, const struct tile &t, uint32_t used, struct stretch walk,
                              struct stretch ring) {
   bool begins = walk.first == ring.first, ends = walk.end == ring.end;
@@ -240,7 +236,6 @@ static __device__ bool falls(const struct ring_outlier &own, const struct tile &
   return !vx_walk_stays(&own.params, &from, &to, points);
 }
 
-// Whether a row that is left has a ring.
 static __device__ bool has_ring(const struct cuda_chain_rows &r, const struct ring_outlier &own, uint32_t row,
                                 uint32_t key) {
   if (!own.counted) return key % RINGS != VX_NO_RING;
@@ -253,9 +248,8 @@ static __device__ void drop_stretch(const struct cuda_chain_rows &r, const struc
     cuda_drop(r, own.sorted_rows[place], VX_FATE_RING_OUTLIER);
 }
 
-// Called by a whole block. Drops places before the tile: those of the walk that crosses into the tile, if this walk
-// ends in the tile and falls; and those of the first walk of the ring that crosses into the tile, if the ring ends in
-// the tile and that walk falls.
+// Called by a whole block. Drops places before the tile, of two walks if they fall: the walk that crosses into the
+// tile, if it ends there; and the first walk of the ring that crosses into the tile, if the ring ends there.
 static __device__ void drop_before(const struct cuda_chain_rows &r, const struct ring_outlier &own,
                                    const struct tile &t, uint32_t used) {
   struct stretch walk = {t.before.walk, end_of(t, used, t.begin)}, first = {t.ring.first, t.before.end};
@@ -325,7 +319,6 @@ static void lay_out(struct arrays *arrays, const struct cuda_clouds *clouds, str
   take(arena, &own->points, rows);
 }
 
-// Lines up the rows of rings that a column names.
 static enum vx_status sort_by_ring(struct cuda_chain *chain, struct arrays *arrays, struct error *error) {
   unsigned blocks = cuda_blocks(chain->rows.clouds.num_points, BLOCK);
   CUDA_TRY(cuda_settle_rows(chain, error));

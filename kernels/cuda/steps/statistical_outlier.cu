@@ -1,5 +1,4 @@
-// Statistical outlier on a GPU (kernels/step_statistical_outlier.h): cuda_step_statistical_outlier, at the end of this
-// file. All clouds at once.
+// Statistical outlier on a GPU (kernels/step_statistical_outlier.h), all clouds at once.
 //
 //   rank    Numbers the rows that are left, since distances are summed in their order.
 //   box     Finds the box of each cloud.
@@ -10,7 +9,7 @@
 //   bound   One block per cloud computes the cloud's mean and deviation.
 //   drop    Drops the rows whose distance is above the bound of their cloud.
 //
-// A leaf or node at the border of two clouds may have rows of both. A search skips rows of other clouds by their place.
+// A leaf or node may have rows of two clouds. A search skips rows of other clouds by their place.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/base/curve.cuh"
@@ -23,15 +22,14 @@ enum {
   LEAF = 16,    // rows of a leaf
   FAN = 8,      // children of a node
   LEVELS = 10,  // the topmost node has room for 16 * 8^9 = 2^31 rows
-  // During a search, each thread checks after every LOOK_TURNS nodes whether the job is stopped. One block in ASKING
-  // then asks the host. In the other blocks a thread asks the host only after every LATE_TURNS nodes.
+  // A search checks after every LOOK_TURNS nodes whether the job is stopped. One block in ASKING then asks the host;
+  // other threads ask it after every LATE_TURNS nodes.
   LOOK_TURNS = 128,
   LATE_TURNS = 4096,
   ASKING = 16
 };
 
-// The keys of a sort: first the cloud, then whether the row is left (rows that are not left come last), then the place
-// on the curve.
+// The keys of a sort: the cloud, whether the row is gone, the place on the curve.
 enum { GONE_BIT = 3 * CUDA_CURVE_BITS, CLOUD_BIT };
 
 struct box {
@@ -43,7 +41,6 @@ struct cloud_box {
   uint32_t high[3], low[3];
 };
 
-// The step as its kernels see it.
 struct statistical_outlier {
   struct vx_statistical_outlier params;
   struct cuda_ranks ranks;
@@ -184,7 +181,6 @@ static __global__ void __launch_bounds__(BLOCK) node_kernel(const __grid_constan
 
 // ---- search ---------------------------------------------------------------------------------------------------------
 
-// A search for the neighbours of one row.
 struct search {
   float at[3];
   struct stretch within;  // the places of its cloud's rows
@@ -197,7 +193,7 @@ static __device__ float squared_distance_to(const struct search &search, const f
   return vx_squared_distance(search.at, other);
 }
 
-// A bound for the search, from the row's neighbours on the curve, which are usually near the row.
+// A bound for the search, from the row's neighbours on the curve, which are usually near.
 static __device__ float bound_at(const struct search &search, const struct statistical_outlier &own, uint32_t place) {
   uint32_t rows = (uint32_t)search.mean_k + 1, half = rows / 2;
   if (search.within.end - search.within.begin < rows) return INFINITY;
@@ -220,7 +216,6 @@ static __device__ void search_leaf(struct search *search, const struct statistic
   }
 }
 
-// Whether the node may have nearer rows of the cloud.
 static __device__ bool is_near(const struct search &search, const struct statistical_outlier &own, uint32_t level,
                                uint32_t node, uint64_t rows_of_node) {
   uint64_t begin = node * rows_of_node;
@@ -231,7 +226,7 @@ static __device__ bool is_near(const struct search &search, const struct statist
 
 static __device__ bool is_asking() { return blockIdx.x % ASKING == 0; }
 
-// Walks through the nodes in the order of their rows. The topmost level has one node. Ends early if the job is stopped.
+// Walks through the nodes in the order of their rows. Ends early if the job is stopped.
 static __device__ void search_nodes(struct search *search, const struct cuda_stop &stop,
                                     const struct statistical_outlier &own) {
   uint32_t top = own.num_levels - 1, level = top, node = 0;
@@ -303,7 +298,7 @@ template <typename function> static __device__ uint32_t sum_groups(double *sums,
   return groups;
 }
 
-// Called by a block: the sum of the terms of a cloud's distances.
+// Called by a block. Sums vx_deviation_term.
 static __device__ double sum_terms(double *sums, const float *distances, uint32_t count, bool squared, double mean) {
   uint32_t groups = sum_groups(sums, count, [&](uint32_t i) { return vx_deviation_term(distances[i], squared, mean); });
   while (groups > 1) {

@@ -1,4 +1,4 @@
-// Steps on a GPU: the chain's rows, and what a step may do with them. kernels/steps.h has the rules.
+// Steps on a GPU. kernels/steps.h has the rules.
 //
 // A step is a function cuda_step_NAME in NAME.cu, on the thread that has the lane. It only enqueues kernels in the
 // lane's stream: no size comes back to the host, and nothing is compacted. Its kernels take the chain's rows by value,
@@ -8,15 +8,13 @@
 //
 // Every kernel calls cuda_wait() (device.cuh) before it touches memory. A kernel that drops rows first calls
 // cuda_begin_step(), in all threads of each block, and cuda_end_step(rows) when the block's work is done: a block
-// counts in shared memory which fates its rows have, and then adds these counts to those of the step. The last kernel
-// of a step calls both, because cuda_end_step also notes when the step has ended. The first kernel of a step takes its
-// rows as arrival.cuh says, or cuda_settle_rows comes before it.
+// counts fates in shared memory, and then adds them to the step's. The last kernel of a step calls both, because
+// cuda_end_step also notes when the step has ended. The first kernel of a step takes its rows as arrival.cuh says, or
+// cuda_settle_rows comes before it.
 //
-// Scratch: the step has the whole scratch of the lane, until the next step. cuda_step_scratch lays out its arrays. At
-// first the arrays hold what was left in that memory, so a step clears what must be clear. cuda_take_scan takes a scan
-// over the rows, whose states are clear. A kernel that may take more than some milliseconds checks rows.stop (stop.cuh)
-// while it runs. The lane's table of cells, its counters and its tiles belong to the operation: a step must leave them
-// alone.
+// A step has the whole scratch of the lane. cuda_step_scratch lays out its arrays, which are not cleared.
+// cuda_take_scan takes a scan over the rows, whose states are clear. A kernel that may take more than some milliseconds
+// checks rows.stop (stop.cuh). The lane's table of cells, its counters and its tiles belong to the operation.
 #ifndef VOXELD_CUDA_STEPS_CUH
 #define VOXELD_CUDA_STEPS_CUH
 
@@ -62,12 +60,11 @@ static __device__ inline void cuda_drop_for(const struct cuda_chain_rows &r, uin
   atomicAdd(&fates[fate], 1);
 }
 
-// Drops a row that is left.
 static __device__ inline void cuda_drop(const struct cuda_chain_rows &r, uint32_t row, enum vx_fate fate) {
   cuda_drop_for(r, r.number, cuda_own_fates(), row, fate);
 }
 
-// Drops a row that is left. The row `head` represents it.
+// As cuda_drop. The row `head` represents this row.
 static __device__ inline void cuda_merge(const struct cuda_chain_rows &r, uint32_t row, uint32_t head) {
   cuda_drop(r, row, VX_FATE_MERGED);
   if (r.heads) r.heads[row] = (int32_t)head;
@@ -91,14 +88,13 @@ static inline enum vx_status cuda_step_scratch(struct cuda_chain *chain, struct 
   return VX_OK;
 }
 
-// If this row is the first of a cloud, notes the number of rows left before that cloud and before the empty clouds
-// ahead of it. For empty clouds at the end the number stays undefined.
+// If this row is the first of a cloud, notes the rows left before that cloud and before the empty clouds ahead of it.
+// For empty clouds at the end the number stays undefined.
 static __device__ inline void cuda_note_clouds(const struct cuda_chain_rows &r, uint32_t row, uint32_t before) {
   int32_t cloud = cuda_cloud_of_point(r.clouds, row);
   for (; cloud >= 0 && r.clouds.first_point[cloud] == row; cloud--) r.counters->cloud_rows[cloud] = before;
 }
 
-// A scan over all rows (scan.cuh).
 struct cuda_scan {
   uint64_t *tiles;  // [num_tiles]: its states
   uint32_t *ticket;
@@ -118,8 +114,7 @@ typedef enum vx_status cuda_step(struct cuda_chain *chain, const struct vx_step 
 VX_STEPS(X)
 #undef X
 
-// Enqueues a kernel that brings and moves the rows, if that is not done yet. For steps whose first kernel cannot do
-// this itself (arrival.cuh).
+// Enqueues a kernel that brings and moves the rows, if that is not done yet (arrival.cuh).
 VX_WARN_UNUSED enum vx_status cuda_settle_rows(struct cuda_chain *chain, struct error *error);
 
 // Counts the fates by section, if the job has sections. No row may be dropped later.
@@ -133,8 +128,8 @@ VX_WARN_UNUSED enum vx_status cuda_points(struct cuda_run *run, struct error *er
 
 typedef enum vx_status cuda_job(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
-// Runs the job's chain, then the operation on the rows that are left. Fills the job's report. The operation writes the
-// tensors of the chain with its own (chain.cuh).
+// Runs the job's chain, then the operation on the rows that are left. Fills the job's report. The operation also writes
+// the tensors of the chain (chain.cuh).
 VX_WARN_UNUSED enum vx_status cuda_run_chain(struct vx_lane *lane, struct vx_job *job, cuda_job *operation,
                                              struct error *error);
 

@@ -1,5 +1,4 @@
-// The step `transform` on a GPU. It has no kernel: the kernel that reads the rows next moves them (arrival.cuh). See
-// also insert.cu of voxelize/.
+// The step `transform` on a GPU. It has no kernel: the kernel that reads the rows next moves them (arrival.cuh).
 #include "kernels/cuda/steps/arrival.cuh"
 
 enum vx_status cuda_step_transform(struct cuda_chain *chain, const struct vx_step *step, struct error *error) {

@@ -1,7 +1,7 @@
-// From numbers to rows. Each point writes itself into its cell's part of the list, at the position given by its rank,
-// and notes its row if the job wants the rows of points. Ranks within a cell are 0, 1, 2 and so on. So the number of
-// points with rank >= cap is the number of points that rows drop. The thread of the point with rank 0 acts for its
-// cell: it marks the cell, and queues the row if its whole list must be sorted and is longer than CUDA_TINY_LIST.
+// From numbers to rows. Each point writes itself into its cell's part of the list, at its rank, and notes its row if
+// the job wants that. The ranks in a cell are 0, 1, 2 and so on, so the number of points with rank >= cap is the number
+// that rows drop. The thread of the point with rank 0 acts for its cell: it marks the cell, and queues the row if its
+// whole list must be sorted and is longer than CUDA_TINY_LIST.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -9,12 +9,11 @@
 
 enum { BLOCK = 256 };
 
-// The row of a point whose cell has the number `number`.
 static __device__ uint32_t row_of(const struct voxel_view &v, uint32_t point, uint32_t number) {
   return cuda_row_of_cell(v.clouds, cuda_cloud_of_point(v.clouds, point), number, v.row_capacity);
 }
 
-// Called once per row: marks its cell, and queues the row if its list must be sorted.
+// Called once per row.
 static __device__ void use_row(const struct voxel_view &v, uint32_t row, uint32_t slot, uint32_t number) {
   if (v.marks && !v.filtered) cuda_mark(v, slot);
   if (!v.queue) return;

@@ -1,5 +1,5 @@
-// The map bev_features of a voxelization. One kernel clears it, another writes the features of each row at its cell.
-// The features come from their tensor if that is requested, else from scratch.
+// The map bev_features of a voxelization. One kernel clears it, another writes the features of each row at its cell,
+// from their tensor if that is requested, else from scratch.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/clear.cuh"
@@ -17,7 +17,7 @@ struct bev {
   unsigned char *map;
 };
 
-// Called by a whole block. Waits for the previous kernel, then finds the map and the rows of features.
+// Called by a whole block. Waits for the previous kernel.
 static __device__ struct bev find_bev(const struct voxel_view &v, const struct cuda_image_plan &plan) {
   __shared__ struct tensor_offsets offsets;
   cuda_read_plan(plan, &offsets);
@@ -35,7 +35,7 @@ static __global__ void __launch_bounds__(BLOCK)
              (uint64_t)gridDim.x * BLOCK);
 }
 
-// Called by a whole warp. Writes one row at its cell.
+// Called by a whole warp.
 template <typename value>
 static __device__ void write_row(const struct cuda_planes &planes, const struct bev &bev, uint64_t row,
                                  uint64_t place) {

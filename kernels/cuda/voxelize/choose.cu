@@ -1,5 +1,5 @@
-// The choice of cells, if max_voxels does not keep the first cells (struct vx_choice). Each cloud has its own choice. A
-// cloud with at most max_voxels cells keeps them all, so it has no choice.
+// The choice of cells, if max_voxels does not keep the first cells (struct vx_choice). Each cloud with more than
+// max_voxels cells has its own choice.
 //
 //   rank   Finds the rank of each cell, and counts the ranks by their highest digit.
 //   digit  Finds one more digit of the rank of the last cell that stays. Counts the ranks that begin with the digits
@@ -7,7 +7,7 @@
 //   count  Finds the last digit. Each block counts its cells with a lower rank, and its cells with this rank.
 //   place  Moves the cells to their new numbers: first those that stay, then the others, both in order of appearance.
 //
-// Each block has a part of one cloud's cells. The counts of the parts before it say where its own cells go.
+// Each block has a part of one cloud's cells. The counts of the parts before it say where its cells go.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -52,7 +52,7 @@ static __device__ uint32_t *counts_of(const struct cuda_choice &choice, const st
   return choice.digits + ((uint64_t)part.cloud * CUDA_RANK_DIGITS + digit) * DIGITS;
 }
 
-// Called by a whole warp. Counts the digits of the threads with a true `counts`.
+// Called by a whole warp. Counts the digits of the threads with `counts`.
 static __device__ void count_digit(const struct cuda_choice &choice, const struct part &part, int digit, bool counts,
                                    uint32_t rank) {
   uint32_t mask = __ballot_sync(~0u, counts), which = rank >> shift_of(digit) & ((1u << bits_of(digit)) - 1);
@@ -61,7 +61,7 @@ static __device__ void count_digit(const struct cuda_choice &choice, const struc
 }
 
 // Called by a whole block, once the digit `known` - 1 of the ranks is counted. Returns the first `known` digits of the
-// rank of the last cell that stays. The first block of a cloud also stores the result.
+// rank of the last cell that stays. The first block of a cloud also stores them.
 static __device__ struct cuda_last_cell find_last(const struct voxel_view &v, const struct cuda_choice &choice,
                                                   const struct part &part, int known) {
   __shared__ struct cuda_last_cell found;
@@ -142,7 +142,7 @@ static __global__ void __launch_bounds__(BLOCK)
   if (threadIdx.x == 0) choice.counts[blockIdx.x] = make_uint2(lower, tied);
 }
 
-// Called by a whole block. Adds up the counts of the parts before this one.
+// Called by a whole block.
 static __device__ uint2 count_before(const struct cuda_choice &choice, const struct part &part) {
   uint2 sum = make_uint2(0, 0), all;
   for (uint32_t i = threadIdx.x; i < part.number; i += BLOCK) {

@@ -1,8 +1,8 @@
-// From rows to encoded features. A warp brings a row's points to shared memory, as in pillar_features, and encodes
-// them. So the features of points are never written to device memory.
+// From rows to encoded features. A warp brings a row's points to shared memory, as in pillar_features, and encodes them
+// there.
 //
-// The encoders of common models have one layer of up to 64 channels over points of 3 to 5 columns. For these, one_layer
-// keeps the weights in registers. All others use all_layers, whose room (encode.cuh) is in shared memory if it fits.
+// Encoders with one layer of up to 64 channels over points of 3 to 5 columns use one_layer, with the weights in
+// registers. All others use all_layers, whose room (encode.cuh) is in shared memory if it fits.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -12,11 +12,10 @@
 #include "kernels/cuda/voxelize/short_lists.cuh"
 #include "kernels/cuda/voxelize/tensor_offsets.cuh"
 
-// SHARED_BYTES: for the chunks of all warps, and for their room if it fits. Every GPU has 48 KB per block, and the
-// lists take some of it.
+// SHARED_BYTES: for the chunks of all warps, and for their room if it fits. Every GPU has 48 KB per block; the lists
+// take some.
 enum { BLOCK = LIST_BLOCK, WARPS = LIST_WARPS, SHARED_BYTES = 44 << 10 };
 
-// The encoder, and how its warps work.
 struct encoding {
   struct encoder_params encoder;
   bool order_here;  // sorts the lists
@@ -60,7 +59,7 @@ static __device__ void encode_row(const struct voxel_view &v, const struct encod
   }
 }
 
-// Called by a whole warp. Writes the values of an output row.
+// Called by a whole warp.
 template <typename encoder>
 static __device__ void write_values(const struct voxel_view &v, const struct encoding &e, void *features,
                                     uint32_t output_row, const encoder &encode) {
@@ -71,7 +70,7 @@ static __device__ void write_values(const struct voxel_view &v, const struct enc
     cuda_store(v.feature_dtype, features, begin + channel, encode.value(slot));
 }
 
-// A part is one row for each warp of a block. As in the gather, these rows are far apart.
+// A part is one row for each warp of a block. These rows are far apart, as in the gather.
 template <typename encoder>
 static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
     encode_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_image_plan plan,
