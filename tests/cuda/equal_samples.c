@@ -1,4 +1,4 @@
-// See equal.h: farthest point sampling. The points determine every byte. The CPU's lane is the reference.
+// See equal.h: farthest point sampling.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

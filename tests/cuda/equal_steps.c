@@ -1,4 +1,4 @@
-// See equal.h: chains of steps, alone and before an operation. The CPU's lane is the reference.
+// See equal.h: chains of steps, alone and before an operation.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +85,6 @@ static void random_statistical_outlier(struct random *random, const struct scan 
   params->std_mul = random_one_in(random, 4) ? 0 : 3 * random_unit(random);
 }
 
-// Sets the parameters of a step of each type.
 static void (*const random_steps[VX_STEP_TYPES])(struct random *random, const struct scan *scan,
                                                  struct vx_step *step) = {
     [VX_STEP_TRANSFORM] = random_transform,

@@ -15,7 +15,7 @@
 
 enum { CHUNK = 1 << 20, MOST_THREADS = 256 };
 
-// One function's inputs. All threads share them and take chunks.
+// The inputs of one function. All threads take chunks of them.
 struct work {
   enum exhaustive which;
   uint64_t count;
@@ -34,7 +34,7 @@ static void *take_chunks(void *ctx) {
   return NULL;
 }
 
-// This thread works too, so the program works even if no other thread can be started.
+// This thread works too, so no other thread is needed.
 static struct exhaustive_sum sum_on_cpu(enum exhaustive which, uint64_t count) {
   pthread_t threads[MOST_THREADS];
   struct work work = {.which = which, .count = count};
@@ -47,7 +47,6 @@ static struct exhaustive_sum sum_on_cpu(enum exhaustive which, uint64_t count) {
   return (struct exhaustive_sum){atomic_load(&work.hash), atomic_load(&work.falls)};
 }
 
-// Compares one function. Returns false if anything differs.
 static bool compare(enum exhaustive which, bool cpu_alone) {
   const struct exhaustive_row *row = &exhaustive_rows[which];
   struct exhaustive_sum on_cpu = sum_on_cpu(which, row->count), on_gpu = on_cpu;
