@@ -10,7 +10,6 @@
 
 // ---- maps -----------------------------------------------------------------------------------------------------------
 
-// The kinds of values in a map.
 enum values {
   SOME_REACH,  // few are above 0
   EVEN,        // -4..4
@@ -94,7 +93,6 @@ static void free_map(struct map *map) {
 
 // ---- heads ----------------------------------------------------------------------------------------------------------
 
-// The shape of a job: a batch of maps and the kind of their values.
 struct shape {
   int32_t clouds, height, width, classes;
   enum values logits, moves;

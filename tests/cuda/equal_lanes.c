@@ -45,7 +45,7 @@ static void test_many_jobs(struct random *random) {
   side_open(&sides[0], &vx_cpu_backend);
   side_open(&sides[1], vx_backend_find("cuda"));
   for (int i = 0; i < JOBS; i++) {
-    fill_scan(random, &scan, i % 39, "many jobs");  // some clouds are empty
+    fill_scan(random, &scan, i % 39, "many jobs");
     const struct vx_job *asked = i % 3 == 0 ? &direct : &hashed;
     if (i % (JOBS / COMPARED) == 0) {
       compare(sides, asked, &scan, "many jobs");

@@ -58,7 +58,6 @@ static void test_scatter(struct side sides[2], struct random *random, int64_t la
   int32_t *coords = malloc(coord_bytes);
   unsigned char *features = malloc(bytes + 1);
   for (size_t i = 0; i < bytes; i++) features[i] = filled ? 0xFF : (unsigned char)random_bits(random);
-  // In some jobs the last clouds have no rows.
   int32_t used = random_one_in(random, 3) ? 1 + scan.num_clouds / 2 : scan.num_clouds;
   random_rows(random, &asked, used, scan.num_points, coords);
   scan.unseen = random_one_in(random, 3);

@@ -6,14 +6,13 @@
 
 #include "tests/cuda/equal.h"
 
-// How the boxes of a job lie.
 enum kind { OBJECTS, ANYWHERE, ONE_SPOT, IDENTICAL, TOUCHING, DEGENERATE, KINDS };
 static const char *const kind_names[KINDS] = {"objects", "anywhere", "one spot", "identical", "touching", "degenerate"};
 
 struct boxes {
   struct random *random;
   enum kind kind;
-  int32_t objects, scores, labels;  // how many different objects, scores and labels there are; 0: any number
+  int32_t objects, scores, labels;  // how many different ones there are; 0: any number
   bool strange;                     // a few are invalid
 };
 

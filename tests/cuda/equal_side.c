@@ -149,7 +149,7 @@ static void describe_counts(const struct vx_counts *x, const struct vx_counts *y
   }
 }
 
-// For each fate, the counts of the sections must add up to the job's count.
+// The counts of the sections must add up to the job's counts.
 static bool adds_up(const struct vx_job *job) {
   int64_t received = 0;
   for (int32_t i = 0; i < job->sections.count; i++) received += job->sections.counts[i].received;
@@ -195,7 +195,7 @@ static bool nans_are_canonical(const struct side *side, int tensor) {
   return true;
 }
 
-// Returns false if the results of two sides differ; `text` says where.
+// If the results of two sides differ, returns false, and says in `text` where.
 static bool same(const struct side *a, const struct side *b, int32_t num_clouds, char *text, size_t size) {
   if (memcmp(&a->job.counts, &b->job.counts, sizeof a->job.counts) != 0) {
     describe_counts(&a->job.counts, &b->job.counts, text, size);

@@ -193,7 +193,7 @@ static void test_refused_rows(const struct side sides[2], uint64_t seed, int32_t
 }
 
 // The second level has 27 times as many cells as the first, more than max_rows, so all runs are refused. The lane is
-// new and has hardly any room: a kernel that wrote all cells would write past the end of the lane's memory.
+// new: a kernel that wrote all cells would write past the end of the lane's memory.
 static void test_room(const struct side sides[2]) {
   enum { EACH = 15, APART = 3, ROWS = EACH * EACH * EACH, SIDE = EACH * APART };
   struct side own[2] = {sides[0], sides[1]};

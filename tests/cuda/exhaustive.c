@@ -2,9 +2,9 @@
 //
 //   cuda-exhaustive [--cpu]
 //
-// Prints one line per function: its inputs and the hashes of all results, from each side and from exhaustive.h. Then
-// prints one summary line. Exits with 1 if any hash differs or if sigmoid falls anywhere, with 77 without a device.
-// With --cpu it uses no GPU. It takes some minutes of processor time, on all cores.
+// Prints a line per function, with its inputs and the found and expected hashes of all results, and a summary line.
+// Exits with 1 if a hash differs or if sigmoid falls anywhere, with 77 without a device. With --cpu it uses no GPU. It
+// takes some minutes of processor time, on all cores.
 #include "tests/cuda/exhaustive.h"
 
 #include <inttypes.h>

@@ -6,8 +6,8 @@
 //
 // Times are medians of N rounds (200) after a warm-up. The frames alternate.
 //   device   from the first kernel to the finished tensors, with points and tensors in device memory, as for the rivals
-//   floor    computed: the time that device memory needs to read the points and to write the tensors once
-//   in       until the last point has arrived on the device; by then most points are in their cells
+//   floor    the time that device memory needs to read the points and to write the tensors once
+//   in       until the last point has arrived on the device; most points are in their cells by then
 //   voxel.   then the steps and the voxelization
 //   feat.    then the features, or what another operation does
 //   out      the transfer of the tensors to the host

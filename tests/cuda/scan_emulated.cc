@@ -27,7 +27,7 @@ static uint64_t next_random() {
   return state >> 33;
 }
 
-// A pair like those of the scans: whether there is a cell, and its points.
+// Whether there is a cell, and its points.
 static uint64_t random_pair() { return (next_random() % 2) << 32 | next_random() % 1000; }
 
 // Scans one tile. Of the tiles before it, the first and one in `known` of the others know the sum up to their end. The

@@ -126,8 +126,8 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
   }
 }
 
-// The lane is new each time, so the first job replaces a block by a larger one and frees the old one, and the second
-// run of a backbone makes a graph. `before`: jobs before the fault.
+// On a new lane the first job replaces a block by a larger one, and the second run of a backbone makes a graph.
+// `before`: jobs before the fault.
 static void go_through_new_lanes(struct vx_device *device, const struct way *way, int before, const struct block *right,
                                  const struct vx_counts *sum) {
   for (int class = VX_REFUSED; class <= VX_DEVICE_LOST; class ++) {

@@ -61,7 +61,7 @@ class Buildah:
         self("commit", "--quiet", "--format", "docker", "--rm", container, name)
 
     def build(self, target, *arguments):
-        """Builds a target of the Dockerfile and returns the image's name. Ends the test if that fails."""
+        """Builds a target of the Dockerfile. Returns the image's name."""
         base = f"localhost/debian:{self.suite}-slim"
         if subprocess.run((*self.prefix, "inspect", base), capture_output=True).returncode:
             self.base(base)

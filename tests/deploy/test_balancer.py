@@ -1,5 +1,4 @@
-"""docker/haproxy.cfg, run by HAProxy: what clients see when a daemon drains or is killed, floods, retries, and whether
-its figures agree with the daemon's and the pages'."""
+"""docker/haproxy.cfg: what clients see when a daemon drains or is killed, floods, retries, and the file's figures."""
 
 import http.client
 import pathlib
@@ -53,7 +52,7 @@ class BalancerCase(unittest.TestCase):
         self.front = Front(self.balancer.address)
 
     def balance(self, ports, *options, **variables):
-        """A balancer in front of SERVERS ports. Nothing answers at port 1, which stands for a missing server."""
+        """A balancer before SERVERS ports. Nothing answers at port 1, which stands for a missing server."""
         ports = [*ports, 1, 1, 1][:SERVERS]
         pages = {daemon.address[1]: daemon.pages[1] for daemon in self.daemons}
         balancer = Balancer(ports, self.work / "haproxy.log", *options, pages=pages, **variables)
@@ -96,7 +95,7 @@ class Loss(BalancerCase):
     COUNT = 3
 
     def load(self):
-        """Starts Patients, which retry, and wrk, which does not; both send small bodies and scans."""
+        """Starts Patients, which retry, and wrk, which does not."""
         bodies = {"small": rows(500), "scan": tiled_rows(1 << 20)}
         expected = {body: tensors(self.daemons[0].post(VOXELIZE, body).body) for body in bodies.values()}
         for name, body in bodies.items():

@@ -54,7 +54,7 @@ def refused(reason):
 
 
 ENDPOINT = 'endpoint="/v1/voxelize"'
-# (alert, {series: its change}, labels...): these changes make the alert fire with these labels.
+# (alert, {series: the change that makes the alert fire}, the alert's labels...)
 PROVOKED = [
     ("VoxeldUnreachable", {"up": 0}, TARGET),
     ("VoxeldNotReady", {"voxeld_ready": 0}, TARGET),
@@ -210,7 +210,7 @@ class Evaluated(unittest.TestCase):
         return values
 
     def stopped(self, series, value, drain=0):
-        """The values of a process that drains, is absent for a minute, and starts again."""
+        """The values of a process that drains, is absent for six scrapes, and starts again."""
         counts = name_of(series).endswith(("_total", "_bucket"))
         usual, again = self.usual(series, value), self.usual(series, 0 if counts else value)
         draining = self.changed(DRAINING[series], usual) if series in DRAINING else usual

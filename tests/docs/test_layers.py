@@ -77,7 +77,7 @@ ANY = re.compile(
 # Forbidden verbs in names: the code says release, close or end.
 OTHERS = "cancel|destroy|dispose|free|give_back|give_up|leave|let_go|lose|put_back|take_back|unlock|unsubscribe"
 GIVING_BACK = re.compile(rf"^(?:{OTHERS})_|(?:^|_)(?:{OTHERS}|give|return)$")
-# Fused multiply-adds in C, x86-64, arm64 and CUDA.
+# Fused multiply-adds.
 FUSED = re.compile(
     r"\bfma[fl]? ?\(|_fmaf?\b|_fn?m(?:add|sub)|\bvfm|\bvml[as]|__h?fma|\bfma\.|\bstd::fma"
     r"|ffp-contract=(?!off)|fmad=true|FP_CONTRACT|fast[-_]math|-Ofast"
@@ -246,7 +246,6 @@ class Glossary(unittest.TestCase):
 
 
 def code():
-    """Every source, script and CMake file."""
     yield from (ROOT / "CMakeLists.txt", ROOT / "dev")
     for folder in (*FOLDERS, "tests", *SCRIPTS):
         for path in sorted((ROOT / folder).rglob("*")):
@@ -255,8 +254,6 @@ def code():
 
 
 class Dialect(unittest.TestCase):
-    """One dialect in all layers."""
-
     def test_pointers_are_tested_as_truths(self):
         for path, text in sources():
             with self.subTest(path):

@@ -20,7 +20,6 @@ def read(name):
 
 
 def pages():
-    """The Markdown files of the project."""
     folders = ("api", "docker", "docs", "kernels", "models", "packaging", "server", "tests", "training")
     return sorted({*ROOT.glob("*.md"), *(path for folder in folders for path in (ROOT / folder).rglob("*.md"))})
 

@@ -59,7 +59,7 @@ class Devices(FaultCase):
         return 2 if STAND_IN else min(2, real_gpus())
 
     def start(self, *args, inject="", env=()):
-        """Starts a daemon with all GPUs, whose calls fail as `inject` says."""
+        """Starts a daemon whose GPUs' calls fail as `inject` says."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.request = pathlib.Path(folder.name) / "inject"
@@ -223,8 +223,7 @@ class Devices(FaultCase):
         daemon.stop()
 
     def lose_under_load(self, failure):
-        """Loses a GPU under load. Checks all answers. Returns the number of lost GPUs, and the backends that answer
-        afterwards."""
+        """Returns the number of lost GPUs, and the backends that answer afterwards."""
         daemon = self.start("--gpu-streams", "2")
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             answers = [pool.submit(self.ask, daemon, i % len(BODIES)) for i in range(400)]
@@ -275,7 +274,7 @@ class Devices(FaultCase):
         return daemon, answers
 
     def assert_ends_with_3(self, daemon, answers):
-        """Checks that every accepted job was answered, and that the daemon ends with 3."""
+        """Checks also that every accepted job was answered."""
         replies = [answer.result() for answer in answers]
         self.assertEqual({reply.status for reply in replies} - {503}, {200})
         for reply in replies:

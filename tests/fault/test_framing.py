@@ -51,7 +51,7 @@ class Framing(FaultCase):
             self.refuse_and_close(head("POST", VOXELIZE, *order) + CHUNKED, (400, 501))
 
     def test_ambiguous_framing_of_other_paths(self):
-        # Bytes after an ambiguous head must never be taken for a second request.
+        # Bytes after an ambiguous head must not be taken for a request.
         smuggled = head("GET", "/healthz")
         for path in ("/healthz", "/nowhere", "/v1/status"):
             for lines in ((LENGTH, "Transfer-Encoding: chunked"), ("Content-Length: 5", "Content-Length: 6")):
@@ -167,8 +167,7 @@ class Framing(FaultCase):
         self.assertIn("before it b''", str(end.exception))
 
     def refuse_head(self, *lines, first=f"POST {VOXELIZE} HTTP/1.1", ends=("\r\n",)):
-        """Checks that a head is refused if it is sent in one piece, and if it is sent in two pieces as a connection's
-        second head."""
+        """Checks that a head is refused in one piece, and in two pieces as a connection's second head."""
         ends = [*ends] * (len(lines) + 2) if len(ends) == 1 else ends
         data = "".join(line + end for line, end in zip((first, *lines, ""), ends)).encode("latin-1")
         self.refuse_whole(data)
@@ -356,8 +355,7 @@ class Framing(FaultCase):
                 self.assert_voxels(connection.send(BODY).read_final())
 
     def test_blanks_around_a_length(self):
-        """Before 1.0, libmicrohttpd does not understand these values with trailing blanks. Then the request after the
-        refused request gets no answer."""
+        """Before 1.0, libmicrohttpd does not understand these values with trailing blanks."""
         for name, value, body in (("Content-Length", "64", BODY), ("Transfer-Encoding", "chunked", CHUNKED)):
             for line in self.BLANKS:
                 with self.subTest(line.format(name, value)), self.raw() as connection:

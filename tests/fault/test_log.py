@@ -22,7 +22,6 @@ HOSTILE = '/%22%5c%0a%0d%09%01%7f%ff%fe%c3%28%ed%a0%80=x%20msg=listening%20"'
 
 
 def logfmt(line):
-    """The fields of a line."""
     assert LOGFMT.fullmatch(line), line
     return {key: json.loads(value) if value[0] == '"' else value for key, value in FIELD.findall(line)}
 
@@ -84,7 +83,7 @@ class Reader(unittest.TestCase):
         ids = daemon.fill()
         daemon.read_on.set()
         told = lambda: [logfmt(line.strip()) for line in list(daemon.lines) if "were dropped" in line]
-        # While the log catches up, lines of the requests to /metrics may be dropped too.
+        # Meanwhile lines of the requests to /metrics may be dropped too.
         wait_until(lambda: sum(int(line["lines"]) for line in told()) == metric(daemon, DROPPED), "all drops reported")
         self.assertTrue(all(line["level"] == "warning" for line in told()))
         daemon.logged("")  # waits until the log has caught up: the stop does not wait long for the reader

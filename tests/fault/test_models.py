@@ -71,8 +71,6 @@ class Models(unittest.TestCase):
 
 
 class Files(Models):
-    """Faults of a model's files, and their reasons."""
-
     DOCUMENTS = {
         "no object": ([], "model.json: it is not an object"),
         "format": ({"format": 2}, "model.json: format is not 1"),
@@ -465,8 +463,6 @@ class Running(Models):
 
 
 class Memory(Models):
-    """Networks with a limit of memory."""
-
     LIMIT = 1000000
 
     def start(self, *args, limit=LIMIT, **parts):
@@ -554,8 +550,6 @@ class Memory(Models):
 
 
 class Choices(Models):
-    """What a request may choose."""
-
     def refused(self, daemon, query, parameter, reason):
         with self.subTest(query):
             reply = daemon.post(DETECT + query, SCAN)

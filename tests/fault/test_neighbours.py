@@ -44,7 +44,7 @@ class Memory(Neighbourhood):
             wait_until(lambda: self.memory() > 32 * MB, "memory lent")
             before = self.preempted()
             self.assert_served(self.polite())
-            self.assertEqual(self.preempted(), before)  # uploads without data lose their memory in another way
+            self.assertEqual(self.preempted(), before)  # an upload without data loses its memory without preemption
 
     def test_bodies_that_come_slowly(self):
         before = self.preempted()

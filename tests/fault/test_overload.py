@@ -25,7 +25,7 @@ from client import (
 
 
 class Pressure:
-    """Endless heavy jobs from one address, each on its own connection, while the `with` block runs."""
+    """Heavy jobs from one address while the `with` block runs."""
 
     def __init__(self, daemon, connections, source=None):
         self.statuses, self._stop, self._source = set(), threading.Event(), source
@@ -85,7 +85,7 @@ class Queue(FaultCase):
 
 
 class Turns(FaultCase):
-    """One worker, one client with a long queue: another client's job waits for the running job, not for the queue."""
+    """Another client's job waits for the running job, not for a client's long queue."""
 
     ARGS = ("--workers", "1", "--backend", "cpu", "--max-timeout-ms", "3600000")
 
@@ -126,7 +126,7 @@ class Memory(FaultCase):
     SHORT = "/v1/fps?num_samples=3"
 
     def hold(self, number, same=False):
-        """Begins samplings, each of its own client or all of the same client. Each holds EACH bytes."""
+        """Begins samplings, each of its own client or all of one client. Each holds EACH bytes."""
         body = many_rows(LONG_POINTS)
         announced = head("POST", LONG, f"Content-Length: {len(body)}")
         held = [self.raw(source=f"127.0.0.{2 if same else 2 + i}").send(announced) for i in range(number)]

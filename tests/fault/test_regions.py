@@ -604,8 +604,8 @@ class Access(FaultCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root may become another user")
     def test_memory_of_other_users(self):
-        """Over a Unix socket, a client may use its own user's memory, not other users', even if the client is root. The
-        overflow user, which stands for all users that a user namespace does not map, may use no memory."""
+        """Over a Unix socket, a client may use its own user's memory, even if the client is root. The overflow user,
+        who stands for all users that a user namespace does not map, may use none."""
         folder = self.folder()
         os.chmod(folder, 0o755)
         path, other = os.path.join(folder, "socket"), 1

@@ -305,8 +305,7 @@ class Start(unittest.TestCase):
     """SIGTERM comes while the daemon reads its file of options."""
 
     def stopped_early(self, *args, prefix=()):
-        """The exit status and the log of a daemon that gets SIGTERM while it reads its options, which hangs until
-        then."""
+        """The exit status and the log of a daemon that gets SIGTERM while the reading of its options hangs."""
         with tempfile.TemporaryDirectory() as folder:
             config = pathlib.Path(folder, "config")
             config.write_text("{}")

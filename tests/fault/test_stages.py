@@ -1,5 +1,4 @@
-"""Requests of every kind, which a client stops at every stage and in every way. Also malformed heads and huge queries.
-"""
+"""Requests of every kind, which a client stops at every stage and in every way; malformed heads and huge queries."""
 
 import concurrent.futures
 import itertools
@@ -35,8 +34,7 @@ class Stages(FaultCase):
     ARGS = ("--backend", "cpu", "--upload-timeout-s", "60", "--idle-timeout-s", "90", "--small-job-points", "0")
 
     def each_stage(self, leave):
-        """Stops every request at every stage by leave(connection, status). `status`: the expected status; None: the
-        request is not complete."""
+        """Stops every request at every stage by leave(connection, status). `status`: None: it is not complete."""
         cases = [(request, status, cut) for request, status in REQUESTS.values() for cut in stages(request)]
 
         def stop(case):
@@ -94,7 +92,7 @@ class Stages(FaultCase):
             for cut in stages(request)[1:-1]:
                 with Raw(self.daemon) as connection:
                     connection.send(request[:cut])
-                    self.daemon.get("/healthz")  # meanwhile the first piece arrives
+                    self.daemon.get("/healthz")  # when this is answered, the first piece has arrived
                     self.assertEqual(connection.send(request[cut:]).read().status, status)
 
 
@@ -297,7 +295,7 @@ class Malformed(FaultCase):
 
     def test_header_lines(self):
         self.try_all((head("GET", "/healthz", line) + BODY, SERVED) for line in HEADER_LINES)
-        # Without a length, a POST is refused.
+        # A POST without a length is refused.
         self.try_all(
             (head("POST", path, line) + BODY, SERVED if line in SOUND_LENGTHS else REFUSED)
             for line, path in itertools.product(HEADER_LINES, (VOXELIZE, FPS))

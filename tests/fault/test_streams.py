@@ -92,8 +92,7 @@ class Streams(FaultCase):
         return (daemon or self.daemon).post(path, rows(sum(sizes)), JSON)
 
     def test_sent_along(self):
-        """A client sends earlier sweeps again with the newest. The answer says which sweeps were sent and which
-        kept."""
+        """A client sends earlier sweeps along with the newest. The answer says which were sent and which kept."""
         self.sent("s", 1)
         self.sent("s", 4)
         reply = self.along([5, 4, 3], sweeps=5)

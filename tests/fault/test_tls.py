@@ -58,7 +58,7 @@ class TlsCase(FaultCase):
         wait_until(lambda: active() >= number, lambda: f"{number} requests in flight, there are {active()}")
 
     def ends(self, plain):
-        """Reads a bare socket until the other side has closed."""
+        """Reads until the daemon has closed."""
         with contextlib.suppress(ConnectionError):
             while plain.recv(65536):
                 pass

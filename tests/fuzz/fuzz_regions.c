@@ -1,6 +1,5 @@
-// Fuzzes regions of shared memory: their registration, the parameters and the JSON that name a part, and changes of the
-// memory's length by its owner. A part is read or written completely, or refused with a reason, and nothing outside of
-// it is written. One thread; one client.
+// Fuzzes regions of shared memory. A part is read or written completely, or refused with a reason, and nothing outside
+// of it is written. One thread; one client.
 //
 // The input is lines of a letter and an argument:
 //   r NAME JSON    register a region; the key "k" stands for the memory that exists

@@ -19,7 +19,6 @@ BINARY_PCD = PCD_HEAD % b"binary" + ROWS
 PLY_HEAD = b"ply\nformat binary_little_endian 1.0\nelement vertex 2\n"
 PROPERTIES = b"".join(b"property float %b\n" % name for name in (b"x", b"y", b"z", b"intensity"))
 PLY = PLY_HEAD + PROPERTIES + b"end_header\n" + ROWS
-# Hints.
 PCD_FILE = "the body looks like a PCD file: add format=pcd"
 PLY_FILE = "the body looks like a PLY file: add format=ply"
 POINTCLOUD2 = "the body looks like a serialized PointCloud2: add format=pointcloud2"
