@@ -5,8 +5,8 @@
 //
 // Medians of N runs (15; a third of that on the CPU) after a warm-up. `device` is by the device's clock, from the
 // arrival of the points to the finished tensors. `whole` is by the host's clock, with both transfers over the bus. The
-// clouds are points of kitti_raw_00 in DIRECTORY (../shared/data). The table says whether GPU and CPU wrote the same
-// bytes. One thread. Exit code 77 without a GPU.
+// clouds are points of kitti_raw_00 in DIRECTORY (../shared/data). The table says whether GPU and CPU chose the same
+// samples. One thread. Exit code 77 without a GPU.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -34,7 +34,7 @@ class Stages(FaultCase):
     ARGS = ("--backend", "cpu", "--upload-timeout-s", "60", "--idle-timeout-s", "90", "--small-job-points", "0")
 
     def each_stage(self, leave):
-        """Stops every request at every stage by leave(connection, status). `status`: None: it is not complete."""
+        """Stops every request at every stage by leave(connection, status). `status`: None for an incomplete request."""
         cases = [(request, status, cut) for request, status in REQUESTS.values() for cut in stages(request)]
 
         def stop(case):
