@@ -1,4 +1,4 @@
-// See equal.h: decoded maps of both heads. The CPU's lane is the reference.
+// See equal.h: decoded maps of both heads.
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,14 +10,13 @@
 
 // ---- maps -----------------------------------------------------------------------------------------------------------
 
-// The kinds of values in a map.
 enum values {
   SOME_REACH,  // few are above 0
-  EVEN,        // anywhere around 0
-  EQUAL,       // all values equal
-  TIED,        // a few different values
-  STRANGE,     // sometimes NaN, infinite, huge or a zero of either sign
-  NOTHING,     // NaN and -inf
+  EVEN,        // -4..4
+  EQUAL,
+  TIED,     // four different values
+  STRANGE,  // some are NaN, infinite, huge or a zero of either sign
+  NOTHING,  // NaN and -inf
   RISING,
   SMALL,
   KINDS
@@ -39,7 +38,7 @@ static float value_of(struct random *random, enum values kind, int64_t i) {
   }
 }
 
-// One map in its own memory, which the device may or may not read in place.
+// The memory of one map. The device can read it in place if it is from the backend.
 struct map {
   const struct vx_backend *backend;  // NULL: from malloc
   struct vx_device *device;
@@ -65,7 +64,7 @@ static size_t bytes_of(const struct vx_input *input) {
   return bytes;
 }
 
-// Gives an input its values, with any alignment that its type allows.
+// Fills an input with values, at any alignment that its type allows. `map` owns the memory.
 static void give_map(struct random *random, struct side *side, enum values kind, struct vx_input *input,
                      struct map *map) {
   size_t shift = (size_t)random_below(random, 8) * vx_dtype_size(input->dtype);
@@ -94,7 +93,6 @@ static void free_map(struct map *map) {
 
 // ---- heads ----------------------------------------------------------------------------------------------------------
 
-// The shape of a job: a batch of maps and the kind of their values.
 struct shape {
   int32_t clouds, height, width, classes;
   enum values logits, moves;
@@ -132,7 +130,7 @@ static void random_range(struct random *random, float *min, float *max) {
   }
 }
 
-// Divides the classes among the tasks at random.
+// Divides the classes among at most `most` tasks, or makes no tasks.
 static void random_tasks(struct random *random, int32_t classes, int32_t most, struct vx_head_tasks *tasks) {
   while (classes > 0 && !random_one_in(random, 8)) {
     int32_t own = tasks->count == most - 1 ? classes : 1 + random_below(random, classes < 3 ? classes : 3);
@@ -142,7 +140,6 @@ static void random_tasks(struct random *random, int32_t classes, int32_t most, s
   if (tasks->count > 0 && classes > 0) tasks->classes[tasks->count - 1] += classes;
 }
 
-// Divides the sizes among the tasks at random.
 static void random_task_sizes(struct random *random, struct vx_decode *params) {
   int32_t left = params->num_sizes - params->tasks.count;  // each task has one
   params->num_task_sizes = params->tasks.count;
@@ -225,7 +222,7 @@ static struct vx_job random_centers(struct random *random, const struct shape *s
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-// The pairs grow with the square of the boxes, so a large job compares only a few thousand boxes.
+// The pairs grow with the square of the boxes, so a large job compares at most 2,000 boxes.
 static void limit_work(struct vx_nms *nms, int64_t items) {
   const int32_t most = 2000;
   if (items > 20000 && nms->pre_max > most) nms->pre_max = most;
@@ -270,7 +267,6 @@ static struct shape random_shape(struct random *random, int64_t largest) {
   return shape;
 }
 
-// Shapes and values that random jobs seldom have.
 static const struct {
   const char *name;
   struct shape shape;
@@ -296,7 +292,7 @@ void test_decode(struct side sides[2], uint64_t seed, int jobs, int64_t largest)
     struct shape shape = random_shape(&random, largest);
     run_both(sides, &random, &shape, "random maps");
   }
-  // Maps about as large as those of KITTI and nuScenes heads: first with few logits above 0, then with half of them.
+  // About as large as the maps of KITTI and nuScenes heads.
   static const struct shape large[] = {{1, 248, 216, 3, SOME_REACH, SMALL},
                                        {1, 180, 180, 10, SOME_REACH, SMALL},
                                        {1, 248, 216, 3, EVEN, SMALL},

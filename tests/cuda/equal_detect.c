@@ -1,4 +1,4 @@
-// Detections and backbones: random detectors with a stand-in for the network, which has a session on both sides.
+// See equal.h: detections and backbones. The networks of the random detectors are a stand-in.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static void set_centers(struct random *random, struct vx_detector *detector) {
   detector->params.center.nms = (struct vx_nms){0.1f, (int32_t)random_below(random, 60) + 1, 20, 1, 0, 0};
 }
 
-// Replaces the encoder by a backbone over the grid of the voxels, with one plane more.
+// Replaces the encoder by a backbone. Along z its grid has one plane more than the grid of the voxels.
 static void set_backbone(struct random *random, int32_t columns, struct sparse_case *made,
                          struct vx_detector *detector) {
   static uint64_t number;
@@ -123,7 +123,7 @@ static void fill_detected(struct random *random, struct scan *scan) {
 
 // ---- where they run -------------------------------------------------------------------------------------------------
 
-// A network of one cloud reads each cloud of a batch in place, so each must begin at a multiple of 16 bytes.
+// With one_by_one the network reads each cloud of a batch in place, so each must begin at a multiple of 16 bytes.
 static void check_places(void) {
   static const struct {
     float side;  // of the grid, in cells
@@ -157,7 +157,7 @@ static void check_places(void) {
   }
 }
 
-// At its deadline a job ends before the layers of its backbone. The next job is not affected.
+// A stopped job ends before the layers of its backbone, and does not affect the next job.
 static void compare_stopped(struct side sides[2], const struct vx_job *asked, const struct scan *scan) {
   struct error error = {.text = ""};
   atomic_store(&sides[1].stop, true);
@@ -170,8 +170,7 @@ static void compare_stopped(struct side sides[2], const struct vx_job *asked, co
   compare(sides, asked, scan, "backbone after a stopped one");
 }
 
-// A backbone without a requested map makes no map. The map would be larger than what the lane has reserved for the maps
-// of earlier jobs.
+// If the map is not requested, the backbone does not make it. This map would not fit into what the lane has reserved.
 static void compare_without_map(struct side sides[2]) {
   static float points[] = {1, 1, 0, 0.5f, 799, 2, 1, -0.25f};
   static struct scan scan = {.columns = 4, .name = "no map", .num_clouds = 1, .num_points = 2, .counts = {2}};
@@ -234,7 +233,7 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs) {
       asked.tensors |= random_bits(&random) & VX_CHAIN_TENSORS;
     }
     if (scan.points != NULL) random_deskew(&random, &scan, &asked);
-    // The second time the lane has the weights of the backbone.
+    // The second run finds the backbone's weights on the lane.
     for (int again = 0; again <= sparse; again++)
       if (scan.points != NULL && vx_cuda_backend.runs(&asked)) compare(sides, &asked, &scan, "detection");
     free(scan.points);

@@ -1,4 +1,4 @@
-// See equal.h: encoded pillars, alone and scattered to a map. The CPU's lane is the reference.
+// See equal.h: encoded pillars, alone and scattered to a map.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 // ---- encoders -------------------------------------------------------------------------------------------------------
 
-// Weights of both signs. Sometimes they are zero, so that sums are -0, or large, so that sums are not finite.
+// Weights of both signs. Some are zeros, which make sums of -0, or so large that sums are not finite.
 static void fill_weights(struct random *random, float *weights, size_t count) {
   bool zeros = random_one_in(random, 4), large = random_one_in(random, 6);
   for (size_t i = 0; i < count; i++) {
@@ -21,7 +21,7 @@ static void free_encoder(struct vx_encoder *encoder) {
   for (int32_t i = 0; i < encoder->num_layers; i++) free((void *)encoder->layers[i].weight);
 }
 
-// The bias of a layer follows its weight.
+// A layer's weight and bias share a block of memory.
 static void make_encoder(struct random *random, int32_t columns, int32_t layers, const int32_t *widths,
                          struct vx_encoder *encoder) {
   int32_t inputs = columns + VX_PILLAR_EXTRA;
@@ -35,7 +35,7 @@ static void make_encoder(struct random *random, int32_t columns, int32_t layers,
   }
 }
 
-// Half of the encoders have one layer, and half get points of 3 to 5 columns, as models do.
+// Half have one layer, and half get points of 3 to 5 columns, as models do.
 static void random_encoder(struct random *random, struct vx_job *asked) {
   static const int32_t some[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 200};
   int32_t widths[VX_MAX_ENCODER_LAYERS], layers = random_one_in(random, 3) ? 1 : 1 + random_below(random, 4);
@@ -83,7 +83,6 @@ static void make_points(struct random *random, const struct vx_job *asked, struc
   random_points(random, asked, &within, scan);
 }
 
-// Uses the parameters and clouds of any random voxelization. Half of the jobs get a cap of 1 to 100, like pillars.
 static void test_random_encoder(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   struct vx_job asked;
@@ -102,8 +101,7 @@ static void test_random_encoder(struct side sides[2], struct random *random, int
   free_encoder(&asked.params.voxelize.encoder);
 }
 
-// Layers and widths at their limits, over pillars like a lidar's, with various columns, with and without a cap. All run
-// one after the other on one lane, which keeps the last weights.
+// Encoders of many shapes, on one lane, which keeps the last weights.
 static void test_shapes(struct side sides[2], struct random *random) {
   static const struct shape {
     int32_t columns, cap, layers, widths[VX_MAX_ENCODER_LAYERS];

@@ -17,7 +17,7 @@ static void count(bool good, const char *what, const char *why) {
   if (!good) printf("UNEQUAL growth: %s: %s\n", what, why);
 }
 
-// Makes the lane as small as when it was opened. Its side keeps host memory for large jobs.
+// Replaces the lane by a new one, which is small. The side keeps its host memory.
 static void renew_lane(struct side *side) {
   struct error error = {0};
   side->backend->lane_close(side->lane);
@@ -49,8 +49,8 @@ static void *sample(void *ctx) {
   return NULL;
 }
 
-// Starts a thread that samples all points, which takes far longer than the jobs on the other lane. Returns once the
-// backend has called `stopped`: all kernels are enqueued then, and the last has not ended.
+// Starts a thread that samples all points, which takes far longer than the jobs on the other lane. Returns when the
+// backend calls `stopped`, which it does after it has enqueued all kernels.
 static void begin_sampling(struct sampler *sampler, struct random *random) {
   const struct timespec pause = {0, 1000000};
   side_open(&sampler->side, vx_backend_find("cuda"));
@@ -71,7 +71,7 @@ static void end_sampling(struct sampler *sampler) {
   free(sampler->scan.points);
 }
 
-// The pool may keep at most the unused rest of the pages that hold blocks.
+// Whether the pool keeps less than SPARE unused bytes.
 static bool nothing_kept(void) {
   cudaMemPool_t pool;
   uint64_t reserved = 0, used = 0;

@@ -1,4 +1,4 @@
-// See equal.h: what a lane keeps from job to job, and several lanes at the same time. The CPU's lane is the reference.
+// See equal.h: what a lane keeps from job to job, and several lanes at the same time.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,17 +35,17 @@ void fill_scan(struct random *random, struct scan *scan, int64_t num_points, con
   snprintf(scan->name, sizeof scan->name, "%s", name);
 }
 
-// The traces that jobs leave must not add up: many different jobs run, and a few are compared.
+// Runs many different jobs and compares a few: what jobs leave on a lane must not add up.
 static void test_many_jobs(struct random *random) {
   enum { JOBS = 20000, COMPARED = 200 };
   struct vx_job hashed = pillars(0.001f, 3), direct = pillars(0.5f, 3);
   struct error error;
   struct scan scan;
-  struct side sides[2];  // new sides, whose outputs are as small as the jobs: side_run poisons an output each time
+  struct side sides[2];  // new, so that the outputs, which side_run poisons for each job, are small
   side_open(&sides[0], &vx_cpu_backend);
   side_open(&sides[1], vx_backend_find("cuda"));
   for (int i = 0; i < JOBS; i++) {
-    fill_scan(random, &scan, i % 39, "many jobs");  // some clouds are empty
+    fill_scan(random, &scan, i % 39, "many jobs");
     const struct vx_job *asked = i % 3 == 0 ? &direct : &hashed;
     if (i % (JOBS / COMPARED) == 0) {
       compare(sides, asked, &scan, "many jobs");
@@ -73,7 +73,7 @@ static void test_refused_output(struct side sides[2], struct random *random) {
   }
 }
 
-// All points lie in a few cells, so lists and sums are far too long for a block.
+// All points lie in a few cells, so lists and sums are far too long for a block of threads.
 static void test_crowded_cells(struct side sides[2], struct random *random) {
   static const int32_t caps[] = {0, 5, 32, 33, 1024};
   for (int i = 0; i < 10; i++) {
@@ -87,7 +87,6 @@ static void test_crowded_cells(struct side sides[2], struct random *random) {
   }
 }
 
-// A job that takes far more than a lane keeps, and a small one after it.
 static void test_giant_job(struct side sides[2], struct random *random) {
   struct vx_job giant = giant_job(), small = pillars(0.2f, 8);
   struct scan scan;

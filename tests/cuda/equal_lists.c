@@ -1,6 +1,5 @@
-// Lists: rows whose lengths are at the limits of the GPU's methods, or one more or less, in any order. The mean number
-// of points per row, which decides how many threads a row has, is small or large. Also choices among thousands of
-// voxels with nearly the same rank.
+// See equal.h: lists of points. Their lengths are around those at which the GPU changes its method. Also choices among
+// thousands of voxels with nearly the same rank.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,7 @@
 
 enum { SIDE = 31, MOST_CELLS = SIDE * SIDE, MOST_POINTS = 20000 };
 
-// How many points the cells of a cloud have.
+// How many points the cells of a cloud have. The mean decides how many threads the GPU uses for a list.
 enum shape { FOUR, ABOUT_FOUR, SIXTEEN, ABOUT_SIXTEEN, FEW, ANY, ONE_BUT_SOME_LONG, SHAPES };
 
 static int32_t points_of_cell(struct random *random, enum shape shape) {

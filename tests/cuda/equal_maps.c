@@ -1,4 +1,4 @@
-// See equal.h: scattered rows, and the dense maps of voxelizations. The CPU's lane is the reference.
+// See equal.h: scattered rows, and the dense maps of voxelizations.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@ enum { DENSE = VX_BEV_DENSITY + 1 - VX_BEV_FEATURES };
 
 // ---- scatter --------------------------------------------------------------------------------------------------------
 
-// Usually in the grid; a few are just outside, or far outside.
+// 0 .. limit - 1. If `strange`, a few are outside.
 static int32_t random_coordinate(struct random *random, int32_t limit, bool strange) {
   const int32_t outside[] = {-1, limit, INT32_MIN, INT32_MAX};
   return strange && random_one_in(random, 40) ? outside[random_below(random, 4)] : random_below(random, limit);
@@ -58,7 +58,6 @@ static void test_scatter(struct side sides[2], struct random *random, int64_t la
   int32_t *coords = malloc(coord_bytes);
   unsigned char *features = malloc(bytes + 1);
   for (size_t i = 0; i < bytes; i++) features[i] = filled ? 0xFF : (unsigned char)random_bits(random);
-  // In some jobs the last clouds have no rows.
   int32_t used = random_one_in(random, 3) ? 1 + scan.num_clouds / 2 : scan.num_clouds;
   random_rows(random, &asked, used, scan.num_points, coords);
   scan.unseen = random_one_in(random, 3);
@@ -110,7 +109,6 @@ static void fit_grid(struct vx_job *asked, int32_t clouds, size_t most) {
   }
 }
 
-// All maps, a single one, or some of them together with other tensors.
 static void test_random_maps(struct side sides[2], struct random *random, int64_t largest, int number) {
   struct vx_job asked;
   static struct scan scan;

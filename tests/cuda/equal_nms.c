@@ -1,4 +1,4 @@
-// See equal.h: ranked and suppressed boxes. The CPU's lane is the reference.
+// See equal.h: ranked and suppressed boxes.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,14 +6,13 @@
 
 #include "tests/cuda/equal.h"
 
-// How the boxes of a job lie.
 enum kind { OBJECTS, ANYWHERE, ONE_SPOT, IDENTICAL, TOUCHING, DEGENERATE, KINDS };
 static const char *const kind_names[KINDS] = {"objects", "anywhere", "one spot", "identical", "touching", "degenerate"};
 
 struct boxes {
   struct random *random;
   enum kind kind;
-  int32_t objects, scores, labels;  // how many different objects, scores and labels there are; 0: any number
+  int32_t objects, scores, labels;  // how many different ones there are; 0: any number
   bool strange;                     // a few are invalid
 };
 
@@ -54,7 +53,7 @@ static float score_of(const struct boxes *boxes) {
   return boxes->scores == 0 ? random_unit(random) * 2 - 0.5f : (float)random_below(random, boxes->scores) / 8;
 }
 
-// The scan's boxes, scores and labels are one block of memory, which the caller frees.
+// Boxes, scores and labels are one block of memory: scan->points, which the caller frees.
 static void fill_scan_of_boxes(const struct boxes *boxes, struct scan *scan, struct vx_job *asked) {
   int64_t count = scan->num_points;
   float *rows = malloc((size_t)(count * (VX_BOX_VALUES + 2) + 1) * sizeof *rows);
@@ -124,8 +123,8 @@ static void test_edges(struct side sides[2], struct random *random, int64_t larg
   }
 }
 
-// Several chunks of boxes, and so many keys that the device selects before it ranks. A short run has only the fast
-// jobs.
+// Several chunks of boxes, and so many keys that the device selects before it ranks. If `largest` is small, only the
+// fast jobs run.
 static void test_many(struct side sides[2], struct random *random, int64_t largest) {
   static const int32_t pre_max[] = {100, 4096, 9000, VX_MAX_RANKED};
   static struct scan scan;

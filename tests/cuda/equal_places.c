@@ -28,7 +28,7 @@ static bool may_give(const struct side *side, const struct vx_layout *layout) {
          side->job.counts.received > 0 && layout->bytes + VX_TENSOR_COUNT * MOST_BETWEEN + GUARD <= ROOM;
 }
 
-// Where the guard begins that follows the block. The block has the tensors without a place of their own.
+// The end of the block, which has the tensors without a place of their own. A guard follows.
 static unsigned char *behind_block(const struct side *side) {
   struct vx_layout block = side->layout;
   vx_layout_pack(&block, side->places);

@@ -79,7 +79,7 @@ static void random_params(struct random *random, struct vx_job *asked) {
                                               : (vx_tensor_set)random_below(random, VX_VOXEL_TENSORS + 1);
   if (asked->params.voxelize.max_points_per_voxel == 0 && !random_one_in(random, 10))
     asked->tensors &= MEAN | BIT(VX_POINT_VOXEL_IDS);
-  if (random_one_in(random, 6)) {  // small voxels: a few threads of the GPU write each
+  if (random_one_in(random, 6)) {  // small caps: a few threads of the GPU write each voxel
     asked->tensors = BASE | BIT(VX_VOXELS) | (random_one_in(random, 2) ? BIT(VX_VOXEL_FEATURES) : 0);
     asked->params.voxelize.fill = VX_FILL_ZERO;
     asked->params.voxelize.max_points_per_voxel = 1 + random_below(random, 16);
@@ -118,7 +118,7 @@ void random_clouds(struct random *random, struct scan *scan) {
   random_sections(random, scan);
 }
 
-// 0: anywhere; 1: clustered; 2: one cell; 3: repeated points; 4: ordered like a lidar's sweep.
+// `kind`: 0 anywhere, 1 clustered, 2 in one cell, 3 repeated, 4 ordered like a lidar's sweep.
 void random_points(struct random *random, const struct vx_job *asked, const struct vx_box *within, struct scan *scan) {
   int32_t columns = job_columns(asked), kind = random_below(random, 5);
   float *points = malloc((size_t)(scan->num_points * columns + 1) * sizeof *points);

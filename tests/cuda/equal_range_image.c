@@ -1,4 +1,4 @@
-// See equal.h: range images, with and without steps before them. The CPU's lane is the reference.
+// See equal.h: range images, with and without steps before them.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,8 +29,7 @@ static void random_view(struct random *random, int32_t columns, struct vx_range_
   }
 }
 
-// Replaces all values by small whole numbers. Then points share distances and lie on borders, and rings are whole
-// numbers.
+// Makes all values small whole numbers, so that points share distances and lie on borders.
 static void round_points(struct random *random, const struct vx_job *asked, struct scan *scan) {
   enum vx_dtype dtype = asked->inputs[VX_POINTS].dtype;
   for (int64_t i = 0; i < scan->num_points * scan->columns; i++) {

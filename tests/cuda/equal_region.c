@@ -1,7 +1,7 @@
-// See equal.h: jobs over pinned shared memory while its owner does anything with it.
+// See equal.h: jobs over pinned shared memory that its owner rewrites or resizes.
 //
-// The memory is mapped twice: once by the owner, who writes, and once only for the device. Undisturbed jobs give the
-// CPU's bytes. Disturbed jobs end normally, with one fate per point, and write nothing beyond the output.
+// The memory is mapped twice: for the owner, and for the device. Undisturbed jobs give the CPU's bytes. Disturbed jobs
+// end normally, with one fate per point, and write nothing beyond the output.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>

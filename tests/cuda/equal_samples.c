@@ -1,4 +1,4 @@
-// See equal.h: farthest point sampling. The points determine every byte. The CPU's lane is the reference.
+// See equal.h: farthest point sampling.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,7 +111,7 @@ static void test_stopped(struct side sides[2], struct random *random) {
   const struct vx_box within = {.max = {50, 50, 50}};
   for (int i = 0; i < 12; i++) {
     struct error error = {0};
-    scan.num_points = i % 3 == 0 ? 1500000 : 300000;  // each size has its own kernels
+    scan.num_points = i % 3 == 0 ? 1500000 : 300000;
     scan.num_clouds = 1;
     scan.counts[0] = (int32_t)scan.num_points;
     scan.samples[0] = 200000;

@@ -1,4 +1,4 @@
-// See equal.h: points ordered along curves, and pooled. The CPU's lane is the reference.
+// See equal.h: points ordered along curves, and pooled.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ static void random_serialize(struct random *random, struct vx_serialize *params)
   random_orders(random, params);
 }
 
-// With and without steps. Without strides, the tensors of pools have no rows.
+// If there are no strides, the tensors of pools have no rows.
 static void test_random(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   const struct vx_box within = {{-40, -40, -4}, {40, 40, 4}};

@@ -86,10 +86,11 @@ static size_t bytes_of(const struct vx_input *input) {
   return bytes;
 }
 
-// Whether the device sees the times of the points too.
+// Whether move_inputs moves the times of the points too.
 static bool times_are_seen(const struct side *side) { return side->job.deskew && side->deskew.motion->count % 3 != 0; }
 
-// Moves the job's inputs into memory that the device sees. Only the first is aligned to more than its type needs.
+// Moves the job's inputs into memory that the device sees: the first to `offset`, the others behind it, with no more
+// alignment than their types need.
 static void move_inputs(struct side *side, size_t offset) {
   size_t times = times_are_seen(side) ? (size_t)side->job.inputs[VX_POINTS].dims[0] * sizeof(float) : 0;
   size_t bytes = offset + times + sizeof(float);
@@ -148,7 +149,7 @@ static void describe_counts(const struct vx_counts *x, const struct vx_counts *y
   }
 }
 
-// For each fate, the counts of the sections must add up to the job's count.
+// The counts of the sections must add up to the job's counts.
 static bool adds_up(const struct vx_job *job) {
   int64_t received = 0;
   for (int32_t i = 0; i < job->sections.count; i++) received += job->sections.counts[i].received;
@@ -174,15 +175,15 @@ static bool same_sections(const struct side *a, const struct side *b, char *text
   return adds_up(&a->job);
 }
 
-// Whether each stage has a time. A moment that the device has not published makes a time negative.
+// A time is negative if the device has not published its begin or its end.
 static bool has_times(const struct vx_job *job) {
   for (int i = 0; i < VX_STAGE_COUNT; i++)
     if (job->stage_ns[i] < 0) return false;
   return true;
 }
 
-// Whether a float32 tensor is without the NaN that x86 processors make. On an emulated GPU both backends run on one
-// processor and would make the same NaN, which a real GPU does not make. No input has such a NaN.
+// Whether a float32 tensor is without the NaN that x86 processors make and GPUs do not. On an emulated GPU both sides
+// would make it. No input has it.
 static bool nans_are_canonical(const struct side *side, int tensor) {
   const unsigned char *bytes = (unsigned char *)side->output + side->layout.offset[tensor];
   if (side->layout.shape[tensor].dtype != VX_FLOAT32) return true;
@@ -194,7 +195,7 @@ static bool nans_are_canonical(const struct side *side, int tensor) {
   return true;
 }
 
-// Returns false if the results of two sides differ; `text` says where.
+// If the results of two sides differ, returns false, and says in `text` where.
 static bool same(const struct side *a, const struct side *b, int32_t num_clouds, char *text, size_t size) {
   if (memcmp(&a->job.counts, &b->job.counts, sizeof a->job.counts) != 0) {
     describe_counts(&a->job.counts, &b->job.counts, text, size);

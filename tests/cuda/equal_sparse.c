@@ -1,4 +1,4 @@
-// Sparse convolution: random backbones over random occupied cells, also with float16, and what is refused.
+// See equal.h: sparse convolution with random backbones over random cells, also with float16, and what is refused.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static size_t weight_bytes(const struct vx_sparse_layer *layer) {
   return (size_t)(vx_sparse_offsets(layer) * layer->inputs) * (size_t)layer->width * sizeof(float);
 }
 
-// The case with all its arrays in memory of the device's host_alloc.
+// A copy of the case, with its arrays in `room`.
 static struct sparse_case move_case(const struct sparse_case *made, struct room *room) {
   struct sparse_case moved = *made;
   size_t rows = (size_t)made->rows.num_rows;
@@ -85,7 +85,7 @@ static bool are_equal(const struct sparse_case *made, const struct result *a, co
          memcmp(a->level_rows, b->level_rows, sizeof a->level_rows) == 0;
 }
 
-// Runs a case on both sides, with a part of its rows. `map`, `moved_map`: room for their maps.
+// Runs the first num_rows / part rows of a case on both sides, which write to `map` and to `moved_map`.
 static bool compare_part(const struct side sides[2], const struct sparse_case *made, const struct sparse_case *moved,
                          int32_t part, float *map, float *moved_map, const char *name) {
   struct sparse_case ours = *made, theirs = *moved;
@@ -153,7 +153,7 @@ static bool is_equal_alone(const struct side *gpu, const struct sparse_case *mov
   return run_on_gpu(gpu, &alone, map).status == VX_OK && memcmp(map, batch, map_bytes(&alone)) == 0;
 }
 
-// With float16: equal bytes in every run and alone, close to the CPU's float32. Makes the case's features finite.
+// With float16: equal bytes in every run and alone, close to the CPU's float32. Limits the case's features to -1..1.
 static void compare_half(const struct side sides[2], struct sparse_case *made, uint64_t seed) {
   size_t bytes = room_for(made) + map_bytes(made);
   struct room room = {sides[1].backend->host_alloc(sides[1].device, bytes), bytes, 0};
@@ -178,7 +178,6 @@ static void compare_half(const struct side sides[2], struct sparse_case *made, u
   sides[1].backend->host_release(sides[1].device, room.memory, bytes);
 }
 
-// Rows outside of the grid, repeated rows, too many rows.
 static void test_refused_rows(const struct side sides[2], uint64_t seed, int32_t size) {
   struct sparse_case made = make_full_sparse_case(seed, 2, size, 10);
   made.rows.max_rows = made.rows.num_rows - 1;
@@ -194,7 +193,7 @@ static void test_refused_rows(const struct side sides[2], uint64_t seed, int32_t
 }
 
 // The second level has 27 times as many cells as the first, more than max_rows, so all runs are refused. The lane is
-// new and has hardly any room: a kernel that wrote all cells would write past the end of the lane's memory.
+// new: a kernel that wrote all cells would write past the end of the lane's memory.
 static void test_room(const struct side sides[2]) {
   enum { EACH = 15, APART = 3, ROWS = EACH * EACH * EACH, SIDE = EACH * APART };
   struct side own[2] = {sides[0], sides[1]};

@@ -1,4 +1,4 @@
-// See equal.h: chains of steps, alone and before an operation. The CPU's lane is the reference.
+// See equal.h: chains of steps, alone and before an operation.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +85,6 @@ static void random_statistical_outlier(struct random *random, const struct scan 
   params->std_mul = random_one_in(random, 4) ? 0 : 3 * random_unit(random);
 }
 
-// Sets the parameters of a step of each type.
 static void (*const random_steps[VX_STEP_TYPES])(struct random *random, const struct scan *scan,
                                                  struct vx_step *step) = {
     [VX_STEP_TRANSFORM] = random_transform,
@@ -115,7 +114,6 @@ static void number_rings(struct random *random, const struct vx_job *asked, stru
   }
 }
 
-// A job that only has a chain.
 static void test_points(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   const struct vx_box within = {{-40, -40, -4}, {40, 40, 4}};
@@ -137,7 +135,6 @@ static void test_points(struct side sides[2], struct random *random, int64_t lar
   free(scan.points);
 }
 
-// A voxelization after a chain, perhaps with tensors of the chain.
 static void test_voxels(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   struct vx_chain chain;
@@ -153,8 +150,8 @@ static void test_voxels(struct side sides[2], struct random *random, int64_t lar
   free(scan.points);
 }
 
-// Fills rows of four columns like a sensor that turns: rings of up to `longest` rows, whose numbers are in the last
-// column. Few neighbours are far apart, so that walks and rings are long. Some rows are not finite.
+// Fills rows (x, y, z, ring) like a sensor that turns: rings of up to `longest` rows. Few neighbours are far apart, so
+// that walks are long. Some rows are not finite.
 static void turn_around(struct random *random, int32_t longest, struct scan *scan) {
   float *values = scan->points = malloc((size_t)(scan->num_points * 4 + 1) * sizeof *values);
   int32_t rows = 0, of_ring = 0, ring = -1, jumps = 1 + random_below(random, 2000);
@@ -197,8 +194,8 @@ static void test_rings(struct side sides[2], struct random *random, int number) 
   free(scan.points);
 }
 
-// A voxelization after a single transform. On a GPU its first kernel moves the points, unless the scan has sections or
-// a matrix for each of several clouds.
+// On a GPU the first kernel of the voxelization moves the points, unless the scan has sections or a matrix for each of
+// several clouds.
 static void test_transformed(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   struct vx_chain chain = {.count = 1, .steps = {{.type = VX_STEP_TRANSFORM}}};
@@ -213,7 +210,7 @@ static void test_transformed(struct side sides[2], struct random *random, int64_
   free(scan.points);
 }
 
-// A sampling after a chain. It may be refused, if the chain leaves too few points.
+// A sampling is refused if the chain leaves too few points.
 static void test_samples_left(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   const struct vx_box within = {{-40, -40, -4}, {40, 40, 4}};
@@ -239,8 +236,8 @@ static void test_samples_left(struct side sides[2], struct random *random, int64
   free(scan.points);
 }
 
-// A voxelization in cylindrical coordinates, perhaps after steps. Without steps, sections and tensors of the chain, the
-// first kernel of the voxelization makes the cylindrical rows on a GPU.
+// Without steps, sections and tensors of the chain, the first kernel of the voxelization makes the cylindrical rows on
+// a GPU.
 static void test_cylinder(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   const struct vx_box within = {{-40, -40, -4}, {40, 40, 4}};

@@ -2,9 +2,9 @@
 //
 //   cuda-exhaustive [--cpu]
 //
-// Prints one line per function: its inputs and the hashes of all results, from each side and from exhaustive.h. Then
-// prints one summary line. Exits with 1 if any hash differs or if sigmoid falls anywhere, with 77 without a device.
-// With --cpu it uses no GPU. It takes some minutes of processor time, on all cores.
+// Prints a line per function, with its inputs and the found and expected hashes of all results, and a summary line.
+// Exits with 1 if a hash differs or if sigmoid falls anywhere, with 77 without a device. With --cpu it uses no GPU. It
+// takes some minutes of processor time, on all cores.
 #include "tests/cuda/exhaustive.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 enum { CHUNK = 1 << 20, MOST_THREADS = 256 };
 
-// One function's inputs. All threads share them and take chunks.
+// The inputs of one function. All threads take chunks of them.
 struct work {
   enum exhaustive which;
   uint64_t count;
@@ -34,7 +34,7 @@ static void *take_chunks(void *ctx) {
   return NULL;
 }
 
-// This thread works too, so the program works even if no other thread can be started.
+// This thread works too, so no other thread is needed.
 static struct exhaustive_sum sum_on_cpu(enum exhaustive which, uint64_t count) {
   pthread_t threads[MOST_THREADS];
   struct work work = {.which = which, .count = count};
@@ -47,7 +47,6 @@ static struct exhaustive_sum sum_on_cpu(enum exhaustive which, uint64_t count) {
   return (struct exhaustive_sum){atomic_load(&work.hash), atomic_load(&work.falls)};
 }
 
-// Compares one function. Returns false if anything differs.
 static bool compare(enum exhaustive which, bool cpu_alone) {
   const struct exhaustive_row *row = &exhaustive_rows[which];
   struct exhaustive_sum on_cpu = sum_on_cpu(which, row->count), on_gpu = on_cpu;

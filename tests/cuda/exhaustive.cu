@@ -6,7 +6,7 @@
 
 enum { THREADS = 256, BLOCKS = 4096 };
 
-// Each thread sums the results of its inputs and adds its sum to the total. The order does not matter.
+// Each thread adds the sum of its results to the total.
 template <enum exhaustive which> static __global__ void sum_all(uint64_t count, unsigned long long *total) {
   struct exhaustive_sum sum = {0, 0};
   for (uint64_t number = blockIdx.x * (uint64_t)THREADS + threadIdx.x; number < count;

@@ -10,9 +10,9 @@
 extern "C" {
 #endif
 
-// Whether there is a device. If not, prints the reason on stderr.
+// Returns false, with the reason on stderr, if there is no device.
 bool exhaustive_has_gpu(void);
-// Sums the results of the inputs 0 .. count - 1 on device 0. Returns false if a call fails, and prints which on stdout.
+// Sums the results of the inputs 0 .. count - 1 on device 0. Returns false, with the reason on stdout, on an error.
 bool exhaustive_on_gpu(enum exhaustive which, uint64_t count, struct exhaustive_sum *sum);
 
 #ifdef __cplusplus

@@ -125,8 +125,7 @@ void ways_init(void *stream) {
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-// Layers of 20 channels: one layer, or three if the cap is large. The weights depend on the number of layers, so jobs
-// bring different weights.
+// The weights depend on the number of layers, so that jobs bring different weights.
 static struct vx_encoder encoder_of(const struct way *way) {
   enum { WIDTH = 20 };
   struct vx_encoder encoder = {.num_layers = (way->tensors & VX_ENCODED_TENSORS) == 0 ? 0 : way->cap > 32 ? 3 : 1};
@@ -150,7 +149,6 @@ static struct vx_voxelize voxelize_of(const struct way *way) {
   return params;
 }
 
-// If filtered, each cloud has its own matrix.
 static void set_transform(const struct way *way, struct vx_job *job) {
   static const float matrices[CLOUDS][VX_MATRIX_VALUES] = {{1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1},
                                                            {1, 0, 0, 2, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1},
@@ -212,7 +210,7 @@ static void set_backbone(struct vx_detector *detector) {
   if (vx_sparse_plan_of(&detector->backbone, &detector->plan, &error) != VX_OK) abort();
 }
 
-// A detector with the maps of set_maps. If filtered, its maps have channels first, and it takes one cloud at a time.
+// A detector with the maps of set_maps.
 static void set_detector(const struct way *way, struct vx_job *job) {
   static float weights[(COLUMNS + 6) * WIDTH], biases[WIDTH];
   static struct vx_detector detector;
@@ -241,7 +239,7 @@ static void set_detector(const struct way *way, struct vx_job *job) {
   job->params.detect.session = &session;
 }
 
-// Some rows are outside; some share a cell.
+// Some rows are outside of the grid; some share a cell.
 static void set_scatter(const struct way *way, struct vx_job *job) {
   static int32_t coords[NUM_POINTS][4];
   for (int32_t row = 0; row < NUM_POINTS; row++) {
@@ -262,7 +260,6 @@ static void set_serialize(const struct way *way, struct vx_job *job) {
                                                 .strides = {2, 4}};
 }
 
-// Filtered: KITTI's rings give the rows.
 static void set_image(const struct way *way, struct vx_job *job) {
   job->params.image = (struct vx_range_image){.height = 16,
                                               .width = 64,

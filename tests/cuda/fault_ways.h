@@ -1,4 +1,4 @@
-// The ways through the CUDA backend that cuda-faults tests: one job each.
+// The jobs of cuda-faults: each takes another way through the CUDA backend.
 #ifndef VOXELD_TESTS_FAULT_WAYS_H
 #define VOXELD_TESTS_FAULT_WAYS_H
 

@@ -1,21 +1,20 @@
 // gpu-bench: times of the kernels on a GPU, with the targets and the times of other libraries: one table.
 //
 //   gpu-bench [--repeat N] [DIRECTORY]
-//   gpu-bench --once WORK SCAN RUNS [DIRECTORY]      RUNS runs and no table, for a profiler; WORK: a name in the
-//                                                    table, or a query such as serialize?preset=waymo_ptv3
+//   gpu-bench --once WORK SCAN RUNS [DIRECTORY]      for a profiler: no table; WORK: a name in the table, or a query
+//                                                    such as serialize?preset=waymo_ptv3
 //
-// Times are medians of N rounds (200) after a warm-up. The frames alternate, each in its own memory.
-//   device   from the first kernel to the finished tensors, with points and tensors in device memory; the other
-//            libraries were measured in the same way
-//   floor    computed: the time that device memory needs to read the points and to write the tensors once
+// Times are medians of N rounds (200) after a warm-up. The frames alternate.
+//   device   from the first kernel to the finished tensors, with points and tensors in device memory, as for the rivals
+//   floor    the time that device memory needs to read the points and to write the tensors once
 //   in       until the last point has arrived on the device; most points are in their cells by then
 //   voxel.   then the steps and the voxelization
 //   feat.    then the features, or what another operation does
 //   out      the transfer of the tensors to the host
 //   whole    the whole request, by the host's clock
 // The columns from `in` to `whole` are of requests with both transfers over the bus; all but `whole` are by the
-// device's clock. "coords, all maps" should take at most 25 us more than "coords". DIRECTORY holds the scans
-// (kitti_raw_*.bin and so on), by default ../shared/data. One thread. Exit code 77 without a GPU. Asserts no time.
+// device's clock. "coords, all maps" should take at most 25 us more than "coords". DIRECTORY (../shared/data) has the
+// scans, such as kitti_raw_00.bin. One thread. Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +33,7 @@
 enum { MAX_FRAMES = 4, MAX_REPEAT = 5000, WARM_UP = 30 };
 static const double device_bytes_per_us = 4.25e6;  // a device copy on an H200, counting reads and writes
 
-// The other libraries were measured on an H200 with KITTI raw frames. Their results vary from run to run, except those
-// of mmcv's deterministic form.
+// The rivals were measured on an H200.
 static const struct work {
   const char *name, *query, *frames[MAX_FRAMES];
   const char *rival;
@@ -101,10 +99,10 @@ struct frame {
   void *resident;  // the same points, on the device
   size_t bytes;
   int32_t rows;
-  float *times, *resident_times;  // seconds of each point, in the same two memories
+  float *times, *resident_times;  // of the points, seconds
 };
 
-// The motion of works with "de-skew" in their names: along a curve, for a sweep of 0.1 s, 0.1 s before and 0.1 s after.
+// For works with "de-skew" in their names: a curve, from 0.1 s before a sweep of 0.1 s to 0.1 s after it.
 static const struct vx_motion motion = {
     .count = 3,
     .first = -0.1f,
@@ -163,7 +161,7 @@ static bool load(struct gpu *gpu, const char *directory, const char *name, size_
   return good;
 }
 
-// The operation that a query names before a question mark, else a voxelization. `query` then points to the parameters.
+// Removes the operation and the question mark from a query. A query without them is a voxelization.
 static enum vx_op take_op(const char **query) {
   for (int op = 0; op < VX_OPS; op++) {
     size_t length = strlen(vx_operations[op].name);
@@ -208,7 +206,6 @@ struct times {
 
 static const struct vx_caller caller = {.output = give_output};
 
-// A job of one cloud whose answer is the GPU's output.
 static struct vx_job job_of(struct gpu *gpu, const struct vx_job *asked, const void *points, const int32_t *rows,
                             int32_t *voxels) {
   struct vx_job job = job_over(asked, points, 1, rows);
@@ -263,7 +260,6 @@ static bool time_rounds(struct gpu *gpu, const struct work *work, const struct v
 
 static double rate(double bytes, double us) { return us > 0 ? bytes / us / 1e3 : 0; }
 
-// Measures one work over its frames, as a row of the table.
 static bool measure(struct gpu *gpu, const struct work *work, const struct vx_job *asked, const struct frame *frames,
                     int num_frames, int repeat) {
   struct times resident, times;
@@ -317,7 +313,6 @@ static bool print_table(struct gpu *gpu, const char *directory, int repeat) {
   return good;
 }
 
-// Runs one scan several times, its points on the device.
 static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
   struct work work = {.name = arguments[0], .query = arguments[0], .frames = {arguments[1]}};
   for (size_t i = 0; i < sizeof works / sizeof *works; i++)

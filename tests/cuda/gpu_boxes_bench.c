@@ -2,11 +2,10 @@
 //
 //   gpu-boxes-bench [--repeat N]
 //
-// Medians of N runs (200; a tenth of that on the CPU) after a warm-up. `in` and `nms` are by the device's clock. `in`
-// ends when the boxes have arrived; `nms`, with the ranking, ends when the device knows the kept boxes. `whole` is by
-// the host's clock, with both transfers over the bus. The targets also include the decoding of a KITTI head. The boxes
-// are cars around a number of objects, like a network's. Says whether GPU and CPU wrote the same bytes. One thread.
-// Exit code 77 without a GPU. Asserts no time.
+// Medians of N runs (200; a tenth of that on the CPU) after a warm-up. `in` ends when the boxes have arrived, `nms`
+// when the device knows the kept boxes, both by the device's clock. `whole` is by the host's clock, with both transfers
+// over the bus. The targets include the decoding of a KITTI head. The boxes are cars around a number of objects. Exit
+// code 1 if GPU and CPU wrote different bytes, 77 without a GPU. One thread. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

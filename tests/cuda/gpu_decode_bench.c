@@ -5,7 +5,7 @@
 // Medians of N runs (200; a tenth of that on the CPU) after a warm-up. By the device's clock, with maps on the device:
 // `find` is the pass over the logits, `boxes` the ranking and the boxes, `nms` the suppression, `device` all of these.
 // `whole` is by the host's clock, with maps in the host's memory and the boxes' transfer back. Says whether GPU and CPU
-// wrote the same bytes. Exit code 77 without a GPU. Asserts no time.
+// wrote the same bytes. One thread. Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ enum { MAX_REPEAT = 5000, WARM_UP = 20, MEMORY = 1 << 20 };  // bytes of the lar
 static const struct work {
   const char *name;
   enum vx_op op;
-  int candidates, objects;  // of anchors: the number of places that they lie around
+  int candidates, objects;  // anchors: candidates lie around `objects` places
   double target_us;         // 0: none
 } works[] = {{"KITTI anchors", VX_DECODE, 1000, 40, 100},       {"KITTI anchors", VX_DECODE, 1000, 1000, 100},
              {"KITTI anchors", VX_DECODE, 1000, 1, 0},          {"KITTI anchors", VX_DECODE, 4096, 100, 250},
@@ -65,7 +65,7 @@ static void close_side(struct side *side) {
   side->backend->close(side->device);
 }
 
-// Medians, us.
+// Medians in us.
 struct times {
   double find, boxes, nms, device, whole;
   int64_t kept;
@@ -115,7 +115,6 @@ static void free_resident(struct vx_job *job) {
   for (int i = 0; i < VX_MAX_INPUTS; i++) (void)cudaFree((void *)job->inputs[i].data);
 }
 
-// The same job with its maps on the device.
 static bool make_resident(const struct vx_job *asked, struct vx_job *job) {
   bool good = true;
   *job = *asked;

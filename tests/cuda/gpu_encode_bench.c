@@ -2,12 +2,11 @@
 //
 //   gpu-encode-bench [--repeat N] DIRECTORY
 //
-// Medians of N runs (200) after a warm-up, over the scans of DIRECTORY (raw float32 files, see ../shared/data), with
-// points that are on the device already. `voxelize`, `encoder` and `scatter` are the job's stages. The encoder has two
-// floors. `sums` is the time of all products and sums that the rows need, as separate operations, on all lanes of the
-// device. `memory` is the time for reading the points and writing the features once. `ratio` is the encoder's time
-// divided by the larger floor. Says whether GPU and CPU wrote the same bytes. One thread. Exit code 77 without a GPU.
-// Asserts no time.
+// Medians of N runs (200) after a warm-up, over scans of DIRECTORY (raw float32 files, see ../shared/data), with the
+// points on the device. `voxelize`, `encoder` and `scatter` are the job's stages. The encoder has two floors: `sums` is
+// the time for all its products and sums, as separate operations, on the whole device. `memory` is the time to read the
+// points and to write the features once. `ratio` is the encoder's time divided by the larger floor. Says whether GPU
+// and CPU wrote the same bytes. One thread. Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +68,7 @@ static bool read_scan(const char *directory, const struct work *work, struct sca
   return good;
 }
 
-// Random weights from -1 to 1: the time does not depend on the weights. The bias of a layer follows its weights.
+// Random weights, since the time does not depend on them. A layer's weight and bias share a block of memory.
 static bool make_encoder(const struct work *work, struct vx_encoder *encoder) {
   uint64_t state = 1;
   int32_t inputs = work->columns + VX_PILLAR_EXTRA;
@@ -136,7 +135,7 @@ static bool time_side(struct side *side, const struct work *work, struct vx_job 
   return true;
 }
 
-// The time of all layers' products and sums over the kept points. Each is one operation of a lane.
+// The floor `sums`, for the kept points.
 static double sums_us(const struct vx_encoder *encoder, int64_t rows) {
   int processors = 0, khz = 0;
   double operations = 0;

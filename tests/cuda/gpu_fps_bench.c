@@ -1,12 +1,12 @@
-// gpu-fps-bench: times of farthest point sampling on a GPU and on one thread of the CPU. Prints one table, with targets
-// and the times of other programs.
+// gpu-fps-bench: farthest point sampling on a GPU and on one thread of the CPU, with targets and the times of other
+// programs: one table.
 //
 //   gpu-fps-bench [--repeat N] [DIRECTORY]
 //
-// Medians of N runs (15; a third of that on the CPU) after a warm-up. `device` is measured by the device's clock, from
-// the arrival of the points to the finished tensors. `whole` is measured by the host's clock, with both transfers over
-// the bus. The clouds are points of kitti_raw_00 in DIRECTORY (../shared/data), taken at even strides. The table says
-// whether GPU and CPU wrote the same bytes. Exit code 77 without a GPU.
+// Medians of N runs (15; a third of that on the CPU) after a warm-up. `device` is by the device's clock, from the
+// arrival of the points to the finished tensors. `whole` is by the host's clock, with both transfers over the bus. The
+// clouds are points of kitti_raw_00 in DIRECTORY (../shared/data). The table says whether GPU and CPU chose the same
+// samples. One thread. Exit code 77 without a GPU.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ enum { MAX_CLOUDS = 32, MAX_REPEAT = 1000, COLUMNS = 4, WARM_UP = 2 };
 
 // OpenPCDet's (and mmcv's) kernel on an H200, and QuickFPS on one thread of an EPYC.
 static const struct work {
-  int32_t clouds, points, samples;              // points; 0: the whole scan
+  int32_t clouds, points, samples;              // points: 0: the whole scan
   double openpcdet_us, quickfps_us, target_us;  // 0: none
 } works[] = {{1, 16384, 2048, 7100, 4600, 1600}, {4, 16384, 2048, 7230, 0, 0},        {32, 4096, 1024, 1400, 0, 650},
              {1, 0, 2048, 37400, 14500, 2500},   {1, 0, 16384, 299000, 73000, 20000}, {8, 0, 2048, 0, 0, 0},
@@ -29,7 +29,6 @@ static const struct work {
 
 static const struct vx_caller caller = {.output = side_give_output};
 
-// Medians of the rounds. Returns false if a round fails.
 static bool time_side(struct side *side, const struct work *work, const void *points, int32_t rows, int repeat,
                       double *sample_us, double *whole_us) {
   static double us[2][MAX_REPEAT];
@@ -110,7 +109,7 @@ int main(int argc, char **argv) {
   char path[1024];
   struct bench_scan scan;
   snprintf(path, sizeof path, "%s/kitti_raw_00.bin", directory);
-  if (!bench_load(path, COLUMNS * sizeof(float), &scan)) return 0;  // bench_load has printed the reason
+  if (!bench_load(path, COLUMNS * sizeof(float), &scan)) return 0;  // bench_load has printed why
   printf("medians of %ld, us\n%-22s | %9s %7s %8s %9s | %9s | %9s %9s |\n", repeat, "clouds x points", "device",
          "target", "a sample", "whole", "CPU whole", "OpenPCDet", "QuickFPS");
   bool good = true;

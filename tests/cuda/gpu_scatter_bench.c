@@ -1,13 +1,12 @@
-// gpu-scatter-bench: times for writing rows of features to a dense map on a GPU. Prints one table, with the target and
-// the floor that the memory's speed sets.
+// gpu-scatter-bench: writing rows of features to a dense map on a GPU, with targets and floors: one table.
 //
 //   gpu-scatter-bench [--repeat N]
 //
-// Medians of N runs (200) after a warm-up. `device` is the time from the first kernel to the finished map on the
-// device, if the rows are on the device already. `floor` is the time that the device's memory needs for the rows and
-// the map. The other columns are for whole requests: `in` until the rows have arrived, `scatter` until the map is
-// complete, then `out`, all by the device's clock, and `whole` by the host's clock. The cells are random. The table
-// says whether GPU and CPU wrote the same bytes. One thread. Exit code 77 without a GPU. Asserts no time.
+// Medians of N runs (200) after a warm-up. `device` is the time from the first kernel to the finished map, with rows
+// and map on the device. `floor` is the time that the device's memory needs for the rows and the map. The other columns
+// are for whole requests: `in`, `scatter` and `out` by the device's clock, `whole` by the host's clock. The cells are
+// random. The table says whether GPU and CPU wrote the same bytes. One thread. Exit code 77 without a GPU. Asserts no
+// time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +35,7 @@ static const struct work {
     {"SECOND, deep", 20000, 128, 1, {176, 200, 2}, VX_FLOAT32, 0},
 };
 
-// Features and coordinates, one after the other.
+// Features, then coordinates, in one block.
 struct rows {
   size_t bytes, feature_bytes;
   unsigned char *pinned, *resident;

@@ -1,10 +1,10 @@
-// gpu-sparse-bench: how long sparse convolution takes on a GPU.
+// gpu-sparse-bench: times of sparse convolution on a GPU.
 //
 //   gpu-sparse-bench second|centerpoint SCAN [ROUNDS [float32|float16]]
 //
-// Everything is in the device's memory: weights, rows, map. Prints the rows of each level. Then, for the scan alone and
-// for a batch of four copies, prints the median and the least time of a run, from the call until the map is there, and
-// the device memory that the runs took. Exit code 77 without a device, 1 if a map is wrong:
+// Weights, rows and map are in the device's memory. Prints the rows of each level. Then, for the scan alone and for a
+// batch of four copies, prints the median and the least time of a run, from the call until the map is there, and the
+// device memory that the runs took. One thread. Exit code 77 without a device, 1 if a map is wrong:
 // - With float32, each cloud of each run must have the CPU's bytes.
 // - With float16, each cloud of each run must have the same bytes. A value may differ from the CPU's value by 2e-3 of
 //   the CPU's largest value.
@@ -31,7 +31,7 @@ struct gpu {
   size_t map_bytes;               // of one cloud
 };
 
-// A copy in the device's memory; NULL if there is no memory. The program's end frees it.
+// A copy in the device's memory, which is never freed; NULL if there is no memory.
 static const void *on_device(const void *from, size_t bytes) {
   void *to = NULL;
   bool ok =
@@ -88,7 +88,7 @@ static bool run_on_cpu(const struct backbone_bench *bench, const struct gpu *gpu
   return ok;
 }
 
-// If the device's first map is close to the expected map, replaces the expected map by it.
+// If the device's map is close to the CPU's, it becomes the expected map.
 static bool expect_close(const struct gpu *gpu, struct error *error) {
   float largest = 0, most = 0;
   for (size_t i = 0; i < gpu->map_bytes / sizeof(float); i++) {

@@ -1,7 +1,6 @@
 // cuda-scan-emulated: the look-backs of a scan (base/scan.cuh) and of a sort (serialize/sort.cuh) on the emulated GPU,
 // for a tile far behind the last tile that knows the sum up to its own end. Jobs on the emulator never reach this case,
-// since its blocks run one after the other. In a scan on a GPU the case is rare. One thread of the host. Exit code 1 if
-// a sum is wrong.
+// since its blocks run one after the other. One thread. Exit code 1 if a sum is wrong.
 #include <cstdio>
 #include <vector>
 
@@ -28,11 +27,11 @@ static uint64_t next_random() {
   return state >> 33;
 }
 
-// A pair like those of the scans: whether there is a cell, and its points.
+// Whether there is a cell, and its points.
 static uint64_t random_pair() { return (next_random() % 2) << 32 | next_random() % 1000; }
 
-// Scans one tile. Among the tiles before it, the first knows the sum up to its end. Each of the others knows it with a
-// chance of 1 in `known`. The sums of both halves of the pairs exceed 2^16, so neither half fits in a smaller number.
+// Scans one tile. Of the tiles before it, the first and one in `known` of the others know the sum up to their end. The
+// sums of both halves of the pairs exceed 2^16.
 static bool scan_right(uint32_t tile, uint32_t known) {
   uint64_t sum = 0;
   scanned_tile = tile;
@@ -58,7 +57,7 @@ static uint32_t sort_states[1024 * SORT_DIGITS], found_before[SORT_BLOCK];
 
 static void look_back_kernel() { found_before[threadIdx.x] = sort_look_back(sort_states + threadIdx.x, scanned_tile); }
 
-// The same for a tile of a sort: each digit has a look-back of its own. A tile may have no key with the digit.
+// The same for a tile of a sort, which looks back for each digit. A tile may have no key with the digit.
 static bool look_back_right(uint32_t tile, uint32_t known) {
   static uint32_t sums[SORT_DIGITS];
   scanned_tile = tile;

@@ -1,7 +1,6 @@
-// cuda-stop-emulated: whether the kernels of long steps read the host's word that stops their job, on the emulated GPU.
-// The test writes the word before the job begins, so the backend's host code does not know that the job is stopped. The
-// job then succeeds, but keeps points that only a whole search would drop. One thread. Exit code 1 if a step keeps
-// other points.
+// cuda-stop-emulated: on the emulated GPU, the kernels of long steps stop when the host writes lane->commands->stop.
+// The test writes it before the job begins. The backend's host code does not notice, so the job succeeds, but keeps
+// points that a whole search would drop. One thread. Exit code 1 if a step keeps other points.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -20,7 +19,6 @@ static void die(const char *what) {
   exit(1);
 }
 
-// The number of points that a step leaves.
 static int64_t left_by(const struct vx_step &step, const std::vector<float> &points, bool stops) {
   int32_t count = (int32_t)(points.size() / COLUMNS), row_count;
   struct vx_chain chain = {};
@@ -54,7 +52,7 @@ int main() {
   struct error error;
   if (vx_cuda_backend.open(0, &device, &error) != VX_OK) die(error.text);
   if (vx_cuda_backend.lane_open(device, VX_LANE_QUICK, &lane, &error) != VX_OK) die(error.text);
-  // A far point, two cells from all others. A search for its neighbours visits them all.
+  // One point is two cells from all others. A search for its neighbours visits them all.
   std::vector<float> points(COLUMNS * 5000, 0.0f);
   points[0] = 1.2f;
   struct vx_step radius = {}, statistical = {};

@@ -3,11 +3,11 @@
 //   cuda-equal [--jobs N] [--samplings N] [--seed N] [--largest POINTS] [--no-lanes] [--no-regions]
 //              [DIRECTORY]
 //
-// Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
-// ../shared/data). Then runs N random jobs of every kind, of some kinds several times as many. --samplings replaces N
-// for the jobs that sample points. All run on one lane of each backend, so each job finds what the last one left. The
-// tests of pinned memory and of lanes follow. Prints a line per difference and one summary line. Exits with 1 if
-// anything differed, with 77 without a device.
+// Runs every preset's parameters, with changes, on the scans of DIRECTORY (raw float32 files, see ../shared/data). Then
+// runs N random jobs of every kind, of some kinds several times as many; --samplings replaces N for the jobs that
+// sample points. All run on one lane of each backend, so each job finds what the last one left. Then tests pinned
+// memory and lanes. Prints a line per difference and one summary line. Exits with 1 if anything differed, with 77
+// without a device.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,6 @@ static int load_all(const char *directory) {
   return loaded;
 }
 
-// A preset's parameters with one change.
 static struct vx_job variant_of(const struct vx_job *asked, int variant) {
   struct vx_job changed = *asked;
   struct vx_voxelize *params = &changed.params.voxelize;
@@ -85,7 +84,7 @@ static void compare_presets(struct side sides[2], const struct presets *presets,
     for (size_t k = 0; k < presets_count(presets); k++) {
       if (presets_request(presets_at(presets, k))->job.op != VX_VOXELIZE) continue;
       for (int variant = 0; variant < 8; variant++) {
-        // The scan's own number of columns, so that every parameter set meets every scan.
+        // The scan's columns, so that each preset runs on each scan.
         struct vx_job asked = variant_of(&presets_request(presets_at(presets, k))->job, variant);
         asked.inputs[VX_POINTS].dims[1] = scans[i].columns;
         compare(sides, &asked, &scans[i], preset_name(presets_at(presets, k)));
@@ -133,7 +132,7 @@ static void parse(int argc, char **argv, struct options *options) {
   options->samplings = options->samplings < 0 ? options->jobs : options->samplings;
 }
 
-// The backend can do all jobs, except detections without a session.
+// The backend runs all jobs, except detections without a session.
 static bool takes_its_jobs(void) {
   bool good = true;
   for (enum vx_op op = 0; op < VX_OPS; op++) {

@@ -2,9 +2,8 @@
 //
 //   cuda-faults
 //
-// The run must end with the class of that error and a text that names the call. The next job on the same lane must give
-// the CPU's bytes. Built with the flavour whose calls fail on request (tests/support/standin/inject.h). Exit code 77
-// without a GPU.
+// The run must end with that class and a text. The next job on the same lane must give the CPU's bytes. Calls fail on
+// request (tests/support/standin/inject.h). Exit code 77 without a GPU.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +84,6 @@ static bool is_right(const struct block *block, const struct vx_counts *own, con
          (right->memory == NULL || memcmp(block->memory, right->memory, right->layout.bytes) == 0);
 }
 
-// Whether a job on the lane gives the CPU's bytes and counts, as on a new lane.
 static bool agrees(struct vx_lane *lane, const struct way *way, const struct block *right,
                    const struct vx_counts *sum) {
   struct error error = {0};
@@ -96,7 +94,7 @@ static bool agrees(struct vx_lane *lane, const struct way *way, const struct blo
   return good;
 }
 
-// A run may survive a lack of memory that has passed. A backbone whose graph cannot be made runs without it.
+// A run may try again after a lack of memory. A backbone whose graph cannot be made runs without it.
 static bool survives(const struct way *way, int class) {
   return class == VX_OUT_OF_MEMORY || (class == VX_REFUSED && way->with == SPARSE);
 }
@@ -116,7 +114,7 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
       struct block block;
       inject_set((enum vx_status) class, call, INJECT_ONCE);
       enum vx_status status = run(&vx_cuda_backend, lane, way, &block, &own, &error);
-      // A run asks a busy GPU for its state a varying number of times, so it may end before call number `call`.
+      // The number of calls varies with the time that the GPU takes, so a run may end before call number `call`.
       bool passed = status == VX_OK && (inject_calls() < call || survives(way, class));
       if ((int)status != class && !passed) fail(way, call, class, error.text);
       if (passed && !is_right(&block, &own, right, sum)) fail(way, call, class, "the job differs from the CPU");
@@ -128,8 +126,8 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
   }
 }
 
-// The lane is new each time, so the first job replaces a block by a larger one and frees the old one, and the second
-// run of a backbone makes a graph. `before`: jobs before the fault.
+// On a new lane the first job replaces a block by a larger one, and the second run of a backbone makes a graph.
+// `before`: jobs before the fault.
 static void go_through_new_lanes(struct vx_device *device, const struct way *way, int before, const struct block *right,
                                  const struct vx_counts *sum) {
   for (int class = VX_REFUSED; class <= VX_DEVICE_LOST; class ++) {
@@ -160,7 +158,7 @@ static void go_through_new_lanes(struct vx_device *device, const struct way *way
   }
 }
 
-// If one of the calls of lane_open and all later calls fail, lane_open must return the error.
+// If a call of lane_open and all later calls fail, lane_open returns the error.
 static void go_through_opening(struct vx_device *device) {
   struct error error = {0};
   struct vx_lane *lane = NULL;

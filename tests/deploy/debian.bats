@@ -1,8 +1,7 @@
 #!/usr/bin/env bats
-# The .deb in a root file system of Debian, from installation to purge. setup_file installs the package in a Debian, and
-# each test has its own copy of that Debian. The package is the build's .deb, or RELEASE_PACKAGE. The Debian is this
-# machine's own release, or RELEASE_SUITE. A package for arm64 is installed beside packages of the machine's own
-# architecture, and its programs run under qemu.
+# The .deb in a root file system of Debian, from installation to purge. setup_file installs the package, and each test
+# has its own copy of the Debian. The package is the build's, or RELEASE_PACKAGE; the Debian this machine's release, or
+# RELEASE_SUITE. Programs of a package for arm64 run under qemu, beside packages of the machine's own architecture.
 
 # shellcheck disable=SC2016,SC2154 # ${...} is dpkg-query's too; packages.bash sets root, packages, why and the like
 load packages
@@ -10,7 +9,7 @@ load roots
 
 installed=$BATS_FILE_TMPDIR/installed # what setup_file makes
 
-# Lists the files and links in the Debian, except those that a purge leaves: records of apt, dpkg, the loader and users.
+# Lists the files and links in the Debian, except the records of apt, dpkg, the loader and users, which a purge leaves.
 debian_files() {
   find "$debian" -path "$debian/var/lib/dpkg" -prune -o -path "$debian/var/lib/apt" -prune -o \
     -path "$debian/var/cache" -prune -o -path "$debian/var/log" -prune -o -path "$debian/tmp" -prune -o \
@@ -18,7 +17,7 @@ debian_files() {
     grep -vE '^etc/((passwd|group|shadow|gshadow|subuid|subgid)-?|ld.so.cache|\.pwd\.lock)$' | sort
 }
 
-# make_debian: makes the Debian, with a stand-in for systemctl that writes its arguments into a log.
+# Makes the Debian, with a stand-in for systemctl that writes its arguments to a log.
 make_debian() {
   copy_base "$(architecture)"
   mkdir -p "$debian/run/systemd/system"
@@ -36,10 +35,9 @@ STANDIN
   apt_get install "libidn2-0:$(architecture)" # libc recommends it, so a purge leaves it
 }
 
-# architecture: prints the package's architecture.
 architecture() { dpkg-deb -f "$packages"/voxeld_*.deb Architecture; }
 
-# make_newer: makes a package of a later version, with another configuration, beside the first package.
+# Makes newer.deb: a later version, with another configuration.
 make_newer() {
   local new=$BATS_FILE_TMPDIR/new
   dpkg-deb -R "$debian/tmp/voxeld.deb" "$new"
@@ -69,7 +67,7 @@ setup() {
   cp -a "$installed" "$debian"
 }
 
-# told VERB: prints how often the stand-in for systemctl got this verb for the service.
+# told VERB: prints how often systemctl got this verb for the service.
 told() { grep -cE "(^| )$1 .*voxeld\.service" "$debian/run/systemctl.log"; }
 
 @test "apt installs the .deb with dependencies only from Debian" {

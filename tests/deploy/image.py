@@ -1,7 +1,6 @@
-"""Builds images from docker/Dockerfile over a Debian made by tests/platform/base, and runs them as a container
-engine would.
+"""Builds images from docker/Dockerfile on a Debian from tests/platform/base, and runs them as a container engine would.
 
-Everything lies in build/deploy, where layers are kept from run to run. Needs root. Standard library only.
+build/deploy keeps the layers from run to run. Needs root. Standard library only.
 """
 
 import json
@@ -28,8 +27,7 @@ def output(*command, **arguments):
 
 
 def debian(suite):
-    """The path of a root file system of Debian. Ends the test if it cannot be made or its packages cannot be
-    downloaded."""
+    """The path of a root file system of Debian. Ends the test if it cannot be made."""
     made = subprocess.run((ROOT / "tests" / "platform" / "base", suite), stdout=subprocess.PIPE, text=True)
     if made.returncode:
         sys.exit(made.returncode)  # the script has printed the reason
@@ -37,8 +35,7 @@ def debian(suite):
 
 
 class Buildah:
-    """buildah with its own storage, and the Debian on which it builds. Overlays are fast; without them each layer is a
-    full copy."""
+    """buildah with its own storage: overlays, which are fast, or a full copy of each layer."""
 
     def __init__(self, suite="bookworm"):
         self.suite = suite
@@ -57,18 +54,18 @@ class Buildah:
         return output(*self.prefix, *arguments)
 
     def base(self, name):
-        """Makes an image of the Debian."""
+        """Makes the image `name` of the Debian."""
         root = debian(self.suite)
         container = self("from", "scratch")
         self("add", "--quiet", container, root, "/")
         self("commit", "--quiet", "--format", "docker", "--rm", container, name)
 
     def build(self, target, *arguments):
-        """Builds a target of the Dockerfile and returns the image's name. Ends the test if that fails."""
+        """Builds a target of the Dockerfile. Returns the image's name."""
         base = f"localhost/debian:{self.suite}-slim"
         if subprocess.run((*self.prefix, "inspect", base), capture_output=True).returncode:
             self.base(base)
-        self._build("tools", "--build-arg", f"BASE={base}")  # its name keeps this stage for the next run
+        self._build("tools", "--build-arg", f"BASE={base}")  # has a name, so that the prune below keeps its layers
         name = self._build(target, "--build-arg", f"BASE={base}", *arguments)
         self("rmi", "--prune")
         return name
@@ -102,7 +99,7 @@ def check_tools():
 
 
 class Image:
-    """An image, its configuration, and its files while it is mounted."""
+    """An image, mounted at `root` until `close`."""
 
     def __init__(self, buildah, name):
         self.buildah = buildah
@@ -117,8 +114,8 @@ class Image:
         self.buildah("rm", self.container)
 
 
-# Makes a read-only root of $1, with a /proc of its own and the mounts SOURCE:TARGET of $3, then becomes
-# the user $2, who has no privileges and can gain none, and runs the rest of the arguments as process 1.
+# Makes a read-only root of $1, with its own /proc and the mounts SOURCE:TARGET of $3. Then runs the other arguments as
+# process 1 of the user $2, without privileges.
 CONTAIN = """
 set -e
 root=$1 user=$2 mounts=$3
@@ -136,10 +133,10 @@ exec setpriv --no-new-privs chroot --userspec="$user" --groups= "$root" "$@"
 
 
 class Container(Daemon):
-    """A daemon that runs from an image, by the image's own configuration.
+    """A daemon that runs from an image, as the image's configuration says.
 
-    `env` is laid over the image's environment, and `mounts` ("SOURCE:TARGET") over its files. Without `env` the daemon
-    listens on a free port and lets anybody in. All containers share the host's ports, so pages have a free port too.
+    `env` overrides the image's environment; `mounts` ("SOURCE:TARGET") cover its files. Without `env` the daemon
+    listens on a free port and serves anybody. The pages have a free port too, since containers share the host's ports.
     """
 
     def __init__(self, image, *args, env=None, user=None, mounts=(), headers=None):
@@ -162,7 +159,7 @@ class Container(Daemon):
         )  # fmt: skip
 
     def pid(self):
-        """The daemon's process id as seen from outside: unshare's child."""
+        """The daemon's process id outside of its namespace: unshare's child."""
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0])
 
@@ -175,7 +172,7 @@ class Container(Daemon):
         return super().request(method, path, body, self.headers | (headers or {}), connection, source)
 
     def run(self, *command, **env):
-        """Runs a command inside as the same user, like `docker exec`."""
+        """Runs a command inside as the daemon's user, like `docker exec`."""
         user, _, group = self.user.partition(":")
         namespaces = ("nsenter", "--target", str(self.pid()), "--mount", "--pid", "--root", "--wd=/")
         inside = (*namespaces, "--setuid", user, "--setgid", group)

@@ -1,6 +1,5 @@
 #!/usr/bin/env bats
-# Which files cmake --install puts where. Also the .tar.gz, unpacked somewhere else: its daemon must answer with the
-# same bytes as the built daemon.
+# Which files cmake --install puts where, and the .tar.gz: its daemon must answer with the build's bytes.
 
 # shellcheck disable=SC2154 # packages.bash sets root, build, packages, why and the like
 load packages
@@ -12,7 +11,7 @@ setup_file() {
 
 setup() { can_package; }
 
-# install_at PREFIX [OPTION...]: installs into a folder of the test's own, and sets destination to this folder.
+# install_at PREFIX [OPTION...]: installs into the folder `destination`, which it sets.
 install_at() {
   destination=$BATS_TEST_TMPDIR/destination
   DESTDIR=$destination cmake --install "$build" --strip --prefix "$@" >"$BATS_TEST_TMPDIR/install.log"
@@ -69,9 +68,9 @@ shared_files() {
 }
 
 @test "systemd finds nothing wrong with the service, and little that it might do" {
-  local version prefix=$BATS_TEST_TMPDIR/prefix # has the program: systemd looks for it
+  local version prefix=$BATS_TEST_TMPDIR/prefix # without DESTDIR: systemd looks for the program
   cmake --install "$build" --prefix "$prefix" >"$BATS_TEST_TMPDIR/install.log"
-  # An option sets how long the drain may take.
+  # --drain-timeout-s limits the stop.
   is "$(sed -n 's/^TimeoutStopSec=//p' "$prefix/lib/systemd/system/voxeld.service")" infinity
   command -v systemd-analyze >/dev/null || skip 'there is no systemd-analyze here'
   version=$(systemd-analyze --version | sed -n 's/^systemd \([0-9]*\).*/\1/p')

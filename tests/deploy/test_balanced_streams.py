@@ -1,5 +1,5 @@
 """Streams behind docker/haproxy.cfg: each stream stays on one of three daemons. If a daemon dies, its streams begin
-anew on others, and the answers say so."""
+anew on others."""
 
 import json
 import re
@@ -29,12 +29,12 @@ class StreamsCase(BalancerCase):
         self.until_ready(self.COUNT)
 
     def until_ready(self, count):
-        """Waits until this many servers take streams, each with its full weight; the weight of a new server grows."""
+        """Waits until `count` servers take streams with their full weight. The weight of a new server grows."""
         whole = lambda: len([part for part in self.balancer.counted("weight", WAY).values() if part == 100]) >= count
         wait_until(lambda: len(self.balancer.up(WAY)) == count and whole(), "servers up, with their whole part")
 
     def sensors(self, number, points=400, **more):
-        """This many sensors. Two clients use each stream name."""
+        """Two clients use each stream name."""
         made = [
             Sensor(self.front.address, f"lidar_{n // 2}", f"127.0.1.{1 + n % 2}", points, SWEEPS, **more)
             for n in range(number)
@@ -44,7 +44,7 @@ class StreamsCase(BalancerCase):
         return made
 
     def servers_of(self, name, source):
-        """The numbers of the daemons that have the client's stream."""
+        """The numbers of the daemons that have the stream."""
         asked = [
             number
             for number, daemon in enumerate(self.daemons)
@@ -53,7 +53,7 @@ class StreamsCase(BalancerCase):
         return set(asked)
 
     def newest_of(self, sensor):
-        """The number of the daemon that has the sensor's last sweep, or None."""
+        """The number of the daemon that has the sensor's last sweep."""
         path, time = f"/v1/streams/{sensor.name}", (sensor.number - 1) / 10
         for number, daemon in enumerate(self.daemons):
             reply = daemon.get(path, source=sensor.source)
@@ -90,7 +90,7 @@ class Routes(StreamsCase):
         return number
 
     def test_sensors_of_a_request_are_together(self):
-        """The first name in `streams`, however its commas are written, or the client's header chooses the server."""
+        """The first name in `streams`, with commas as "," or "%2C", or the header Voxeld-Stream chooses the server."""
         for car in range(6):
             names = [f"{side}_{car}" for side in ("front", "rear", "left")]
             for time, name in enumerate(names):
@@ -115,7 +115,7 @@ class Routes(StreamsCase):
             self.assertEqual(self.servers_of(name, "127.0.1.9"), set())
 
     def test_inference_by_its_header(self):
-        """The stream's name is in the body, which the balancer does not read."""
+        """The balancer does not read the body, which has the stream's name."""
         for number in range(6):
             for time in range(3):
                 parameters = {"stream": f"k_{number}", "sweeps": 3, "time": time, "pose": [0, 0, 0, 1, 0, 0, 0]}
@@ -128,7 +128,7 @@ class Routes(StreamsCase):
             self.assertEqual([sweep["time"] for sweep in kept["sweeps"]], [2, 1, 0])
 
     def test_token_is_the_client(self):
-        """The client may have any address."""
+        """Two addresses with one token are one client."""
         word = {"Authorization": "Bearer some-token"}
         for number in range(9):
             path = f"/v1/streams/t_{number}"
@@ -152,7 +152,7 @@ class Routes(StreamsCase):
 
 
 def version():
-    """The version of HAProxy, such as (2, 6)."""
+    """HAProxy's version, such as (2, 6)."""
     told = subprocess.run((program("haproxy"), "-v"), capture_output=True, text=True, check=True).stdout
     return tuple(map(int, re.search(r"version (\d+)\.(\d+)", told).groups()))
 
@@ -184,7 +184,7 @@ class Losses(StreamsCase):
         self.kill(0)
         self.assertEqual(self.send_all(sensors), lost, "streams of other servers began anew")
         wait_until(lambda: self.balancer.up(WAY) == {2, 3}, "the dead server out")
-        # A request of the last round may have been retried on a server that does not have its stream now.
+        # In send_all above, some retries may have gone to a server other than the stream's new one.
         self.assertLessEqual(self.send_all(sensors), lost)
         for _ in range(SWEEPS):
             self.assertEqual(self.send_all(sensors), set())
@@ -196,8 +196,8 @@ class Losses(StreamsCase):
         self.assertEqual(self.send_all(sensors), set())
 
     def test_nothing_is_lost_under_load(self):
-        """While sweeps come at a rate, one server dies and comes back. Clients that send older sweeps along have no
-        gap, and no answer has a wrong byte."""
+        """A server dies and comes back under load. No answer has a wrong byte. Sensors that send older sweeps along
+        have no gap."""
         plain, along = self.sensors(8), self.sensors(8, along=True)
         for sensor in along:
             sensor.name += "_along"
@@ -218,13 +218,13 @@ class Losses(StreamsCase):
         until_sent(reached(2 * SWEEPS))
         load.stop()
         self.assertEqual([failure for sensor in load.sensors for failure in sensor.failures], [])
-        # Each stream of the dead server began twice more: on another server, and when it moved back.
+        # The dead server's streams began again on another server, and when they moved back.
         self.assertGreater(sum(len(sensor.begun) for sensor in load.sensors), len(load.sensors))
         self.assertGreater(sum(len(sensor.fewer) for sensor in plain), 0)
         self.assertEqual([sensor.fewer for sensor in along], [[]] * len(along))
 
     def test_a_large_sweep_is_the_clients_to_repeat(self):
-        """The balancer does not keep so large a body, so it cannot retry. The repeated sweep counts once."""
+        """The balancer does not keep so large a body, so the sensor must repeat the request."""
         (sensor,) = self.sensors(1, points=60_000)
         sensor.send()
         self.kill(self.newest_of(sensor))

@@ -1,4 +1,4 @@
-"""docker/haproxy.cfg with Debian's HAProxy before three daemons: one drains, one is killed, and what clients see."""
+"""docker/haproxy.cfg: what clients see when a daemon drains or is killed, floods, retries, and the file's figures."""
 
 import http.client
 import pathlib
@@ -28,7 +28,7 @@ SLOW_ROWS = 1_500_000
 
 
 class Front(Daemon):
-    """The balancer, to which tests send requests as to a daemon."""
+    """The balancer, as a Daemon to which tests send requests."""
 
     def __init__(self, address):
         self.address = address
@@ -52,7 +52,7 @@ class BalancerCase(unittest.TestCase):
         self.front = Front(self.balancer.address)
 
     def balance(self, ports, *options, **variables):
-        """A balancer in front of the servers at these ports. At ports of missing servers nothing answers."""
+        """A balancer before SERVERS ports. Nothing answers at port 1, which stands for a missing server."""
         ports = [*ports, 1, 1, 1][:SERVERS]
         pages = {daemon.address[1]: daemon.pages[1] for daemon in self.daemons}
         balancer = Balancer(ports, self.work / "haproxy.log", *options, pages=pages, **variables)
@@ -80,7 +80,7 @@ class BalancerCase(unittest.TestCase):
         return connection
 
     def assert_own_problem(self, reply, status, name, retry_after):
-        """Checks for a problem of the balancer itself, whose Retry-After says whether to ask again."""
+        """Checks for a problem of the balancer itself. `retry_after`: None, if the client should not try again."""
         self.assertEqual(reply.status, status, reply)
         self.assertEqual(reply.headers["Content-Type"], "application/problem+json")
         problem = reply.json()
@@ -90,12 +90,12 @@ class BalancerCase(unittest.TestCase):
 
 
 class Loss(BalancerCase):
-    """One of three daemons leaves under load and comes back."""
+    """Under load, one of three daemons ends and comes back."""
 
     COUNT = 3
 
     def load(self):
-        """Clients that retry (Patients) and wrk, which does not retry; both send small bodies and scans."""
+        """Starts Patients, which retry, and wrk, which does not."""
         bodies = {"small": rows(500), "scan": tiled_rows(1 << 20)}
         expected = {body: tensors(self.daemons[0].post(VOXELIZE, body).body) for body in bodies.values()}
         for name, body in bodies.items():
@@ -154,7 +154,7 @@ class Ends(BalancerCase):
     """What happens to a request whose server or client is gone."""
 
     def waiting(self, body):
-        """A connection whose job waits in the daemon, behind another."""
+        """A connection whose job waits behind another job."""
         daemon = self.daemons[0]
         other = Raw(daemon).send(post(many_rows(SLOW_ROWS), SLOW, "Accept: application/json"))
         self.addCleanup(other.close)
@@ -234,8 +234,7 @@ class Ends(BalancerCase):
 
 
 class Floods(BalancerCase):
-    """One address takes all the connections it can get, and others notice nothing. No time limit ends its
-    connections."""
+    """One address takes all the connections that it can get, without time limits. Other clients are served."""
 
     MORE = ("--upload-min-rate", "0", "--upload-timeout-s", "3600", "--idle-timeout-s", "7200")
     SHARE = 16
@@ -248,7 +247,7 @@ class Floods(BalancerCase):
         return super().balance(ports, "-n", str(self.MAXCONN), **more)
 
     def flood(self, number, data):
-        """Opens connections that send the data. Returns those that could send all of it."""
+        """Opens connections. Returns those that could send the data."""
         found = []
         for _ in range(number):
             try:
@@ -310,8 +309,8 @@ class Floods(BalancerCase):
 
 
 class Scripted(socketserver.ThreadingTCPServer):
-    """A server that is ready. It answers each POST with the next of `answers` (None: it closes), then with 200. `heads`
-    has the headers of each POST."""
+    """Answers each POST with the next of `answers` (None: closes the connection), then with 200. `heads` has the
+    headers of each POST."""
 
     daemon_threads = True
 
@@ -342,7 +341,7 @@ class Scripted(socketserver.ThreadingTCPServer):
 
 
 class Tries(unittest.TestCase):
-    """What the balancer retries and sends to servers, as scripted servers see it."""
+    """What the balancer retries, and which headers it sends to servers."""
 
     balance, daemons = BalancerCase.balance, ()  # its servers are scripted
 
@@ -350,13 +349,13 @@ class Tries(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.work = pathlib.Path(folder.name)
-        self.answers = []  # of all three servers together, in the order of requests
+        self.answers = []  # shared by all servers, in the order of requests
         self.servers = [Scripted(self.answers) for _ in range(SERVERS)]
         self.addCleanup(lambda: [(server.shutdown(), server.server_close()) for server in self.servers])
         self.front = Front(self.balance(server.server_address[1] for server in self.servers).address)
 
     def tried(self, answers, size=100, headers=None, path="/v1/voxelize"):
-        """The reply, and how many requests the servers saw."""
+        """The reply, and the number of requests that the servers saw."""
         self.answers[:] = answers
         for server in self.servers:
             server.heads.clear()
@@ -423,7 +422,7 @@ class Tries(unittest.TestCase):
 
 
 class Figures(unittest.TestCase):
-    """The configuration's figures agree with the daemon's, and the pages repeat them."""
+    """The configuration's figures agree with the daemon's and with docs/operate/balancing.md."""
 
     def setUp(self):
         self.text = CONFIGURATION.read_text(encoding="utf-8")

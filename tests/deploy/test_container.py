@@ -30,7 +30,7 @@ class FromImage(unittest.TestCase):
         return str(refused.exception)
 
     def file(self, text):
-        """The path of a file with this text, readable by all."""
+        """A file with this text, which all may read."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = pathlib.Path(folder.name) / "file"
@@ -100,7 +100,7 @@ class Service(FromImage):
                 self.assertEqual(int(status[kind], 16), 0, kind)
             mounts = [line.split() for line in (process / "mountinfo").read_text().splitlines()]
             self.assertIn("ro", next(fields[5] for fields in mounts if fields[4] == "/").split(","))
-            self.assertEqual(container.run("/usr/bin/touch", "/tmp/x").returncode, 1)  # not even into /tmp
+            self.assertEqual(container.run("/usr/bin/touch", "/tmp/x").returncode, 1)
 
     def test_any_user_may_run_it(self):
         with Container(self.image, user="1000660000:0") as container:  # as OpenShift does
@@ -166,7 +166,7 @@ class Stop(FromImage):
     ENV = {"VOXELD_LISTEN": "127.0.0.1:0", "VOXELD_WORKERS": "1", "VOXELD_DRAIN_TIMEOUT_S": "120"}
 
     def loaded(self, seconds):
-        """A container whose one worker has accepted about `seconds` of work, and the crowd that waits for it."""
+        """A container whose one worker has about `seconds` of work, and the crowd that waits for it."""
         body, container = heavy_rows(), Container(self.image, env=self.ENV)
         self.addCleanup(lambda: container.process.poll() is None and container.kill())
         number = heavy_jobs(container, body, seconds)

@@ -1,5 +1,5 @@
-"""docker/kubernetes/kserve: the manifests fit KServe's resources as its Python package has them, and agree with the
-pods of docker/kubernetes/base."""
+"""docker/kubernetes/kserve: the manifests fit the classes of KServe's Python package and agree with
+docker/kubernetes/base."""
 
 import copy
 import json
@@ -25,14 +25,13 @@ def document(path):
 
 
 def model_of(kind):
-    """The class of a kind of resource or part. Names such as K8sIoApiApps... are longer names of Kubernetes' own
-    kinds."""
+    """The class of a kind. For Kubernetes' own kinds, removes a prefix such as K8sIoApiApps."""
     short = re.sub(r"^K8sIoApi.*?(?=V\d)", "", kind)
     return getattr(models, kind, None) or getattr(kubernetes.client, short, None)
 
 
 def read(kind, value, place):
-    """The value as an object of that kind. Raises ValueError if it does not fit."""
+    """Raises ValueError if the value does not fit the kind."""
     if listed := re.fullmatch(r"[Ll]ist\[(.*)\]", kind):
         if not isinstance(value, list):
             raise ValueError(f"{place} is not a list")

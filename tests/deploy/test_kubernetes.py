@@ -1,4 +1,4 @@
-"""docker/kubernetes: the manifests agree with each other, and with the service's tables and arithmetic."""
+"""docker/kubernetes: the manifests agree with each other and with the service's tables."""
 
 import grp
 import json
@@ -26,7 +26,7 @@ def document(path):
 
 
 def merged(base, patch):
-    """kustomize's strategic merge, as far as the overlay uses it: lists of named items are merged by name."""
+    """kustomize's strategic merge, as far as needed here: lists of named items are merged by name."""
     if isinstance(base, dict) and isinstance(patch, dict):
         return {key: merged(base[key], patch[key]) if key in base and key in patch else {**base, **patch}[key]
                 for key in {**base, **patch}}  # fmt: skip
@@ -51,21 +51,21 @@ class Kubernetes(unittest.TestCase):
         cls.tables = describe()
 
     def pods(self):
-        """(variant, pod's spec, its one container) of each variant."""
+        """(variant, pod's spec, its container) of each variant."""
         for variant, deployment in self.deployments.items():
             spec = deployment["spec"]["template"]["spec"]
             (container,) = spec["containers"]
             yield variant, spec, container
 
     def environment(self, container):
-        """The options that a container has from its environment: those that the image sets, overridden by the pod."""
+        """The options in a container's environment: the image's, overridden by the pod's."""
         dockerfile = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
         lines = re.findall(r"^ENV (.*)", dockerfile, re.MULTILINE)
         given = dict(pair.split("=", 1) for line in lines for pair in line.split() if pair.startswith("VOXELD_"))
         return given | {item["name"]: item["value"] for item in container.get("env", [])}
 
     def options(self, container):
-        """The options that a container runs with, as the program itself reads and prints them."""
+        """The options of a container's daemon, as --print-config prints them."""
         flags = {option["env"]: option["flag"] for option in self.tables["options"]}
         told = self.environment(container) | {"VOXELD_CONFIG": str(FOLDER / "base" / "voxeld.json")}
         return json.loads(
@@ -84,7 +84,7 @@ class Kubernetes(unittest.TestCase):
             )
 
     def test_images_are_those_of_this_version(self):
-        # With an unchanged tag, Kubernetes would not pull the new image, and would start no rollout.
+        # With an unchanged tag, Kubernetes would not start a rollout.
         version = voxeld("--version").split()[1]
         page = (ROOT / "docs/operate/balancing.md").read_text(encoding="utf-8")
         for variant, folder in (("cpu", "."), ("gpu", "gpu"), ("cpu", "streams")):
@@ -199,8 +199,7 @@ class Kubernetes(unittest.TestCase):
         self.assertEqual(gpu["strategy"]["rollingUpdate"], {"maxUnavailable": 1, "maxSurge": 0})
 
     def behind_haproxy(self):
-        """The documents of the overlay for streams, by kind and name: documents of the base have the overlay's
-        patches."""
+        """{(kind, name): document} of the overlay `streams`, with its patches."""
         kustomization = document("streams/kustomization.yaml")
         made = {(one["kind"], one["metadata"]["name"]): one for one in self.base.values()}
         for name in kustomization["resources"][1:]:
@@ -231,7 +230,7 @@ class Kubernetes(unittest.TestCase):
         self.assertEqual(options["trusted_proxies"], "10.244.0.0/16")
 
     def test_configuration_of_the_balancer(self):
-        """haproxy.cfg has each variable that the pods set, the ports are the daemon's, and HAProxy accepts the file."""
+        """haproxy.cfg has the variables that the pods set. HAProxy accepts it."""
         text = (ROOT / "docker" / "haproxy.cfg").read_text(encoding="utf-8")
         made = self.behind_haproxy()
         spec = made["Deployment", "voxeld-balancer"]["spec"]["template"]["spec"]

@@ -1,5 +1,5 @@
-"""The Python packages that packaging/wheels makes from this build's .tar.gz, with this machine's libraries. The
-wheels of a release are tried by tests/releases/wheels.bats."""
+"""The Python packages that packaging/wheels makes from this build's .tar.gz. tests/releases/wheels.bats tests a
+release's wheels."""
 
 import base64
 import csv
@@ -64,7 +64,7 @@ class Wheels(unittest.TestCase):
 
     @classmethod
     def make(cls, name):
-        """Makes the packages, in a folder of that name; their paths."""
+        """Makes the packages in a folder of that name. Returns their paths."""
         target = cls.folder / name
         run(sys.executable, str(ROOT / "packaging" / "wheels"), str(target), str(cls.archive))
         return sorted(target.iterdir())

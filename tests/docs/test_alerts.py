@@ -1,6 +1,5 @@
-"""docker/alerts.yml: each alert is a row of docs/operate/metrics.md and fires only for its own cause. No alert
-fires in a drain, at a missed scrape or at a restart. promtool evaluates the rules. The samples begin with the values of
-a daemon's page /metrics."""
+"""docker/alerts.yml: each alert is a row of docs/operate/metrics.md and fires alone. No alert fires in a drain, at a
+missed scrape or at a restart. promtool evaluates the rules over samples that begin with a daemon's /metrics."""
 
 import json
 import pathlib
@@ -21,9 +20,9 @@ EXPRESSIONS = " ".join(rule["expr"] for rule in RULES)
 METRICS = (ROOT / "docs/operate/metrics.md").read_text(encoding="utf-8")
 KUBERNETES = yaml.safe_load((ROOT / "docker/kubernetes/base/deployment.yaml").read_text(encoding="utf-8"))
 SCRAPE = 10  # seconds between scrapes, as in docker/prometheus.yml
-BEGIN = 60  # number of the scrape at which the change begins
-END = 240  # number of scrapes
-WINDOW = 300  # seconds within which an expression must notice a change
+BEGIN = 60  # the scrape at which the change begins
+END = 240  # the number of scrapes
+WINDOW = 300  # seconds in which an expression must become true after a change
 TARGET = 'job="voxeld",instance="voxeld:8080"'
 REQUESTS = 100  # between two scrapes
 
@@ -55,7 +54,7 @@ def refused(reason):
 
 
 ENDPOINT = 'endpoint="/v1/voxelize"'
-# (alert, {series: its change}, labels): these changes make the alert fire, with these labels.
+# (alert, {series: the change that makes the alert fire}, the alert's labels...)
 PROVOKED = [
     ("VoxeldUnreachable", {"up": 0}, TARGET),
     ("VoxeldNotReady", {"voxeld_ready": 0}, TARGET),
@@ -81,7 +80,7 @@ PROVOKED = [
         {'voxeld_buffer_bytes{state="in_use"}': Share(0.7, "voxeld_buffer_budget_bytes")},
         TARGET,
     ),
-    # Two of a hundred requests take up to 0.25 s.
+    # Two of a hundred requests take 0.1 to 0.25 s.
     (
         "VoxeldSlow",
         {
@@ -98,7 +97,7 @@ DRAINING = {"voxeld_ready": 0, refused("draining"): Grows(REQUESTS)}
 
 
 def scraped():
-    """The series of the page /metrics that the rules use, with their values, after some requests."""
+    """{series: value} of the series on /metrics that the rules use, after some requests."""
     with Daemon("--pages-listen", "127.0.0.1:0") as daemon:
         for _ in range(2):
             assert daemon.post(VOXELIZE, rows(10)).status == 200
@@ -141,7 +140,7 @@ class Evaluated(unittest.TestCase):
         cls.page = scraped()
 
     def series(self, values_of):
-        """promtool's input_series. `values_of(series, first value)` gives the values of a series."""
+        """promtool's input_series. `values_of(series, first value)` returns the values of a series."""
         return [
             {"series": with_target(series), "values": " ".join(map(str, values_of(series, value)))}
             for series, value in {**self.page, "up": 1}.items()
@@ -160,7 +159,7 @@ class Evaluated(unittest.TestCase):
         return usual[:BEGIN] + grown
 
     def assert_alerts(self, series, expected):
-        """`expected`: (seconds, alert or None, its labels). At each of these times, only this alert fires."""
+        """`expected`: (seconds, alert or None, its labels). At each of these times no other alert fires."""
         checks = []
         for at, firing, labels in expected:
             for rule in RULES:
@@ -206,12 +205,12 @@ class Evaluated(unittest.TestCase):
         self.assert_silence(lambda series, value: [value] * END)
 
     def missed(self, series, values, first, number):
-        """The values, in which `number` scrapes from `first` on have failed."""
+        """Lets `number` scrapes fail, from `first` on."""
         values[first : first + number] = [0 if series == "up" else "stale"] * number
         return values
 
     def stopped(self, series, value, drain=0):
-        """The values of a process that drains, is absent for a minute, and starts again."""
+        """The values of a process that drains, is absent for six scrapes, and starts again."""
         counts = name_of(series).endswith(("_total", "_bucket"))
         usual, again = self.usual(series, value), self.usual(series, 0 if counts else value)
         draining = self.changed(DRAINING[series], usual) if series in DRAINING else usual

@@ -1,4 +1,4 @@
-"""Answers of a running daemon have exactly the members of the schemas in api/openapi.yaml."""
+"""Answers of a daemon conform to the schemas in api/openapi.yaml and have no other members."""
 
 import math
 import struct
@@ -119,7 +119,7 @@ class Answers(OneDaemonCase):
         reply = self.daemon.post("/v1/detect?model=kitti_second", bytes(32), {"Accept": "application/json"})
         self.assertEqual(reply.status, 200, reply)
         self.conforms(reply.json(), SCHEMAS["DetectMetadata"], "DetectMetadata")
-        # The model takes 4 columns. The body has 3; the stream adds the time.
+        # The body has 3 columns. The stream adds the time, the model's fourth.
         path = f"/v1/detect?model=kitti_second&time_column=yes{SWEEP}".replace("stream=kitti_second", "stream=detected")
         reply = self.daemon.post(path, bytes(24), {"Accept": "application/json"})
         self.assertEqual(reply.status, 200, reply)
@@ -137,7 +137,7 @@ class Answers(OneDaemonCase):
             (TRANSFORM, "PointsMetadata", (9, 0, 0, 1), ["step_empty"]),
             ("/v1/fps?num_samples=0", "FpsMetadata", (math.nan, 0, 0, 1), ["not_finite"]),
             (TRANSFORM, "PointsMetadata", 400 * (0.1, 0.2, -0.3, 20, 70), ["num_features"]),
-            # No byte of these four numbers is a NUL, CR or LF.
+            # A body without NUL, CR and LF.
             (TRANSFORM, "PointsMetadata", 300 * (0.1, 0.2, -0.3, 0.7), ["stripped_body"]),
             (TRANSFORM, "PointsMetadata", struct.unpack("<4f", b"# .PCD v0.7\n# ok"), ["step_empty", "format"]),
         ):

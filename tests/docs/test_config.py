@@ -1,4 +1,4 @@
-"""config/: voxeld.json equals the defaults that the program prints, and every preset names its source."""
+"""config/: voxeld.json has the program's defaults, and every preset names its source."""
 
 import json
 import re

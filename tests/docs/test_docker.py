@@ -81,7 +81,7 @@ class Names(unittest.TestCase):
 
 
 class Pages(unittest.TestCase):
-    """Programs that read pages, such as Prometheus, ask a listener that serves only pages."""
+    """The health check and Prometheus use a listener that serves only pages."""
 
     def test_the_health_check_of_the_image(self):
         (listen,) = re.findall(
@@ -130,7 +130,6 @@ class Services(unittest.TestCase):
     def test_logs_do_not_grow_without_end(self):
         for name, service in COMPOSE["services"].items():
             with self.subTest(name):
-                # Without these options, the file of the log grows without limit.
                 self.assertEqual(service["logging"]["driver"], "json-file")
                 self.assertLessEqual({"max-size", "max-file"}, set(service["logging"]["options"]))
 

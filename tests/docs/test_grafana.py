@@ -1,5 +1,5 @@
-"""docker/grafana: Grafana can show the dashboard, and its metrics and labels exist. Prometheus evaluates every
-expression over the scrapes of a daemon under load."""
+"""docker/grafana: the dashboard is well-formed, its metrics and labels exist, and in Prometheus every expression has
+values for a daemon under load."""
 
 import contextlib
 import itertools
@@ -39,7 +39,7 @@ PATIENCE = 90  # seconds, less than ctest's limit for this file
 
 
 def labels_of(page):
-    """{family: {label: values}} of a scraped page. Adds the families of GPUs if the page has no samples of them."""
+    """{family: {label: values}} of a scraped page, and of the families in OF_GPUS."""
     found = {}
     for name, labels in re.findall(r"^(\w+)(?:\{(.*)\})? \S+$", page, re.MULTILINE):
         for label, value in re.findall(r'(\w+)="(.*?)"', labels):
@@ -116,7 +116,7 @@ class Names(unittest.TestCase):
             cls.labels = labels_of(daemon.get("/metrics").body.decode())
 
     def selectors(self):
-        """(chart, family, matchers) for each selector of each expression."""
+        """(chart, family, matchers) of each selector."""
         for title, target in EXPRESSIONS:
             found = SELECTOR.findall(target["expr"])
             self.assertEqual(len(found), len(re.findall(r"\b(?:voxeld|process)_\w+", target["expr"])), title)
@@ -168,7 +168,7 @@ class Evaluated(unittest.TestCase):
 
     @contextlib.contextmanager
     def prometheus(self, daemon):
-        """Runs a Prometheus that scrapes the daemon every second. Yields its address."""
+        """Runs Prometheus, which scrapes the daemon every second. Yields Prometheus's address."""
         config = {
             "global": {"scrape_interval": "1s"},
             "scrape_configs": [{"job_name": "voxeld", "static_configs": [{"targets": ["%s:%d" % daemon.address]}]}],

@@ -1,5 +1,5 @@
-"""The layers and their rooms. A file includes only files of its own room or of a room below, and modules form no
-circle."""
+"""The layers and their rooms: a file includes files of its own room or of rooms below, and modules form no circle. Also
+the rules for names, dialect and lines."""
 
 import collections
 import re
@@ -7,8 +7,7 @@ import unittest
 
 from daemon import ROOT
 
-# The layers, each with the layers that it may include. Each backend is a layer, so that the other backend, server/ and
-# api/ cannot include it.
+# Each layer, with the other layers that it may include.
 LAYERS = {
     "server": ("api", "kernels"),
     "api": ("kernels",),
@@ -17,7 +16,7 @@ LAYERS = {
     "kernels/engine": ("kernels",),
     "kernels": (),
 }
-# The rooms of each layer from the top down. "" stands for the files directly in the layer's folder.
+# The rooms of each layer from the top down. "" is the layer's folder itself.
 ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "streams", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "steps", "params", "base"),
@@ -36,14 +35,14 @@ FOLDERS = ("server", "api", "kernels")
 SOURCES, HEADERS = (".c", ".cu"), (".h", ".cuh")
 COLUMNS = 120
 CODE = {".c", ".h", ".cu", ".cuh", ".py", ".cmake", ".bats", ".bash", ".js", ".css", ".html"}
-SCRIPTS = (".ci", "cmake", "docker", "packaging", "training")  # folders of scripts, beside the layers and tests
+SCRIPTS = (".ci", "cmake", "docker", "packaging", "training")  # other folders with scripts
 LONGEST = 600  # lines of a file
 HEADING = re.compile(r"^// --+ .* -+$", re.MULTILINE)  # headings within a file
-# Pointer tests outside the dialect: a test is `p` or `!p`, and `p != NULL` is a value.
+# Forbidden pointer tests. A condition is `p` or `!p`; `p != NULL` is for values.
 NULL_TEST = re.compile(
     r"== NULL|!= NULL\)?\s*(?:&&|\|\||\?)|(?:&&|\|\|) [\w.>\[\]-]+ != NULL|(?:if|while) \([\w.>\[\]-]+ != NULL\)"
 )
-# Only files of this room may include the foreign header.
+# The files that may include a foreign header: prefixes of their paths.
 HOME = {
     "microhttpd.h": ("server/http/",),
     "jansson.h": ("api/", "server/config/"),
@@ -66,7 +65,7 @@ ATTRIBUTE = re.compile(
     r"(?:__attribute__\(\((?:[^()]|\([^()]*\))*\)\)|VX_WARN_UNUSED|(?:HOLDS|ACQUIRES|RELEASES)\([^()]*\))\s*"
 )
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
-# The definition or the declaration of a function that is not static, as clang-format writes it.
+# The head of a function that is not static, as clang-format writes it.
 HEAD = r"^(?!static|typedef|#|return|enum \{|struct \w+ \{)[A-Za-z_][\w \t*]*?[ *](\w+)\([^;{}]*?\)"
 DEFINITION = re.compile(HEAD + r" ?\{", re.MULTILINE)
 DECLARATION = re.compile(HEAD + r"[^;{}()]*;", re.MULTILINE)
@@ -75,10 +74,10 @@ ANY = re.compile(
     r"^(?!typedef|#|return|enum \{|struct \w+ \{)[A-Za-z_][\w \t*]*?[ *](\w+)\([^;{}]*?\) ?\{|\(\*(\w+)\)\(",
     re.MULTILINE,
 )
-# Names that begin or end with these verbs are wrong: the code says release, close or end.
+# Forbidden verbs in names: the code says release, close or end.
 OTHERS = "cancel|destroy|dispose|free|give_back|give_up|leave|let_go|lose|put_back|take_back|unlock|unsubscribe"
 GIVING_BACK = re.compile(rf"^(?:{OTHERS})_|(?:^|_)(?:{OTHERS}|give|return)$")
-# Fused multiply-adds in C, x86-64, arm64 and CUDA.
+# Fused multiply-adds.
 FUSED = re.compile(
     r"\bfma[fl]? ?\(|_fmaf?\b|_fn?m(?:add|sub)|\bvfm|\bvml[as]|__h?fma|\bfma\.|\bstd::fma"
     r"|ffp-contract=(?!off)|fmad=true|FP_CONTRACT|fast[-_]math|-Ofast"
@@ -108,14 +107,13 @@ def module(path):
 
 
 def of_room(path):
-    """The module that has its folder's name. Its header may declare functions of all modules in the folder."""
+    """The module with its folder's name. Its header may declare functions of all modules in the folder."""
     folder = path.rpartition("/")[0]
     return f'{folder}/{folder.rpartition("/")[2]}'
 
 
 def circles(below):
-    """The names that are on circles or between circles. Drops names with nothing below, or with nothing above, until no
-    such name is left."""
+    """The names on circles or between circles: drops names with nothing below or nothing above until none is left."""
     while True:
         above = set().union(*below.values())
         ends = {name for name, others in below.items() if not others & below.keys() or name not in above}
@@ -172,7 +170,7 @@ class Modules(unittest.TestCase):
         return [(name, path) for path, text in files.items() for name in pattern.findall(text)]
 
     def of_steps(self):
-        """The functions that headers declare with ##name, once for each type of step in VX_STEPS."""
+        """The functions that headers declare with ##name for each type of step in VX_STEPS."""
         steps = re.findall(r"\bX\([A-Z_]+, (\w+)\)", self.texts["kernels/steps.h"])
         parts = [part for part, _ in self.functions(re.compile(r"(\w+_)##name"), HEADERS)]
         return {part + step for part in parts for step in steps}
@@ -207,8 +205,8 @@ class Modules(unittest.TestCase):
 
 
 class Glossary(unittest.TestCase):
-    """Each file and each struct of server/ has a row in the glossary. The row may have only the first words of the
-    name: the row `watcher` explains `watcher_limits`."""
+    """Each file and struct of server/ has a row in the glossary. A row with the first words of a name is enough: the
+    row `watcher` explains `watcher_limits`."""
 
     STRUCT = re.compile(r"^struct (?:\w+\([^)]*\)+ )?(\w+) \{", re.MULTILINE)
 
@@ -248,7 +246,6 @@ class Glossary(unittest.TestCase):
 
 
 def code():
-    """Every source, script and CMake file. A file that begins with #! is a script."""
     yield from (ROOT / "CMakeLists.txt", ROOT / "dev")
     for folder in (*FOLDERS, "tests", *SCRIPTS):
         for path in sorted((ROOT / folder).rglob("*")):
@@ -257,8 +254,6 @@ def code():
 
 
 class Dialect(unittest.TestCase):
-    """One dialect in all layers. .clang-format checks braces and line breaks."""
-
     def test_pointers_are_tested_as_truths(self):
         for path, text in sources():
             with self.subTest(path):

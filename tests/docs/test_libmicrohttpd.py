@@ -1,7 +1,7 @@
-"""docs/contribute/libmicrohttpd.md has the table of versions that is in server/http/library.c. The page lists the traps
-that build/tests/traps tries, in the same order and words, with the results for the library of this machine.
+"""docs/contribute/libmicrohttpd.md has the versions of server/http/library.c, and the traps that build/tests/traps
+tries, with their results for this machine's library.
 
-Run as a program with the argument "show", this file prints the rows for the library of this machine, ready to paste.
+With the argument "show", prints the rows of traps for this machine's library, ready to paste.
 """
 
 import os
@@ -18,7 +18,7 @@ FILES = re.compile(r"`((?:server|tests|api)/[\w/]+\.\w+)`(?:: `(\w+)`)?")
 
 
 def found():
-    """The library's version, and a list of (name, result, description), one for each trap."""
+    """The library's version, and (name, result, description) of each trap."""
     lines = subprocess.run([PROGRAM], check=True, capture_output=True, text=True).stdout.splitlines()
     version, *rows = [line.split("\t") for line in lines]
     return version[1], rows
@@ -29,7 +29,7 @@ def cells(line):
 
 
 def written(first):
-    """The columns and the rows of the table whose first column has this heading. A row is a dict by column."""
+    """The columns and the rows ({column: cell}) of the page's table whose first column has this heading."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first} |"))
     end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))

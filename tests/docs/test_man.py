@@ -1,4 +1,4 @@
-"""packaging/voxeld.8 describes every option as the program does. Programs that show manual pages accept the page."""
+"""packaging/voxeld.8 describes every option as the program does, and groff accepts it."""
 
 import re
 import shutil
@@ -13,7 +13,6 @@ PAGE = PATH.read_text(encoding="utf-8")
 
 
 def section(macro, title):
-    """The text between this heading and the next heading."""
     return re.split(r"^\.S[HS] ", PAGE.split(f"\n.{macro} {title}\n")[1], flags=re.MULTILINE)[0]
 
 

@@ -20,7 +20,7 @@ def by(rows, key):
 
 
 def resolve(node):
-    """The node that a $ref points to, or the node itself."""
+    """Follows the node's $ref, if it has one."""
     while isinstance(node, dict) and "$ref" in node:
         target = OPENAPI
         for part in node["$ref"].removeprefix("#/").split("/"):
@@ -84,7 +84,7 @@ class OpenApi(unittest.TestCase):
                     self.same_parameter(described[name], documented[name])
 
     def operations(self, member):
-        """{path: {name: row}}: the rows in `member` of each path's operations. Rows of the same name must be equal."""
+        """{path: {name: row}} of all operations' rows in `member`. Checks that a path's rows of one name are equal."""
         paths = {}
         for operation in self.tables["operations"]:
             rows = paths.setdefault(operation["path"], {})

@@ -26,7 +26,7 @@ class Tables(unittest.TestCase):
         cls.lines = [normal(line) for line in TEXT.splitlines()]
 
     def shown(self, header):
-        """The rows of the tables that begin with these columns. Further columns are written by hand."""
+        """The rows of the tables whose header begins with these columns, without further columns."""
         columns = len(cells_of(header))
         rows, inside = [], False
         for line in self.lines:
@@ -42,7 +42,7 @@ class Tables(unittest.TestCase):
         return rows
 
     def test_every_row_has_a_text(self):
-        """Each `doc` is not empty, also those within other rows, such as the parameters of a step."""
+        """Also rows within other rows, such as the parameters of a step."""
 
         def check(value, path):
             if isinstance(value, dict):

@@ -1,5 +1,5 @@
-"""Pages for readers: README and the users' pages are short, README leads to every page, every link has a target, curl
-fails loudly, and figures, names and the licence are the same everywhere."""
+"""Pages for readers: short, linked from README, without broken links, with the same figures, names and licence
+everywhere, and with curl commands that fail loudly."""
 
 import re
 import unittest
@@ -20,7 +20,6 @@ def read(name):
 
 
 def pages():
-    """Every Markdown file of the project."""
     folders = ("api", "docker", "docs", "kernels", "models", "packaging", "server", "tests", "training")
     return sorted({*ROOT.glob("*.md"), *(path for folder in folders for path in (ROOT / folder).rglob("*.md"))})
 
@@ -31,7 +30,7 @@ def prose(text):
 
 
 def headings(text):
-    """The anchors of a page's headings. The second of two equal headings gets -1, the third -2, and so on."""
+    """The anchors of a page's headings. Repeated headings get -1, -2 and so on."""
     names = []
     for line in re.findall(r"^#+ (.*)", prose(text), re.MULTILINE):
         name = re.sub(r"[^a-z0-9_ -]", "", line.lower()).replace(" ", "-")
@@ -46,7 +45,7 @@ def links(page):
 
 
 def cells(page, header):
-    """The rows of the page's tables whose header begins with this text. A row is a list of cells."""
+    """The rows, each a list of cells, of the page's tables whose first heading is `header`."""
     rows = []
     for table in re.findall(rf"^\| {re.escape(header)} \|.*\n\|[- |]+\|\n((?:\|.*\n)+)", read(page), re.MULTILINE):
         rows += [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
@@ -80,7 +79,7 @@ class Readme(unittest.TestCase):
                 self.assertIn(f"(docs/{page.relative_to(DOCS)})", contents)
 
     def test_figures_are_those_of_the_measurements(self):
-        """A row of README compares two times. One row of the measurements has both."""
+        """Some row of the measurements has both times that a row of README compares."""
         rows = cells("README.md", "work, with KITTI scans of 111,000 to 116,000 points")
         self.assertTrue(rows)
         number = r"\d[\d,]*(?:\.\d+)?"
@@ -104,7 +103,7 @@ class Links(unittest.TestCase):
 
 class Commands(unittest.TestCase):
     def test_curl_that_saves_a_file_fails_loudly(self):
-        """If a request is refused, curl without --fail-with-body saves the reason as the file and exits with 0."""
+        """Without --fail-with-body, curl saves the reason for a refusal as the file and exits with 0."""
         others = [ROOT / "api/openapi.yaml", ROOT / "api/web/panel.js", ROOT / "dev"]
         for page in [*pages(), *others]:
             text = page.read_text(encoding="utf-8").replace("\\\n", " ")
@@ -147,7 +146,7 @@ class Names(unittest.TestCase):
         self.assertIn("Apache License\n                           Version 2.0, January 2004", read("LICENSE"))
 
     def test_home(self):
-        """All files that docs/operate/releasing.md lists for the project's address have the same address."""
+        """The project's address is the same in all files that have it."""
         (home,) = re.findall(r'^HOME = "(.*)"', read("packaging/wheels"), re.MULTILINE)
         self.assertIn(f"HOMEPAGE_URL {home} ", read("CMakeLists.txt"))
         for name in ("api/python/pyproject.toml", "packaging/wheel/pyproject.toml"):

@@ -1,6 +1,5 @@
-// A library to preload into the daemon (LD_PRELOAD): opening one file hangs, as on a network mount that does not
-// answer. $VOXELD_HANG is the file's path. When the daemon opens the file, the library creates PATH.opened for the
-// test. The call hangs until PATH.answers exists.
+// A library for LD_PRELOAD: opening the file $VOXELD_HANG hangs, as on a network mount that does not answer. The call
+// creates the folder $VOXELD_HANG.opened for the test, then hangs until $VOXELD_HANG.answers exists. Any thread.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
-// A library to preload into the daemon (LD_PRELOAD). One chosen call that needs memory, a thread or a descriptor fails.
+// A library for LD_PRELOAD: one call that needs memory, a thread or a descriptor fails.
 //
-// $VOXELD_OOM names a file of one struct control, shared with the test. The library counts the calls of each kind in
-// all threads together. Only call number `fail_at` fails, as if the system had run out. Counting begins at main:
-// earlier calls belong to the start of libraries such as CUDA's, not to the daemon.
+// $VOXELD_OOM names a file of one struct control, which the test maps too. The library counts the calls of each kind in
+// all threads together. Call number `fail_at` fails, as if the system had run out. Counting begins at main, after the
+// start of libraries such as CUDA's.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 enum kind { MEMORY, THREAD, DESCRIPTOR, KINDS };
 
-// The test reads this struct as pairs of 64-bit numbers. Calls count from 1. With fail_at = 0 no call fails.
+// Calls count from 1. With fail_at = 0 no call fails.
 struct control {
   struct {
     atomic_uint_fast64_t calls, fail_at;
@@ -36,7 +36,7 @@ static void share_control(void) {
   if (memory != MAP_FAILED) control = memory;
 }
 
-// The C library runs `begin` in place of main, after the constructors of all libraries and of the program.
+// `begin` runs in place of main, after all constructors.
 typedef int main_function(int argc, char **argv, char **environment);
 static main_function *daemon_main;
 
@@ -63,7 +63,7 @@ static int fails(enum kind kind, int error) {
 
 // ---- memory: malloc and similar functions, and anonymous mappings ---------------------------------------------------
 
-// glibc's functions under their internal names. dlsym, which finds functions by their names, would need memory.
+// glibc's functions under their internal names, since dlsym would need memory.
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);

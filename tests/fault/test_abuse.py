@@ -1,7 +1,6 @@
 """Floods by many clients: endless heads, bodies, chunks and pipelines, clients that send byte by byte or do not read.
 
-During each flood another client is served, memory stays within the bound of docs/operate/tuning.md, and the daemon
-counts refusals by reason."""
+During each flood another client is served, memory stays within a bound, and refusals are counted by reason."""
 
 import concurrent.futures
 import threading
@@ -14,13 +13,13 @@ from client import tiled_rows, wait_until
 BUDGET = 48 * MB
 LIMIT = 2 * MB
 CONNECTIONS = 100
-# Less than the bound of docs/operate/tuning.md: the budget, and 256 + 17 KiB for each connection with its request. The
-# scans here are small, so scratch counts in OWN, with the program itself.
+# Less than the bound of docs/operate/tuning.md: 256 + 17 KiB for each connection. Scans are small here, so OWN has room
+# for the scratch and the program.
 BOUND = BUDGET + CONNECTIONS * (256 + 17) * 1024
 OWN = 16 * MB
 OTHERS = ("127.0.0.21", "127.0.0.22")  # two clients, since one may not hold two answers of LARGE
 CHUNKED = head("POST", VOXELIZE, "Transfer-Encoding: chunked")
-PACE = 0.02  # s; the client that is served beside a flood need not fill a processor
+PACE = 0.02  # s; between the requests of the bystander
 LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"  # 9 MB for rows(200)
 
 
@@ -33,7 +32,7 @@ class Abuse(FaultCase):
     ARGS = (
         *("--backend", "cpu", "--workers", "1", "--long-workers", "1", "--max-connections", str(CONNECTIONS)),
         *("--memory-budget-bytes", str(BUDGET), "--max-body-bytes", str(LIMIT), "--max-response-bytes", str(16 * MB)),
-        # The timeouts are long: a client of the test that stalls on a busy machine must not get 408.
+        # Long, since on a busy machine the test itself may stall.
         *("--idle-timeout-s", "6", "--upload-timeout-s", "5", "--send-timeout-s", "3", "--upload-min-rate", "0"),
     )
 
@@ -49,12 +48,12 @@ class Abuse(FaultCase):
             self.assertLess(self.daemon.peak_bytes(), BOUND + OWN)
 
     def refusals(self, reason):
-        """The number of refusals for this reason since the beginning of the test."""
+        """The refusals for this reason since the test began."""
         label = f'reason="{reason}"'
         return counters(self.daemon, "voxeld_refusals_total")[label] - self.refused[label]
 
     def assert_counted(self, number, count, *reasons):
-        """Waits until the sum of count(reason) is `number`. Without reasons, calls count()."""
+        """Waits until the sum of count(reason), or count(), is `number`."""
         total = lambda: sum(count(reason) for reason in reasons) if reasons else count()
         wait_until(lambda: total() >= number, lambda: f"{number} counted, there are {total()}")
         self.assertEqual(total(), number)
@@ -63,8 +62,7 @@ class Abuse(FaultCase):
         return sum(counters(self.daemon, "voxeld_requests_aborted_total").values()) - self.aborted
 
     def flood(self, begin, pieces, most=64 * MB):
-        """Sends `begin`, then pieces until the server answers or closes, which it must do within `most` bytes. Returns
-        the statuses."""
+        """Sends `begin`, then pieces until the server answers or closes, within `most` bytes. Returns the statuses."""
         with Raw(self.daemon) as connection:
             sent = 0
             try:
@@ -94,7 +92,7 @@ class Abuse(FaultCase):
 
     def test_heads_without_end(self):
         begun = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
-        # libmicrohttpd moves the buffer at each folded header. Under TSan, eight such heads starve all clients.
+        # libmicrohttpd moves the buffer at each folded header: under TSan, eight such heads starve all clients.
         clients = 2 if is_sanitized() else 8
         for begin, piece in (
             (begun, b"X-Flood: " + b"x" * 1000 + b"\r\n"),
@@ -112,7 +110,7 @@ class Abuse(FaultCase):
                     self.assertIn(status, (400, 413, 414, 431, 505))
 
     def test_blank_lines_without_end(self):
-        # Empty lines are allowed before a request. A connection that sends only empty lines counts as idle.
+        # A connection that sends only empty lines counts as idle.
         def blank():
             while True:
                 time.sleep(0.01)  # the pace of the client
@@ -135,8 +133,7 @@ class Abuse(FaultCase):
 
     def test_chunk_extensions_without_end(self):
         for piece in (b"x" * 4000, b";a=b" * 1000):
-            # If libmicrohttpd lacks room, it answers 500 itself. From 1.0 on it does not answer: the connection ends,
-            # or the body stalls.
+            # libmicrohttpd itself answers 500. From 1.0 on the connection ends, or the body stalls.
             allowed = {408} if self.daemon.library() >= (1,) else {500}
             self.assertLessEqual(set(self.flood_by_many(6, CHUNKED + b"10;x=", piece)), allowed)
         self.assert_counted(12, lambda: self.aborts() + self.refusals("body-stalled"))
@@ -181,7 +178,7 @@ class Abuse(FaultCase):
     # --- drips, many at a time ---
 
     def drip(self, begin, clients, reasons=()):
-        """Many clients send `begin`, then a byte every 0.1 s, until the server has closed all connections."""
+        """Clients send `begin`, then a byte every 0.1 s, until the server has closed all connections."""
         connections = [self.raw().send(begin) for _ in range(clients)]
         deadline = time.monotonic() + PATIENCE
         with Bystander(self.daemon, pace=PACE):
@@ -229,7 +226,6 @@ class Abuse(FaultCase):
     # --- memory ---
 
     def test_uploads_that_hold_all_memory(self):
-        # While the memory is used up, a new client is refused at once. When memory is free again, the client is served.
         almost = post(tiled_rows(LIMIT))[:-1]
         holders = [self.raw().send(almost) for _ in range(BUDGET // LIMIT + 10)]
         wait_until(lambda: self.refusals("body-stalled") + self.aborts() > 0, "the first end of a stalled body")

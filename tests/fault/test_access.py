@@ -1,4 +1,4 @@
-"""Tokens, presets and certificates that change under load; Unix sockets; the supervisor."""
+"""Tokens, presets and certificates that change under load; Unix sockets; systemd's messages and sockets."""
 
 import contextlib
 import http.client
@@ -20,7 +20,7 @@ from daemon import BACKEND, reload, voxeld_binary
 
 
 def write(path, text):
-    """Replaces the file in one step, so that no reader sees half of it."""
+    """Replaces the file in one step."""
     fresh = path.with_suffix(".new")
     fresh.write_text(text, encoding="utf-8")
     fresh.chmod(0o600)
@@ -29,7 +29,7 @@ def write(path, text):
 
 @contextlib.contextmanager
 def load(number, ask):
-    """`number` threads call `ask` again and again until the block ends. Yields the list of their results."""
+    """`number` threads call `ask` until the block ends. Yields the list of their results and exceptions."""
     results, over = [], threading.Event()
 
     def work():
@@ -231,7 +231,7 @@ class UnixSockets(unittest.TestCase):
 
 
 class Supervisor(unittest.TestCase):
-    """Plays systemd: receives the daemon's messages about start, reload and stop, and passes sockets to the daemon."""
+    """Plays systemd: receives the daemon's messages, and hands sockets over."""
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -268,8 +268,8 @@ class Supervisor(unittest.TestCase):
             self.assertEqual(daemon.get("/healthz").status, 200)
 
     def activate(self, sockets, *args, environment=None):
-        """A daemon that gets these sockets from descriptor 3 on. The shell that starts it becomes the daemon, so that
-        LISTEN_PID is the daemon's id."""
+        """Starts a daemon with these sockets as descriptors 3, 4 and so on. A shell sets LISTEN_PID, then becomes the
+        daemon."""
         given = [str(listener.fileno()) for listener in sockets]
         moves = " ".join(f"{3 + i}<&{10 + i}" for i in range(len(given)))
         high = " ".join(f"{10 + i}<&{fd}" for i, fd in enumerate(given))
@@ -294,7 +294,7 @@ class Supervisor(unittest.TestCase):
         path = str(self.folder / "sock")
         tcp, unix = self.listener(socket.AF_INET, ("127.0.0.1", 0)), self.listener(socket.AF_UNIX, path)
         process = self.activate([tcp, unix])
-        # Clients may connect before the service starts: they wait in the socket.
+        # Clients may connect before the service starts.
         connection = http.client.HTTPConnection(*tcp.getsockname(), timeout=PATIENCE)
         connection.request("GET", "/healthz")
         self.assertEqual(connection.getresponse().status, 200)

@@ -1,5 +1,4 @@
-"""GPU memory that clients hand over by CUDA's handles. Answers have the same bytes, although the memory's owner changes
-or frees the memory during requests.
+"""GPU memory that clients hand over by CUDA's handles, also while its owner changes or frees it.
 
 Runs on a GPU, or with the stand-in of the sanitizer builds. See blocks.py."""
 
@@ -158,7 +157,7 @@ class Blocks(Changing, BlockCase):
         region = f"{VOXELIZE}&points_region=a,0,{SIZE}&output_region=a,{PLACE},{ROOM}"
 
         def small(*asked):
-            """Sends the requests. Returns how many of them the daemon ran as small jobs."""
+            """Sends the requests. Returns how many ran as small jobs."""
             before = daemon.status()["small_jobs"]["run"]
             for connection, path, body in asked:
                 self.assertEqual(daemon.post(path, body, connection=connection).status, 200)
@@ -167,8 +166,7 @@ class Blocks(Changing, BlockCase):
         three = [self.enterContext(contextlib.closing(daemon.connection())) for _ in range(3)]
         for asked in ((region, b""), (VOXELIZE, POINTS)):
             self.assertGreaterEqual(small(*[(three[0], *asked)] * 20), 19)  # all but the connection's first request
-            # Three connections share two I/O threads. A thread with two connections serves them in turn, so it runs
-            # none of their jobs.
+            # One of the two I/O threads has two of the three connections, so it runs none of their jobs.
             self.assertLess(small(*[(one, *asked) for one in three] * 10), 15)
         self.assertEqual(small(*[(three[0], f"{VOXELIZE}&latest=a", POINTS)] * 3), 0)
 

@@ -9,7 +9,7 @@ import unittest
 from client import HEAVY, LONG, LONG_POINTS, MB, VOXELIZE, Crowd, FaultCase, Raw
 from client import counters, head, heavy_rows, many_rows, post, rows, tiled_rows, wait_until
 
-# LARGE_BODY lies in 276 voxels. Each has 1024 rows of 4 columns and 1024 rows of 10 columns in the answer: 16 MB.
+# The answer to LARGE_BODY has 16 MB: 276 voxels, each with 1024 rows of 4 columns and 1024 of 10.
 LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"
 LARGE_BODY = rows(400)
 
@@ -81,7 +81,7 @@ class Gone(FaultCase):
         self.leave_both_ways(lambda connection: connection.send(post(LARGE_BODY, LARGE) * 5 + post(rows(4))[:-7]))
 
     def test_answers_outlive_the_connection(self):
-        """libmicrohttpd ends a connection at a line that is not a request, and after an answer to Connection: close."""
+        """A line that is not a request, or Connection: close, ends the connection."""
         for name, data in {
             "no request": head("GET", "/metrics") + b"NONSENSE\r\n\r\n",
             "unread": head("GET", "/metrics", "Connection: close") + head("GET", "/healthz"),
@@ -97,7 +97,6 @@ class Gone(FaultCase):
 
     def test_client_that_does_not_read_its_answer(self):
         connections = [self.raw(receive_buffer=4096).send(post(LARGE_BODY, LARGE)) for _ in range(4)]
-        # All connections stay open: only the daemon can close them.
         self.daemon.assert_quiet()
         self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
         for connection in connections:
@@ -106,7 +105,7 @@ class Gone(FaultCase):
     def test_client_that_reads_slowly_gets_all(self):
         connection = self.raw().send(post(LARGE_BODY, LARGE))
         pieces = []
-        for _ in range(10):  # each pause is shorter than the idle timeout; all pauses together are longer
+        for _ in range(10):  # the pauses together are longer than the idle timeout
             pieces.append(connection.socket.recv(MB, socket.MSG_WAITALL))
             self.assertTrue(pieces[-1])
             threading.Event().wait(0.4)  # the pace of the reader
@@ -125,7 +124,6 @@ class Gone(FaultCase):
         crowd.join()
 
     def test_chaos(self):
-        # Clients of every kind at once. Well-behaved clients must get their answers.
         def rude(number):
             for turn in range(12):
                 connection = Raw(self.daemon)
@@ -162,7 +160,7 @@ class Connections(FaultCase):
         wait_until(lambda: self.connections_at_most(1), "the ends of the last test's connections")
 
     def tearDown(self):
-        # The connections that the test has closed do not end at once. The next test needs a connection.
+        # Closed connections do not end at once.
         wait_until(lambda: self.exchange(head("GET", "/healthz")).status == 200, "room for a connection")
         super().tearDown()
 
@@ -171,22 +169,21 @@ class Connections(FaultCase):
         self.assertEqual(reply.headers["Connection"], "close")
 
     def refusals(self, reason):
-        """The number of refusals for this reason; -1 while the request for /metrics is refused too."""
+        """The refusals for this reason; -1 if the request for /metrics is refused too."""
         return counters(self.daemon, "voxeld_refusals_total").get(f'reason="{reason}"', -1)
 
     def until_counted(self, reason, before):
         wait_until(lambda: self.refusals(reason) > before, f"a refusal by {reason} to be counted")
 
     def begin(self, source=None):
-        """A connection with a long job that runs or waits. Such a connection is neither idle nor slow, so it does not
-        end to make room for others."""
+        """A connection with a long job. Such a connection does not make room for others."""
         connection = self.raw(source=source)
         with contextlib.suppress(ConnectionError):  # a refused request may be cut off in its body
             connection.send(post(many_rows(LONG_POINTS), LONG))
         return connection
 
     def fill(self, operator, busy):
-        """Begins long jobs until one is refused. Reads the status on the operator's connection."""
+        """Begins long jobs until one is refused."""
         active = lambda: self.daemon.request("GET", "/v1/status", connection=operator).json()["requests"]["active"]
         while True:
             last = self.begin()
@@ -203,8 +200,8 @@ class Connections(FaultCase):
         wait_until(lambda: self.daemon.status()["long_workers"]["running"] == 1, "a long job that runs")
         short = self.raw().send(post(rows(10), "/v1/fps?num_samples=3"))
         busy.append(short)
-        # Of 16 connections the operator has one. The client may have 7 of the other 15. Connections of earlier tests
-        # may take a moment to end.
+        # The operator has one of 16 connections. The client may have 7 of the others. Connections of earlier tests may
+        # take a moment to end.
         wait_until(lambda: self.fill(operator, busy) or len(busy) == 7, lambda: f"7 under way, there are {len(busy)}")
         self.refused(self.exchange(post(tiled_rows(MB))))  # the daemon reads the whole body: no reset loses the answer
         self.assertEqual(self.daemon.get("/healthz", source="127.0.0.2").status, 200)
@@ -223,7 +220,7 @@ class Connections(FaultCase):
         def full():
             if self.exchange(head("GET", "/healthz")).status == 503:
                 return True
-            # This request is refused if the operator's connection is still open.
+            # Each job has another client, since a client has a share of the connections.
             busy.append(self.begin(f"127.0.0.{2 + len(busy)}"))
             return False
 
@@ -241,7 +238,7 @@ class Connections(FaultCase):
         wait_until(lambda: self.exchange(head("GET", "/healthz")).status == 200, "a 200")
 
     def test_limit_reached_then_freed(self):
-        def ended():  # connections that ended without a request; the requests for metrics do not count here
+        def ended():  # without the connections that ended as usual, such as those of counters()
             reasons = counters(self.daemon, "voxeld_connections_ended_total")
             return sum(number for reason, number in reasons.items() if "usual" not in reason)
 
@@ -276,7 +273,7 @@ class SlowReader(FaultCase):
         wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= MB, "an answer under way")
 
         def cut_off():
-            connection.socket.recv(1000)  # the client reads a little again and again, so it is never idle
+            connection.socket.recv(1000)  # the client is slow, but not idle
             return self.daemon.status()["buffers"]["in_use_bytes"] == 0
 
         wait_until(cut_off, "the answer's memory to be given back")

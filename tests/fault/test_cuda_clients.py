@@ -1,5 +1,5 @@
-"""The Python client's GPU memory and the daemon: points and tensors stay on the GPU, and clients may die. Needs a GPU,
-or the stand-in of the sanitizer builds, which uses files as GPU memory."""
+"""The Python client's GPU memory: points and tensors stay on the GPU, and clients may die. Needs a GPU, or the stand-in
+of the sanitizer builds."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ def points_of(count=5000):
 
 
 def driver():
-    """The driver of the GPU, or of the stand-in."""
+    """Installs the stand-in's driver, if there is no GPU."""
     return fake_cuda.installed() if STAND_IN else contextlib.nullcontext()
 
 
@@ -43,7 +43,7 @@ class CudaClients(unittest.TestCase):
         return self.enterContext(voxeld.Client(self.url, retries=0))
 
     def works(self, client, count=5000, **asked):
-        """Checks that the tensors on the GPU are those of a plain request."""
+        """Checks that the tensors on the GPU have the bytes of a plain request."""
         points = points_of(count)
         there = client.transform(points, out="cuda")["points"]
         expected = client.voxelize(points, **GRID, **asked)
@@ -67,7 +67,7 @@ class CudaClients(unittest.TestCase):
         self.assertEqual(self.use()["cuda_regions"], 0)
 
     def test_the_daemon_restarts(self):
-        """After the restart, the client registers its blocks again."""
+        """The client registers its blocks again."""
         client = self.start(*ALLOWED)
         self.works(client)
         port = self.daemon.address[1]
@@ -78,7 +78,6 @@ class CudaClients(unittest.TestCase):
             client.close()
 
     def test_a_client_is_killed(self):
-        """A killed client's memory stays valid for the daemon, and the daemon serves other clients."""
         client = self.start(*ALLOWED)
         for _ in range(3):
             child = subprocess.Popen([sys.executable, __file__, self.url], stdout=subprocess.PIPE)
@@ -104,7 +103,7 @@ class CudaClients(unittest.TestCase):
 
 
 def work(url):
-    """A client that works until it is killed."""
+    """The process that test_a_client_is_killed kills."""
     warnings.simplefilter("ignore")
     with driver() as library, voxeld.Client(url) as client:
         there = client.transform(points_of(), out="cuda")["points"]

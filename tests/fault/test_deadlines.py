@@ -26,7 +26,7 @@ from client import (
 
 CPU = ("--backend", "cpu")  # a GPU would finish before any deadline
 
-# Each point is in a block of its own. The block filter's window has 32 x 32 blocks: seconds of work.
+# Each point has its own block, and the block filter's window has 32 x 32 blocks: seconds of work.
 FILTERED = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.0005,0.0005,1&max_voxels=16777216"
     "&block_filter=1,32,0,9&outputs=voxel_num_points"
@@ -48,7 +48,7 @@ class Running(FaultCase):
         self.assert_ended(begun(ask, 500))  # after 500 ms the voxels are made, and the block filter runs
 
     def test_others_are_served_beside(self):
-        """Two greedy clients have jobs that would keep both workers for seconds."""
+        """Two greedy clients keep both workers busy."""
         ended, done = [], threading.Event()
 
         def go_on(source):
@@ -90,7 +90,7 @@ class Running(FaultCase):
         values = b",".join([b"1.5,1.25,1.75"] * number)
         body = json.dumps({"inputs": [described]}).encode().replace(b"[]", b"[" + values + b"]")
 
-        # The request's deadline is in its JSON. While the daemon reads the JSON, the server's default deadline holds.
+        # While the daemon reads the JSON, which has the request's deadline, the server's limit holds.
         def ask(deadline):
             with Daemon(*CPU, "--max-timeout-ms", str(deadline)) as daemon:
                 return daemon.post("/v2/models/fps/infer", body)
@@ -137,8 +137,7 @@ class Backbones(FaultCase):
                 self.assertIn("ended before all rows were done, after ", self.assert_problem(reply, 504)["detail"])
 
     def test_client_that_leaves(self):
-        """A client leaves during its job. A second job has half the work, so it would end first if the first job went
-        on."""
+        """A second job, with half the work, would end before the first, but the first client leaves."""
         running = lambda: self.daemon.status()["detection_workers"]["running"]
         gone, other = self.raw(), self.raw()
         gone.send(post(CELLS, "/v1/backbone?model=slow"))
@@ -185,7 +184,7 @@ class InStreams(FaultCase):
         return self.daemon.get("/v1/streams/s").json()["waiting"]
 
     def patient(self, replies, *times):
-        """Sends requests with these times. They may wait without a limit."""
+        """Sends requests with these times."""
         for number, time in enumerate(times):
             path = LIGHT + str(time)
             thread = threading.Thread(target=lambda path=path: replies.append(self.daemon.post(path, SWEEP, JSON)))
@@ -194,7 +193,7 @@ class InStreams(FaultCase):
             wait_until(lambda: self.waiting() == number + 1, "a request that waits in its stream")
 
     def assert_in_order(self, replies, *times):
-        """Ends the long job. Checks that the requests with these times then run, the earliest first."""
+        """Ends the long job. Checks that the requests with these times then run in this order."""
         self.slow.reset()
         wait_until(lambda: len(replies) == len(times), "answers to all that waited")
         self.assertEqual([reply.status for reply in replies], [200] * len(times))

@@ -1,7 +1,7 @@
 """GPUs that fail: the CPU answers with the same bytes, the service reports the failure, and no request is lost.
 
-Needs CUDA calls that fail on request: a stand-in for the GPU in the sanitizer builds, a real GPU in the build
-`faults`. VOXELD_INJECT names a file that says which call fails; see tests/support/standin/inject.h.
+CUDA calls fail on request (tests/support/standin/inject.h), with the stand-in for GPUs in the sanitizer builds, or with
+a GPU in the build `faults`.
 """
 
 import concurrent.futures
@@ -47,7 +47,7 @@ def metric(daemon, sample):
 
 
 class Devices(FaultCase):
-    ARGS = ("--backend", "cpu")  # the class's own daemon computes the expected answers
+    ARGS = ("--backend", "cpu")  # of the daemon that computes the expected answers
 
     @classmethod
     def setUpClass(cls):
@@ -55,11 +55,11 @@ class Devices(FaultCase):
         cls.right = [cls.daemon.post(EVERYTHING, body).tensors() for body in BODIES]
 
     def devices(self):
-        """The number of GPUs: two stand-ins, or up to two real ones."""
+        """The number of GPUs: two stand-ins, or one or two real ones."""
         return 2 if STAND_IN else min(2, real_gpus())
 
     def start(self, *args, inject="", env=()):
-        """Starts a daemon with all GPUs of the test, whose calls fail as `inject` says."""
+        """Starts a daemon whose GPUs' calls fail as `inject` says."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.request = pathlib.Path(folder.name) / "inject"
@@ -71,13 +71,13 @@ class Devices(FaultCase):
         return daemon
 
     def inject(self, text):
-        """Chooses which calls of the last daemon fail."""
+        """Chooses which calls of the last daemon fail from now on."""
         draft = self.request.with_suffix(".draft")
         draft.write_text(text)
         draft.rename(self.request)
 
     def ask(self, daemon, index):
-        """Posts one of the bodies and checks the tensors. Returns the backend that computed them."""
+        """Posts a body and checks the tensors. Returns the backend that computed them."""
         reply = daemon.post(EVERYTHING, BODIES[index])
         backend = self.assert_voxels(reply)["backend"]
         self.assertEqual(reply.tensors(), self.right[index])
@@ -115,13 +115,13 @@ class Devices(FaultCase):
     def test_failed_calls_are_made_good_by_the_cpu(self):
         for failure, name in (("refused", "refused"), ("memory", "out_of_memory")):
             with self.subTest(failure):
-                # One of 150 calls fails. A GPU is paused only after several failed jobs in a row.
+                # One of 150 calls fails. Several failed jobs in a row would pause a GPU.
                 daemon = self.start("--gpu-streams", "2", inject=f"{failure}@150%")
                 with concurrent.futures.ThreadPoolExecutor(6) as pool:
                     backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(200)))
                 self.assertEqual(metric(daemon, f'voxeld_reruns_total{{failure="{name}"}}'), backends.count("cpu"))
                 self.assertGreater(backends.count("cpu"), 0)
-                self.assertEqual(daemon.status()["state"], "ready")  # no GPU is paused
+                self.assertEqual(daemon.status()["state"], "ready")
                 daemon.assert_quiet()
                 daemon.stop()
 
@@ -129,7 +129,7 @@ class Devices(FaultCase):
         return [device["state"] for device in daemon.status()["backend"]["devices"]]
 
     def pause_all(self, failure, *args):
-        """A daemon whose GPUs have failed every job in this way, and are all paused."""
+        """A daemon whose GPUs fail every job and are all paused."""
         daemon = self.start("--gpu-streams", "1", *args, inject=f"{failure}@1+")
         paused = ["paused"] * self.devices()
         wait_until(lambda: self.ask(daemon, 0) == "cpu" and self.states(daemon) == paused, "all GPUs to be paused")
@@ -154,7 +154,7 @@ class Devices(FaultCase):
                 self.assertEqual(counts, {"working": 0, "lost": 0})
                 self.assertEqual(metric(daemon, 'voxeld_gpus{state="paused"}'), self.devices())
                 self.assertGreaterEqual(self.reruns(daemon), 3 * self.devices())
-                # Of many further jobs, only the trials of the paused GPUs run on a GPU.
+                # The CPU runs all further jobs. Some of them were first tried on a paused GPU.
                 before = self.reruns(daemon)
                 with concurrent.futures.ThreadPoolExecutor(4) as pool:
                     backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(100)))
@@ -198,7 +198,7 @@ class Devices(FaultCase):
                 self.assertTrue(all(device.get("reason") for device in devices if device["state"] == "lost"))
                 self.assertEqual(metric(daemon, 'voxeld_gpus{state="lost"}'), 1)
                 self.assertEqual(metric(daemon, 'voxeld_gpus{state="working"}'), self.devices() - 1)
-                # The CPU ran the lost GPU's job again. Later jobs run on the other GPU, or on the CPU without one.
+                # The CPU ran the lost GPU's job again. Later jobs run on the other GPU, if there is one.
                 self.assertGreaterEqual(backends.count("cpu"), 1)
                 self.assertEqual(self.ask(daemon, 0), "cuda" if self.devices() == 2 else "cpu")
                 wait_until(lambda daemon=daemon: "a GPU is lost" in daemon.log(), "the loss to be logged")
@@ -223,8 +223,7 @@ class Devices(FaultCase):
         daemon.stop()
 
     def lose_under_load(self, failure):
-        """Loses a GPU while many jobs run. Checks all answers. Returns the number of lost GPUs, and the backends that
-        answer afterwards."""
+        """Returns the number of lost GPUs, and the backends that answer afterwards."""
         daemon = self.start("--gpu-streams", "2")
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             answers = [pool.submit(self.ask, daemon, i % len(BODIES)) for i in range(400)]
@@ -233,7 +232,7 @@ class Devices(FaultCase):
             self.assertIn("cpu", [answer.result() for answer in answers])
         lost = [device for device in daemon.status()["backend"]["devices"] if device["state"] == "lost"]
         backends = {self.ask(daemon, i % len(BODIES)) for i in range(40)}
-        for device in lost:  # the figures of a lost GPU do not change: it gets no jobs
+        for device in lost:  # gets no more jobs
             self.assertIn(device, daemon.status()["backend"]["devices"])
         daemon.assert_quiet()
         daemon.stop()
@@ -262,8 +261,8 @@ class Devices(FaultCase):
         daemon.stop()
 
     def accepted(self, *args, number=20):
-        """Sends `number` jobs to a daemon with one worker, until several jobs wait. Returns the daemon and the answers'
-        futures."""
+        """Starts a daemon with one worker, and sends `number` jobs, until several wait. Returns the daemon and the
+        answers' futures."""
         devices = ("--devices", "0")
         daemon = self.start("--gpu-streams", "1", "--workers", "1", "--on-device-lost", "exit", *devices, *args)
         pool = concurrent.futures.ThreadPoolExecutor(number)
@@ -275,7 +274,7 @@ class Devices(FaultCase):
         return daemon, answers
 
     def assert_ends_with_3(self, daemon, answers):
-        """Every accepted job was answered, and the daemon ends with 3."""
+        """Checks also that every accepted job was answered."""
         replies = [answer.result() for answer in answers]
         self.assertEqual({reply.status for reply in replies} - {503}, {200})
         for reply in replies:
@@ -359,7 +358,7 @@ class Starting(unittest.TestCase):
             self.assertEqual(metric(daemon, 'voxeld_gpu_memory_bytes{gpu="0"}'), expected[1])
 
     def start_without_lanes(self, backend):
-        """Starts a daemon whose GPU opens, but has no memory for a lane."""
+        """Starts a daemon whose GPU has no memory for a lane."""
         with tempfile.TemporaryDirectory() as folder:
             request = pathlib.Path(folder) / "inject"
             request.write_text("memory@1+")

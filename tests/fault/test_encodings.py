@@ -1,4 +1,4 @@
-"""Bodies in gzip, deflate and zstd, which workers decode: complete, cut off, too large, slow. Also encoded answers."""
+"""Bodies in gzip, deflate and zstd: complete, cut off, too large, slow. Also encoded answers."""
 
 import gzip
 import random
@@ -87,7 +87,7 @@ class Encodings(FaultCase):
         self.daemon.assert_quiet()
 
     def test_a_bomb_is_refused_before_its_end(self):
-        # The daemon decodes only up to the limit, so it does not find the garbage after a billion zeros.
+        # The daemon decodes up to the limit, so it does not find the garbage at the end.
         self.assert_problem(self.code("zstd", zstd_bomb(1024 * MB) + b"garbage"), 413)
 
     def test_a_coded_length_over_the_limit(self):
@@ -170,7 +170,7 @@ class Encodings(FaultCase):
         self.assert_voxels(connection.read())
 
     def test_no_io_thread_decodes(self):
-        """With a plain body of so few points, the I/O thread runs the job. With an encoded body, a worker does."""
+        """The I/O thread runs small jobs, but not if their body is encoded."""
         if not self.daemon.status()["small_jobs"]["points"]:
             self.skipTest("no job is small here")
         small = lambda: self.daemon.status()["small_jobs"]["run"]
@@ -189,7 +189,6 @@ class Encodings(FaultCase):
         self.daemon.assert_quiet()
 
     def test_other_formats_and_protocols(self):
-        """Bodies in other formats and protocols may be encoded too."""
         body = rows(500)
         file = tensor_file(points=([500, 4], body))
         tensors = self.daemon.post(VOXELIZE, body).tensors()
@@ -290,8 +289,6 @@ class Encodings(FaultCase):
 
 
 class Slow(FaultCase):
-    """Encoded bodies have the same time limits as plain bodies."""
-
     ARGS = ("--upload-timeout-s", "2")
 
     def test_an_upload_that_stalls(self):
@@ -332,13 +329,13 @@ class Gated(FaultCase):
 
 
 class LittleMemory(FaultCase):
-    """While an encoded body arrives, it holds memory only for its encoded bytes."""
+    """While an encoded body arrives, it holds memory for its encoded bytes, not for a decoder."""
 
     ARGS = ("--max-body-bytes", str(4 * MB), "--max-response-bytes", str(4 * MB), "--memory-budget-bytes", str(24 * MB))
 
     def test_idle_coded_uploads_hold_little(self):
         slow = []
-        for number in range(6):  # each sends only the head of a frame, which asks for the largest window
+        for number in range(6):  # each sends the head of a frame, which asks for the largest window
             connection = Raw(self.daemon, source=f"127.0.0.{10 + number}")
             self.addCleanup(connection.close)
             coded = zstd_bomb(MB, window_log=23)
@@ -353,7 +350,7 @@ class LittleMemory(FaultCase):
 
 
 class LeastMemory(FaultCase):
-    """The budget is the least that the other limits allow. A lone client gets the whole budget."""
+    """The least budget that the other limits allow."""
 
     ARGS = ("--max-body-bytes", str(8 * MB), "--max-response-bytes", str(8 * MB), "--memory-budget-bytes", str(16 * MB))
 

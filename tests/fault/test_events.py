@@ -1,5 +1,5 @@
-"""Many subscribers, and subscribers that are slow, vanish or outlive their token. Each gets only its own events, or the
-number of lost events. No subscriber delays a stream, a drain or another subscriber."""
+"""Many subscribers, and subscribers that are slow, vanish or outlive their token. Each gets its client's events, or the
+number of lost events. None delays a stream, a drain or another subscriber."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from events import Subscriber
 HERE = "0,0,0,1,0,0,0"
 POINTS = rows(20)
 JSON = {"Accept": "application/json"}
-SHARE = 128  # maximum subscribers of a single client
+SHARE = 128  # the most subscribers of a lone client
 TIMEOUTS = ("--idle-timeout-s", "2", "--send-timeout-s", "1", "--upload-timeout-s", "1")
 
 
@@ -28,8 +28,7 @@ def send(daemon, name, time, **more):
 
 
 def send_until(daemon, condition, quick=None):
-    """Sends sweeps until the condition holds. Meanwhile the subscriber `quick` reads its events. Returns the number of
-    sweeps."""
+    """Sends sweeps, each of which `quick` reads as an event, until the condition holds. Returns their number."""
     sent, connection = 0, daemon.connection()
     while not condition():
         for _ in range(200):
@@ -61,7 +60,7 @@ class Bare:
         self.socket.close()
 
     def read_until(self, last):
-        """Reads events up to the event that contains `last`. Returns their bytes."""
+        """Reads events up to the event that contains `last`. Returns their data."""
         data = b""
         while last not in data.rpartition(b"\n\n")[0]:
             part = self.socket.recv(1 << 16)
@@ -183,7 +182,7 @@ class Events(FaultCase):
         self.subscribe(source="127.0.0.2")
 
     def test_greedy_clients_leave_a_place_to_the_next(self):
-        """One client after the other begins as many subscriptions as it may."""
+        """Each client begins as many subscriptions as it may."""
         for client in range(1, 13):
             source = f"127.0.0.{client}"
             self.subscribe(source=source)
@@ -199,7 +198,8 @@ class Events(FaultCase):
             self.assert_problem(daemon.get("/v1/events"), 501)
 
     def test_time_limits_are_for_what_is_due(self):
-        """An idle connection ends, but not a subscriber without events. A subscriber that reads nothing ends too."""
+        """Idle connections, and subscribers that do not read their events, are ended. Subscribers without events are
+        not."""
         with Daemon(*TIMEOUTS) as daemon:
             quiet = self.subscribe(daemon=daemon)
             self.assertEqual(quiet.next(), ("open", {"streams": 0}))
@@ -219,7 +219,7 @@ class Ends(unittest.TestCase):
         return daemon
 
     def test_the_drain_ends_all_at_once(self):
-        """The daemon cuts off the slow subscriber, which cannot take the last event."""
+        """The daemon does not wait for a slow subscriber."""
         daemon = self.started(Daemon("--drain-delay-s", "5", "--send-timeout-s", "3000", "--idle-timeout-s", "3600"))
         slow = Bare(daemon, receive_buffer=4096)
         wait_until(lambda: subscribers(daemon) == 1, "it has subscribed")

@@ -1,4 +1,4 @@
-"""Each family of /metrics changes when its event happens. A `deed` makes an event happen. Each family needs a deed."""
+"""Each family of /metrics changes when its event happens. Each family needs a deed, which makes its event happen."""
 
 import contextlib
 import pathlib
@@ -22,14 +22,14 @@ from test_page_listener import PagesDaemon, ToPages
 NO_GPU = "" if STAND_IN else "there is no stand-in for GPUs in this build"
 GPUS = {"VOXELD_STANDIN_DEVICES": "2"}
 SHARED = ("--allow-shared-memory", "yes")
-ON_CPU = ("--backend", "cpu")  # even if the tests run on a GPU
+ON_CPU = ("--backend", "cpu")
 GREW = lambda new, old: new > old
-DEEDS = {}  # family: (the labels of its sample, the test for a change, the reason to skip it here, the deed)
+DEEDS = {}  # family: (labels of its sample, test for a change, reason to skip it here, deed)
 
 
 def deed(*samples, changed=GREW, lacking=""):
-    """Marks a function as the deed for these samples: (family, labels...). The function makes the event happen, yields
-    the daemon whose metrics show it, and ends the event."""
+    """Registers a generator function as the deed for these samples (family, labels...). It makes the event happen,
+    yields the daemon whose metrics show it, and cleans up."""
 
     def note(does):
         for family, *labels in samples:
@@ -192,7 +192,7 @@ def long_jobs(daemon):
 
 @contextlib.contextmanager
 def samplings(clouds, points, lengthen=str):
-    """A daemon with a worker that may help with these samplings."""
+    """Yields a daemon with a long job of samplings and an idle worker that may help."""
     path = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={points * 9 // 10}"
     path = lengthen(f"{path}&point_counts={','.join([str(points)] * clouds)}")
     limits = ("--workers", "2", "--long-workers", "1", "--max-sampling-work", str(10**13))
@@ -226,7 +226,7 @@ def help_with_voxels(_):
 
 @deed(("voxeld_gate_waiting",))
 def wait_at_the_gate(_):
-    # Requests wait at the gate only while another client is served. Each tick, 50 ms, admits one: 300 wait for 15 s.
+    # Requests wait at the gate while another client is served. One is admitted every 50 ms: 300 take 15 s.
     with Daemon("--client-requests", "1") as daemon, Bystander(daemon), contextlib.ExitStack() as kept:
         for _ in range(300):
             kept.enter_context(Raw(daemon)).send(head("POST", VOXELIZE, f"Content-Length: {MB}"))
@@ -351,7 +351,7 @@ def with_gpus(*args, **env):
 
 @contextlib.contextmanager
 def failing_gpus(*args):
-    """A daemon whose GPUs refuse each call."""
+    """A daemon whose GPUs refuse every call."""
     with tempfile.TemporaryDirectory() as folder:
         request = pathlib.Path(folder, "inject")
         with with_gpus(*args, VOXELD_INJECT=str(request)) as daemon:

@@ -1,6 +1,6 @@
 """Files that block or never end: the daemon refuses each with its path, and SIGTERM still ends the daemon.
 
-$VOXELD_HANG_LIBRARY is the library of tests/fault/hang.c, which makes the opening of one file hang.
+$VOXELD_HANG_LIBRARY is the path of the library that tests/fault/hang.c becomes.
 """
 
 import json
@@ -32,7 +32,7 @@ class Case(unittest.TestCase):
         self.presets.mkdir()
 
     def options_with(self, path):
-        """(kind of file, arguments that name the path) for each kind."""
+        """(option, arguments with the path) for each option that names a file."""
         good = self.folder / "good"
         good.write_text("", encoding="utf-8")
         return (
@@ -44,7 +44,7 @@ class Case(unittest.TestCase):
         )
 
     def check(self, *args):
-        """The output and the status of --check-config."""
+        """The status and the output of --check-config."""
         command = [voxeld_binary(), "--backend", "cpu", *args, "--check-config"]
         done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE)
         return done.returncode, done.stderr
@@ -62,7 +62,7 @@ class Case(unittest.TestCase):
 
 class Kinds(Case):
     def make_all(self):
-        """Makes a file of each kind that is refused; returns the reasons."""
+        """Makes a file of each kind that is refused. Returns (path, reason) of each."""
         fifo, endless, circle, ear, large = (
             self.folder / name for name in ("fifo", "endless", "circle", "socket", "large")
         )
@@ -106,7 +106,7 @@ class Kinds(Case):
 
 class Directories(Case):
     def test_hidden_files_are_skipped(self):
-        """A volume as Kubernetes mounts it: each file links into ..data, which links to a hidden directory."""
+        """As Kubernetes mounts a volume: each file links into ..data, which links to a hidden directory."""
         true = self.presets / "..2026_11_22"
         true.mkdir()
         (true / "mine.json").write_text(PRESET, encoding="utf-8")
@@ -120,7 +120,7 @@ class Directories(Case):
             self.assertEqual({name for name in names if name.startswith(".")}, set())
 
     def test_entries_are_bounded(self):
-        for number in range(4094):  # with . and .. these are 4096 entries, the most
+        for number in range(4094):  # with . and .. there are 4096 entries
             (self.presets / str(number)).touch()
         self.assertEqual(self.check("--presets-dir", self.presets), (0, ""))
         (self.presets / "one more").touch()
@@ -147,8 +147,6 @@ class Reloading(Case):
 @unittest.skipIf(is_sanitized(), "a sanitizer wants to be loaded first")
 @unittest.skipUnless(os.path.exists(LIBRARY), "VOXELD_HANG_LIBRARY names no library of hanging calls")
 class Hanging(Case):
-    """A file on a network mount that does not answer."""
-
     def environment(self, path):
         return {"LD_PRELOAD": LIBRARY, "VOXELD_HANG": str(path)}
 

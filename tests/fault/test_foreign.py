@@ -1,8 +1,7 @@
 """Foreign web pages must neither see nor change a local user's state. The tests send requests as browsers do.
 
-A page's own host name may resolve to this machine (DNS rebinding). Then the header Host has this name. For pages of
-other origins, Origin or Sec-Fetch-Site says so. The daemon serves clients without a browser, its own pages, and allowed
-hosts."""
+The name of a page's host may resolve to this machine (DNS rebinding): then Host has this name. For pages of other
+origins, Origin or Sec-Fetch-Site says so."""
 
 import json
 import pathlib
@@ -21,7 +20,7 @@ STREAM = "&stream=roof&sweeps=3&pose=0,0,0,1,0,0,0&time="
 LATE = VOXELIZE + STREAM + "1e12"  # a sweep that no later sweep can follow
 MODEL = "/v2/models/voxelize/infer"
 RANGES = {"point_cloud_range": "-10,-10,-2,10,10,2", "voxel_size": "0.5,0.5,0.5"}
-# The header lines of foreign pages. PORT stands for the daemon's port.
+# The header lines of requests from foreign pages. PORT stands for the daemon's port.
 STRANGE = {
     "a host that leads here": ("Host: rebound.example",),
     "with the port": ("Host: rebound.example:PORT",),
@@ -51,7 +50,7 @@ OWN = {
     "the address bar": ("Host: localhost:PORT", "Sec-Fetch-Site: none"),
     "an empty Host": ("Host:",),
 }
-# Paths that are also served to foreign pages, since they reveal nothing about the user.
+# Also served to foreign pages, since they reveal nothing about the user.
 PUBLIC = ("/", "/status", "/docs", "/ui/main.js", "/healthz", "/readyz", "/v2/health/ready")
 
 
@@ -60,7 +59,7 @@ def part(offset, size):
 
 
 def infer(points, outputs=(), **parameters):
-    """The body of an inference request, all of it JSON."""
+    """The body of an inference request, in JSON."""
     asked = [{"name": name, "parameters": region} for name, region in outputs]
     return json.dumps({"inputs": [points], "outputs": asked, "parameters": {**RANGES, **parameters}}).encode()
 
@@ -123,7 +122,7 @@ class Foreign(FaultCase):
         return sweeps, self.daemon.get(f"{REGIONS}/status").json(), self.memory.read(ROOM)
 
     def told(self, daemon, lines, method, path, body=b"", version="HTTP/1.1"):
-        """The answer to a request with these header lines. For events, which do not end, reads only the head."""
+        """The answer to a request with these header lines."""
         port = str(daemon.address[1])
         lines = [line.replace("PORT", port) for line in lines]
         body = body.replace(b"KEY", self.memory.key.encode())
@@ -184,8 +183,7 @@ class Foreign(FaultCase):
         self.assertIn("127.0.0.1", json.dumps(status["clients"]))
 
     def test_no_page_may_ask_before_it_does(self):
-        """Before a page of another origin sends DELETE or a custom header, its browser asks with OPTIONS whether it
-        may."""
+        """Browsers ask with OPTIONS before a page of another origin may send DELETE or a custom header."""
         asked = (*STRANGE["a page elsewhere"], "Access-Control-Request-Method: DELETE")
         for path in ("/v1/streams/roof", "/v1/voxelize", f"{REGIONS}/unregister"):
             with self.raw() as connection:
@@ -208,7 +206,7 @@ class Others(unittest.TestCase):
             return connection.send(head(method, path, *lines, host=False) + body).read().status
 
     def check(self, daemon, served, refused):
-        """Checks that a request with each of the lines `served` gets 200, and with each of the lines `refused` 403."""
+        """Checks that requests with the lines in `served` get 200, and with those in `refused` 403."""
         for expected, group in ((200, served), (403, refused)):
             for lines in group:
                 with self.subTest(lines):
@@ -233,7 +231,7 @@ class Others(unittest.TestCase):
             self.check(daemon, own, ((*named, "Origin: http://other.example"), (*named, "Sec-Fetch-Site: same-site")))
 
     def test_a_certificate_stands_for_a_strange_host_but_for_no_foreign_page(self):
-        """A browser shows the user's certificate for pages of other origins too."""
+        """Browsers show the user's certificate for foreign pages too."""
         authority = Authority(self.folder, "ca")
         authority.sign("server", "subjectAltName=IP:127.0.0.1", "server")
         authority.sign("robot", "extendedKeyUsage=clientAuth", "lidar-7")

@@ -12,7 +12,7 @@ CHUNKED = b"40\r\n" + BODY + b"\r\n0\r\n\r\n"  # BODY is 64 bytes
 
 
 class Framing(FaultCase):
-    ARGS = ("--max-body-bytes", str(LIMIT), "--small-job-points", "0")  # workers run all jobs, even of tiny bodies
+    ARGS = ("--max-body-bytes", str(LIMIT), "--small-job-points", "0")  # workers run all jobs
 
     def refuse_and_close(self, data, status=400):
         connection = self.raw()
@@ -51,7 +51,7 @@ class Framing(FaultCase):
             self.refuse_and_close(head("POST", VOXELIZE, *order) + CHUNKED, (400, 501))
 
     def test_ambiguous_framing_of_other_paths(self):
-        # Bytes after an ambiguous head must never be taken for a second request.
+        # Bytes after an ambiguous head must not be taken for a request.
         smuggled = head("GET", "/healthz")
         for path in ("/healthz", "/nowhere", "/v1/status"):
             for lines in ((LENGTH, "Transfer-Encoding: chunked"), ("Content-Length: 5", "Content-Length: 6")):
@@ -92,7 +92,7 @@ class Framing(FaultCase):
     def test_length_missing(self):
         for version in ("HTTP/1.1", "HTTP/1.0"):
             with self.subTest(version):
-                # A body may follow this head. Its bytes must not be taken for a request.
+                # A body may follow this head, which must not be taken for a request.
                 self.refuse_whole(head("POST", VOXELIZE, version=version), 411)
 
     def test_length_zero(self):
@@ -145,7 +145,7 @@ class Framing(FaultCase):
             self.assert_problem(reply, 413)
 
     def test_chunked_without_end(self):
-        # The daemon answers 413 at the end of a body. This body never ends, so the daemon must end the connection.
+        # The daemon answers 413 at the end of a body. This body has no end, so the daemon ends the connection.
         body = tiled_rows(LIMIT)
         chunk = b"%x\r\n" % len(body) + body + b"\r\n"
         connection = self.raw()
@@ -155,7 +155,7 @@ class Framing(FaultCase):
                 connection.send(chunk)
 
     def refuse_whole(self, data, status=400):
-        """Checks that the data gets one answer and the connection ends. The request after the data is not answered."""
+        """Checks that the data gets one answer, and the request after the data none."""
         with self.raw() as connection:
             connection.send(data + head("GET", "/healthz"))
             self.assert_refused(connection.read(), status)
@@ -167,8 +167,7 @@ class Framing(FaultCase):
         self.assertIn("before it b''", str(end.exception))
 
     def refuse_head(self, *lines, first=f"POST {VOXELIZE} HTTP/1.1", ends=("\r\n",)):
-        """Checks that a head of these lines is refused in one piece, and in two pieces as the second head of a
-        connection."""
+        """Checks that a head is refused in one piece, and in two pieces as a connection's second head."""
         ends = [*ends] * (len(lines) + 2) if len(ends) == 1 else ends
         data = "".join(line + end for line, end in zip((first, *lines, ""), ends)).encode("latin-1")
         self.refuse_whole(data)
@@ -208,7 +207,7 @@ class Framing(FaultCase):
                 self.refuse_head(blank + "Content-Length: 5", "Host: x")
 
     def test_folded_header_where_the_library_would_move_its_buffer(self):
-        # libmicrohttpd's buffer has 128 KiB at first. The folded header ends at this size, or a little before or after.
+        # The folded header ends near 128 KiB, the first size of libmicrohttpd's buffer.
         lines = "Content-Length:    0\r\n 0\r\n\r\n".encode()
         for behind in range(-20, 60):
             first = head("POST", VOXELIZE)[:-2]
@@ -230,8 +229,8 @@ class Framing(FaultCase):
                         self.refuse_head(*lines.values(), line)
 
     def refuse_empty_value(self, line):
-        """Before 1.0, libmicrohttpd takes the value for empty and refuses it. It writes the head of this answer twice
-        (trap bad_length_twice)."""
+        """Before 1.0, libmicrohttpd takes the value for empty, and writes the head of its refusal twice (trap
+        bad_length_twice)."""
         with self.raw() as connection:
             connection.send(head("POST", VOXELIZE, line) + head("GET", "/healthz"))
             connection.await_end()
@@ -260,7 +259,7 @@ class Framing(FaultCase):
                     self.refuse_whole(head(method, path, "Transfer-Encoding: chunked") + body)
 
     def chunks(self, extension, second=b""):
-        """A body of two chunks with these extensions."""
+        """A body of two chunks, each with one of the extensions."""
         return b"40" + extension + b"\r\n" + BODY + b"\r\n40" + second + b"\r\n" + BODY + b"\r\n0\r\n\r\n"
 
     def test_control_bytes_in_chunk_extensions(self):
@@ -280,7 +279,7 @@ class Framing(FaultCase):
                             self.refuse_whole(head(method, path, "Transfer-Encoding: chunked") + body)
 
     def test_chunk_extensions(self):
-        """The daemon ignores extensions. libmicrohttpd 1.0.1 refuses them."""
+        """Extensions are ignored."""
         if self.daemon.library() >= (1, 0):
             self.skipTest("libmicrohttpd 1.0.1 refuses each chunk with an extension")
         for extension in (b";", b";a", b";a=b", b'; a="b;\t\xe4c"', b";" + b"a" * 1000):
@@ -291,7 +290,7 @@ class Framing(FaultCase):
                 self.assertEqual(self.assert_voxels(reply)["points"]["received"], 8)
 
     def test_chunks_before_http_1_1(self):
-        """Only HTTP/1.1 may have chunked bodies. HTTP/1.0 has none, so a proxy may see another end (RFC 9112, 6.1)."""
+        """HTTP/1.0 has no chunked bodies, so a proxy may see another end of the request (RFC 9112, 6.1)."""
         chunked = "Transfer-Encoding: chunked"
         for version in ("HTTP/1.0", "HTTP/1.9"):
             for lines in ((chunked,), ("Connection: keep-alive", chunked)):
@@ -302,7 +301,7 @@ class Framing(FaultCase):
     BLANKS = ("{}: {} ", "{}: {}\t", "{}: {} \t ", "{}:{}", "{}:\t{}", "{}: \t {}\t  ")
 
     def ask_with_blanks(self, name, value, method="POST", path=VOXELIZE, body=BODY, *others):
-        """Yields the answers to a request with a header, first without, then with blanks around the header's value."""
+        """Yields the answers to requests with a header: without blanks around its value, then with each of BLANKS."""
         lines = others if name in ("Content-Length", "Transfer-Encoding") else (*others, f"Content-Length: {len(body)}")
         lines = lines if method == "POST" else others
         for line in ("{}: {}", *self.BLANKS):
@@ -356,8 +355,7 @@ class Framing(FaultCase):
                 self.assert_voxels(connection.send(BODY).read_final())
 
     def test_blanks_around_a_length(self):
-        """Before 1.0, libmicrohttpd refuses a length with trailing blanks, and does not take "chunked" with trailing
-        blanks for chunked. The bytes after such a request get no answer."""
+        """Before 1.0, libmicrohttpd does not understand these values with trailing blanks."""
         for name, value, body in (("Content-Length", "64", BODY), ("Transfer-Encoding", "chunked", CHUNKED)):
             for line in self.BLANKS:
                 with self.subTest(line.format(name, value)), self.raw() as connection:
@@ -373,7 +371,6 @@ class Framing(FaultCase):
                     self.assertTrue(connection.ended())
 
     def test_chunks_in_any_pieces(self):
-        """A valid chunked body is accepted in pieces of any size."""
         body = b"40\r\n" + BODY + b"\r\n010\r\n" + BODY[:16] + b"\r\n0\r\nX: y\r\n\r\n"
         with self.raw() as connection:
             for at in (*range(8), *range(60, len(body))):
@@ -382,7 +379,7 @@ class Framing(FaultCase):
                 self.assertEqual(self.assert_voxels(connection.read())["points"]["received"], 5)
 
     def test_sound_heads(self):
-        """The daemon examines heads in libmicrohttpd's memory, which the library changes. It accepts valid heads."""
+        """The daemon examines heads in libmicrohttpd's memory, which the library changes."""
         with self.raw() as connection:
             for lines in (
                 ("X:", "Y: ", "Z:\tz\t", "W:   w  "),
@@ -394,7 +391,7 @@ class Framing(FaultCase):
                 self.assertEqual(connection.read().status, 200, lines)
 
     def test_long_headers(self):
-        """Very long values of headers that are lists. An I/O thread reads such a list several times."""
+        """The daemon reads these headers, which are lists, several times, so it limits their length."""
         for name in ("Accept", "Accept-Encoding", "Cookie", "X-Forwarded-For"):
             with self.subTest(name), self.raw() as connection:
                 connection.send(head("GET", "/healthz", f"{name}: {'x' * 8193}"))
@@ -428,14 +425,14 @@ class Framing(FaultCase):
             self.assert_problem(connection.send(post(BODY, VOXELIZE, *lines)).read(), 415)
 
     def refuse_query(self, query, statuses):
-        """Checks that a request with this query gets one answer at once, and that the connection ends."""
+        """Checks that a request with this query is refused at once, and that the connection ends."""
         for method, path, end in (("GET", "/healthz?", b""), ("POST", VOXELIZE + "&", BODY)):
             with self.subTest(f"{query[:20]}... of {len(query)}", path=path), self.raw() as connection:
                 connection.send(head(method, path + query, *([LENGTH] if end else [])) + end)
                 try:
                     reply = connection.read()
                 except Closed:
-                    # The request's head has left no memory for the answer's head.
+                    # Near these lengths no memory is left for the head of an answer.
                     self.assertIn(len(path + query), range(261_500, 262_200))
                     continue
                 self.assertIn(reply.status, statuses)
@@ -482,7 +479,7 @@ class Framing(FaultCase):
                         connection.send(head("GET", "/healthz", *lines))
                         self.assertIn(connection.read().status, (400, 413, 431))
                     except (Closed, OSError):
-                        pass  # the daemon closed during the flood; a reset may discard its answer
+                        pass  # the daemon closed during the flood: its answer may be lost
                     self.assertTrue(connection.ended())
 
     def test_long_url(self):

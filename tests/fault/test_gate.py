@@ -1,5 +1,4 @@
-"""The gate, where requests wait before their bodies are read. A client that floods delays only its own requests, and no
-answer is lost."""
+"""The gate, where requests of a client that floods wait before their bodies are read. No answer is lost."""
 
 import concurrent.futures
 import unittest
@@ -23,11 +22,11 @@ class Gate(FaultCase):
         self.body = tiled_rows(SIZE)
 
     def contend(self):
-        """Sends a request of another client: the gate holds requests back only while there are several clients."""
+        """Sends another client's request: the gate holds a client's requests back while other clients are served."""
         self.assertEqual(self.daemon.post(VOXELIZE, tiled_rows(SIZE), source=OTHER).status, 200)
 
     def hold(self, number):
-        """Uploads that stop in the middle. Two of them fill the gate until its next tick."""
+        """Begins uploads, which then stop. Two of them use up what the gate admits until its next tick."""
         holders = [self.raw().send(head("POST", VOXELIZE, f"Content-Length: {SIZE}") + rows(4)) for _ in range(number)]
         return holders
 
@@ -36,7 +35,7 @@ class Gate(FaultCase):
 
     def test_requests_are_seen_to_wait(self):
         def waiting():
-            """The number of requests that wait at the gate, after the first two of 60. Each tick admits two more."""
+            """The number of requests that wait at the gate. Each tick admits two of the 60."""
             self.contend()
             holders = self.hold(60)
             seen = counters(self.daemon, "voxeld_gate_waiting")[""]
@@ -71,7 +70,7 @@ class Gate(FaultCase):
                     self.assertEqual(self.assert_voxels(reply)["points"]["received"], SIZE // 16)
 
     def test_pages_and_refusals_wait_too_and_are_answered(self):
-        """Many pipelined requests on each connection, some with a chunked body that the daemon ignores."""
+        """Pipelined requests, some with a chunked body that the daemon ignores."""
         body = chunked(tiled_rows(400_000))
         asked = [
             (head("GET", "/metrics"), 200),
@@ -120,8 +119,8 @@ class Gate(FaultCase):
                     holder.close()
 
     def behind_the_gate(self, malformed):
-        """Connections that have sent good chunks, then `malformed`. The good chunks exceed the 128 KiB that the daemon
-        reads before the gate."""
+        """Connections that have sent good chunks, more than the 128 KiB that the daemon reads before the gate, then
+        `malformed`."""
         good = chunked(self.body[:132_000], 1000).removesuffix(b"\r\n0\r\n\r\n")
         message = head("POST", VOXELIZE, CHUNKED) + good + malformed + chunked(self.body, 1000)
         for _ in range(8):
@@ -131,7 +130,7 @@ class Gate(FaultCase):
             for holder in holders:
                 holder.close()
 
-    # Stopping the daemon after this class is a test too: libmicrohttpd aborts if a connection is still suspended.
+    # The stop after these tests is a test too: libmicrohttpd aborts if a connection is still suspended.
     def test_malformed_chunk_line_right_behind_the_gate(self):
         for connection in self.behind_the_gate(b"\r\n3e8\n"):
             self.assert_refused(connection.read_final(), 400, mentions=("CR LF",))

@@ -1,6 +1,6 @@
-"""Ten thousand idle connections while another client is served. Also more connections than descriptors.
+"""Ten thousand idle connections while another client is served; more connections than descriptors.
 
-If the system grants fewer descriptors, there are fewer connections; the test prints the number.
+If the system grants fewer descriptors, there are fewer connections.
 """
 
 import itertools
@@ -11,14 +11,14 @@ import unittest
 from client import MB, VOXELIZE, Bystander, FaultCase, is_sanitized, post, rows, wait_until
 
 WANTED = 10_000
-SPARE = 2_000  # descriptors that the daemon and the test need for other purposes
+SPARE = 2_000  # descriptors for other purposes
 ADDRESSES = 50
 WHOLE = post(rows(4))
-BEGINNINGS = (b"", WHOLE[:10], WHOLE[:70])  # nothing, a part of the first line, the first line and a part of the head
+BEGINNINGS = (b"", WHOLE[:10], WHOLE[:70])
 
 
 def raise_files():
-    """Raises the limit of descriptors as far as the system lets it; returns how many connections that allows."""
+    """Raises the limit of descriptors as far as possible. Returns how many connections it allows."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED + SPARE if most == resource.RLIM_INFINITY else min(WANTED + SPARE, most)
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -51,7 +51,7 @@ class Thousands(FaultCase):
         print(
             f"{NUMBER} idle connections: {held / NUMBER / 1024:.1f} KiB each; {20 + bystander.served} requests served"
         )
-        # The waiting connections are served.
+        # The idle connections can still send their requests.
         for connection, beginning in list(zip(connections, itertools.cycle(BEGINNINGS)))[:30]:
             self.assert_voxels(connection.send(WHOLE[len(beginning) :]).read())
 
@@ -60,7 +60,7 @@ class OneAddress(FaultCase):
     ARGS = ("--backend", "cpu", "--max-connections", "64", "--idle-timeout-s", "600")
 
     def test_an_address_that_takes_all_connections_keeps_nobody_out(self):
-        # The server closes the connections over the share, and still serves others.
+        # The server closes connections over the share.
         with Bystander(self.daemon) as bystander:
             for beginning in BEGINNINGS:
                 taken = [self.raw(source="127.0.0.3").send(beginning) for _ in range(400)]
@@ -91,7 +91,7 @@ class Descriptors(FaultCase):
             self.assert_voxels(connection.read())
             served.append(connection)
         self.assertTrue(served)
-        for held in served:  # frees descriptors for the connections that wait
+        for held in served:  # frees a descriptor for the connection that waits
             held.close()
         self.assert_voxels(connection.read())
         resource.prlimit(process, resource.RLIMIT_NOFILE, limits)

@@ -1,5 +1,4 @@
-"""Inference requests that are malformed, impossible or too large: each gets a reason in `error`, and the daemon goes
-on."""
+"""Inference requests that are malformed, impossible or too large: the answer has the reason in `error`."""
 
 import json
 import struct
@@ -27,7 +26,7 @@ def without(name, **members):
 
 
 def long_sampling(**parameters):
-    """A sampling of many_rows(LONG_POINTS) that takes about a second."""
+    """The JSON of a sampling of many_rows(LONG_POINTS), which takes about a second."""
     points = described(shape=[LONG_POINTS, 3], parameters={"binary_data_size": 12 * LONG_POINTS})
     parameters = {"num_samples": LONG_POINTS * 9 // 10, "binary_data_output": True, **parameters}
     return {"inputs": [points], "outputs": [{"name": "sampled_indices"}], "parameters": parameters}
@@ -35,7 +34,7 @@ def long_sampling(**parameters):
 
 COUNTS = {"name": "point_counts", "shape": [2], "datatype": "INT32", "data": [1, 1]}
 DATA = without("parameters", data=[0] * 8)
-# (JSON, part of the answer's `error`[, bytes after the JSON]). Without the third value, POINTS follows the JSON.
+# (JSON, part of the answer's `error`[, bytes after the JSON: POINTS by default])
 WRONG = (
     ({}, "there is no list of inputs"),
     ([], "is not an object"),
@@ -194,7 +193,7 @@ class Infer(FaultCase):
         self.daemon.assert_quiet()
 
     def test_a_request_that_turns_out_to_sample_goes_to_the_long_workers(self):
-        """The JSON says that the request is a sampling. It waits for the busy sampling worker; others do not wait."""
+        """A request whose JSON asks for samples waits for the busy worker for long jobs; others do not wait."""
         replies = []
         long_one = self.raw().send(post(many_rows(LONG_POINTS), LONG))
         sampling = lambda: self.daemon.status()["long_workers"]["running"]

@@ -1,5 +1,5 @@
-"""`latest=NAME`: of a client's requests with the same name, only the newest waits. An older request that waits gets 409
-at once, and its sweep is kept. In the tests, a long job keeps the only worker for long jobs busy."""
+"""`latest=NAME`: of a client's requests with the same name, the newest waits. An older request that waits gets 409, and
+its sweep is kept. In most tests, a long job keeps the worker for long jobs busy."""
 
 import concurrent.futures
 import json
@@ -37,7 +37,7 @@ ARGS += ("--max-sampling-work", str(LONG_POINTS * LONG_POINTS), "--max-timeout-m
 
 
 class Held(FaultCase):
-    """Requests behind a long job that a test holds."""
+    """Requests behind a long job."""
 
     ARGS = ARGS
 
@@ -72,7 +72,7 @@ class Held(FaultCase):
         return self.daemon.status()["requests"]["superseded"]
 
     def ask(self, path=SHORT + "&latest=roof", body=BODY, waits=1, **more):
-        """Sends a request in another thread. Returns its future when `waits` jobs wait, or when it is answered."""
+        """Sends a request in a thread. Returns its future when `waits` jobs wait, or when it is answered."""
         reply = self.pool.submit(self.daemon.post, path, body, JSON, **more)
         wait_until(lambda: self.depth() == waits or reply.done(), "a job that waits")
         return reply
@@ -190,7 +190,7 @@ class Latest(Held):
         return rows(50 + time, columns=3, seed=time)
 
     def reference(self, *times):
-        """The answer that the last sweep should get: as if the daemon had computed every sweep."""
+        """The tensors that the last sweep should get: those of a stream in which every sweep was computed."""
         replies = [self.daemon.post(self.path(time, "u", ""), self.sweep(time)) for time in times]
         self.assertEqual([reply.status for reply in replies], [200] * len(times))
         return replies[-1].tensors()
@@ -204,7 +204,7 @@ class Latest(Held):
         return self.daemon.get("/v1/streams/s").json()["waiting"]
 
     def test_sweeps_are_kept(self):
-        """The long job has the stream's turn, so all sweeps wait in the stream."""
+        """The long job has the stream's turn, so the sweeps wait in the stream."""
         subscriber = self.enterContext(Subscriber(self.daemon, "/v1/streams/s/events"))
         self.assertEqual(self.daemon.post(self.path(1), self.sweep(1)).status, 200)
         self.hold(source=None, more="&stream=s&sweeps=4&pose=0,0,0,1,0,0,0&time=1.5")
@@ -245,7 +245,6 @@ class Latest(Held):
     # ---- many at once ----
 
     def test_many_connections(self):
-        """Each request is answered or superseded. The newest request is answered."""
         self.daemon.await_accounts()
         before = self.superseded()
         number = 40 if is_sanitized() else 200
@@ -302,8 +301,8 @@ class Slots(Held):
         self.assertEqual(newer.result().status, 200)
 
     def test_no_newer_one_is_refused(self):
-        """A newer request is never refused for want of a slot, at any moment of the older request: when it begins to
-        wait, waits, or gets a worker."""
+        """A newer request gets the older request's slot, even if the older request is just beginning to wait, or just
+        getting a worker."""
         path = "/v1/fps?num_features=3&num_samples=100&latest=x"
         body, number = rows(2000, columns=3), 100 if is_sanitized() else 600
 

@@ -1,4 +1,4 @@
-"""The log: clients cannot break lines in either format, and a reader that stalls delays no client."""
+"""The log: clients cannot break its lines, and a reader that stalls delays no client."""
 
 import json
 import os
@@ -17,12 +17,11 @@ from daemon import BACKEND, voxeld_binary
 LOGFMT = re.compile(r'(?:[a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^ "=]+)(?: |$))+')
 FIELD = re.compile(r'([a-z_]+)=("(?:[^"\\]|\\.)*"|[^ "]+)')
 DROPPED = "voxeld_log_lines_dropped_total"
-# A path with encoded quotes, ends of lines and bytes that are not UTF-8.
+# Encoded quotes, ends of lines and bytes that are not UTF-8.
 HOSTILE = '/%22%5c%0a%0d%09%01%7f%ff%fe%c3%28%ed%a0%80=x%20msg=listening%20"'
 
 
 def logfmt(line):
-    """The fields of a line. Quoted values are JSON strings."""
     assert LOGFMT.fullmatch(line), line
     return {key: json.loads(value) if value[0] == '"' else value for key, value in FIELD.findall(line)}
 
@@ -33,7 +32,7 @@ def metric(daemon, name):
 
 
 class Shelved(Daemon):
-    """A daemon whose log is read up to the line msg=listening. The test reads the rest after read_on.set()."""
+    """A daemon whose log is not read after the line msg=listening, until read_on is set."""
 
     def __init__(self, *args):
         self.read_on = threading.Event()
@@ -46,7 +45,7 @@ class Shelved(Daemon):
                 self.read_on.wait(PATIENCE)
 
     def ask_at_length(self, number, connection=None):
-        """Sends a request that has a long line in the log. Returns its id."""
+        """Sends a request with a long line in the log. Returns its id."""
         id = f"{number:0128d}"
         reply = self.request("GET", "/" + 180 * "x", None, {"X-Request-Id": id}, connection)
         assert reply.status == 404, reply
@@ -74,7 +73,7 @@ class Reader(unittest.TestCase):
         self.assertEqual(daemon.post(VOXELIZE, rows(100)).status, 200)
         self.assertEqual(daemon.get("/v1/status").status, 200)
         dropped = metric(daemon, DROPPED)
-        # The log may still have room for short lines, so this asks for long lines.
+        # The log may still have room for short lines.
         wait_until(lambda: daemon.ask_at_length(0) and metric(daemon, DROPPED) > dropped, "a long line to be dropped")
         daemon.terminate()
         self.assertEqual(daemon.process.wait(PATIENCE), 0)
@@ -84,10 +83,10 @@ class Reader(unittest.TestCase):
         ids = daemon.fill()
         daemon.read_on.set()
         told = lambda: [logfmt(line.strip()) for line in list(daemon.lines) if "were dropped" in line]
-        # While the log catches up, lines of requests to /metrics may be dropped as well.
+        # Meanwhile lines of the requests to /metrics may be dropped too.
         wait_until(lambda: sum(int(line["lines"]) for line in told()) == metric(daemon, DROPPED), "all drops reported")
         self.assertTrue(all(line["level"] == "warning" for line in told()))
-        daemon.logged("")  # waits until the log has caught up: a daemon that stops does not wait long for its reader
+        daemon.logged("")  # waits until the log has caught up: the stop does not wait long for the reader
         daemon.stop()
         lines = [logfmt(line.rstrip("\n")) for line in daemon.lines]
         logged = [line["id"] for line in lines if line.get("path") == "/" + 180 * "x"]
@@ -107,7 +106,7 @@ class Reader(unittest.TestCase):
                 self.assertEqual(process.wait(PATIENCE), 0)
 
     def test_file_that_may_grow_no_more(self):
-        """At the limit of file sizes (RLIMIT_FSIZE), lines are dropped. The signal SIGXFSZ does not end the daemon."""
+        """At the limit RLIMIT_FSIZE lines are dropped. SIGXFSZ does not end the daemon."""
         limit = 16384
         verbose = {**os.environ, "VOXELD_LOG_LEVEL": "debug"}
         with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log", "wb") as log:
@@ -128,7 +127,7 @@ class Reader(unittest.TestCase):
                 process.terminate()
                 self.assertEqual(process.wait(PATIENCE), 0)
 
-    # A daemon on a Unix socket, whose address is known without the log.
+    # On a Unix socket, so that the test needs no log to know the address.
     def served(self, folder, *prefix, **streams):
         path = pathlib.Path(folder, "socket")
         command = [*prefix, voxeld_binary(), "--listen", f"unix:{path}", "--backend", BACKEND, "--workers", "1"]
@@ -138,7 +137,7 @@ class Reader(unittest.TestCase):
         return process
 
     def ask(self, folder):
-        """The status of /healthz. The answer must have no other text: lines of the log must not get into the socket."""
+        """The status of /healthz. Checks that no line of the log got into the socket."""
         with socket.socket(socket.AF_UNIX) as plain:
             plain.settimeout(PATIENCE)
             wait_until(lambda: plain.connect_ex(str(pathlib.Path(folder, "socket"))) == 0, "a connection")
@@ -155,7 +154,7 @@ class Lines(unittest.TestCase):
                 for path in ("/healthz", "/readyz", "/metrics"):
                     self.assertEqual(daemon.get(path, {"X-Request-Id": "probe"}).status, 200)
                 self.assertEqual(daemon.request("PUT", "/healthz", b"", {"X-Request-Id": "wrong"}).status, 405)
-            # A line is written after its answer was sent. When the daemon has stopped, all lines are there.
+            # Now the daemon has stopped, so all lines are there.
             log = "".join(daemon.lines)
             self.assertEqual((log.count(" id=probe "), log.count(" id=wrong ")), (logged, 1))
 
@@ -180,7 +179,7 @@ class Lines(unittest.TestCase):
                 self.assertEqual("answered by libmicrohttpd" in daemon.log(), logged)
 
     def test_clients_that_leave_write_no_warnings(self):
-        """Any client can end requests as often as it likes. This must not push other lines out of the log."""
+        """Otherwise a client could push other lines out of the log."""
         with Daemon("--access-log", "none") as daemon:
             whole = post(rows(100))
             for sent in (whole[:20], whole[:-1]):

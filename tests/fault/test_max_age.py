@@ -1,6 +1,5 @@
-"""`max_age_ms`: if points are older than that when a worker opens them, they are not computed, but a sweep is kept. In
-some tests, a long job keeps the only worker for long jobs busy. All ages are far from the limit, since the machine may
-be slow."""
+"""`max_age_ms`: if points are older when a worker opens them, they are not computed, but a sweep is kept. The machine
+may be slow, so most ages here are far from the limit."""
 
 import importlib.util
 import time
@@ -26,7 +25,7 @@ def cloud(measured, count=20):
 
 
 def at(seconds):
-    """The parameters of points with the time now + seconds."""
+    """The parameters for points of the time now + seconds."""
     return f"&max_age_ms=60000&time={time.time() + seconds:.6f}"
 
 
@@ -35,7 +34,7 @@ class MaxAge(Held):
         return self.daemon.status()["requests"]["too_old"]
 
     def assert_too_old(self, reply, least, kept=False):
-        """Checks the refusal of points that are at least `least` ms old."""
+        """Checks for the refusal of points that are `least` ms old, or a little older."""
         problem = self.assert_problem(reply, 409, "max_age_ms")
         self.assertEqual(problem["type"], "urn:voxeld:problem:too-old")
         self.assertNotIn("Retry-After", reply.headers)

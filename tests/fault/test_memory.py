@@ -1,5 +1,5 @@
 """Resident memory does not grow over thousands of requests of every kind. It stays within the budget for JSON that
-takes a hundred times its size in memory."""
+takes many times its size in memory."""
 
 import concurrent.futures
 import gzip
@@ -34,7 +34,7 @@ class ResidentMemory(FaultCase):
                 query = ("", "&order=key", "&feature=points,pillar", "&point_counts=0,20,40")[turn % 4]
                 reply = self.daemon.post(VOXELIZE + query, bodies[3], connection=connection)
                 self.assertEqual(reply.status, 200, reply)
-            if turn % 100 == 99:  # changes the connection
+            if turn % 100 == 99:  # the next request opens it again
                 connection.close()
         connection.close()
 
@@ -48,7 +48,7 @@ class ResidentMemory(FaultCase):
     def test_flat_over_thousands_of_requests(self):
         warm = self.run_requests(REQUESTS // 5)
         after = self.run_requests(REQUESTS)
-        # A leak of 1 KB in each request would be 10 MB. Sanitizers need memory themselves.
+        # A leak of 1 KB in each request would be 10 MB.
         bound = (64 if is_sanitized() else 6) * MB
         self.assertLess(after - warm, bound, f"from {warm} to {after} bytes in {REQUESTS} requests")
 
@@ -60,7 +60,7 @@ OPTIONS = ("--workers", "6", "--memory-budget-bytes", str(BUDGET), "--max-timeou
 
 @unittest.skipIf(is_sanitized(), "sanitizers need memory of their own")
 class LargeJson(unittest.TestCase):
-    """Bodies of 4 to 6 KB that decode to 4 MB of JSON, from several clients at a time."""
+    """Small bodies that decode to 4 MB of JSON, from several clients at a time."""
 
     def flood(self, daemon, value):
         body = gzip.compress(b"[" + b",".join([value] * (4 * MB // (len(value) + 1))) + b"]", 9)

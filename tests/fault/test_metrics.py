@@ -1,4 +1,4 @@
-"""/metrics after load of every kind. The daemon counts each request once, by its outcome. promtool accepts the page."""
+"""/metrics: each request is counted once, by its outcome, and promtool accepts the page."""
 
 import concurrent.futures
 import functools
@@ -13,18 +13,18 @@ from client import head, many_rows, post, rows, wait_until
 
 SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})?")
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
-LARGE = VOXELIZE + "&feature=points&max_points_per_voxel=1024"  # 16 KB a voxel: more than sockets hold
+LARGE = VOXELIZE + "&feature=points&max_points_per_voxel=1024"  # an answer with 16 KB a voxel: more than sockets hold
 
 
 @functools.cache
 def key_of(sample):
-    """Parses the part of a sample before its number to (name, label values...)."""
+    """(name, label values...) of a sample."""
     name, labels = SAMPLE.fullmatch(sample).groups()
     return (name, *(value for _, value in LABEL.findall(labels or "")))
 
 
 class Metrics(dict):
-    """The samples of one scrape: (name, label values...) to number."""
+    """The samples of a scrape: {(name, label values...): number}."""
 
     def __init__(self, daemon):
         self.text = daemon.get("/metrics").body.decode()
@@ -49,7 +49,7 @@ class Counted(FaultCase):
         return Metrics(self.daemon).sum(name, *labels) - self.before.sum(name, *labels)
 
     def until_grown(self, by, name, *labels):
-        """Waits until the sample has grown by `by`. The daemon counts a request a moment after its answer."""
+        """Waits until the sample has grown by `by`: requests are counted a moment after their answers."""
         grown = lambda: self.grown(name, *labels)
         wait_until(lambda: grown() >= by, lambda: f"{name} {labels} to grow by {by}, not by {grown()}")
         self.assertEqual(grown(), by)

@@ -1,5 +1,4 @@
-"""Models whose files are broken at a reload. The old version goes on serving. Every page names the refused files until
-they are repaired or gone."""
+"""Models whose files are broken at a reload: the old version goes on serving, and the pages name the fault."""
 
 import os
 import shutil
@@ -17,7 +16,7 @@ class Kept(Models):
         return self.write("good", model=described, tensors=models.weights(seed=seed), **parts)
 
     def shown(self, daemon, name="good"):
-        """The entry of a model. Checks that /v1/models/NAME and the list have the same entry."""
+        """A model's entry in /v1/models, which must be the same in /v1/models/NAME."""
         shown = daemon.get(f"/v1/models/{name}").json()
         self.assertIn(shown, daemon.get("/v1/models").json()["models"])
         return shown
@@ -30,7 +29,7 @@ class Kept(Models):
         return {line.split('"')[1]: int(line.split()[1]) for line in lines}
 
     def assert_kept(self, daemon, tensors, version, refused, reason):
-        """Checks that the model serves as before, and that each page says why its newer files do not serve."""
+        """Checks that the model serves as before, and that the pages say why its newer files are refused."""
         self.assertEqual(self.assert_serves(daemon).tensors(), tensors)
         self.assertEqual(daemon.post(DETECT + "good", SCAN, JSON).json()["model_version"], version)
         shown = self.shown(daemon)
@@ -86,7 +85,7 @@ class Kept(Models):
         self.assertEqual(daemon.post(DETECT + "good", SCAN).status, 400)
         self.assertEqual(daemon.get("/v1/models").json(), {"models": []})
         self.assertEqual(self.counted(daemon), {"ready": 0, "outdated": 0, "failed": 0})
-        os.mkdir(path)  # the folder had been removed, so no old version is left to serve
+        os.mkdir(path)  # no old version is left to serve
         self.reload(daemon)
         self.assertIn("model.json: No such file", self.fault(daemon, "good"))
         self.stop(daemon)

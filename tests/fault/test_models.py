@@ -1,5 +1,5 @@
-"""Models that are broken, slow, replaced or gone, and a missing library. The refusal of a broken model has its name and
-the file and field at fault. The other models serve."""
+"""Models that are broken, slow, replaced or gone, and a missing library. The reason for a broken model names the file
+and the field at fault. The other models serve."""
 
 import json
 import os
@@ -19,7 +19,7 @@ JSON = {"Accept": "application/json"}
 
 
 def with_part(part, **members):
-    """A description with other members in the object `part`. None removes a member."""
+    """A description with other members in its object `part`. None removes a member."""
     described = models.description()
     described[part] = {name: value for name, value in {**described[part], **members}.items() if value is not None}
     return described
@@ -50,7 +50,7 @@ class Models(unittest.TestCase):
         wait_until(lambda: daemon.times_logged("what=models") > told, "a reload of the models")
 
     def fault(self, daemon, name):
-        """The reason why a model does not serve. Checks that all pages show the same reason."""
+        """The reason why a model does not serve. Checks that all pages show it."""
         reason = daemon.get(f"/v1/models/{name}").json()["reason"]
         refused = daemon.post(DETECT + name, SCAN)
         self.assertEqual((refused.status, refused.json()["type"]), (503, "urn:voxeld:problem:model-failed"), refused)
@@ -71,8 +71,6 @@ class Models(unittest.TestCase):
 
 
 class Files(Models):
-    """The reason for a broken folder names the file and the field."""
-
     DOCUMENTS = {
         "no object": ([], "model.json: it is not an object"),
         "format": ({"format": 2}, "model.json: format is not 1"),
@@ -164,7 +162,7 @@ class Files(Models):
     }
 
     def check(self, cases):
-        """Writes a bad model for each case, and a good model. Checks the reason of each bad model."""
+        """Writes a good model, and a bad model for each case. Checks the reasons."""
         cases = {"bad_" + name.replace(" ", "_"): case for name, case in cases.items()}
         self.write("good")
         for name, (parts, _) in cases.items():
@@ -211,7 +209,7 @@ class Files(Models):
         self.check({name: ({"tensors": tensors}, reason) for name, (tensors, reason) in cases.items()})
 
     def test_backbones(self):
-        """Faults of the backbone's files. tests/unit/api/test_detector_backbone.c tests faults of layers."""
+        """tests/unit/api/test_detector_backbone.c tests faults of layers."""
         layers = {**models.sparse_description()["backbone"]}
         narrow = {**models.VOXELIZE, "voxel_size": models.SPARSE_SIZE, "feature_dtype": "float16"}
         tensors = models.backbone_weights()
@@ -465,8 +463,6 @@ class Running(Models):
 
 
 class Memory(Models):
-    """A network takes no more memory than its limit."""
-
     LIMIT = 1000000
 
     def start(self, *args, limit=LIMIT, **parts):
@@ -480,7 +476,7 @@ class Memory(Models):
         self.write("good", lines=["memory 1000 100000"])
         daemon = self.start()
         self.assertEqual(daemon.get("/v1/models/good").json()["network"]["memory_limit_bytes"], self.LIMIT)
-        for clouds in (1, 4, 8, 9, 5, 1):  # the network keeps each run's memory, and frees it when a run lacks memory
+        for clouds in (1, 4, 8, 9, 5, 1):  # the network keeps the memory of runs, until a run lacks memory
             self.assertEqual(self.batch(daemon, clouds).status, 200)
             reply = self.batch(daemon, 10)
             self.assertEqual((reply.status, reply.json()["type"]), (503, "urn:voxeld:problem:memory-full"), reply)
@@ -517,7 +513,7 @@ class Memory(Models):
         statuses, threads = [], []
 
         class Asking(Daemon):
-            """Takes all memory of the network `good` by batches, until the daemon is ready."""
+            """Keeps the memory of the network `good` in use by batches, until the daemon is ready."""
 
             def _is_ready(self):
                 if not threads:
@@ -554,8 +550,6 @@ class Memory(Models):
 
 
 class Choices(Models):
-    """Parameters of the model that a request may override."""
-
     def refused(self, daemon, query, parameter, reason):
         with self.subTest(query):
             reply = daemon.post(DETECT + query, SCAN)

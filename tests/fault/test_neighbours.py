@@ -1,4 +1,4 @@
-"""A polite client is served while many other clients hold memory, queue slots and connections without using them."""
+"""A polite client is served while many other clients hold memory, queue slots and connections."""
 
 import concurrent.futures
 import threading
@@ -10,13 +10,13 @@ from neighbours import ANNOUNCED, CHUNKED, READER, SAMPLING, SLOW, Neighbours, u
 
 REQUESTS = 20 if is_sanitized() else 100
 POLITE = "127.0.0.77"
-BODY = rows(30_000)  # 480 KB, so small that it still fits when large bodies fill the memory
+BODY = rows(30_000)  # 480 KB: fits even when large bodies fill the memory
 LARGE = tiled_rows(2 * MB)
 
 
 class Neighbourhood(FaultCase):
     def polite(self, path=VOXELIZE, body=BODY, number=REQUESTS):
-        """The statuses of one client's requests, each on a connection of its own."""
+        """The statuses of one client's requests, each on its own connection."""
         statuses = []
         for _ in range(number):
             connection = self.daemon.connection(source=POLITE)
@@ -29,7 +29,7 @@ class Neighbourhood(FaultCase):
 
 
 class Memory(Neighbourhood):
-    """12 bodies of neighbours fill the memory for bodies of quick jobs. 8 fill the memory for bodies of samplings."""
+    """12 bodies of neighbours fill the memory for bodies of quick jobs, 8 the memory for bodies of samplings."""
 
     ARGS = ("--memory-budget-bytes", str(64 * MB), "--max-body-bytes", str(4 * MB), "--max-response-bytes", str(8 * MB))
 
@@ -44,7 +44,7 @@ class Memory(Neighbourhood):
             wait_until(lambda: self.memory() > 32 * MB, "memory lent")
             before = self.preempted()
             self.assert_served(self.polite())
-            self.assertEqual(self.preempted(), before)  # uploads without data lose their memory, but are not preempted
+            self.assertEqual(self.preempted(), before)  # an upload without data loses its memory without preemption
 
     def test_bodies_that_come_slowly(self):
         before = self.preempted()
@@ -57,10 +57,9 @@ class Memory(Neighbourhood):
 
     def test_chunked_bodies_that_crawl_after_a_fast_start(self):
         with Neighbours(self.daemon, CHUNKED, 24):
-            # Each client may take half of what is left. So 10 bodies fit if they come one after the other, and more if
-            # they grow at the same time.
+            # Each client may take half of what is left, so about 10 bodies fit.
             wait_until(lambda: self.memory() > 32 * MB, "memory lent")
-            time.sleep(1)  # the daemon measures rates over two windows of half a second
+            time.sleep(1)  # the daemon measures rates over half a second
             self.assert_served(self.polite())
 
     def test_bodies_of_samplings(self):
@@ -81,7 +80,7 @@ class Memory(Neighbourhood):
         for connection in uploads:
             connection.send(SLOW.beginning)
         wait_until(lambda: self.memory() > 40 * MB, "memory lent")
-        time.sleep(1)  # after 1 s the daemon knows the rates of these uploads
+        time.sleep(1)  # then the daemon knows the rates of these uploads
         answered = lambda: [connection for connection in uploads if connection.readable(0)]
 
         def ask():
@@ -89,7 +88,7 @@ class Memory(Neighbourhood):
             return answered()
 
         large = self.raw(source=POLITE)
-        large.send(upload(VOXELIZE, 4 * MB) + bytes(4 * MB - 16))  # a fast upload, which is not preempted
+        large.send(upload(VOXELIZE, 4 * MB) + bytes(4 * MB - 16))  # fast, so it is not preempted
         wait_until(ask, "an upload to give way")
         self.assert_problem(answered()[0].read(), 503, mentions=("more slowly",))
         self.assert_voxels(large.send(bytes(16)).read())
@@ -98,7 +97,7 @@ class Memory(Neighbourhood):
 
 
 class Floods(Neighbourhood):
-    """12 bodies of neighbours fill the memory for bodies of quick jobs. They come fast, so none is preempted."""
+    """Neighbours' bodies fill the memory for bodies of quick jobs. They come fast, so they are not preempted."""
 
     ARGS = ("--memory-budget-bytes", str(256 * MB), "--max-body-bytes", str(16 * MB))
     ARGS += ("--max-response-bytes", str(64 * MB))
@@ -117,7 +116,7 @@ class Floods(Neighbourhood):
                 time.sleep(0.05)
 
     def post_slowly(self, _):
-        """Posts 480 KB at 400 KB a second, which takes 1.2 seconds or more."""
+        """Posts BODY at 400 KB a second."""
         with self.raw(source=POLITE) as connection:
             connection.send(head("POST", VOXELIZE + "&max_voxels=1000", f"Content-Length: {len(BODY)}"))
             for begin in range(0, len(BODY), 20_000):

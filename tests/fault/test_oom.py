@@ -1,8 +1,8 @@
 """Each call that needs memory, a thread or a descriptor fails in turn, at the start and in requests of every kind.
 
 At the start the daemon ends with status 2 and a reason, or serves without the resource. In a request the client may get
-an error or lose its connection. The client never gets wrong bytes, nothing stays in use, and the next client is served
-as usual. $VOXELD_OOM_LIBRARY is the library of tests/fault/oom.c, which makes the calls fail."""
+an error or lose its connection, but no wrong bytes. Then nothing is left in use, and the next client is served.
+$VOXELD_OOM_LIBRARY is the path of the library that tests/fault/oom.c becomes."""
 
 import collections
 import contextlib
@@ -25,15 +25,14 @@ from daemon import ROOT, voxeld_binary
 LIBRARY = os.environ.get("VOXELD_OOM_LIBRARY", "")
 MEMORY, THREAD, DESCRIPTOR = range(3)
 NAMES = ("memory", "thread", "descriptor")
-# Parts of the reasons. If memory runs out, GnuTLS says that its priorities (tls_priorities) are wrong.
+# If memory runs out, GnuTLS says that its priorities (tls_priorities) are wrong.
 REASON = r"voxeld: .*(memory|Memory|unavailable|Too many open|No space left|libmicrohttpd|tls_priorities)"
 STOPPING = 8  # daemons that may still be stopping while the next daemon runs
 CPU = ("--backend", "cpu", "--workers", "2", "--long-workers", "1")
 
 
 class Control:
-    """The memory that the preloaded library shares with the test. For each kind of call it has the number of calls so
-    far, and the number of the call to fail."""
+    """oom.c's struct control: for each kind of call, the number of calls so far and the number of the call to fail."""
 
     def __init__(self):
         self._file = tempfile.NamedTemporaryFile()
@@ -42,7 +41,7 @@ class Control:
         self.environment = {"LD_PRELOAD": LIBRARY, "VOXELD_OOM": self._file.name}
 
     def arm(self, kind, number):
-        """Counting from now on, call `number` of this kind fails; 0: no call fails."""
+        """From now on, call `number` of this kind fails; 0: no call."""
         struct.pack_into("<QQ", self._memory, 16 * kind, 0, number)
 
     def calls(self, kind):
@@ -61,7 +60,7 @@ FIELDS = b"".join(struct.pack("<HcIBf", 1, name, 4 * at, 7, 0) for at, name in e
 PACKED = codings.CODERS["zstd"](BODY)
 BLOB = b"CLOUDINI_V03" + struct.pack("<3I2BH", 500, 1, 16, 0, 2, 4) + FIELDS + struct.pack("<I", len(PACKED)) + PACKED
 CHUNKED = "Transfer-Encoding: chunked"
-# One row for each kind of request: its name and its bytes.
+# (name, bytes) of each kind of request.
 REQUESTS = (
     ("voxelize", post(BODY)),
     ("voxelize_chunked", head("POST", VOXELIZE, CHUNKED) + chunked(BODY, 1000)),
@@ -95,7 +94,7 @@ REQUESTS = (
 
 
 def essence(reply):
-    """What is equal in the answers to equal requests: the status, and the tensors or the metadata's counts."""
+    """What equal requests have in common: the status, and the tensors or the metadata's counts."""
     kind, coding = reply.headers.get("Content-Type", ""), reply.headers.get("Content-Encoding")
     if coding in codings.answers():  # otherwise this machine cannot decode the answer
         codings.decode(reply)
@@ -109,7 +108,7 @@ def essence(reply):
 
 
 def ask(daemon, request):
-    """Sends the request on a new connection. Returns the answer; None if the daemon closed without an answer."""
+    """The answer to the request on a new connection; None: the daemon closed without an answer."""
     with Raw(daemon) as connection:
         try:
             connection.send(request)
@@ -127,8 +126,7 @@ class Case(unittest.TestCase):
 
 
 class Start(Case):
-    """The daemon's start, from its options to the listening socket, with a file of options and a directory of
-    presets."""
+    """The daemon's start, with a file of options and a directory of presets."""
 
     def setUp(self):
         super().setUp()
@@ -140,14 +138,13 @@ class Start(Case):
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
 
     def presets_of(self, log):
-        """Asks the daemon for its presets. The log's line msg=listening has its address."""
+        """The presets of the daemon, whose log has its address."""
         host, _, port = re.search(r"address=([^\s]+)", log)[1].rpartition(":")
         with urllib.request.urlopen(f"http://{host}:{port}/v1/presets") as reply:
             return reply.read()
 
     def start_with(self, kind, number):
-        """Starts a daemon with one failing call. Returns its presets if it still serves, None if it ends with a
-        reason."""
+        """Starts a daemon with one failing call. Returns its presets; None if it ends with a reason."""
         self.control.arm(kind, number)
         presets, log = None, ""
         with subprocess.Popen(
@@ -176,7 +173,7 @@ class Start(Case):
             if got and not self.came:
                 break
             refused += not got
-            if got:  # a daemon that serves has all presets
+            if got:
                 self.assertEqual(got, presets, f"{NAMES[kind]} {number}")
         self.assertGreater(refused, 0)
         print(f"start: each of {number - 1} calls ({NAMES[kind]}) failed: {refused} ends with a reason, else it served")
@@ -198,7 +195,7 @@ class Requests(Case):
         return daemon
 
     def fail_one(self, daemon, name, kind, number, expected, request):
-        """Makes one call fail in one request. Returns False if the request makes fewer calls."""
+        """Lets call `number` of a request fail. Returns False if the request makes fewer calls."""
         self.control.arm(kind, number)
         reply = ask(daemon, request)
         came = self.control.calls(kind) >= number
@@ -214,7 +211,7 @@ class Requests(Case):
     def assert_essence(self, reply, expected, where):
         self.assertIsNotNone(reply, where)
         own = essence(reply)
-        known = min(len(own), len(expected))  # only the status, if this machine cannot decode an answer
+        known = min(len(own), len(expected))  # 1 if this machine cannot decode an answer
         self.assertEqual(own[:known], expected[:known], where)
 
     def is_quiet(self, daemon):
@@ -235,7 +232,7 @@ class Requests(Case):
         daemon.stop()
 
     def begin_of_events(self, daemon):
-        """The beginning of the endless answer of events; "" if the daemon closed without an answer."""
+        """The beginning of the answer of /v1/events; "" if the daemon closed without an answer."""
         told = b""
         with daemon.socket() as connection, contextlib.suppress(ConnectionError):
             connection.sendall(head("GET", "/v1/events"))
@@ -264,8 +261,8 @@ class Requests(Case):
         daemon.stop()
 
     def first(self, name, number, expected, request, stopping):
-        """Like fail_one, but in the first request to a new daemon. Then stops the daemon, which drains for a while, and
-        appends it to `stopping`."""
+        """Like fail_one, but in the first request to a new daemon, which is then told to stop and appended to
+        `stopping`."""
         self.control = Control()  # each daemon that is still stopping keeps its own
         daemon = self.start()
         came = self.fail_one(daemon, name, MEMORY, number, expected, request)

@@ -1,4 +1,4 @@
-"""Overload: the queue is full, memory is used up, jobs are late. The daemon refuses with a reason, and soon serves
+"""Overload: the queue is full, memory is used up, jobs are late. The daemon refuses with a reason, then serves
 again."""
 
 import concurrent.futures
@@ -25,7 +25,7 @@ from client import (
 
 
 class Pressure:
-    """Endless heavy jobs from one address, each on its own connection, while the `with` block runs."""
+    """Heavy jobs from one address while the `with` block runs."""
 
     def __init__(self, daemon, connections, source=None):
         self.statuses, self._stop, self._source = set(), threading.Event(), source
@@ -85,7 +85,7 @@ class Queue(FaultCase):
 
 
 class Turns(FaultCase):
-    """One worker, one client with a long queue: another client's job waits for the running job, not for the queue."""
+    """Another client's job waits for the running job, not for a client's long queue."""
 
     ARGS = ("--workers", "1", "--backend", "cpu", "--max-timeout-ms", "3600000")
 
@@ -100,12 +100,12 @@ class Turns(FaultCase):
             self.assertEqual(reply.status, 200, reply)
             timing = reply.json()["timing_us"]
             runs.append(timing["total"] - timing["receive"] - timing["queue"])
-        # The other client's job waits for the running job, and at most for one of the 15 waiting jobs.
+        # The other client's job waits for the running job, and at most for one more.
         self.assertLess(max(waits, default=0), 5 * max(runs))
 
 
 class Memory(FaultCase):
-    """Samplings wait for the only worker, which takes a second or more for each. Their complete bodies hold memory."""
+    """Samplings that wait for the only worker hold memory for their bodies."""
 
     EACH = 4 * MB if is_sanitized() else 16 * MB  # the size of the buffer for a body of LONG_POINTS
     # Bodies of samplings may take half of the memory: 8 * EACH. The last sixteenth of this half is for small bodies, so
@@ -119,18 +119,18 @@ class Memory(FaultCase):
         str(8 * EACH),
     )
     ARGS += ("--long-workers", "1", "--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
-    # Nearly every point has its own voxel, which takes 16 KB. The answer's buffer takes 8 * EACH.
+    # Nearly every point has its own voxel of 16 KB. The answer's buffer takes 8 * EACH.
     LARGE = "/v1/voxelize?point_cloud_range=-10,-10,-2,10,10,2&voxel_size=0.1,0.1,0.1&feature=points"
     LARGE += "&max_points_per_voxel=1024"
     LARGE_ROWS = rows(1150 if is_sanitized() else 4600)
     SHORT = "/v1/fps?num_samples=3"
 
     def hold(self, number, same=False):
-        """Begins `number` samplings, of one client each or all of the same client. Each holds a buffer."""
+        """Begins samplings, each of its own client or all of one client. Each holds EACH bytes."""
         body = many_rows(LONG_POINTS)
         announced = head("POST", LONG, f"Content-Length: {len(body)}")
         held = [self.raw(source=f"127.0.0.{2 if same else 2 + i}").send(announced) for i in range(number)]
-        # No job runs yet. While a job runs, more than half of the memory may be in use.
+        # No job runs yet, so nothing else is in use.
         wait_until(lambda: self.in_use() == number * self.EACH, "memory for all bodies")
         for connection in held:
             connection.send(body)
@@ -188,12 +188,11 @@ class Memory(FaultCase):
 
 
 class FewBuffers(FaultCase):
-    # Two bodies of the largest size take the whole memory budget.
+    # Two of the largest bodies take the whole budget.
     ARGS = ("--max-body-bytes", str(4 * MB), "--max-response-bytes", str(4 * MB), "--memory-budget-bytes", str(8 * MB))
 
     def test_budget_spent_by_chunked_bodies(self):
-        # The daemon does not know the lengths of chunked bodies. One body fits into the budget; all together do not.
-        # Each gets an answer.
+        # The daemon does not know the lengths of chunked bodies. One fits into the budget; all together do not.
         body = tiled_rows(3 * MB)
         send = lambda _: self.daemon.post(VOXELIZE, iter([body[:MB], body[MB:]]), {"Transfer-Encoding": "chunked"})
         statuses = set()
@@ -223,7 +222,7 @@ class FewBuffers(FaultCase):
 
 
 class Scratch(FaultCase):
-    """For 700,000 points of 6 bytes, the CPU needs 72 MB of scratch: more than the body, and more than a lane keeps."""
+    """700,000 points of 6 bytes need 72 MB of scratch on the CPU, more than a lane keeps."""
 
     ARGS = ("--backend", "cpu", "--workers", "2", "--max-body-bytes", str(8 * MB), "--max-response-bytes", str(MB),
             "--memory-budget-bytes", str(160 * MB))  # fmt: skip
@@ -266,7 +265,7 @@ class Late(FaultCase):
     ARGS = ("--workers", "1", "--queue-depth", "64", "--backend", "cpu", "--small-job-points", "0")
 
     def under_load(self, ask, status):
-        """Asks until the answer has this status. Meanwhile other requests keep the only worker busy, and get 200."""
+        """Asks until the answer has this status, while other requests keep the only worker busy."""
         heavy, stop = heavy_rows(), threading.Event()
 
         def press():

@@ -1,4 +1,4 @@
-"""Listeners for pages only (--pages-listen): clients of other listeners cannot keep probes and pages from answering."""
+"""Listeners for pages only (--pages-listen) answer, whatever clients of other listeners do."""
 
 import contextlib
 import http.client
@@ -13,7 +13,7 @@ from sources import HTTPConnection
 
 PAGES = ("/healthz", "/readyz", "/metrics", "/v1/status", "/v1/presets", "/v1/presets/kitti_second", "/openapi.yaml")
 PAGE_CONNECTIONS = 64
-# Uploads that go on until the test ends them.
+# Uploads go on until the test ends them.
 SLOW = ("--upload-min-rate", "0", "--upload-timeout-s", "3000", "--idle-timeout-s", "3600", "--send-timeout-s", "3000")
 
 
@@ -34,7 +34,7 @@ class PagesDaemon(Daemon):
 
 
 class ToPages:
-    """Gives Raw a connection to the listener for pages."""
+    """In place of a daemon, for Raw: connects to the listener for pages."""
 
     def __init__(self, daemon):
         self.daemon = daemon
@@ -56,24 +56,24 @@ class PageListener(FaultCase):
         wait_until(lambda: left() == 0, "the end of the last test's connections")
 
     def slow_uploads(self, number, source):
-        """Opens `number` connections with bodies that never end. The daemon may refuse some."""
+        """Opens `number` connections with bodies that do not end. The daemon may refuse some."""
         for n in range(number):
             with contextlib.suppress(OSError):  # refused
                 self.raw(source=source(n)).send(head("POST", VOXELIZE, "Content-Length: 1600") + rows(3))
 
     def ended(self):
-        """The number of ended connections so far, by reason."""
+        """Ended connections so far, by reason."""
         return counters(self.daemon, "voxeld_connections_ended_total", self.daemon.page)
 
     def without_place(self):
-        """The number of connections so far that the daemon refused, or ended to make room for others."""
+        """Connections so far that the daemon refused, or ended to make room."""
         ended = self.ended()
         return sum(ended[f'reason="{reason}"'] for reason in ("client_over_share", "connections_full", "preempted"))
 
     def pages_answer(self, source=None):
         for path in PAGES:
             self.assertEqual(self.daemon.page(path, source).status, 200, path)
-        # Tries again: on a loaded machine the daemon may take longer than 1 s, the limit of a probe.
+        # On a loaded machine the daemon may take longer than 1 s, the limit of a probe.
         wait_until(lambda: self.daemon.probe().returncode == 0, lambda: self.daemon.probe().stderr)
 
     def test_slow_uploads_of_one_address(self):
@@ -155,8 +155,8 @@ class PageListener(FaultCase):
 
 class Descriptors(unittest.TestCase):
     def test_no_more_than_needed(self):
-        # With only as many descriptors as it asks for, the daemon refuses connections. Each refused connection takes a
-        # descriptor for a moment. Descriptors for pages must stay available.
+        # The daemon gets only the descriptors that it asks for. Each refused connection takes a descriptor for a
+        # moment, but pages must get theirs.
         few_connections = ("--max-connections", "100")
         command = [voxeld_binary(), "--backend", BACKEND, "--listen", "127.0.0.1:0", "--pages-listen", "127.0.0.1:0"]
         few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))

@@ -15,7 +15,7 @@ HUGE = "-1000000,-1000000,-1000000,1000000,1000000,1000000"
 
 class Parameters(FaultCase):
     def refuse(self, status, parameter, given, **others):
-        """Checks that a query with this value of the parameter is refused. The problem names parameter and value."""
+        """Checks that a query with this value is refused, and that the problem names the parameter."""
         query = dict(urllib.parse.parse_qsl(GRID)) | others | {parameter: given}
         reply = self.daemon.post("/v1/voxelize?" + urllib.parse.urlencode(query, safe=","), rows(4))
         problem = self.assert_problem(reply, status, parameter)
@@ -198,7 +198,7 @@ class Parameters(FaultCase):
             "&&",
         ):
             with self.subTest(query):
-                # The daemon may ignore or refuse empty items between ampersands.
+                # The daemon may ignore or refuse empty items.
                 reply = self.daemon.post(f"{VOXELIZE}&{query}", rows(4))
                 if query == "&&" and reply.status == 200:
                     continue

@@ -1,8 +1,6 @@
-"""Shared memory that a GPU reads and writes in place. Answers have the same bytes, although the memory's owner changes
-the memory during requests.
+"""Shared memory that a GPU reads and writes in place, also while its owner changes it or CUDA calls fail.
 
-In builds whose CUDA calls fail on request (tests/support/standin/inject.h), each call of such a job fails in turn. See
-pinned.py.
+See pinned.py.
 """
 
 import array
@@ -65,7 +63,7 @@ class Pinned(PinnedCase):
         self.assertEqual(self.ways(daemon), (1, 1))
 
     def test_the_answer_to_no_points_is_copied(self):
-        """The CPU writes this answer. It must not access a region in place, which its owner may shorten."""
+        """The CPU writes this answer. It must not write to a region in place, since the owner may shorten it."""
         daemon = self.start()
         path = f"/v1/voxelize?point_cloud_range=0,0,0,8,8,8&voxel_size=1,1,1&outputs=occupancy&output_region=a,{PLACE},"
         right = daemon.post(f"{path.partition('&output_region')[0]}", b"").tensors()
@@ -135,15 +133,15 @@ class Pinned(PinnedCase):
     # --- owners ---
 
     def test_owners_who_begin_anew(self):
-        """The owner truncates the memory and writes it again, as `cp` does. The pinned pages no longer belong
-        to the memory, and no answer may come from them."""
+        """The owner truncates the memory and writes it again, as `cp` does. Then the pinned pages are no longer the
+        memory's, so no answer may come from them."""
         daemon = self.start()
         self.works(daemon)
         self.memory.shorten(0)
         self.memory.shorten(PLACE + ROOM)
         self.memory.write(OTHERS)
         self.works(daemon, daemon.post(VOXELIZE, OTHERS).tensors())
-        self.assertEqual(self.ways(daemon), (2, 2))  # the job ran on the old pages first, then again by copies
+        self.assertEqual(self.ways(daemon), (2, 2))  # the job ran on the old pages, then again by copies
         self.works(daemon, daemon.post(VOXELIZE, OTHERS).tensors())
         self.assertEqual(self.ways(daemon), (2, 4))
         daemon.post(f"{REGIONS}/unregister")

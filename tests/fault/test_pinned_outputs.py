@@ -31,7 +31,7 @@ class Outputs(PinnedCase):
         return daemon
 
     def infer(self, daemon, places, size=ROOM, points=ARRAY):
-        """Asks for the tensors of `places`. A place is (region, offset), or binary_data for a tensor in the answer."""
+        """Asks for the tensors of `places`: {name: (region, offset), or the value of binary_data if it is sent}."""
         outputs = []
         for name, place in places.items():
             region, at = place if isinstance(place, tuple) else (None, 0)
@@ -42,7 +42,7 @@ class Outputs(PinnedCase):
         return daemon.post(self.MODEL, json.dumps({"inputs": [given], "outputs": outputs}))
 
     def works(self, daemon, places, expected=None):
-        """Checks that the tensors are where they should be, and that nothing is written around them."""
+        """Checks that the tensors are at their places, and that nothing is written around them."""
         guard = b"\x55" * 64
         places_in = {name: place for name, place in places.items() if isinstance(place, tuple)}
         for name, (region, at) in places_in.items():
@@ -116,7 +116,7 @@ class Outputs(PinnedCase):
     # --- copies ---
 
     def test_parts_that_overlap_are_copied_in_order(self):
-        """Where parts overlap, the last tensor is there, even if two regions name the same memory."""
+        """Where parts overlap, the last tensor is there, even if the parts are of two regions."""
         daemon = self.start()
         self.assertEqual(self.other.register(daemon, "alias", offset=4096, byte_size=ROOM - 4096).status, 200)
         self.memories["alias"] = self.other
@@ -137,7 +137,7 @@ class Outputs(PinnedCase):
         self.assertEqual(self.ways(daemon), (1, 1))
 
     def test_all_or_none(self):
-        """Writing all tensors in place would pin more chunks than the client's share has. So all are copied."""
+        """All tensors are copied, since they would need more pinned chunks than the client's share has."""
         daemon = self.start("--shared-memory-pinned-bytes", str(4 * CHUNK))
         self.works(daemon, self.EACH)
         self.assertEqual(self.ways(daemon), (1, 5))

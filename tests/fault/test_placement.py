@@ -1,8 +1,7 @@
 """Samplings of one cloud run on a GPU or on the CPU. The bytes are the same, and no request is lost.
 
-Needs the stand-in for GPUs, which makes samplings as slow as a test asks. VOXELD_STANDIN_SLOW names a file with the
-milliseconds to add to each sampling, on a GPU and on the CPU. The daemon measures both when it starts, and places later
-samplings by these times."""
+Needs the stand-in for GPUs. VOXELD_STANDIN_SLOW names a file with the milliseconds to add to each sampling, on a GPU
+and on the CPU. The daemon measures both when it starts, and places later samplings by these times."""
 
 import concurrent.futures
 import pathlib
@@ -19,11 +18,11 @@ FPS = f"/v1/fps?num_samples={SAMPLES}"
 VOXELS = VOXELIZE + "&fps=20"
 BATCH = FPS + f"&point_counts={POINTS // 2},{POINTS // 2}"
 BODIES = [rows(POINTS, seed=seed) for seed in range(5)]
-SLOW = 300  # ms; without SLOW, such a sampling takes some tens of ms on a loaded machine with a sanitizer
+SLOW = 300  # ms; a sampling itself takes some tens of ms on a loaded machine with a sanitizer
 
 
 class Placement(FaultCase):
-    ARGS = ("--backend", "cpu")  # the class's own daemon computes the expected answers
+    ARGS = ("--backend", "cpu")  # of the daemon that computes the expected answers
 
     @classmethod
     def setUpClass(cls):
@@ -31,7 +30,7 @@ class Placement(FaultCase):
         cls.right = {path: [cls.daemon.post(path, body).tensors() for body in BODIES] for path in (FPS, VOXELS, BATCH)}
 
     def start(self, gpu_ms, cpu_ms, *args, workers=16, inject=None):
-        """A daemon with two GPUs, each with a stream for long jobs, and six workers of the CPU for samplings."""
+        """A daemon with two GPUs, each with a CUDA stream for long jobs, and six workers of the CPU for samplings."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
@@ -57,7 +56,7 @@ class Placement(FaultCase):
         self.put("slow", f"{gpu_ms} {cpu_ms}")
 
     def ask(self, daemon, index=0, path=FPS):
-        """Posts one of the bodies and checks the tensors. Returns the backend that computed them."""
+        """Posts a body and checks the tensors. Returns the backend that computed them."""
         reply = daemon.post(path, BODIES[index % len(BODIES)])
         metadata = self.assert_voxels(reply)
         self.assertEqual(reply.tensors(), self.right[path][index % len(BODIES)])
@@ -75,10 +74,10 @@ class Placement(FaultCase):
         self.assertTrue(before["cpu"]["room"])
         self.assertEqual([self.ask(daemon, index) for index in range(10)], ["cpu"] * 10)
         self.assertEqual(self.ask(daemon, 0, VOXELS), "cpu")
-        # The metric counts these six workers only while they run a job, so that idle ones do not lower the rate of use.
+        # The metric counts these six workers while they run a job.
         streams = daemon.status()["long_workers"]["count"] - 6
         wait_until(lambda: metric(daemon, 'voxeld_workers{lanes="long"}') == streams, "idle workers not to count")
-        # All other jobs still run on a GPU.
+        # Other jobs run on a GPU.
         for _ in range(5):
             self.assertEqual(self.ask_voxels(daemon), "cuda")
         self.assertEqual(self.ask(daemon, 1, BATCH), "cuda")
@@ -106,8 +105,7 @@ class Placement(FaultCase):
         daemon.stop()
 
     def test_the_cpu_takes_what_a_busy_gpu_would_do_later(self):
-        # The daemon measures GPU and CPU only when it starts. On a busy machine one of the two may seem much too slow,
-        # so the test may start several daemons.
+        # On a busy machine a daemon may measure one of the two as much too slow. Then the test starts another daemon.
         def both_at_once():
             daemon = self.start(50, 150)  # the two GPUs do as much in a second as the six workers of the CPU
             with concurrent.futures.ThreadPoolExecutor(8) as pool:

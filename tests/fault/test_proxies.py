@@ -1,4 +1,4 @@
-"""Each client behind a trusted proxy has its own share. The proxy's connections do not count for its clients."""
+"""Each client behind a trusted proxy has its own share."""
 
 import unittest
 
@@ -15,7 +15,7 @@ class Proxies(FaultCase):
     ARGS += ("--max-timeout-ms", "3600000")
 
     def ask(self, forwarded, source=PROXY, path=VOXELIZE):
-        """Sends a request with these addresses in X-Forwarded-For, one header a line. None: without the header."""
+        """Sends a request with a header X-Forwarded-For for each line of `forwarded`; None: without the header."""
         lines = [] if forwarded is None else [f"X-Forwarded-For: {line}" for line in forwarded.split("\n")]
         return self.raw(source=source).send(post(rows(10), path, *lines)).read()
 
@@ -70,7 +70,7 @@ class Proxies(FaultCase):
     def test_clients_of_one_proxy_have_shares_of_their_own(self):
         self.fill_share("203.0.113.9")
         self.assert_problem(self.ask("203.0.113.9", path=SHORT), 429)
-        # The client may forge all addresses but the last, so the first has no effect.
+        # A client may forge all addresses but the last.
         self.assert_problem(self.ask("198.51.100.1, 203.0.113.9", path=SHORT), 429)
         others = [
             self.raw(source=PROXY).send(post(rows(10), SHORT, f"X-Forwarded-For: {client}"))
@@ -85,7 +85,7 @@ class Proxies(FaultCase):
         self.assert_problem(self.ask("203.0.113.10", ANOTHER, SHORT), 429)
 
     def connections(self, source, number):
-        """The statuses of a health check on each of `number` connections, all open at the same time."""
+        """The statuses of requests on `number` connections, all open at the same time."""
         opened = [self.raw(source=source).send(head("GET", "/healthz")) for _ in range(number)]
         statuses = [connection.read().status for connection in opened]
         self.opened += opened

@@ -1,5 +1,4 @@
-"""Owners that change their shared memory at any time, and clients without a right to shared memory. Only their own
-requests fail."""
+"""Owners that change their shared memory at any time, and clients without a right to shared memory."""
 
 import fcntl
 import http.client
@@ -44,7 +43,7 @@ class Regions(FaultCase):
         self.memory = self.entered(Memory(SIZE + ROOM))
         self.memory.write(POINTS)
         self.addCleanup(self.daemon.post, f"{REGIONS}/unregister")
-        # The regions of the previous test count towards the limit until the daemon has closed them.
+        # Regions of the previous test count until the daemon has closed them.
         wait_until(lambda: self.memory.register(self.daemon, "a").status == 200, "room for a region")
 
     def entered(self, memory):
@@ -66,7 +65,7 @@ class Regions(FaultCase):
             self.assertEqual(told["parameter"], parameter)
 
     def works(self):
-        """Checks that requests with regions give the same tensors as a plain request."""
+        """Checks that requests with regions get the tensors of a plain request."""
         plain = self.daemon.post(VOXELIZE, POINTS).tensors()
         self.assertEqual(self.ask().tensors(), plain)
         reply = self.ask(output=f"a,{SIZE},{ROOM}")
@@ -98,14 +97,14 @@ class Regions(FaultCase):
             reply = self.ask(output=f"a,{SIZE},{ROOM}", headers={"Accept": accept})
             self.assertEqual(reply.status, 200, reply)
             written = reply.json()["output_region"]["bytes"]
-            self.assertLess(abs(written - needed), 256, accept)  # the durations in the metadata differ in length
+            self.assertLess(abs(written - needed), 256, accept)  # durations in the metadata differ in length
 
     def test_only_parts_of_answered_jobs_are_counted(self):
         parts = lambda: sum(self.daemon.status()["shared_memory"][f"parts_{way}"] for way in ("in_place", "copied"))
         before = parts()
         self.refused(self.ask(output=f"a,{SIZE},100"), 422, "the region's part has 100")
         self.assertEqual(parts(), before)
-        self.works()  # two requests: one reads points, one reads points and writes an answer
+        self.works()  # two requests read points, one of them writes an answer
         self.assertEqual(parts(), before + 3)
 
     def test_a_part_that_is_not_whole_rows_is_reported_as_a_body_is(self):
@@ -187,7 +186,7 @@ class Regions(FaultCase):
         self.works()
 
     def test_points_that_are_written_while_they_are_read(self):
-        """The daemon reads the changing memory once for each answer, so that the counts of all fates add up."""
+        """Each answer's counts add up, since the daemon reads the memory once."""
         over = threading.Event()
         blocks = [os.urandom(SIZE) for _ in range(4)]
 
@@ -216,14 +215,14 @@ class Regions(FaultCase):
         self.refused(reply, 400, "cannot be opened", "key")
 
     def meet(self, act):
-        """Starts a job, and calls act(the region of its points) while the job runs. Returns the reply."""
-        # A fast machine may end the first job before the test acts.
+        """Starts a job, and calls act(memory of its points) while the job runs. Returns the reply."""
+        # A fast machine may end the first, shorter job before the test acts.
         for job in (SAMPLING, with_long_steps(SAMPLING, 1)):
             replies, large = [], self.large()
             path = f"{job}&points_region=large,0,{large.size}&output_region=a,0,{SIZE + ROOM}"
             thread = threading.Thread(target=lambda path=path: replies.append(self.daemon.post(path)))
             thread.start()
-            points = 1 << (large.size - 1).bit_length()  # the points' buffer; a job that has read them holds more
+            points = 1 << (large.size - 1).bit_length()  # the points' buffer; a job that runs holds more
             copied = lambda status: status["buffers"]["in_use_bytes"] > points
             runs = lambda status: status["long_workers"]["running"] == 1
             samples = runs if IN_PLACE else copied
@@ -280,7 +279,7 @@ class Regions(FaultCase):
         self.assertEqual(self.memory.read(SIZE + ROOM), before)
 
     def test_a_limit_of_file_sizes(self):
-        """An answer to a region beyond RLIMIT_FSIZE is refused. The signal SIGXFSZ does not end the daemon."""
+        """An answer beyond RLIMIT_FSIZE is refused. SIGXFSZ does not end the daemon."""
         pid = self.daemon.pid()
         _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         self.addCleanup(resource.prlimit, pid, resource.RLIMIT_FSIZE, (most, most))
@@ -288,13 +287,13 @@ class Regions(FaultCase):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, most))
             before = self.memory.read(ROOM - left, SIZE + left)
             self.refused(self.ask(output=f"a,{SIZE},{ROOM}"), 400, "File too large", "output_region")
-            if not IN_PLACE:  # a GPU's kernels have written the tensors; the limit stops only the CPU
+            if not IN_PLACE:  # the limit does not stop a GPU's kernels
                 self.assertEqual(self.memory.read(ROOM - left, SIZE + left), before)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
         self.works()
 
     def test_not_for_a_web_page_of_a_strange_host(self):
-        """A page whose own host name resolves to this machine (DNS rebinding) cannot use a local client's regions."""
+        """A page cannot use a local client's regions if its host's name resolves to this machine (DNS rebinding)."""
         strange = {"Host": "rebound.example"}
         self.assertEqual(self.memory.register(self.daemon, "b", strange).status, 403)
         self.assertEqual(self.daemon.get(f"{REGIONS}/status", strange).status, 403)
@@ -312,7 +311,7 @@ class Regions(FaultCase):
         for turn in range(300):
             register = lambda turn=turn: self.memory.register(self.daemon, f"b{turn % 7}")
             wait_until(lambda: register().status == 200, "room for a region")  # after a region is closed
-            register()  # refused: the name is registered already
+            register()  # refused: the name is in use
             self.memory.register(self.daemon, "c", byte_size=SIZE + ROOM + 1)
             self.memory.register(self.daemon, "c", key="/voxeld-test-none")
             self.done(self.daemon.post(f"{REGIONS}/region/b{turn % 7}/unregister"))
@@ -356,7 +355,7 @@ class Regions(FaultCase):
             self.refused(secret.register(self.daemon, "c", key=f"/voxeld-test/..{secret.key}"), 400, "cannot be opened")
 
     def test_a_lease_holds_up_nobody(self):
-        """The owner has a lease (fcntl) on the memory. A usual open would wait until the owner releases the lease."""
+        """The owner has a lease (fcntl) on the memory, for whose end a usual open would wait."""
         self.addCleanup(signal.signal, signal.SIGIO, signal.signal(signal.SIGIO, signal.SIG_IGN))
         for kind, mode in ((fcntl.F_WRLCK, os.O_RDWR), (fcntl.F_RDLCK, os.O_RDONLY)):
             with Memory(16) as leased:
@@ -512,7 +511,7 @@ class Access(FaultCase):
             given = {"name": "points", "shape": [1, 4], "datatype": "FP32", "parameters": part}
             reply = daemon.post("/v2/models/kitti_second/infer", json.dumps({"inputs": [given]}))
             self.assertEqual(reply.status, 501, reply)
-            # Clients unregister all regions before they register one. This still works.
+            # Clients do this before they register a region.
             self.assertEqual(daemon.post(f"{REGIONS}/unregister").status, 200)
             self.assertEqual(daemon.get(f"{REGIONS}/status").json(), [])
 
@@ -544,7 +543,7 @@ class Access(FaultCase):
             self.assertEqual(memory.register(daemon, "a").status, 200)
 
     def tokens(self, *names):
-        """Writes a file with a token for each name. Returns the option for the file, and each token's header."""
+        """Writes a file of tokens. Returns the option for the file, and each token's header."""
         made = [new_token(name) for name in names]
         path = pathlib.Path(self.folder(), "tokens")
         path.write_text("".join(line for _, line in made), encoding="utf-8")
@@ -605,9 +604,8 @@ class Access(FaultCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root may become another user")
     def test_memory_of_other_users(self):
-        """Over a Unix socket, a client may use only its own user's memory, even if the server could open more. The same
-        holds for root. The overflow user, which stands for all users that a user namespace does not map, may use no
-        memory."""
+        """Over a Unix socket, a client may use its own user's memory, even if the client is root. The overflow user,
+        who stands for all users that a user namespace does not map, may use none."""
         folder = self.folder()
         os.chmod(folder, 0o755)
         path, other = os.path.join(folder, "socket"), 1
@@ -654,7 +652,7 @@ class Access(FaultCase):
 
 
 class TokenDaemon(Daemon):
-    """Sends the given headers with each request. A request that gives None for a header omits it."""
+    """Sends the headers with each request. None omits a header from a request."""
 
     def __init__(self, headers, *args):
         self.headers = headers
@@ -666,7 +664,7 @@ class TokenDaemon(Daemon):
 
 
 def own_address():
-    """An address other than loopback, or None."""
+    """An address of this machine other than loopback, or None."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as plain:
         try:
             plain.connect(("192.0.2.1", 9))  # chooses the address, but sends nothing

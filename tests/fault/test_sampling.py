@@ -1,5 +1,5 @@
-"""Long samplings and long comparisons of boxes. They end when their client leaves, at their deadline, or when the
-daemon stops. Other jobs do not wait for them."""
+"""Long samplings, steps and comparisons of boxes end when their client leaves, at their deadline, or when the daemon
+stops. Quick jobs do not wait for them."""
 
 import http.client
 import signal
@@ -35,7 +35,7 @@ def waiting(daemon):
 
 
 def begin(daemon, path=LONG, body=BODY):
-    """Begins a long job. Returns the client's connection when the job runs."""
+    """Begins a long job. Returns its connection when the job runs."""
     client = Raw(daemon).send(post(body, path))
     wait_until(lambda: running(daemon) == 1, "a long job that runs")
     return client
@@ -112,7 +112,7 @@ class Gone(FaultCase):
         self.until_free()
 
 
-# All boxes are at one place and have no area. So each pair is compared, and no box is suppressed.
+# All boxes are at one place and have no area: each pair is compared, and no box is suppressed.
 COUNT = 100_000
 BOXES = client.tensor_file(boxes=([COUNT, 7], bytes(28 * COUNT)), scores=([COUNT], bytes(4 * COUNT)))
 COMPARED = f"/v1/nms?nms_pre_max={COUNT}&nms_post_max={COUNT}"
@@ -134,7 +134,7 @@ class Boxes(FaultCase):
         self.until_free()
 
     def test_others_do_not_wait(self):
-        """Other jobs do not wait for a long comparison. With default parameters, nms ranks 4096 boxes, a quick job."""
+        """With default parameters, nms ranks 4096 boxes, which is a quick job."""
         compared = begin(self.daemon, COMPARED, BOXES)
         self.assert_voxels(self.daemon.post(VOXELIZE, rows(100)))
         self.assertEqual(self.daemon.post("/v1/nms", BOXES).status, 200)
@@ -169,8 +169,7 @@ class Memory(FaultCase):
     def test_bodies_to_be_sampled_leave_half_to_others(self):
         body = many_rows(80_000)[: self.MEGABYTE - 48]
         held = [Raw(self.daemon, source=f"127.0.0.{n}").send(post(body, SHORT)[:-1000]) for n in range(2, 5)]
-        # Bodies of samplings may take half of 8 MB. The last sixteenth of this half is for smaller bodies, so
-        # three fit.
+        # Bodies of samplings may take half of 8 MB. The last sixteenth of this half is for small bodies, so three fit.
         wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] == 3 * self.MEGABYTE, "three bodies")
         for path in (SHORT, VOXELIZE + "&fps=3"):
             self.assertIn("memory-full", self.assert_problem(self.daemon.post(path, body), 503)["type"])
@@ -188,7 +187,7 @@ class Shutdown(unittest.TestCase):
         return daemon
 
     def stopped_while_sampling(self, number):
-        """Sends SIGTERM during a sampling. Returns the sampling's answer; None if the answer came before the signal."""
+        """Sends SIGTERM during a sampling. Returns its answer; None if the answer came before the signal."""
         daemon, replies = self.daemon("--drain-timeout-s", "86400"), []
         body = BODY[: 12 * 4 * number]
         path = f"/v1/fps?num_features=3&num_samples={number}"
@@ -205,7 +204,7 @@ class Shutdown(unittest.TestCase):
     def test_sampling_is_answered_before_the_end(self):
         number = 2000
         while not self.stopped_while_sampling(number):
-            number *= 2  # the machine is fast: try four times the work
+            number *= 2  # four times the work
             self.assertLess(number, LONG_POINTS // 4, "never seen in mid-sampling")
 
     def test_a_long_job_is_ended_when_the_drain_is_over(self):
@@ -217,7 +216,7 @@ class Shutdown(unittest.TestCase):
                 self.assertIn("draining", FaultCase.assert_problem(self, client.read(), 503)["type"])
                 code = 0
             except Closed:
-                code = 1  # on a busy machine the job may end too late for an answer; then the daemon exits with 1
+                code = 1  # on a busy machine the job may end too late for an answer
             client.close()
             self.assertEqual(daemon.wait(), code, daemon.log())
 

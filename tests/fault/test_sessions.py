@@ -1,5 +1,5 @@
-"""Networks on GPUs, with stand-ins for networks and GPUs: where networks run and why, and what happens to detections if
-a network, a GPU or its memory fails. The boxes have the same bytes on every device."""
+"""Networks on GPUs, with stand-ins for networks and GPUs: where networks run, and what happens to detections if a
+network, a GPU or its memory fails. The boxes have the same bytes on every device."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def has_standin():
 
 
 class Watching(Daemon):
-    """Records the answers of /readyz until the daemon is ready."""
+    """Collects the answers of /readyz in `told` until the daemon is ready."""
 
     def _is_ready(self):
         reply = self.get("/readyz")
@@ -62,13 +62,13 @@ class Sessions(unittest.TestCase):
         os.rename(self.request + ".draft", self.request)
 
     def ask(self, daemon, name="good", query=ALL):
-        """The tensors of a detection, and the backend that ran it."""
+        """(tensors, backend) of a detection."""
         reply = daemon.post(DETECT + name + query, SCAN)
         self.assertEqual(reply.status, 200, reply)
         return reply.tensors(), re.search(rb'\\"backend\\":\\"(\w+)\\"', reply.body)[1].decode()
 
     def right(self):
-        """The tensors as the CPU computes them."""
+        """The tensors of the CPU."""
         if not hasattr(self, "_right"):
             daemon = self.start(devices=0)
             self._right = self.ask(daemon)[0]
@@ -240,7 +240,7 @@ class Failures(Sessions):
             self.assertEqual((session["in_use"], session.get("reason")), (False, "the GPU is lost"))
             self.assertEqual(daemon.status()["backend"]["devices"][0]["network_sessions"], 0)
             self.assertEqual(self.metric(daemon, 'voxeld_gpu_network_sessions{gpu="0"}'), 0)
-            os.kill(daemon.pid(), signal.SIGHUP)  # at the reload, a lost GPU gets no session
+            os.kill(daemon.pid(), signal.SIGHUP)  # a reload opens no session on a lost GPU
             wait_until(lambda daemon=daemon: self.sessions(daemon) == [], "models without sessions")
             self.assert_runs_on(daemon, "cpu")
             self.stop(daemon)

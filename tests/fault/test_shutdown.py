@@ -19,7 +19,7 @@ SLOW = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.0005,0.0005,0.0005&max_voxels=16777216"
     "&order=key&block_filter=1,32,0,9&outputs=voxel_num_points"
 )
-ATTEMPTS = 4  # each attempt doubles the work, because a fast machine may answer all jobs before the test asks
+ATTEMPTS = 4  # each with twice the work, since a fast machine may answer all jobs before the test asks
 
 
 class StandardInput(unittest.TestCase):
@@ -52,7 +52,7 @@ class StandardInput(unittest.TestCase):
         self.assertEqual(self.daemon.wait(PATIENCE), 0)
 
     def test_its_own_signals_never_end_it(self):
-        """SIGUSR1 and SIGUSR2, which the daemon sends to itself, come at every moment of its stop."""
+        """SIGUSR1 and SIGUSR2 come at every moment of the stop."""
         self.daemon.terminate()
         self.await_logged("msg=draining")
         while self.daemon.poll() is None:
@@ -69,7 +69,7 @@ class StandardInput(unittest.TestCase):
 
 class Shutdown(unittest.TestCase):
     def loaded(self, seconds):
-        """A daemon whose only worker has accepted about `seconds` of work, and the clients that wait for answers."""
+        """A daemon whose only worker has about `seconds` of work, and the clients that wait for answers."""
         body = heavy_rows()
         daemon = Daemon(*ARGS)
         self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
@@ -81,7 +81,7 @@ class Shutdown(unittest.TestCase):
         return daemon, crowd
 
     def until_draining(self, daemon, connection):
-        """Asks /readyz until the answer is 503, and returns this answer. None if the daemon ends before."""
+        """Asks /readyz until the answer is 503. Returns this answer; None if the daemon ends before."""
         while True:
             try:
                 reply = daemon.request("GET", "/readyz", connection=connection)
@@ -176,7 +176,7 @@ class Shutdown(unittest.TestCase):
             self.assertIn("draining", FaultCase.assert_problem(self, client.read(), 503)["type"])
             code = 0
         except Closed:
-            code = 1  # on a busy machine the job may end too late for an answer; then the daemon exits with 1
+            code = 1  # on a busy machine the job may end too late for an answer
         client.close()
         self.assertEqual(daemon.wait(), code, daemon.log())
 
@@ -209,7 +209,7 @@ class Shutdown(unittest.TestCase):
         uploading.close()
 
     def test_refused_body_that_goes_on_is_not_waited_for(self):
-        # The daemon may drain for a day. If it waited for the refused body, the test would hang.
+        # If the daemon waited for the refused body, it would drain for a day.
         daemon = Daemon("--drain-timeout-s", "86400")
         refused = Raw(daemon).send(head("POST", "/nowhere", "Content-Length: 1600000") + rows(100))
         wait_until(lambda: daemon.status()["requests"]["open"] >= 2, "the refused request")
@@ -231,7 +231,7 @@ class Shutdown(unittest.TestCase):
             Daemon().stop()
 
     def test_while_malformed_requests_come(self):
-        # libmicrohttpd itself refuses these requests while the daemon stops.
+        # libmicrohttpd itself refuses these requests.
         malformed = (b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 40_000 + b"\r\n",
                      b"POST /v1/voxelize HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n")  # fmt: skip
         for _ in range(4):
@@ -302,10 +302,10 @@ def can_be_process_1():
 
 @unittest.skipUnless(os.path.exists(HANG_LIBRARY) and not is_sanitized(), "no library of hanging calls for this build")
 class Start(unittest.TestCase):
-    """SIGTERM comes while the daemon reads its file of options, which hangs until the test has sent the signal."""
+    """SIGTERM comes while the daemon reads its file of options."""
 
     def stopped_early(self, *args, prefix=()):
-        """The exit status and the log of a daemon that gets SIGTERM while it reads its options."""
+        """The exit status and the log of a daemon that gets SIGTERM while the reading of its options hangs."""
         with tempfile.TemporaryDirectory() as folder:
             config = pathlib.Path(folder, "config")
             config.write_text("{}")

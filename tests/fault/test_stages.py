@@ -1,7 +1,4 @@
-"""Requests of every kind, which a client stops at every stage and in every way. Also malformed heads and huge queries.
-
-Each test prints the number of cases that it has tried.
-"""
+"""Requests of every kind, which a client stops at every stage and in every way; malformed heads and huge queries."""
 
 import concurrent.futures
 import itertools
@@ -12,7 +9,7 @@ from client import VOXELIZE, Bystander, Closed, FaultCase, Raw, counters, head, 
 BODY = rows(4)  # 64 bytes
 CHUNKS = b"20\r\n" + BODY[:32] + b"\r\n20\r\n" + BODY[32:] + b"\r\n0\r\n\r\n"
 FPS = "/v1/fps?num_samples=2"
-# One row for each kind of request: its bytes and the status of its answer.
+# {kind of request: (its bytes, the status of its answer)}
 REQUESTS = {
     "voxelize": (post(BODY), 200),
     "voxelize, chunked": (head("POST", VOXELIZE, "Transfer-Encoding: chunked") + CHUNKS, 200),
@@ -25,8 +22,7 @@ REQUESTS = {
 
 
 def stages(request):
-    """Offsets where a client stops: in the first line, at each line's end, in a header, around the head's end, in the
-    body, at the request's end."""
+    """Offsets where a client stops: in and around the parts of the head, in the body, at the request's end."""
     top = request.index(b"\r\n\r\n") + 4
     ends = [at + 2 for at in range(top) if request[at : at + 2] == b"\r\n"]
     cuts = {0, 1, 3, 5, 12, ends[0] - 1, *ends, *(at - 1 for at in ends), ends[0] + 3, top - 3}
@@ -38,8 +34,7 @@ class Stages(FaultCase):
     ARGS = ("--backend", "cpu", "--upload-timeout-s", "60", "--idle-timeout-s", "90", "--small-job-points", "0")
 
     def each_stage(self, leave):
-        """Stops every request at every stage by leave(connection, status). `status` is the expected status if the
-        request is complete, else None."""
+        """Stops every request at every stage by leave(connection, status). `status`: None for an incomplete request."""
         cases = [(request, status, cut) for request, status in REQUESTS.values() for cut in stages(request)]
 
         def stop(case):
@@ -70,8 +65,8 @@ class Stages(FaultCase):
             wait_until(lambda: aborted() == before + 1, "the client that left, counted")
 
     def final_status(self, connection):
-        """The status of the answer, without an earlier 100, which the daemon sends to test whether a half-closed client
-        is still there."""
+        """The status of the answer. By a 100 before it, the daemon tests whether a half-closed client is still
+        there."""
         return next(reply.status for reply in iter(connection.read, None) if reply.status >= 200)
 
     def half_close(self, connection, status):
@@ -81,7 +76,6 @@ class Stages(FaultCase):
         self.assertTrue(connection.ended())
 
     def test_half_closed(self):
-        # A complete request is answered. An unfinished request ends with or without an answer.
         self.each_stage(self.half_close)
 
     def test_reset_with_answers_on_the_way(self):
@@ -94,17 +88,16 @@ class Stages(FaultCase):
                     connection.reset()
 
     def test_pieces(self):
-        # The answer is the same for every split of the bytes.
         for request, status in REQUESTS.values():
             for cut in stages(request)[1:-1]:
                 with Raw(self.daemon) as connection:
                     connection.send(request[:cut])
-                    self.daemon.get("/healthz")  # once this is answered, the first piece has arrived
+                    self.daemon.get("/healthz")  # when this is answered, the first piece has arrived
                     self.assertEqual(connection.send(request[cut:]).read().status, status)
 
 
 LENGTH = "Content-Length: 64"
-# First lines and header lines that are malformed or odd.
+# Malformed or odd lines.
 FIRST_LINES = (
     *(
         "",
@@ -245,10 +238,10 @@ CHUNK_LINES = (
 )
 
 
-# Statuses with which the daemon or the library may refuse a malformed request.
+# Statuses by which the daemon or the library may refuse a malformed request.
 REFUSED = {400, 404, 405, 411, 413, 414, 417, 431, 501, 505}
 SERVED = REFUSED | {200}
-# Lines that some versions of libmicrohttpd accept. They differ from a valid line only by blanks.
+# Lines that some versions of libmicrohttpd accept.
 NEARLY_SOUND_FIRST_LINES = {
     "GET\t/healthz\tHTTP/1.1",
     " GET /healthz HTTP/1.1",
@@ -262,7 +255,7 @@ class Malformed(FaultCase):
     ARGS = ("--backend", "cpu", "--upload-timeout-s", "1", "--idle-timeout-s", "2", "--upload-min-rate", "0")
 
     def answers(self, data):
-        """Sends these bytes and finishes sending. Returns the statuses of all answers."""
+        """The statuses of all answers to these bytes."""
         with Raw(self.daemon) as connection:
             try:
                 connection.send(data)
@@ -277,8 +270,8 @@ class Malformed(FaultCase):
                 return statuses
 
     def try_all(self, cases):
-        """`cases`: (request, allowed statuses). A request gets one answer, or none if it has no end or is too long. The
-        bytes after the request get only refusals. Then the connection ends."""
+        """`cases`: (request, allowed statuses). Checks that a request gets at most one answer, that the bytes after it
+        get refusals, and that then the connection ends."""
         cases, answered = list(cases), 0
         with Bystander(self.daemon) as bystander, concurrent.futures.ThreadPoolExecutor(8) as pool:
             for (data, allowed), statuses in zip(cases, pool.map(self.answers, [data for data, _ in cases])):
@@ -290,7 +283,7 @@ class Malformed(FaultCase):
         print(f"{self.id()}: {len(cases)} cases, {answered} answered")
 
     def answer_each(self, cases):
-        """`cases`: (request, status). The daemon, not libmicrohttpd, answers each request with this status."""
+        """`cases`: (request, status). Checks that each request gets one answer, with this status."""
         for data, status in cases:
             self.assertEqual(self.answers(data), [status], data[:200])
 
@@ -302,14 +295,14 @@ class Malformed(FaultCase):
 
     def test_header_lines(self):
         self.try_all((head("GET", "/healthz", line) + BODY, SERVED) for line in HEADER_LINES)
-        # A POST without a length is refused. Only a header line that is a valid length changes this.
+        # A POST without a length is refused.
         self.try_all(
             (head("POST", path, line) + BODY, SERVED if line in SOUND_LENGTHS else REFUSED)
             for line, path in itertools.product(HEADER_LINES, (VOXELIZE, FPS))
         )
 
     def test_header_lines_beside_a_length(self):
-        # A second length is refused in every spelling.
+        # A second length is refused.
         frames = ("Content-Length:", "Transfer-Encoding:")
         self.try_all(
             (head("POST", VOXELIZE, LENGTH, line) + BODY, REFUSED if line.startswith(frames) else SERVED)
@@ -318,7 +311,7 @@ class Malformed(FaultCase):
 
     def test_chunk_lines(self):
         def allowed(line):
-            if line.startswith(b"10;"):  # an extension, which the daemon ignores
+            if line.startswith(b"10;"):  # an extension
                 return {200, 422, 400}
             return SERVED | {422} if line in NEARLY_SOUND_CHUNK_LINES else REFUSED
 
@@ -339,7 +332,7 @@ class Malformed(FaultCase):
 
     def test_no_line_ends(self):
         good = post(BODY)
-        # The request after the first is answered only if the daemon takes `end` for an end of line.
+        # `end` in place of CR LF may be taken for an end of line if it has CR or LF.
         for end in (b"\n", b"\r", b"\n\r", b"\r\r\n", b"\0\r\n", b" ", b""):
             for pad in (0, 7, len(good)):
                 data = head("GET", "/healthz").replace(b"\r\n", end) + good[:pad]

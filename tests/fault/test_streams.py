@@ -1,5 +1,4 @@
-"""Streams whose clients repeat sweeps, go back in time, send at the same time, ask for too much or vanish. Sweeps of a
-failed request are not kept, and no client gets the sweeps of another client."""
+"""Streams whose clients repeat sweeps, go back in time, send at the same time, ask for too much or vanish."""
 
 import json
 import tempfile
@@ -85,7 +84,7 @@ class Streams(FaultCase):
                 self.assertEqual(self.times(), [2, 1])
 
     def along(self, times, name="s", daemon=None, sizes=None, sweeps=3, **more):
-        """Sends sweeps of these times, with their poses, in one body."""
+        """Sends sweeps of these times in one body."""
         sizes = sizes or [500] * len(times)
         query = {"stream": name, "sweeps": sweeps, "point_counts": ",".join(map(str, sizes))}
         query |= {"times": ",".join(map(str, times)), "poses": ",".join([HERE] * len(times)), **more}
@@ -93,8 +92,7 @@ class Streams(FaultCase):
         return (daemon or self.daemon).post(path, rows(sum(sizes)), JSON)
 
     def test_sent_along(self):
-        """The client sends lost sweeps again, together with the newest. The answer says which sweeps came with the
-        request, and which the stream had kept."""
+        """A client sends earlier sweeps along with the newest. The answer says which were sent and which kept."""
         self.sent("s", 1)
         self.sent("s", 4)
         reply = self.along([5, 4, 3], sweeps=5)
@@ -135,7 +133,7 @@ class Streams(FaultCase):
                 self.assertEqual(self.times(), [2, 1])
 
     def test_sent_along_without_room(self):
-        """Sweeps for which the stream has no room are joined but not kept. The next answer counts them as evicted."""
+        """Sweeps without room are joined, but count as evicted."""
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
             reply = self.along([5, 4, 3, 2], daemon=daemon, sweeps=4).json()
             self.assertEqual(len(reply["stream"]["sweeps"]), 4)
@@ -148,7 +146,7 @@ class Streams(FaultCase):
             wait_until(lambda: daemon.status()["buffers"]["in_use_bytes"] == 2 * 65536, "only the sweeps hold memory")
 
     def test_longest_query(self):
-        """32 poses of 16 numbers. Each number has as many characters as the longest text of a double."""
+        """32 poses of 16 numbers, each as long as the longest text of a double."""
         near_0, near_1 = "-2.2250738585072014e-308", "1.0000000000000002e%2B00"
         rows_of = [[near_1 if row == column else near_0 for column in range(4)] for row in range(3)]
         pose = ",".join(sum(rows_of, []) + ["-0.00000000000000000e-00"] * 3 + ["1.00000000000000000e%2B00"])
@@ -177,7 +175,7 @@ class Streams(FaultCase):
             self.assertEqual(daemon.get("/v1/streams/s").status, 404)
 
     def test_at_once(self):
-        """Many requests at the same time. Each answer joins the right earlier sweeps, in any order of the requests."""
+        """Requests at the same time join the right earlier sweeps, in whatever order they run."""
         sweeps, replies = 12, {}
 
         def one(time):
@@ -202,7 +200,7 @@ class Streams(FaultCase):
             self.assertEqual(self.delete("s").status, 200)
 
     def test_waiting_for_a_long_job(self):
-        """Requests wait in their stream and hold no worker. The earliest goes next. Other streams do not wait."""
+        """Requests wait in their stream and hold no worker. The one with the earliest time goes next."""
         body, replies, threads = many_rows(LONG_POINTS), {}, []
         grid = f"/v1/voxelize?{GRID}&num_features=3"
         arguments = ("--workers", "1", "--long-workers", "1", "--max-sampling-work", str(10**13))
@@ -268,7 +266,7 @@ class Streams(FaultCase):
                     self.assertTrue(reply.json()["stream"]["begun"], reply)
 
     def test_eviction_is_reported(self):
-        """The oldest sweep is evicted first. The next answer, which lacks this sweep, says so."""
+        """The oldest sweep is evicted first. The next answer says so."""
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
             for time in range(1, 6):
                 reply = daemon.post(path_of("s", time, sweeps=4), POINTS, JSON).json()
@@ -282,7 +280,7 @@ class Streams(FaultCase):
             self.assertIn('voxeld_stream_sweeps_total{fate="evicted"} 3', daemon.get("/metrics").body.decode())
 
     def test_a_sweep_larger_than_all_may_be_is_refused(self):
-        """A sweep larger than all memory of streams is refused before any other sweep is evicted. Together with a newer
+        """A sweep larger than all memory of streams is refused, and evicts no other sweep. If it comes with a newer
         sweep, it is joined but not kept."""
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
             send = lambda name, time, count: daemon.post(path_of(name, time), rows(count), JSON)
@@ -314,8 +312,7 @@ class Streams(FaultCase):
             self.assertGreater(memory(), most // 2)
 
     def test_greedy_clients_leave_a_stream_to_the_next(self):
-        """One client after the other takes all streams that it may. The first four take most. Each later client gets
-        one stream."""
+        """Each client takes as many streams as it may. The first four take most, the later ones get one each."""
         for client in range(1, 21):
             source, number = f"127.0.0.{client}", 0
             while (reply := self.send(f"n{number}", 1, POINT, source=source)).status == 200:
@@ -328,7 +325,7 @@ class Streams(FaultCase):
                 self.assertEqual(self.delete(stream["name"], source=source).status, 200)
 
     def test_requests_go_before_streams(self):
-        """If a body needs the memory, sweeps are evicted."""
+        """Sweeps are evicted if a body needs their memory."""
         budget = ("--memory-budget-bytes", "--max-body-bytes", "--max-response-bytes", "--stream-memory-bytes")
         sizes = (8 * MB, 4 * MB, 4 * MB, 8 * MB)
         with Daemon(*(word for option in zip(budget, map(str, sizes)) for word in option)) as daemon:
@@ -351,7 +348,7 @@ class Streams(FaultCase):
         told = self.sent("s", 9, b"")
         self.assertEqual([sweep["time"] for sweep in told["stream"]["sweeps"]], [9, 5])
         self.assertEqual([each["kind"] for each in told["warnings"]], ["empty", "fewer_sweeps"])
-        told = self.sent("s", 6)  # sweep 9 had no points, so the stream has not kept it
+        told = self.sent("s", 6)
         self.assertEqual([sweep["time"] for sweep in told["stream"]["sweeps"]], [6, 5])
 
     def test_of_several_sweeps_those_without_points_are_not_kept(self):
@@ -369,7 +366,7 @@ class Streams(FaultCase):
             self.assertTrue(daemon.post(path_of("s", 1), POINTS, JSON).json()["stream"]["begun"])
 
     def test_a_restart_is_reported(self):
-        """When the server ends, its streams end. The first answer of the next server says so."""
+        """Streams end with the server. The next server's first answer says so."""
         for _ in range(2):
             with Daemon() as daemon:
                 metadata = daemon.post(path_of("s", 1), POINTS, JSON).json()
@@ -402,7 +399,7 @@ class Streams(FaultCase):
             self.assertEqual(daemon.status()["buffers"]["allocated_bytes"] - before, 128 * 1024)
 
     def test_the_list_has_no_sweeps(self):
-        """The list of streams has no sweeps, because a client may have tens of thousands of sweeps."""
+        """A client may have tens of thousands of sweeps."""
         self.sent("s", 1)
         self.sent("s", 2)
         (listed,) = self.daemon.get("/v1/streams").json()["streams"]
@@ -432,7 +429,7 @@ class Streams(FaultCase):
         self.assertEqual(self.daemon.get("/v1/streams/s/last").status, 200)
 
     def test_a_head_of_unknown_length_has_no_body(self):
-        """An answer to HEAD has no body. A client would take a body for the beginning of the next answer."""
+        """A client would take a body for the next answer."""
         self.sent("s", 1, more="&remove_close=0.5")
         for path in ("/v1/streams/s/last", "/v1/streams/s/events"):
             with self.subTest(path), Raw(self.daemon) as connection:
@@ -449,7 +446,7 @@ class Streams(FaultCase):
             self.assertEqual(connection.read().status, 100)
             after = self.daemon.status()
         self.assertEqual(self.times(), [1])
-        for key in ("in_use_bytes", "allocated_bytes"):  # less, if `before` still included the answer of sweep 1
+        for key in ("in_use_bytes", "allocated_bytes"):  # less if `before` still had the answer of sweep 1
             self.assertLessEqual(after["buffers"][key], before["buffers"][key])
 
     def test_methods(self):

@@ -58,7 +58,7 @@ class TlsCase(FaultCase):
         wait_until(lambda: active() >= number, lambda: f"{number} requests in flight, there are {active()}")
 
     def ends(self, plain):
-        """Reads a bare socket until the other side has closed."""
+        """Reads until the daemon has closed."""
         with contextlib.suppress(ConnectionError):
             while plain.recv(65536):
                 pass
@@ -66,7 +66,7 @@ class TlsCase(FaultCase):
 
 class TlsAnswers(TlsCase):
     def test_an_answer_of_several_parts_is_whole(self):
-        """The daemon sends the tensors of this answer in several parts, without the padding between them."""
+        """This answer is sent in parts: the tensors without the padding between them."""
         parted = False
         for count in (1001, 1002, 30_001):
             body = rows(count)
@@ -85,7 +85,7 @@ class TlsUploads(TlsCase):
 
     def test_aborted_uploads_leave_nothing(self):
         def bye(connection):
-            connection.socket.settimeout(0.01)  # unwrap() then sends the closing alert without waiting for the answer
+            connection.socket.settimeout(0.01)  # unwrap() sends the closing alert, and does not wait for the answer
             with contextlib.suppress(OSError):
                 connection.socket.unwrap()
             connection.close()
@@ -156,7 +156,7 @@ class TlsUploads(TlsCase):
         self.daemon.assert_quiet()
 
     def test_half_closed_client_gets_its_answer_or_its_end(self):
-        # In TLS 1.3, a client may close its sending side by an alert. An end of file without an alert is an error.
+        # In TLS, the end of a stream without an alert is an error.
         connection = self.raw().send(post(rows(4)))
         connection.finish_sending()
         with contextlib.suppress(Closed, ssl.SSLError):

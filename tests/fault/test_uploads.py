@@ -20,7 +20,6 @@ class Uploads(FaultCase):
         return connection.send(HALF[0]).send(HALF[1])
 
     def wait_for_uploads(self, number):
-        """Waits until the daemon has this many uploads."""
         active = lambda: self.daemon.status()["requests"]["active"]
         wait_until(lambda: active() >= number, lambda: f"{number} requests in flight, there are {active()}")
 
@@ -89,7 +88,7 @@ class Uploads(FaultCase):
         self.assertEqual(reply.headers["Connection"].lower(), "close")
 
     def test_error_text_reaches_a_client_that_is_still_sending(self):
-        # http.client sends the whole body before it reads, so a reset connection would raise BrokenPipeError here.
+        # http.client sends the whole body before it reads. A reset would raise BrokenPipeError.
         body = tiled_rows(5 * MB)
         for _ in range(5):
             self.assert_problem(self.daemon.post(VOXELIZE + "&order=x", body), 400, "order")
@@ -240,10 +239,9 @@ class Deadlines(FaultCase):
 
 
 class Refused(FaultCase):
-    """A client with a long job that announces more bytes than it may hold."""
+    """A client with a long job announces more bytes than it may hold."""
 
-    # Bodies of samplings may take 128 MB. A client with a sampling may not take 64 MB more: it would hold more than it
-    # leaves.
+    # Bodies of samplings may take 128 MB. With 64 MB more, the client would hold more than it leaves.
     ARGS = ("--long-workers", "1", "--memory-budget-bytes", str(256 * MB), "--max-response-bytes", str(128 * MB))
     ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000", "--upload-min-rate", "0")
 
@@ -268,7 +266,7 @@ class Successive(FaultCase):
     ARGS = ("--upload-timeout-s", "6", "--idle-timeout-s", "90", "--upload-min-rate", "0")
 
     def test_next_request_on_a_connection_has_a_deadline_of_its_own(self):
-        # Requests one after the other, which together take longer than one upload deadline.
+        # Together these requests take longer than one deadline.
         connection = self.raw()
         for _ in range(5):
             connection.send(head("POST", VOXELIZE, "Content-Length: 64"))

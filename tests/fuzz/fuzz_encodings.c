@@ -1,7 +1,7 @@
 // Fuzzes the decoders of bodies. With pieces of any size and any room for output, a decoder gives the same bytes or the
-// same fault. It takes less than 10 MiB of memory. Encoded bytes decode to the original bytes. One thread.
+// same fault, in less than MOST_BYTES of memory. Encoded bytes decode to the original bytes. One thread.
 //
-// The input: the coding, the size of the pieces, the size of the room, and the coded body.
+// The input: bytes for the coding, the size of the pieces and the size of the room, then the coded body.
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Fuzzes files of points. Any bytes give either an error with a reason, or rows: the reader writes each byte of the
-// rows, and nothing else. Rows written over the body equal rows written elsewhere. One thread.
+// Fuzzes files of points. Any bytes give either an error with a reason, or rows. Rows written over the body equal rows
+// written elsewhere. One thread.
 //
 // The input: a byte that chooses the format and the columns, then the body.
 #include <assert.h>
@@ -43,7 +43,7 @@ static void check_hint(const char *body, size_t size) {
   assert(strncmp(error.text, "it", 2) == 0 && (hint != NULL) == (strlen(error.text) > 2));
 }
 
-// If the file has times, converts them, and de-skews the points by them.
+// De-skews the points by the file's times, if it has times.
 static void read_times(const struct job_request *request, const struct times *times, char *rows) {
   static const double twist[] = {0, 1, 2, 3, 0.1, 0.2, 0.3};
   static struct vx_motion motion;

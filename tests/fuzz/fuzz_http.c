@@ -1,10 +1,9 @@
 // Fuzzes the whole daemon: libmicrohttpd, all of server/ and the CPU backend. Two daemons run in this process, one
-// without TLS and one with TLS. An input describes what clients do, each on one connection. Afterwards the answers on
-// every connection must be valid HTTP, and nothing may be left: no connection, no request, no buffer in use, no share
-// held by a client.
+// without TLS and one with TLS. An input describes what clients do, each on one connection. Afterwards all answers must
+// be valid HTTP, and no client may have a connection, a request, a buffer or a share.
 //
-// The input has the bytes to send, and words of the table below for other actions of clients. Without words, one client
-// sends the input on the Unix socket. At the end, every client finishes sending.
+// The input: the bytes to send, and between them words of the table below, which are other actions of clients. Before
+// the first word that opens a connection, a client of the Unix socket sends. At the end, every client finishes sending.
 //
 // This thread plays all clients; the daemons have their own threads.
 #include <string.h>
@@ -23,10 +22,10 @@ struct word {
   enum place place;
 };
 static const struct word words[] = {
-    {"<cut>", CUT, 0, 0},     // waits until the daemon has read all bytes sent so far
+    {"<cut>", CUT, 0, 0},     // waits until the daemon has read the bytes sent so far
     {"<fin>", FINISH, 0, 0},  // finishes sending
     {"<rst>", LEAVE, 0, 0},   // goes away without reading
-    {"<raw>", RAW, 0, 0},     // sends all later bytes outside TLS: instead of the handshake, or after the handshake
+    {"<raw>", RAW, 0, 0},     // sends all later bytes outside TLS
     {"<unix>", OPEN, 0, PLACE_UNIX},
     {"<tcp1>", OPEN, 1, PLACE_TCP},
     {"<tcp2>", OPEN, 2, PLACE_TCP},
@@ -44,7 +43,7 @@ static const struct word words[] = {
     {"<5>", GO_ON, 5, 0},
 };
 
-// Finds the next word in the input. Returns where it begins; the end of the input if there is none.
+// Returns where the next word begins; `end` if there is none.
 static const char *find_word(const char *cursor, const char *end, const struct word **word) {
   for (*word = NULL; (cursor = memchr(cursor, '<', (size_t)(end - cursor))); cursor++)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -61,7 +60,7 @@ static void finish(struct callers *callers, struct caller *caller) {
   caller_finish(caller);
 }
 
-// Does what the word says; returns the client whose turn is next.
+// Does what the word says. Returns the client whose turn is next.
 static struct caller *act(struct callers *callers, struct caller *caller, const struct word *word) {
   switch (word->deed) {
     case CUT: callers_await_taken(callers, caller); break;

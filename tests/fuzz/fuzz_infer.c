@@ -1,6 +1,5 @@
-// Fuzzes the bodies of inference requests. Any bytes give either an error with a reason, or a request with inputs. The
-// inputs are inside the body, or copied from JSON or shared memory. Reading takes no more memory than infer_json_cost
-// says. The body is also read as a request for the list of models. One thread.
+// Fuzzes the bodies of inference requests, and of requests for the list of models. Any bytes give either an error with
+// a reason, or a request with inputs. Reading takes no more memory than infer_json_cost says. One thread.
 //
 // The input: a byte that chooses the model and how long the JSON is, then the body.
 #include <assert.h>
@@ -21,7 +20,7 @@ enum { MOST_BYTES = 4 << 20 };
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
-// The memory that this thread has allocated. libFuzzer has another thread.
+// Memory that this thread has allocated. libFuzzer has another thread.
 static _Thread_local size_t in_use, most_in_use;
 static bool counted;
 
@@ -42,7 +41,6 @@ static void check_problem(const struct error *error) {
   assert(error->kind != ERROR_MEMORY_FULL);  // the charged memory is enough
 }
 
-// Chooses a preset, or an operation with its defaults.
 static void choose_model(uint8_t choice, struct infer *infer, struct job_request *request) {
   static const enum vx_op ops[] = {VX_VOXELIZE, VX_FPS, VX_TRANSFORM};
   enum vx_op op = choice & 64 ? VX_NMS : choice & 32 ? VX_DECODE : ops[choice % 3];
@@ -64,7 +62,7 @@ static int64_t head_bytes(uint8_t choice, const char *body, size_t size) {
   }
 }
 
-// Reads the values of all inputs, in the body or in a copy, so that a sanitizer sees a read past an end.
+// Reads the values of all inputs, so that a sanitizer sees a read past an end.
 static void check_values(const struct job_request *request) {
   static volatile unsigned char sum;
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
@@ -75,7 +73,7 @@ static void check_values(const struct job_request *request) {
   }
 }
 
-// Stands in for shared memory, whose bytes are all 1. At odd offsets there is no memory.
+// Stands in for shared memory: all bytes are 1, and at odd offsets there is none.
 static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct error *error) {
   (void)cls;
   if (ref->offset % 2) return error_refuse(error, ERROR_BAD_BODY, NULL, "there is no such region");
@@ -85,7 +83,7 @@ static bool read_shared(void *cls, const struct region_ref *ref, char *out, stru
 
 static const struct infer_memory memory = {read_shared, NULL, NULL};
 
-// Does the same as a worker.
+// Takes the inputs as a worker does.
 static void take_inputs(const struct infer_body *body, struct job_request *request) {
   struct error error = {.kind = ERROR_NONE};
   size_t bytes = infer_inputs_bytes(&body->inputs);

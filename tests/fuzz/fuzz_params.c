@@ -1,5 +1,5 @@
-// Fuzzes the query of every operation. Any list of names and values gives either a request whose values are within
-// their bounds, or a problem with a reason. One thread; the presets are loaded once.
+// Fuzzes the query of every operation. Any query gives either a request whose values are within their bounds, or a
+// problem with a reason. One thread.
 //
 // The input is a query string without percent-encoding: name=value&name=value.
 #include <assert.h>
@@ -29,7 +29,6 @@ static void check_grid(const struct job_request *request) {
   for (int a = 0; a < 3; a++) assert(grid.cells[a] > 0);
 }
 
-// A request has a sampling if it has a number of samples. FPS always has one. Only a sampling gives sampled tensors.
 static void check_sampling(const struct job_request *request) {
   const struct vx_sampling *sampling = vx_sampling_of(&request->job);
   assert((sampling != NULL) == (request->num_sample_counts > 0));
@@ -102,7 +101,6 @@ static void check_chain(const struct request_chain *chain) {
   }
 }
 
-// The motion that the parameters describe never moves a point at time 0 to NaN.
 static void check_deskew(const struct job_request *request) {
   static struct vx_motion motion;
   struct error error = {.kind = ERROR_NONE};
@@ -197,8 +195,8 @@ static void check_center_head(const struct vx_decode_center *head) {
   check_nms(&head->nms);
 }
 
-// An accepted pose is a rigid motion: moving a point by the pose and back does not change the point. The newest sweep
-// is first.
+// An accepted pose is a rigid motion: from the pose to itself, pose_motion gives the identity. The newest sweep is
+// first.
 static void check_stream(const struct job_request *request) {
   const struct stream_terms *stream = &request->stream;
   assert(stream->sweeps >= 1 && stream->sweeps <= STREAM_SWEEPS_MAX && stream_sweeps(request) <= stream->sweeps);
@@ -218,8 +216,8 @@ static void check_stream(const struct job_request *request) {
   }
 }
 
-// There is no model, so all requests for detections are refused. Their parameters of tracks are within their bounds
-// nevertheless.
+// There is no model, so all requests for detections are refused. Nevertheless their parameters of tracks are within
+// their bounds.
 static void check_tracks(const struct vx_track_terms *terms) {
   struct error error = {.kind = ERROR_NONE};
   assert(terms->num_distances >= 0 && terms->num_distances <= VX_MAX_CLASSES);
@@ -259,7 +257,6 @@ static void check_request(const struct job_request *request) {
   if (request->job.op == VX_DECODE_CENTER) check_center_head(&request->job.params.center);
 }
 
-// Channels and rings are columns of the points.
 static void check_columns(const struct job_request *request) {
   const struct vx_range_image *params = &request->job.params.image;
   for (int32_t i = 0; i < params->num_channels; i++)
@@ -267,7 +264,6 @@ static void check_columns(const struct job_request *request) {
   assert(params->ring >= VX_KITTI_RINGS && params->ring < job_request_columns(request));
 }
 
-// The clouds together have all rows. For FPS, no cloud has more samples than points.
 static void check_split(const struct job_request *request, int64_t rows) {
   if (request->job.op == VX_RANGE_IMAGE_OP) check_columns(request);
   if (vx_operations[request->job.op].rows_carry_cloud_index) return;  // the rows of the clouds may be mixed
@@ -278,7 +274,7 @@ static void check_split(const struct job_request *request, int64_t rows) {
   assert(rows == 0 && request->num_clouds > 0);
 }
 
-// Measures the parameters as a JSON object, then writes the object into memory of exactly this size.
+// Measures the parameters' JSON, then writes it into memory of exactly this size.
 static void check_rendering(const struct job_request *request) {
   struct text measure = text_over(NULL, 0);
   job_request_write(request, &measure);
@@ -309,7 +305,7 @@ static void check_query(enum vx_op op, const struct query *query, const struct p
   check_request(&request);
   check_rendering(&request);
   request.max_sampling_work = 1000;
-  bool joined = request.stream.name[0];  // job_request_join checks the clouds of a stream's request
+  bool joined = request.stream.name[0];
   if (job_request_split(&request, rows, &error) && (!joined || job_request_join(&request, rows, &error)))
     check_split(&request, rows);
   else

@@ -1,5 +1,4 @@
-// Fuzzes preset files. Any bytes give either a preset that can be used and written as JSON, or an error with a reason.
-// One thread.
+// Fuzzes preset files. The input is a file. Any bytes give either a preset, or an error with a reason. One thread.
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-// Measures the preset as JSON, then writes the JSON into memory of exactly this size.
+// Measures the preset's JSON, then writes it into memory of exactly this size.
 static void check_rendering(const struct preset *preset) {
   struct text measure = text_over(NULL, 0);
   preset_write(preset, &measure);

@@ -1,10 +1,9 @@
-// Fuzzes regions of shared memory: the JSON that registers a region, the parameters and the JSON that name a part, and
-// changes of the memory's length by its owner. A part is read or written completely and only inside its region, or it
-// is refused with a reason. One thread; one client.
+// Fuzzes regions of shared memory. A part is read or written completely, or refused with a reason, and nothing outside
+// of it is written. One thread; one client.
 //
 // The input is lines of a letter and an argument:
-//   r NAME JSON    register a region; the key "k" stands for the only memory that exists
-//   g NAME JSON    register GPU memory; always refused, since there is no GPU
+//   r NAME JSON    register a region; the key "k" stands for the memory that exists
+//   g NAME JSON    register GPU memory; refused, since there is no GPU
 //   u NAME, U      unregister one region, or all
 //   s NAME, S      show one region, or all
 //   p VALUE        read the part that points_region=VALUE names
@@ -73,7 +72,6 @@ static const struct region_terms *find(const char *name) {
 
 // ---- regions --------------------------------------------------------------------------------------------------------
 
-// Writes the terms as JSON and reads them back. They must be the same.
 static void check_written(const struct region_terms *terms) {
   char json[2048];
   struct text out = text_over(json, sizeof json);
@@ -87,7 +85,7 @@ static void check_written(const struct region_terms *terms) {
 
 enum { NAME_SIZE = 128 };
 
-// Copies the name in "NAME JSON" to `name`, and returns the JSON. NULL: there is none.
+// Splits "NAME JSON": copies the name, and returns the JSON; NULL: there is none.
 static const char *split(const char *argument, char name[NAME_SIZE]) {
   const char *space = strchr(argument, ' ');
   if (!space) return NULL;
@@ -151,7 +149,7 @@ static void show(const char *name) {
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
 
-// Whether the region is registered, and the part is inside the region and inside the memory's current length.
+// Whether the part is inside a registered region and inside the memory's current length.
 static bool is_there(const struct region_ref *ref) {
   const struct region_terms *terms = find(ref->name);
   return terms && region_holds(terms->bytes, ref->offset, ref->bytes) &&
@@ -241,7 +239,6 @@ static void obey(const char *line) {
   }
 }
 
-// Checks that nothing was written outside the parts.
 static void check_memory(void) {
   static unsigned char found[SIZE];
   assert(pread(memory, found, SIZE, 0) == (ssize_t)length);

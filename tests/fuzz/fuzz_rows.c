@@ -1,5 +1,5 @@
-// Fuzzes rows of any types, scales and filters. Each value must equal the value that a plain loop over the bytes finds.
-// A column that is read alone must have the same numbers. One thread.
+// Fuzzes rows of any types, scales and filters. Each value must equal the value that a plain loop over the bytes finds,
+// also if the column is read alone. One thread.
 //
 // The input: the number of columns, the filters, the number of scales, then the type of each column and the body.
 #include <assert.h>
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { HEAD = 3, MOST_COLUMNS = 9 };
 
-// The position of a value's byte in the body.
+// The position of a byte of a value in the body.
 static size_t place_of(const struct job_request *request, size_t row, int column, size_t byte) {
   size_t in_row = byte, rows = (size_t)request->job.inputs[VX_POINTS].dims[0];
   for (int c = 0; c < column; c++) in_row += vx_dtype_size(column_dtype(&request->columns, c));
@@ -48,8 +48,8 @@ static uint32_t rest_of(const struct job_request *request, const uint8_t *body, 
   return bits >> 1 ^ (bits & 1 ? UINT32_MAX : 0);
 }
 
-// For the filter direction: the first three columns of the last three rows, the newest first, and the column that
-// leads.
+// State of the filter direction: the first three columns of the last three rows, the newest first, and the leading
+// column.
 struct last {
   int32_t rows[3][3];
   int lead;
@@ -97,7 +97,7 @@ static void read_rows(struct job_request *request, const uint8_t *body, size_t s
   size_t points = size / job_request_row_bytes(request);
   if (!job_request_split(request, (int64_t)points, &error)) return;
   size -= size % job_request_row_bytes(request);
-  char *sent = malloc(size ? size : 1);  // of its size, so that a sanitizer sees a read past its end
+  char *sent = malloc(size ? size : 1);  // of the exact size, so that a sanitizer sees a read past the end
   size_t bytes = points * (size_t)request->num_features * sizeof(float);
   float *rows = malloc(bytes + 1), *any = malloc(bytes + 1);
   double *alone = malloc(points * sizeof *alone + 1);

@@ -1,6 +1,5 @@
-// Fuzzes the head of an answer's file. For every request, result and time, the answer is a valid safetensors file. Its
-// head fits into the bytes that were reserved before the times were known. Files of other kinds have the size that was
-// measured for them. One thread; the presets are loaded once.
+// Fuzzes the files of answers. The answer is a valid safetensors file, whose header fits into the bytes that were
+// reserved before the times were known. Files of other kinds have the size that was measured for them. One thread.
 //
 // The input: a struct figures, then `id_length` bytes of a request id, then a query string for split_query.h.
 #include <assert.h>
@@ -59,7 +58,7 @@ static size_t value_bytes(const char *dtype) {
   return 4;
 }
 
-// Checks one tensor, which must begin where the tensor before it ended. Returns its end.
+// Checks a tensor, which must begin at `begin`. Returns its end.
 static size_t check_tensor(const char *name, const json_t *tensor, size_t begin) {
   const json_t *shape = json_object_get(tensor, "shape"), *offsets = json_object_get(tensor, "data_offsets");
   assert(json_object_size(tensor) == 3 && json_array_size(offsets) == 2 && json_array_size(shape) > 0);
@@ -99,7 +98,7 @@ static void set_times(struct answer *answer, struct vx_job *job, int64_t ns) {
   for (int step = 0; step < VX_MAX_STEPS; step++) job->report->step_ns[step] = ns;
 }
 
-// A file of another kind has exactly the measured size, and no tensor is read beyond its end.
+// Measures a file of another kind, then writes it into memory of exactly this size.
 static void check_copy(const char *media_type, const struct answer *answer, const struct vx_sizes *sizes) {
   const struct answer_kind *kind = answer_kind_of(media_type);
   struct vx_layout layout;

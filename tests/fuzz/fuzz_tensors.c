@@ -1,5 +1,5 @@
-// Fuzzes safetensors files as bodies. Any bytes give either a problem with a reason, or inputs: each is inside the
-// body, is aligned, and has the shape that the operation wants. One thread.
+// Fuzzes safetensors files as bodies. Any bytes give either a problem with a reason, or aligned inputs inside the body.
+// One thread.
 //
 // The input: a byte that chooses the operation, then the body.
 #include <assert.h>
@@ -24,8 +24,7 @@ static void check_input(const struct vx_input *input, const char *body, size_t s
   for (size_t i = 0; i < bytes; i++) sum += (unsigned char)data[i];  // a sanitizer sees a read past the end
 }
 
-// Begins the request from a preset if the preset has the operation, since decoding (of a detection head) needs
-// parameters that have no defaults.
+// Begins the request from a preset if the preset has the operation: decoding needs parameters without defaults.
 static void begin(struct job_request *request, enum vx_op op) {
   static struct presets *presets;
   struct error error;
@@ -57,7 +56,7 @@ static void read_body(enum vx_op op, char *body, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE, VX_DECODE, VX_DECODE_CENTER, VX_SCATTER};
   if (size == 0) return 0;
-  // The body is in a block of its own, of its size, so that a sanitizer sees a read past its end.
+  // The block has the exact size, so that a sanitizer sees a read past the end.
   char *block = NULL;
   if (posix_memalign((void **)&block, VX_TENSOR_ALIGNMENT, size > 1 ? size - 1 : 1) != 0) return 0;
   memcpy(block, data + 1, size - 1);

@@ -1,5 +1,5 @@
-// Fuzzes the token file. Any bytes give either a table of all lines with tokens, or an error with its line. A token is
-// found only if its sum is in the file. The line of a new token, read as a file, gives this token. One thread.
+// Fuzzes the token file. The input is a file. Any bytes give either a table of tokens, or an error with its line. A new
+// token's line, read as a file, gives this token. One thread.
 #include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char known[] = "hunter2";
 static const char known_sum[] = "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7";
 
-// A simple second reader of the file: returns the number of tokens, and the name of the known token.
+// A simple reader of the file, to compare with. Returns the number of tokens. `name_of_known`: of the known token.
 static size_t read_plainly(const char *text, char name_of_known[TOKEN_NAME_MAX + 1]) {
   size_t count = 0;
   while (*text) {
@@ -55,7 +55,7 @@ static void check_new_token(const char *name) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct error error = {0};
-  // `copy` has exactly the size of the data, so that a sanitizer sees a read past the end.
+  // `copy` has the exact size, so that a sanitizer sees a read past the end.
   char *copy = malloc(size ? size : 1), *text = malloc(size + 1);
   assert(copy && text);
   memcpy(copy, data, size);

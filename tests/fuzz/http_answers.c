@@ -1,4 +1,4 @@
-// Reading answers; see http_answers.h.
+// See http_answers.h.
 #include "tests/fuzz/http_answers.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ struct head {
   bool own;          // the daemon wrote it, not libmicrohttpd
 };
 
-// Reads one head; returns the bytes after it.
+// Returns the bytes after the head.
 static const char *read_head(const char *cursor, const char *end, struct head *head) {
   static const char version[] = "HTTP/1.1 ", length[] = "Content-Length: ", id[] = "X-Request-Id: ";
   const char *stop = line_end(cursor, end);
@@ -36,8 +36,8 @@ static const char *read_head(const char *cursor, const char *end, struct head *h
   return stop + 2;
 }
 
-// Checks one complete answer after the other. The answer to HEAD has a length without a body. A refusal by
-// libmicrohttpd ends the connection. The library may send the head of its refusal twice, so the check ends there.
+// An answer to HEAD has a length without a body. A refusal by libmicrohttpd, which may send its head twice, is the last
+// answer, so the check ends there.
 void answers_check(const struct caller *caller) {
   bool heads_asked = memmem(caller->requests, caller->sent, "HEAD ", 5);
   const char *cursor = caller->answers, *end = cursor + caller->received;

@@ -1,10 +1,10 @@
-// Checks the bytes that came back on a connection by the rules of HTTP.
+// Checks answers by the rules of HTTP. One thread.
 #ifndef VOXELD_TESTS_HTTP_ANSWERS_H
 #define VOXELD_TESTS_HTTP_ANSWERS_H
 
 #include "tests/fuzz/http_callers.h"
 
-// Asserts that the answers are valid: one after the other, each complete.
+// Asserts that the caller's answers are valid and complete.
 void answers_check(const struct caller *caller);
 
 #endif

@@ -1,4 +1,4 @@
-// Connections of clients; see http_callers.h.
+// See http_callers.h.
 #include "tests/fuzz/http_callers.h"
 
 #include <arpa/inet.h>
@@ -12,14 +12,13 @@
 #include <unistd.h>
 
 static char requests[MOST_CALLERS][MOST_REQUESTS], answers[MOST_CALLERS][MOST_ANSWERS];
-static const int64_t moment_ns = 100 * NS_PER_MS;  // two ticks of the watcher; no request waits longer at the gate
+static const int64_t moment_ns = 100 * NS_PER_MS;  // two ticks of the watcher
 
 // ---- bytes ----------------------------------------------------------------------------------------------------------
 
 static bool speaks_tls(const struct caller *caller) { return caller->tls && !caller->raw; }
 
-// `receive` and `give` return the same as gnutls_record_recv and gnutls_record_send: a number of bytes, 0 at the end,
-// or an error. GNUTLS_E_AGAIN: try later.
+// `receive` and `give` return what gnutls_record_recv and gnutls_record_send return. GNUTLS_E_AGAIN: try later.
 static ssize_t receive(struct caller *caller, char *into, size_t room) {
   if (speaks_tls(caller)) return gnutls_record_recv(caller->tls, into, room);
   ssize_t got = recv(caller->fd, into, room, 0);
@@ -53,7 +52,7 @@ static int connect_from(enum place place, int number) {
   struct sockaddr_storage address;
   socklen_t length = daemons_address(place, &address);
   struct sockaddr_in source = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + (uint32_t)number)};
-  const sa_family_t any_name = AF_UNIX;  // the kernel chooses a name, which far_end_find looks for
+  const sa_family_t any_name = AF_UNIX;  // the kernel chooses the name, by which far_end_find finds the connection
   int on = 1, fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert(fd >= 0);
   if (place == PLACE_UNIX) {
@@ -122,8 +121,8 @@ void callers_send(struct callers *callers, struct caller *caller, const char *by
   }
 }
 
-// If the end of a connection comes together with data, libmicrohttpd misses the end until the watcher reports it. This
-// takes too long for a fuzzer, so fuzz_http.c calls this function also before it ends a connection.
+// fuzz_http.c also calls this before it ends a connection: if the end came with data, libmicrohttpd would miss it until
+// the watcher reports it, which takes too long for a fuzzer.
 void callers_await_taken(struct callers *callers, struct caller *caller) {
   for (int64_t until_ns = clock_ns() + moment_ns; clock_ns() < until_ns;) {
     take_from_each(callers);
@@ -138,7 +137,7 @@ void caller_finish(struct caller *caller) {
   if (caller->finished || caller->gone) return;
   caller->finished = true;
   if (speaks_tls(caller) && caller->secure && !caller->ended) (void)gnutls_bye(caller->tls, GNUTLS_SHUT_WR);
-  // If the handshake is not done, the daemon can only send an alert of TLS. It is read as raw bytes.
+  // Without a handshake, the daemon can send an alert, which is read as raw bytes.
   if (speaks_tls(caller) && !caller->secure) caller->raw = true;
   (void)shutdown(caller->fd, SHUT_WR);  // fails if the daemon has reset the connection
 }

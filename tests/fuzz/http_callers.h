@@ -1,4 +1,4 @@
-// The clients of fuzz_http.c: their connections, and the bytes sent and received on each. One thread.
+// The clients of fuzz_http.c: their connections, and the bytes sent and received. One thread.
 #ifndef VOXELD_TESTS_HTTP_CALLERS_H
 #define VOXELD_TESTS_HTTP_CALLERS_H
 
@@ -24,15 +24,15 @@ struct callers {
   struct caller at[MOST_CALLERS];
 };
 
-// Connects to the place, over TCP from 127.0.0.NUMBER. A TLS client does the handshake when it first sends bytes. With
-// an even number, it shows its certificate.
+// Connects to the place, over TCP from 127.0.0.NUMBER. A TLS client does the handshake when it first sends bytes; if
+// `number` is even, it shows its certificate.
 struct caller *callers_open(struct callers *callers, enum place place, int number);
-// Sends the bytes, unless the caller has finished or left. Meanwhile all callers receive.
+// Sends the bytes, unless the caller has finished or is gone. Meanwhile all callers receive.
 void callers_send(struct callers *callers, struct caller *caller, const char *bytes, size_t size);
-// Waits until the daemon has read all bytes of this caller, at most 100 ms: the daemon may wait for bytes of another
-// connection first.
+// Waits until the daemon has read all bytes of this caller; at most 100 ms, since the daemon may first need bytes of
+// another connection.
 void callers_await_taken(struct callers *callers, struct caller *caller);
-// Shuts the sending side of the connection.
+// Finishes sending.
 void caller_finish(struct caller *caller);
 // Closes the connection without reading; if it is TCP, by a reset.
 void caller_leave(struct caller *caller);

@@ -1,4 +1,4 @@
-// Starting, stopping and looking into the daemons; see http_daemons.h.
+// See http_daemons.h.
 #include "tests/fuzz/http_daemons.h"
 
 #include <arpa/inet.h>
@@ -31,7 +31,7 @@ static void write_pem(const char *path, const gnutls_datum_t *pem) {
   assert(file && fwrite(pem->data, 1, pem->size, file) == pem->size && fclose(file) == 0);
 }
 
-// Makes one self-signed certificate for all. The daemon and the named clients show it, and it is their authority.
+// Makes the self-signed certificate that the daemon and named clients show. It is also their authority.
 static void make_certificate(void) {
   gnutls_x509_privkey_t key;
   gnutls_x509_crt_t cert;
@@ -191,7 +191,7 @@ bool far_end_find(struct far_end *end, enum place place, int fd) {
   return found;
 }
 
-// This thread holds the watcher's lock, so libmicrohttpd does not close the descriptor of an open peer meanwhile.
+// The watcher's lock keeps libmicrohttpd from closing the descriptor of an open peer.
 int far_end_unread(const struct far_end *end) {
   struct watcher *watcher = &service_of(end->place)->watcher;
   int unread = 0;

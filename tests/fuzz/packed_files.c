@@ -20,7 +20,7 @@ static struct decoder *decoder_for(enum coding coding) {
   return decoders[coding];
 }
 
-// Unpacks into memory that is filled with the byte `fill` first. Returns NULL with an error.
+// Unpacks into memory that is filled with the byte `fill`. Returns the memory; NULL with an error.
 static char *unpack(const struct cloud_file *packed, int fill, struct cloud_file *file, struct error *error) {
   size_t bytes = packed->packing.bytes + packed->packing.spare_bytes;
   char *out = malloc(bytes + 1);
@@ -52,7 +52,7 @@ static void gather(const struct cloud_file *file, struct error *error) {
   free(rows);
 }
 
-// Unpacks twice, into memory with different contents. If the points are the same, every byte was written.
+// Unpacks twice, into memory with different contents: equal points show that every byte was written.
 static void read_twice(const struct cloud_file *packed) {
   static struct cloud_file first, second;
   struct error error = {.kind = ERROR_NONE}, again = {.kind = ERROR_NONE};
@@ -69,7 +69,7 @@ static void read_twice(const struct cloud_file *packed) {
 void packed_file_read(enum body_format format, const uint8_t *data, size_t size) {
   static struct cloud_file file;
   struct error error = {.kind = ERROR_NONE};
-  char *body = malloc(size ? size : 1);  // of its size, so that a sanitizer sees a read past its end
+  char *body = malloc(size ? size : 1);  // of the exact size, so that a sanitizer sees a read past the end
   assert(body);
   memcpy(body, data, size);
   const char *hint = format_hint(FORMAT_RAW, body, size);

@@ -1,5 +1,5 @@
-// Splits a query string without percent-encoding: name=value&name=value. Names and values are copies of their exact
-// length without a NUL, so that a sanitizer sees a read past the end.
+// Splits a query string without percent-encoding: name=value&name=value. Names and values are copies of the exact size,
+// so that a sanitizer sees a read past the end; query_free frees them.
 #ifndef VOXELD_TESTS_SPLIT_QUERY_H
 #define VOXELD_TESTS_SPLIT_QUERY_H
 

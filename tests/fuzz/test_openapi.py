@@ -1,8 +1,7 @@
-"""schemathesis sends a daemon requests that api/openapi.yaml allows, and others. No answer is a 500. Each has only a
-status, a media type, headers and members that the file describes. The daemon refuses the requests that are not allowed.
+"""schemathesis sends a daemon requests that api/openapi.yaml allows, and others, and checks the answers by the file.
 
-VOXELD_TEST_CASES is the number of requests for each operation and phase, VOXELD_TEST_SEED the seed that makes them.
-schemathesis.toml says which checks hold where.
+VOXELD_TEST_CASES is the number of requests for each operation and phase, VOXELD_TEST_SEED their seed. schemathesis.toml
+says which checks hold where.
 """
 
 import importlib.util

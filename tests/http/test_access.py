@@ -28,7 +28,7 @@ def bearer(token):
 
 
 class AccessCase(HttpCase):
-    """Each test has a folder with a file of two tokens, the operator's and alice's."""
+    """Each test has a file of two tokens, the operator's and alice's."""
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -38,7 +38,7 @@ class AccessCase(HttpCase):
         self.sock = f"unix:{self.folder / 'sock'}"
 
     def new_token(self, name):
-        """Appends the line of a new token to the file of tokens."""
+        """Adds a new token to the file of tokens. Returns the token."""
         token, line = new_token(name)
         with open(self.tokens, "a", encoding="ascii") as file:
             file.write(line)
@@ -50,18 +50,17 @@ class AccessCase(HttpCase):
         return self.daemon
 
     def users(self, daemon):
-        """Stops the daemon. Returns the users of all logged requests except the operator's. They are sorted by name,
-        because the log's lines may be in any order."""
+        """Stops the daemon. Returns the users of the logged requests, without the operator's, sorted by name."""
         daemon.stop()
         requests = [line for line in daemon.lines if "msg=request" in line and f"client={OPERATOR} " not in line]
         return sorted(found[1] for line in requests if (found := re.search(r" user=(\S+)", line)))
 
     def is_named(self, *lines):
-        """Whether /v1/status shows the names of clients to a request with these header lines."""
+        """Whether /v1/status shows names of clients to a request with these header lines."""
         return "name" in self.json(self.ask("/v1/status", *lines))["clients"]["greediest"][0]
 
     def refused_to_start(self, part, *options):
-        """Checks that the daemon ends with status 2, and that its reason contains `part`."""
+        """Checks that the daemon ends with status 2 and a reason that contains `part`."""
         run = run_voxeld("--backend", "cpu", *options)
         self.assertEqual(run.status, 2, run)
         self.assertIn(part, run.errors)
@@ -324,7 +323,7 @@ class Certificates(AccessCase):
         return self.start_tls(*self.authority, *options, client="robot")
 
     def show(self, client, path, *lines):
-        """The answer to a request with this client's certificate, or None."""
+        """The answer to a request with this client's certificate; None: without a certificate."""
         self.as_client(client)
         return self.ask(path, *lines)
 

@@ -1,5 +1,4 @@
-"""curl's own behaviour: it waits for 100 Continue before it sends a large body, strips bytes with -d, keeps its
-connection, and works over Unix sockets and TLS. The tests of docs/ run the other commands of curl."""
+"""curl's own behaviour: 100 Continue before a large body, bytes that -d strips, kept connections, Unix sockets, TLS."""
 
 import json
 import pathlib
@@ -67,7 +66,7 @@ class Curl(SharedDaemonCase):
         self.assertIn("--data-binary", problem["detail"])
 
     def connections(self, *arguments):
-        """For each answer, its status and the number of connections that curl opened for it."""
+        """The status of each answer, and the number of connections that curl opened for it."""
         return self.curl("-w", "%{http_code} %{num_connects} ", *arguments).decode()
 
     def test_it_keeps_its_connection_after_a_refusal_by_the_query_too(self):

@@ -1,4 +1,4 @@
-"""POST /v1/decode with both heads, and presets with a model's head: allowed requests, answers, refusals."""
+"""POST /v1/decode with both heads, and presets with a head: answers and refusals."""
 
 import json
 import pathlib
@@ -32,7 +32,7 @@ def center_maps(tasks, logits):
     }
 
 
-# Files of maps for an anchor head of KITTI, and for centre heads of nuScenes and Waymo.
+# For an anchor head of KITTI, and for centre heads of nuScenes and Waymo.
 BOX_PREDS = [0] * 42
 ANCHOR = one_cell(cls_preds=[-9] * 17 + [2], box_preds=BOX_PREDS)
 NUSCENES = one_cell(**center_maps(6, [5, *[-9] * 8, 4]), vel=[1] * 12)
@@ -58,7 +58,7 @@ class Decode(SharedDaemonCase):
         self.assertEqual(counts, {"received": 6, "kept": 1, "below_threshold": 5})
         parameters = answer.metadata["parameters"]
         self.assertEqual((parameters["head"], parameters["class_names"][2]), ("anchor", "Cyclist"))
-        # The last anchor of the only cell: x and y at the range's lower end, the bottom at -0.6.
+        # The last anchor of the cell: x and y at the range's lower end, the bottom at -0.6.
         box = [round(value, 3) for value in answer.values("boxes")]
         self.assertEqual(box, [0.0, -39.68, 0.265, 1.76, 0.6, 1.73, 1.57])
 

@@ -46,7 +46,7 @@ class Deskew(SharedDaemonCase):
         self.assertEqual(values[::4], [-0.5, 0.5, 1])
 
     def test_absolute_times_keep_their_differences(self):
-        """The times differ by 12.5 ms. Rounded to float32 without an origin, all would be 1.7e9."""
+        """The times differ by 12.5 ms. Without an origin, all would be 1.7e9 in float32."""
         times = [1700000000 + 0.0125 * i for i in range(8)]
         query = "format=pcd&fields=x,y,z,stamp&time_field=stamp&time_origin="
         for origin in ("first", "1700000000"):
@@ -136,7 +136,7 @@ class Deskew(SharedDaemonCase):
         send(2, "&deskew_reference=9", 422)
         streams = self.ask("/v1/streams/moving").json()
         self.assertEqual((streams["kept"], streams["time"]), (1, 0.1))
-        for _ in range(2):  # if the request is sent again, it is joined with the same earlier sweep
+        for _ in range(2):  # a repeated request is joined with the same earlier sweep
             second = self.tensors(send(2))
             values = [round(value, 5) for value in second.values("points")]
             self.assertEqual(values[::4], [0, 1, 1.5, 0, 0, 0])

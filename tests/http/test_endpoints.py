@@ -14,7 +14,7 @@ PRESETS = sorted(path.stem for path in (ROOT / "config" / "presets").glob("*.jso
 
 class Endpoints(SharedDaemonCase):
     def greediest(self, *lines):
-        """Asks for /v1/status with these header lines. Returns its entry for the client with the largest share."""
+        """The entry of /v1/status for the client with the largest share, for a request with these header lines."""
         return self.json(self.ask("/v1/status", *lines))["clients"]["greediest"][0]
 
     def counted(self, path, code):
@@ -43,14 +43,13 @@ class Endpoints(SharedDaemonCase):
             "Via: 1.1 nginx",
             "Forwarded: for=192.0.2.7",
             "X-Forwarded-For: 192.0.2.7",
-            # DNS rebinding: a web page's own host name resolves to this machine. The browser still sends this name as
-            # Host.
+            # DNS rebinding: the name of a page's host resolves to this machine.
             "Host: rebound.example",
             "Host: rebound.example:8080",
             "Host: localhost.example",
             "Host: [::1].rebound.example",
             "Host: localhost:80.example",
-            # A page of another origin in the browser does not see the name either.
+            # A page of another origin.
             "Origin: null",
             "Origin: http://127.0.0.1",
             "Sec-Fetch-Site: cross-site",

@@ -1,4 +1,4 @@
-"""Bad input: each is refused with a status, a reason and, if a parameter is at fault, the parameter."""
+"""Bad input is refused with a status, a reason and the parameter at fault, if there is one."""
 
 import json
 import unittest
@@ -18,7 +18,7 @@ class Errors(SharedDaemonCase):
         self.ok(self.post(KITTI, SCAN))
 
     def refused(self, parameter, *queries):
-        """Checks that each query gets 400, and that the problem names the parameter, which may be unknown."""
+        """Checks that each query gets 400, and that the problem names the parameter."""
         for query in queries:
             with self.subTest(query):
                 self.problem(self.post(f"/v1/voxelize?{query}", SCAN), 400, "bad-parameter", parameter, parameter)
@@ -103,7 +103,7 @@ class Errors(SharedDaemonCase):
         self.refused("voxel_size", "point_cloud_range=0,0,0,1,1,1")
 
     def sizes(self, text):
-        """One query for each voxel_size in the text, which separates them by spaces."""
+        """A query for each voxel_size in the text."""
         return (f"point_cloud_range=0,0,0,4,4,4&voxel_size={size}" for size in text.split())
 
     def ranges(self, text):

@@ -1,5 +1,4 @@
-"""Events of streams, as one subscriber sees them. tests/fault/test_events.py has many subscribers, and subscribers that
-are slow or vanish."""
+"""Events of streams, as one subscriber sees them."""
 
 import unittest
 
@@ -27,7 +26,7 @@ class Events(SharedDaemonCase):
         return self.enterContext(Subscriber(self.daemon, path))
 
     def sweep(self, name, time):
-        """Sends a sweep of two points to a stream that joins up to two sweeps."""
+        """Sends SWEEP to a stream."""
         query = f"{SMALL}&stream={name}&sweeps=2&time={time}&pose=0,0,0,1,0,0,0&remove_close=1.5"
         self.ok(self.post(f"/v1/voxelize?{query}", SWEEP))
 

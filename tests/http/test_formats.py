@@ -1,4 +1,4 @@
-"""Bodies in formats other than raw rows: accepted bodies, and the hints for a body whose format the query lacks."""
+"""Bodies in formats other than raw rows, and hints for a body whose format the query does not name."""
 
 import bz2
 import gzip
@@ -19,11 +19,10 @@ BINARY_PCD = PCD_HEAD % b"binary" + ROWS
 PLY_HEAD = b"ply\nformat binary_little_endian 1.0\nelement vertex 2\n"
 PROPERTIES = b"".join(b"property float %b\n" % name for name in (b"x", b"y", b"z", b"intensity"))
 PLY = PLY_HEAD + PROPERTIES + b"end_header\n" + ROWS
-# The hints for bodies that are sent without `format`.
 PCD_FILE = "the body looks like a PCD file: add format=pcd"
 PLY_FILE = "the body looks like a PLY file: add format=ply"
 POINTCLOUD2 = "the body looks like a serialized PointCloud2: add format=pointcloud2"
-# Files as other programs write them, built by hand.
+# Files as other programs write them, and {file: its points, their number, or the reason for its refusal}.
 WIRES = ROOT.parent / "shared" / "cases" / "wires"
 TWO = (1, 2, 3, 4, 5, 6)
 RIGHT = {
@@ -32,7 +31,7 @@ RIGHT = {
     "03_count0_padding.pcd": TWO,
     "04_no_size_type.pcd": TWO,
     "05_upper_xyz_pdal.pcd": TWO,
-    "07_lzf_stored.pcd": 20,  # points
+    "07_lzf_stored.pcd": 20,
     "09_cr_ascii.ply": TWO,
     "10_cr_binary.ply": TWO,
     "11_magic_blank.ply": TWO,
@@ -58,7 +57,7 @@ def point_cloud_2():
 
 
 MESSAGE = point_cloud_2()
-# Bodies that the service cannot read as they are sent, and a word of the hint for each.
+# (beginning of a body that the service cannot read, a part of the hint)
 FOREIGN = (
     (b"1.5 2.5 0.5 0.2\n" * 10, "text"),
     (b"x,y,z,intensity\r\n" * 8, "text"),
@@ -164,7 +163,7 @@ class Formats(SharedDaemonCase):
         self.bad_body(self.move("format=ply", b""))
         lists = b"ply\nformat binary_little_endian 1.0\nelement vertex 99\n"
         lists += b"property float x\nproperty float y\nproperty float z\nproperty list uchar float d\nend_header\n"
-        # This error names no field: the rows written so far have overwritten the file's header.
+        # This error names no field, since rows have overwritten the file's header.
         reason = "the body ends within point 99 of 99"
         short = lists + (bytes(12) + b"\0") * 98 + bytes(12) + b"\1"
         self.assertEqual(self.problem(self.move("format=ply&num_features=3", short), 400, "bad-body")["detail"], reason)
@@ -199,7 +198,7 @@ class Formats(SharedDaemonCase):
         self.assertEqual(counters(self.daemon, "voxeld_warnings_total")['kind="format"'], 1)
 
     def test_coordinates_that_float32_does_not_have_get_a_warning(self):
-        """Coordinates that are exact in float32, and other columns, get no warning."""
+        """Exact coordinates and other columns get no warning."""
         point = (289814.15, 4320978.61, 170.76, 1700000000.123)
         doubles = b"FIELDS x y z t\nSIZE 8 8 8 8\nTYPE F F F F\nPOINTS 1\nDATA binary\n"
         text = b"FIELDS x y z t\nPOINTS 1\nDATA ascii\n"

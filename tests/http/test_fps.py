@@ -1,5 +1,4 @@
-"""POST /v1/fps, and fps on /v1/voxelize: allowed requests, answers, refusals. A long sampling must not delay other
-requests."""
+"""POST /v1/fps, and fps on /v1/voxelize: answers, refusals, long samplings."""
 
 import json
 import math
@@ -24,7 +23,7 @@ def without_times(metadata):
 
 
 class FpsCase(SharedDaemonCase):
-    """The daemon has one worker for samplings and one for other jobs. It allows long samplings."""
+    """The daemon has one worker for samplings, which may be long, and one for other jobs."""
 
     LANES = "--devices 0 --workers 1 --long-workers 1 --gpu-streams 1 --gpu-long-streams 1".split()
     ARGS = "--max-sampling-work 1000000000000 --max-timeout-ms 600000".split()
@@ -94,7 +93,7 @@ class Answers(FpsCase):
     def test_no_samples_are_tensors_without_rows(self):
         shapes = lambda answer: [answer.shapes[name][1] for name in ("sampled_indices", "sampled_points")]
         self.assertEqual(shapes(self.tensors(self.sample("num_samples=0"))), [[1, 0], [1, 0, 4]])
-        self.ok(self.sample("num_samples=0&start=5000"))  # if nothing is sampled, any start is allowed
+        self.ok(self.sample("num_samples=0&start=5000"))
         answer = self.tensors(self.sample("num_samples=0,0&point_counts=999,1"))
         self.assertEqual(shapes(answer), [[0], [0, 4]])
 
@@ -196,8 +195,7 @@ class Answers(FpsCase):
 
 class Refusals(FpsCase):
     def refused(self, parameter, *queries, status=400, kind="bad-parameter"):
-        """Samples the scan with each query. Checks that the query is refused with this status and kind. Returns the
-        last problem."""
+        """Checks that each query is refused with this status and kind. Returns the last problem."""
         for query in queries:
             with self.subTest(query):
                 reason = parameter if status == 400 else ""
@@ -271,7 +269,7 @@ class Refusals(FpsCase):
             with self.subTest(start):
                 reply = self.sample(f"num_samples=1&{start}")
                 self.problem(reply, 422, "impossible", "start", "sampling cannot start from")
-        self.ok(self.sample("num_samples=1,0&point_counts=999,1&start=1"))  # the other cloud is not sampled
+        self.ok(self.sample("num_samples=1,0&point_counts=999,1&start=1"))  # the second cloud is not sampled
 
     def test_fewer_voxels_than_samples(self):
         three = floats(1, 1, 1, 0, 1, 1, 1, 0, 2, 2, 2, 0, 3, 3, 3, 0)
@@ -312,7 +310,7 @@ class Refusals(FpsCase):
 
 class LongSamplings(FpsCase):
     def running(self):
-        """The numbers of running samplings and of other running jobs, if status and metrics agree; else None."""
+        """(running samplings, other running jobs); None while status and metrics differ."""
         status, metric = self.daemon.status(), counters(self.daemon, "voxeld_jobs_running")
         told = (status["long_workers"]["running"], status["workers"]["running"])
         return told if told == (metric['lanes="long"'], metric['lanes="quick"']) else None
@@ -333,7 +331,7 @@ class LongSamplings(FpsCase):
             self.await_running(1, 0)
             for _ in range(5):
                 self.ok(self.post(KITTI, SCAN))
-            # Other samplings wait for the first sampling until their deadlines.
+            # Samplings wait for the first one until their deadlines.
             self.problem(self.sample("num_samples=5&timeout_ms=300"), 504, "deadline")
             self.problem(self.post(f"{KITTI}&fps=5&timeout_ms=300", SCAN), 504, "deadline")
             self.await_running(1, 0)

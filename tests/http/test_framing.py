@@ -1,5 +1,4 @@
-"""Requests whose framing is missing, ambiguous or broken. The daemon refuses each with a status, closes the connection,
-and serves the next client."""
+"""Requests whose framing is missing, ambiguous or broken are refused. tests/fault/test_framing.py has more."""
 
 import re
 import unittest
@@ -16,7 +15,7 @@ class Framing(SharedDaemonCase):
         self.ok(self.ask("/healthz"))
 
     def raw(self, request, finish=False):
-        """Sends the request. Returns all bytes until the daemon closes the connection."""
+        """Sends the request. Returns all that comes until the daemon closes the connection."""
         with Raw(self.daemon) as connection:
             connection.send(request.encode())
             if finish:
@@ -24,14 +23,14 @@ class Framing(SharedDaemonCase):
             return connection.rest().decode("latin-1")
 
     def answered(self, status, request):
-        """Checks that there is only one answer, with this status."""
+        """Checks that there is one answer, with this status."""
         answer = self.raw(request)
         self.assertIn(f"HTTP/1.1 {status} ", answer)
         self.assertEqual(len(re.findall("^HTTP/1.1 ", answer, re.MULTILINE)), 1, answer)
         return answer
 
     def unparsed(self, status, request):
-        """Checks the answer of libmicrohttpd itself. Some versions write the head of this answer twice."""
+        """Checks the answer of libmicrohttpd itself, whose head some versions write twice."""
         self.assertIn(f"HTTP/1.1 {status}", self.raw(request))
 
     def test_no_length_and_no_transfer_coding_is_411(self):

@@ -1,4 +1,4 @@
-"""The KServe v2 protocol: pages, pages that take a POST with a small body, and inference requests with JSON."""
+"""The KServe v2 protocol: pages, and inference requests in JSON."""
 
 import json
 import pathlib
@@ -16,7 +16,7 @@ OPERATIONS = ["voxelize", "fps", "points", "transform", "nms", "decode", "scatte
 
 class KServe(SharedDaemonCase):
     def refused(self, reply, status, kind):
-        """Checks an error in KServe's form. Returns its text."""
+        """Checks an error of KServe's form. Returns its text."""
         self.assertEqual((reply.status, reply.headers["Content-Type"]), (status, "application/json"), reply)
         problem = reply.json()
         self.assertEqual(problem["type"], f"urn:voxeld:problem:{kind}")

@@ -1,4 +1,4 @@
-"""How the daemon follows a container's limits: the CPU quota and memory."""
+"""The daemon and a container's limits: CPU quota and memory."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ UNSHARE = ("unshare", "--map-root-user", "--mount")
 
 
 class ContainedDaemon(Daemon):
-    """A daemon that sees a directory of the test as /sys/fs/cgroup, as in a container. It has the backend `cpu`."""
+    """A daemon on the CPU that sees the directory `groups` as /sys/fs/cgroup."""
 
     def __init__(self, groups, *args):
         self.groups = groups
@@ -59,7 +59,7 @@ class Limits(unittest.TestCase):
         self.assertIn("level=warning", warning)
         self.assertIn("memory_limit_bytes=1073741824 ", warning)
         self.assertIn("memory_budget_bytes=2147483648", warning)
-        # Memory: the budget, connections, workers, lanes of small jobs. Requests take about 71 KiB each in addition.
+        # The budget, connections, workers, lanes of small jobs. Requests take about 71 KiB each in addition.
         without_requests = 2147483648 + 100 * 262144 + 3 * 67108864 + 3 * 1000 * 2048
         may_need = int(re.search(r"may_need_bytes=(\d+)", warning)[1])
         self.assertGreater(may_need, without_requests + 100 * 72000)

@@ -1,4 +1,4 @@
-"""POST /v1/nms, and bodies of tensors: allowed requests, answers, refusals."""
+"""POST /v1/nms, and bodies of tensors: answers and refusals."""
 
 import json
 import struct
@@ -10,7 +10,7 @@ from http_case import FORM, JSON, KITTI, SharedDaemonCase, floats
 
 SAFETENSORS = "Content-Type: application/vnd.safetensors"
 MCAP = "Accept: application/x-mcap"
-# Two boxes that overlap, and a third box far from both.
+# Two boxes that overlap, and a third far away.
 BOXES = ([3, 7], floats(0, 0, 0, 4, 2, 1, 0, 1, 0, 0, 4, 2, 1, 0, 20, 0, 0, 2, 2, 1, 0))
 SCORES = ([3], floats(0.5, 0.9, 0.1))
 FILE = tensor_file(boxes=BOXES, scores=SCORES)
@@ -22,7 +22,7 @@ POINTS = tensor_file(
 
 
 def odd():
-    """A file whose tensors are not aligned: one extra byte precedes their data."""
+    """A file whose tensors are not aligned."""
     described = {"boxes": (BOXES[0], [1, 85]), "scores": (SCORES[0], [85, 97])}
     header = {name: {"dtype": "F32", "shape": shape, "data_offsets": at} for name, (shape, at) in described.items()}
     text = json.dumps(header).encode()

@@ -22,7 +22,7 @@ class OptionsCase(HttpCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def file(self, name, text):
-        """The path of a new file of the test."""
+        """Writes a file. Returns its path."""
         path = self.folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text if isinstance(text, str) else json.dumps(text), encoding="utf-8")
@@ -37,11 +37,10 @@ class OptionsCase(HttpCase):
         return ("--config", self.file("voxeld.json", text))
 
     def effective(self, name, *options, env=None):
-        """The effective value of an option."""
         return json.loads(run_voxeld(*options, "--print-config", env=env).output)[name]
 
     def rejected(self, part, *options, env=None):
-        """Checks that the daemon does not start: it ends with an error status. Returns the reason on stderr."""
+        """Checks that the daemon ends with status 2 and a reason that contains `part`. Returns the reason."""
         run = run_voxeld(*options, env=env)
         self.assertEqual(run.status, 2, run)
         self.assertIn(part, run.errors)

@@ -24,13 +24,13 @@ class PagesListen(HttpCase):
         self.sock = f"unix:{self.enterContext(tempfile.TemporaryDirectory())}/sock"
 
     def start_pages(self, *options):
-        """Starts a daemon. From now on the test asks the daemon's last listener, which serves only pages."""
+        """Starts a daemon. From now on the test asks its last listener for pages."""
         daemon = self.start(*options)
         self.daemon = Listener(daemon.page_listeners[-1])
         return daemon
 
     def rejected(self, part, *options):
-        """Checks that the daemon does not start, that --check-config fails, and that both say why."""
+        """Checks that the daemon's start and --check-config fail, and that both say why."""
         for check in ((), ("--check-config",)):
             run = run_voxeld("--backend", "cpu", *options, *check)
             self.assertEqual(run.status, 2, run)

@@ -15,7 +15,7 @@ from daemon import PATIENCE, voxeld_binary, wait_until
 from http_case import HttpCase, has_ipv6, run_voxeld
 
 NO_IPV6 = "ip link set lo up && echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"
-# Switches IPv6 off, starts a daemon that listens on [::], probes the daemon, and stops it.
+# With IPv6 off, starts a daemon that listens on [::], probes it, and stops it.
 WITHOUT_IPV6 = f"""{NO_IPV6}
 "$0" --backend cpu --listen "[::]:8080" --allow-anonymous 2>"$1" &
 until grep -qs msg=listening "$1"; do kill -0 $! || exit 2; sleep 0.05; done
@@ -35,8 +35,8 @@ class Probe(HttpCase):
         self.sock = f"unix:{self.folder / 'voxeld.sock'}"
 
     def probed(self, status, part, *options, env=None):
-        """Checks the probe's status and its text. Tries again, because on a busy machine the daemon may answer after
-        the probe's limit of 1 s."""
+        """Checks the probe's status and text. Tries again, since on a busy machine the daemon may take longer than the
+        probe's limit of 1 s."""
         run = None
 
         def ends_so():
@@ -122,8 +122,7 @@ class Probe(HttpCase):
             self.healthy("--listen", daemon.listeners[0])
 
     def server(self, answer):
-        """The address of a server that sends this answer to every client. If `answer` is None, the server never
-        answers."""
+        """The address of a server that sends this answer to every client; None: no answer."""
         listener = self.enterContext(socket.create_server(("127.0.0.1", 0)))
 
         def serve():

@@ -1,4 +1,4 @@
-"""POST /v1/range_image: allowed requests, answers, presets, refusals. tests/oracle compares every byte."""
+"""POST /v1/range_image: answers, presets, refusals. tests/oracle compares every byte."""
 
 import math
 import unittest

@@ -1,4 +1,4 @@
-"""POST /v1/scatter, and the dense maps of /v1/voxelize: allowed requests, answers, refusals."""
+"""POST /v1/scatter, and the dense maps of /v1/voxelize: answers and refusals."""
 
 import struct
 import unittest
@@ -9,7 +9,7 @@ from http_case import JSON, SharedDaemonCase, floats
 
 GRID = "point_cloud_range=0,0,0,4,2,2&voxel_size=1,1,1"
 TWO_BY_TWO = "grid_size=2,2,1"
-# Rows of features for two clouds. One row is outside of the grid, and two rows have the same cell.
+# Rows of two clouds: one is outside of the grid, and two have the same cell.
 COORDS = ([4, 4], struct.pack("<16i", 1, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, -1, 0, 0, 0), "I32")
 FEATURES = ([4, 1], floats(1, 2, 3, 4))
 ROWS = tensor_file(features=FEATURES, voxel_coords=COORDS)
@@ -94,7 +94,7 @@ class Scatter(SharedDaemonCase):
         wide = tensor_file(features=([1, 5000], bytes(20000)), voxel_coords=([1, 4], bytes(16), "I32"))
         reason = "the answer would have 80000 bytes or more"
         self.problem(self.scatter(TWO_BY_TWO, wide), 422, "impossible", reason=reason)
-        # An answer without tensors is never too large.
+        # An answer without tensors has room.
         answer = self.json(self.scatter("grid_size=100000,100000,1&batch_size=2", ROWS, JSON))
         self.assertEqual(answer["voxels"]["kept"], 2)
 

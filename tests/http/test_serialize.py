@@ -1,4 +1,4 @@
-"""POST /v1/serialize: allowed requests, every kind of answer, KServe, refusals."""
+"""POST /v1/serialize: every kind of answer, KServe, refusals."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""metadata=stable: equal requests give equal files, with any number of threads, any ids, and any way of sending."""
+"""metadata=stable: equal requests give equal files, with any number of threads and any ids."""
 
 import json
 import unittest
@@ -39,7 +39,7 @@ TRACE = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 class Stable(HttpCase):
     def answers(self, *options):
-        """The answers to all requests of one daemon, by path and kind."""
+        """{(path, kind): answer} of a daemon."""
         answers = {}
         with Daemon("--backend", "cpu", *options) as daemon:
             for number, (path, body) in enumerate(REQUESTS):

@@ -1,4 +1,4 @@
-"""Steps before an operation: allowed requests, answers, refusals. tests/oracle checks every bit of each step."""
+"""Steps before an operation: answers and refusals. tests/oracle checks every bit of each step."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from http_case import JSON, SharedDaemonCase, floats, scan
 GRID = "point_cloud_range=-20,-20,-20,20,20,20&voxel_size=1,1,1"
 FEW = floats(0, 0, 0, 1, 1, 2, 3, 2, math.nan, 0, 0, 3, 5, 5, 5, 4, 9, 9, 9, 5)
 SCAN = scan("--points", "3000")
-# Two steps that drop points, each in its own frame.
+# Two steps, each of which moves and drops points.
 CHAIN = (
     "steps=transform,far:transform&transform.matrix=1,0,0,10,0,1,0,0,0,0,1,0,0,0,0,1&transform.cut=14,4,4,16,6,6"
     "&far.matrix=1,0,0,-10,0,1,0,0,0,0,1,0,0,0,0,1&far.distance=0,10"
@@ -37,7 +37,7 @@ class Steps(SharedDaemonCase):
         return list(answer.values(name))
 
     def bytes_of(self, answer):
-        """The bytes of each tensor."""
+        """{name: bytes} of the tensors."""
         return {name: answer.data[answer.span(name)] for name in answer.shapes}
 
     def test_each_row_has_its_fate_and_its_step(self):
@@ -97,7 +97,7 @@ class Steps(SharedDaemonCase):
                 self.assertEqual(counts["kept"], alone.metadata["points"]["kept"])
                 self.assertEqual(sum(counts.values()), 2 * counts["received"])
                 self.assertEqual(counts["received"], 3000)
-                self.assertTrue(indices[0] is None or indices[0] != indices[1])  # indices count the body's rows
+                self.assertTrue(indices[0] is None or indices[0] != indices[1])  # they count the body's rows
 
     def test_their_answers_may_have_the_tensors_of_the_steps(self):
         expected = self.bytes_of(self.tensors(self.ask_points(CHAIN + OUTPUTS, SCAN)))
@@ -227,7 +227,7 @@ class Steps(SharedDaemonCase):
             self.assertEqual("rings_moved" in kinds, warned, steps)
 
     def test_warnings_are_about_the_points_as_sent(self):
-        """Warnings describe the body. Steps that move or drop points, and the form of the answer, change no warning."""
+        """Steps that drop points, and the form of the answer, change no warning about the body."""
         body = floats(*(value for i in range(600) for value in (i % 7 / 4, 0.5 + i % 3 / 4, i % 2, 0.5 + i % 5 / 8)))
         query = "steps=transform&transform.crop=9,9,9,99,99,99&outputs="
         for outputs in ("points", "point_fates"):
@@ -257,7 +257,7 @@ class Steps(SharedDaemonCase):
         self.ok(self.ask_points("fields=x,y,z,a&" + ring + "a&r.num_points_threshold=off"))
 
     def test_more_neighbours_than_max_sampling_work(self):
-        """The job is refused before it computes, and its stream keeps no sweep."""
+        """The stream of a refused job keeps no sweep of it."""
         self.start("--max-sampling-work", "60000")
         step = "steps=o:statistical_outlier&o.std_mul=1&o.mean_k="
         stream = "&stream=s&sweeps=5&pose=0,0,0,1,0,0,0"

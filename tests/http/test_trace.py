@@ -1,4 +1,4 @@
-"""W3C Trace Context: answer, metadata and log continue a client's trace; otherwise a new one begins."""
+"""W3C Trace Context: answer, metadata and log continue a client's trace, or begin a new trace."""
 
 import unittest
 
@@ -15,7 +15,7 @@ class Trace(SharedDaemonCase):
     ARGS = ("--max-body-bytes", "65536")
 
     def logged(self, name):
-        """The log line of the request."""
+        """The log line of the request with this id."""
         self.daemon.await_accounts()
         (line,) = self.daemon.logged(f"msg=request id={name} ")
         return line

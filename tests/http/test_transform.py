@@ -1,4 +1,4 @@
-"""POST /v1/transform: allowed requests, answers, refusals."""
+"""POST /v1/transform: answers and refusals."""
 
 import json
 import math

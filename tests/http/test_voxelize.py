@@ -1,4 +1,4 @@
-"""POST /v1/voxelize: allowed requests and their answers."""
+"""POST /v1/voxelize: answers to allowed requests."""
 
 import json
 import math
@@ -16,7 +16,7 @@ ONE = floats(1.5, 2.5, 3.5, 0.25)
 SAME = "X-Request-Id: same"
 MCAP, NPZ, SAFETENSORS = "application/x-mcap", "application/x-npz", "application/vnd.safetensors"
 DOCUMENT, SHUFFLED = "application/json", "application/x-shuffled-safetensors"
-# Types of answers, each with a header Accept that asks for the type.
+# (type of the answer, value of Accept)
 ACCEPT = (
     (DOCUMENT, "application/json, */*;q=0.5"),
     (DOCUMENT, "application/*;q=0.1, Application/JSON"),

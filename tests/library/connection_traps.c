@@ -1,4 +1,4 @@
-// Traps in the life of a connection: its end, suspend and resume, time, answers, closing.
+// Traps in the life of a connection: its end, suspend and resume, time, answers, closing. One thread.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static enum outcome gone_is_reported_once(void) {
 
 // ---- suspend and resume ---------------------------------------------------------------------------------------------
 
-// Suspends in the call for the head. Then ignores calls until four bytes have arrived.
+// Suspends in the call for the head. Then returns without an answer until four bytes have arrived.
 static enum MHD_Result suspend_head_of_4(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   if (stage->body < 4 && last_call(stage) == 'w') return MHD_YES;
   return suspend_head(stage, connection, size);
@@ -108,8 +108,8 @@ static enum MHD_Result suspend_later(struct stage *stage, struct MHD_Connection 
   return second ? stage_suspend(stage, connection) : MHD_YES;
 }
 
-// The client finishes sending while its connection is suspended. An older connection exists too, because the library
-// checks the longest silent connection before it reads from any.
+// The client finishes sending while its connection is suspended. There is an older connection, since the library checks
+// the longest silent connection before it reads from any.
 static void half_close(struct stage *stage) {
   stage_open(stage);
   stage->client = stage_connect(stage);
@@ -151,7 +151,7 @@ static enum outcome called_again(void) {
   return outcome(stage.answers == 1);
 }
 
-// Suspends at the first chunk. If called while the connection is suspended, leaves all bytes to the library.
+// Suspends at the first chunk. While the connection is suspended, leaves all bytes to the library.
 static enum MHD_Result suspend_chunk(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   if (stage->suspended) return MHD_YES;
   if (last_call(stage) != 'b' || atomic_load(&stage->suspensions)) return handle_whole(stage, connection, size);
@@ -284,7 +284,7 @@ static enum outcome completion_missing(void) {
   return outcome(stage_called(&stage, 'e') && !stage_called(&stage, 'c'));
 }
 
-// The status of the answer to a head that begins with `start` and is longer than the memory.
+// The status for a head that begins with `start` and is longer than the memory.
 static int long_head_status(const char *start) {
   static char much[100000];
   struct stage stage = {.handle = NULL};
@@ -358,7 +358,7 @@ static long resident_pages(void) {
   return resident;
 }
 
-// Connections keep their memory after their first answer: four megabytes each, although an idle connection needs none.
+// Each connection keeps its four megabytes after its first answer.
 static enum outcome pool_stays(void) {
   enum { CLIENTS = 16, MEMORY = 4 << 20 };
   struct stage stage = {.memory = MEMORY};

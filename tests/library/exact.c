@@ -1,8 +1,8 @@
-// A library to preload into the daemon. It copies every text of a request that libmicrohttpd hands out into separate
-// memory that ends where the text does, so that AddressSanitizer reports a read past the text. It cannot report
-// such a read in the connection's memory, where the next text follows.
+// A library for LD_PRELOAD. It copies each text of a request that libmicrohttpd hands out into memory that ends with
+// the text, so that AddressSanitizer reports a read past the text. In the connection's memory the next text follows.
+// Any thread.
 //
-// Copies are kept for a while, like the library's own texts, which last until a request is over.
+// Copies are kept for a while: the library's own texts last until their request is over.
 #include <dlfcn.h>
 #include <microhttpd.h>
 #include <pthread.h>
@@ -45,7 +45,7 @@ static const char *copy(const char *text, size_t size) {
 
 static const char *copy_text(const char *text) { return copy(text, text ? strlen(text) : 0); }
 
-// libmicrohttpd's own function of this name, as a pointer of the right type.
+// libmicrohttpd's own function of this name.
 #define OWN(NAME) (*(__typeof__(&(NAME)) *)(void *[]){dlsym(RTLD_NEXT, #NAME)})
 
 // ---- headers and arguments ------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ static void *exact_target(void *cls, const char *target, struct MHD_Connection *
 static enum MHD_Result exact_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
                                      const char *version, const char *data, size_t *size, void **request_cls) {
   const struct callbacks *callbacks = cls;
-  char *body = *size ? malloc(*size) : NULL;  // not terminated, because it is not a text
+  char *body = *size ? malloc(*size) : NULL;
   if (body) memcpy(body, data, *size);
   enum MHD_Result result = callbacks->request(callbacks->request_cls, connection, copy_text(path), copy_text(method),
                                               copy_text(version), body ? body : data, size, request_cls);
@@ -101,8 +101,8 @@ static enum MHD_Result exact_request(void *cls, struct MHD_Connection *connectio
 
 // ---- start ----------------------------------------------------------------------------------------------------------
 
-// An option with its arguments, as MHD_OPTION_ARRAY takes them. Knows the options that the daemon uses; any other ends
-// the process.
+// An option with its arguments, as MHD_OPTION_ARRAY takes them. Ends the process at an option that the daemon does not
+// use.
 static struct MHD_OptionItem take_option(enum MHD_OPTION option, va_list *arguments, struct callbacks *callbacks) {
   struct MHD_OptionItem item = {.option = option};
   switch (option) {

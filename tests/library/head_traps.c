@@ -1,4 +1,4 @@
-// Traps in what a client sends: framing, first lines, headers, arguments.
+// Traps in what a client sends: framing, first lines, headers, arguments. One thread.
 #include <string.h>
 
 #include "tests/library/stage.h"
