@@ -1,4 +1,4 @@
-"""The labelled streets of voxel-scan --traffic: their bytes, their boxes, and the points on them."""
+"""The labelled streets of voxel-scan --traffic: their bytes, their boxes, and the points on the boxes."""
 
 import csv
 import os

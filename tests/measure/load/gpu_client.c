@@ -4,8 +4,7 @@
 //
 // With cuda the service reads and writes the GPU's memory. With socket the program copies the points to pinned memory
 // of the host, sends them, and copies the tensors of the answer to the GPU. Prints the median and the 99th percentile
-// in microseconds, and the bytes of the tensors. Needs libcuda.so.1, which it opens itself, so it is built without
-// CUDA. One thread.
+// in microseconds, and the bytes of the tensors. Opens libcuda.so.1 itself, so it is built without CUDA. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <dlfcn.h>
 #include <stdint.h>
