@@ -33,8 +33,9 @@ struct stage {
   size_t body, first_part;                // received bytes, in all and in the first call for them
   char method[16], path[64], target[64];  // of the last request, cut to fit
   char name[64], value[64];               // the last header whose name begins with X, or the last argument
-  bool target_missing, value_missing;     // it was NULL
-  size_t value_size;
+  bool target_missing;
+  bool value_missing;  // the value was NULL
+  size_t value_size;   // as the library says
   enum MHD_RequestTerminationCode code;
   // The client's side.
   struct sockaddr_un address;

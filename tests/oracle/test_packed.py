@@ -169,7 +169,7 @@ class Packed(OneDaemonCase):
                     self.assertEqual(check.parse_by_hand(reply.body)[0]["points"].nbytes, points.nbytes)
 
     def test_a_chunk_takes_memory_by_how_its_values_are_written(self):
-        """A blob of version 2 has one chunk. For each value the service reserves its size or, for a varint, 11 bytes."""
+        """A blob of version 2 has one chunk. For each value the service reserves its size, or 11 bytes for a varint."""
         limits = ("--max-body-bytes", "8388608", "--max-response-bytes", "8388608", "--memory-budget-bytes", "16777216")
         points = np.zeros(300_000, [("x", "<f4"), ("y", "<f4"), ("z", "<f4")])
         query = POINTS + "num_features=3&format=cloudini"

@@ -1,9 +1,8 @@
 """A CUDA driver without a GPU, for tests of clients that hand over GPU memory. An allocation is a file in /dev/shm,
-mapped into this process. Its handle is the padded name of the file, and the number of the GPU in the last byte, as in
-the stand-in of the sanitizer builds.
+mapped into this process. Its handle is the padded name of the file, with the number of the GPU in the last byte.
 
 Bridge is a proxy between a client and a daemon without a GPU. It registers the files as system shared memory, so the
-daemon itself writes the tensors."""
+daemon itself reads and writes them."""
 
 import base64
 import contextlib
@@ -44,7 +43,7 @@ class Allocation:
         return self.name.encode().ljust(63, b"\0") + bytes([self.device])
 
     def close(self):
-        os.unlink(self.path)  # the mapping stays, as some array may still point to it
+        os.unlink(self.path)  # the mapping stays, since an array may still point to it
 
 
 class Library:

@@ -116,7 +116,7 @@ static bool run_once(struct bench_backend *backend, const struct vx_job *asked, 
   struct vx_chain_report report;
   job->report = job->chain ? &report : NULL;
   bool ok = backend->table->run(backend->lane, job, &error) == VX_OK || complain(backend->table->name, error.text);
-  job->row_counts = NULL;  // it is of this function; job->counts has the same numbers
+  job->row_counts = NULL;  // pointed to a local variable; job->counts has the same numbers
   job->report = NULL;
   return ok;
 }
