@@ -12,7 +12,6 @@
 enum { ROUNDS = 100 };  // maximum rounds of the library's loop; a request takes a handful
 static const char said[] = "heard";
 
-// The state that the library's callbacks share.
 struct stage {
   struct rehearsal *rehearsal;
   struct MHD_Connection *suspended;
@@ -75,7 +74,7 @@ static enum MHD_Result suspend(struct stage *stage, struct MHD_Connection *conne
   return MHD_YES;
 }
 
-// With `held`, takes the steps of exchange_advance for a job: gate, body, whole body, job, answer; else those for a page.
+// With `held`, takes the steps of exchange_advance for a job: gate, body, whole body, job, answer; else for a page.
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
                                   const char *version, const char *data, size_t *size, void **request_cls) {
   struct stage *stage = cls;

@@ -1,4 +1,4 @@
-// A libmicrohttpd daemon on a Unix socket and its clients, to try one trap: a behaviour that the service must cope with.
+// A libmicrohttpd daemon on a Unix socket and its clients, to try a trap: a behaviour that the service must cope with.
 //
 // Without `threads` the library acts within stage_run, so a try always takes the same course.
 #ifndef VOXELD_TESTS_STAGE_H
@@ -80,7 +80,7 @@ handler handle_at_once;
 enum MHD_Result stage_answer(struct stage *stage, struct MHD_Connection *connection);
 enum MHD_Result stage_suspend(struct stage *stage, struct MHD_Connection *connection);
 
-// The result of a try, and the exit status of its process.
+// Also the exit status of a try's process.
 enum outcome { OUTCOME_YES, OUTCOME_NO, OUTCOME_UNTRIED = 77 };
 static inline enum outcome outcome(bool seen) { return seen ? OUTCOME_YES : OUTCOME_NO; }
 

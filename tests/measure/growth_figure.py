@@ -153,7 +153,6 @@ def draw_legend(y):
 
 
 def draw(series):
-    """The figure as SVG."""
     shown = [key for key in PANELS if key in series]
     width, height = WIDTH * COLUMNS, 40 + HEIGHT * -(-len(shown) // COLUMNS)
     parts = [

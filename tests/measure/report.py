@@ -161,7 +161,6 @@ def differences(then, now):
 
 
 def comparison(then, now):
-    """The lines of a comparison."""
     changes = list(compare_rows(then["rows"], now["rows"]))
     yield f"since {then['time']}, commit {then['commit'] or 'unknown'}"
     yield from differences(then, now)

@@ -293,7 +293,6 @@ class Deskew(OneDaemonCase):
             self.check_inference(path, {**query, **times}, rows, check.parse_by_hand(expected.body)[0])
 
     def check_inference(self, path, query, rows, expected):
-        """Points as bytes and as JSON."""
         for inputs, arrays in (([infer.as_bytes("points", rows)], [rows]), ([infer.as_json("points", rows)], [])):
             body, headers = infer.body_of(inputs, arrays, parameters={**query, "binary_data_output": True})
             reply = self.daemon.post(f"/v2/models/{path}/infer", body, headers)

@@ -132,7 +132,6 @@ class Stages(Detections):
         models.write(cls.folder.name, "deep", network, described, models.weights(hidden=5))
 
     def features(self, points, counts, hidden=None, **choice):
-        """bev_features, by the stages before the network."""
         tensors, _ = self.ask(
             "/v1/voxelize", points.tobytes(), **models.VOXELIZE | choice, feature="pillar", point_counts=counts
         )

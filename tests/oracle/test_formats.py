@@ -61,7 +61,6 @@ class Formats(unittest.TestCase):
             self.assertEqual(metadata[member], plain[member], where)
 
     def every_format(self, points):
-        """Each way to write the points."""
         yield "pcd", "ascii", files.pcd(points, "ascii")
         yield "pcd", "binary", files.pcd(points)
         yield "pcd", "compressed", files.pcd(points, "binary_compressed")

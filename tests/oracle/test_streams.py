@@ -89,7 +89,6 @@ class Streams(OneDaemonCase):
         return metadata
 
     def fates(self, path, query, joined, counts):
-        """The fates that the points of each sweep must have."""
         parts = np.split(joined, np.cumsum(counts)[:-1])
         if path == "transform":  # a point's fate does not depend on others
             answers = [self.plain(path, query, part) for part in parts]

@@ -161,7 +161,6 @@ class Wires(OneDaemonCase):
         return codings.decode(reply)
 
     def plain(self, operation, query, inputs):
-        """The tensors and the metadata of the plain request."""
         alone = list(inputs) == ["points"]
         body, headers = (inputs["points"].tobytes(), {}) if alone else (save(inputs), SAFETENSORS)
         return check.parse_by_hand(self.ask(f"/v1/{operation}?{query}", body, headers).body)

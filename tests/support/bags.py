@@ -93,7 +93,6 @@ class Robot:
         return self.make("geometry_msgs/msg/Pose", *members)
 
     def posed(self, stamp, pose, frame):
-        """A PoseWithCovarianceStamped."""
         kind = "geometry_msgs/msg/PoseWithCovariance"
         return self.make(f"{kind}Stamped", self.header(stamp, frame), self.make(kind, self._pose(pose), np.zeros(36)))
 

@@ -174,7 +174,7 @@ def answer_of(query, body, params=None):
 
 
 class OracleCase(OneDaemonCase):
-    """Tests that post to one daemon and compare its answers with the oracle."""
+    """Tests that compare a daemon's answers with the oracle's."""
 
     def reproducer(self, path, body):
         folder = tempfile.mkdtemp(prefix="voxeld-")

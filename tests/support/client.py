@@ -105,7 +105,7 @@ def heavy_jobs(daemon, body, seconds):
 
 
 class Crowd:
-    """Clients that each post one request on their own connection. `replies` has None for a reply that did not come."""
+    """Clients that each post one request on their own connection. In `replies`, None is a reply that did not come."""
 
     def __init__(self, daemon, number, path, body):
         self.replies = [None] * number
@@ -143,7 +143,6 @@ class Bystander:
         self._thread = threading.Thread(target=self._go_on)
 
     def _post(self):
-        """The tensors of one answer."""
         # Head and body in one piece, so that load on this machine cannot stall the upload.
         with Raw(self.daemon, source=self.source) as connection:
             reply = connection.send(post(rows(100))).read()
@@ -326,7 +325,6 @@ class FaultCase(OneDaemonCase):
         return connection
 
     def exchange(self, data):
-        """The answer to these bytes on a new connection."""
         with Raw(self.daemon) as connection:
             return connection.send(data).read()
 

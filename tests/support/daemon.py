@@ -111,7 +111,6 @@ class Listener:
         return HTTPConnection(*self.address, timeout=timeout, source_address=source and (source, 0))
 
     def socket(self, timeout=PATIENCE, receive_buffer=None, source=None):
-        """A bare connection."""
         return connected(self.address, timeout, source, receive_buffer)
 
     def request(self, method, path, body=None, headers=None, connection=None, source=None):

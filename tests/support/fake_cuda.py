@@ -47,7 +47,7 @@ class Allocation:
 
 
 class Library:
-    """The functions of libcuda.so.1 that driver.py calls."""
+    """The functions of libcuda.so.1 that voxeld/driver.py calls."""
 
     def __init__(self, devices=2):
         self.devices, self.device, self.stack = devices, None, []
@@ -177,8 +177,6 @@ def installed(**options):
 
 
 class Array:
-    """An array on the fake GPU, with the interface of CUDA arrays."""
-
     def __init__(self, library, values, device=0, handed=True, offset=0, **told):
         values = np.ascontiguousarray(values)
         self.allocation = library.allocate(max(offset + values.nbytes, 1), device, handed)

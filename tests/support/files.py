@@ -47,7 +47,6 @@ def _lines(points):
 
 
 def lzf_literal(data):
-    """LZF with literals only."""
     return b"".join(bytes([len(data[at : at + 32]) - 1]) + data[at : at + 32] for at in range(0, len(data), 32))
 
 

@@ -27,7 +27,6 @@ def floats(*values):
 
 
 def scan(*options):
-    """The rows of a simulated scan."""
     return subprocess.run([SCAN, *options, "--output", "/dev/stdout"], check=True, stdout=subprocess.PIPE).stdout
 
 
@@ -139,7 +138,7 @@ class HttpCase(unittest.TestCase):
 
 
 class SharedDaemonCase(HttpCase, OneDaemonCase):
-    """Tests of one daemon, which the class starts with ARGS. A test may start another daemon."""
+    """Tests of one daemon. A test may start another daemon."""
 
     @classmethod
     def setUpClass(cls):

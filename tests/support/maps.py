@@ -45,7 +45,7 @@ def density(points):
 
 
 def look(params, grid, bits, intensity):
-    """All maps of one cloud. `bits`: its points as words of float32; `intensity`: the number of this column."""
+    """All maps of one cloud. `bits`: its points as words of float32; `intensity`: the number of its column."""
     nx, ny, nz = grid.cells
     _, inside, cells = grid.locate(np.ascontiguousarray(bits[:, :3]).view(np.float32))
     counts = np.zeros((nz, ny, nx), np.int32)

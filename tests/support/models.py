@@ -65,7 +65,7 @@ def description(layout="nhwc", **parts):
 
 
 def weights(seed=1, hidden=None):
-    """The encoder's tensors: {name: (shape, bytes)}. `hidden`: the width of a first layer of two."""
+    """The encoder's tensors: {name: (shape, bytes)}. `hidden`: the width of the first of two layers."""
     source = random.Random(seed)
     floats = lambda count: struct.pack(f"<{count}f", *(source.gauss(0, 0.2) for _ in range(count)))
     layers = [(COLUMNS + 6, hidden), (2 * hidden, WIDTH)] if hidden else [(COLUMNS + 6, WIDTH)]
@@ -190,7 +190,6 @@ def onnx(dtype=FLOAT):
 
 
 def write(folder, name, network, model=None, tensors=None):
-    """Writes or rewrites a model."""
     path = os.path.join(folder, name)
     os.makedirs(path, exist_ok=True)
     with open(os.path.join(path, "model.json"), "w", encoding="utf-8") as file:

@@ -24,7 +24,7 @@ struct bench_timing {
 
 struct bench_result {
   struct bench_timing wall;         // of the whole call
-  struct bench_timing processor;    // processor time of the call
+  struct bench_timing processor;    // of the whole call
   double stage_ms[VX_STAGE_COUNT];  // medians of the times that the backend reports
   int64_t voxels, dropped;
 };

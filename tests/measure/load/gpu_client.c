@@ -20,7 +20,6 @@ struct handle {
   unsigned char bytes[64];
 };
 
-// Functions of the driver.
 static struct {
   int (*init)(unsigned);
   int (*retain)(void **, int);
@@ -85,7 +84,6 @@ static void *read_points(const char *path, size_t *size) {
   return bytes;
 }
 
-// Copies the tensors of a result to the GPU.
 static void upload_tensors(const struct voxeld_result *result, uint64_t to) {
   for (size_t i = 0; i < result->tensor_count; i++) {
     const struct voxeld_tensor *tensor = &result->tensors[i];

@@ -367,7 +367,6 @@ def send_all(connection, pieces):
 
 
 def run_process(shared, number, seed):
-    """One process of clients, with its own address."""
     clients = [
         Client(shared, f"{number}.{n}", f"127.0.0.{2 + number}", f"{seed}.{number}.{n}") for n in range(shared.threads)
     ]

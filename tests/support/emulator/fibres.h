@@ -20,7 +20,7 @@ enum { EMULATED_WARP = 32, EMULATED_THREADS = 1024, EMULATED_SHARED_BYTES = 227 
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
-// The block's dynamic shared memory.
+// Dynamic shared memory.
 extern unsigned char emulated_shared[EMULATED_SHARED_BYTES];
 
 // The device's clock, in nanoseconds.
