@@ -47,7 +47,7 @@ class Backbone(Detections):
         models.write(cls.folder.name, "cramped", models.sparse_standin(), models.sparse_description(voxelize=voxelize))
 
     def expected(self, points, counts, **more):
-        """The tensors of the backbone, the rows of each level, and the metadata, all from /v1/voxelize and numpy."""
+        """The tensors of the backbone, the rows of each level, and the metadata of /v1/voxelize."""
         voxelize = {**models.VOXELIZE, "voxel_size": models.SPARSE_SIZE, "feature": "mean"}
         tensors, told = self.ask("/v1/voxelize", points.tobytes(), **voxelize, point_counts=counts, **more)
         shape, cells, rows, levels = sparse.last_level(

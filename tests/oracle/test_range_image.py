@@ -20,7 +20,7 @@ SPECIALS = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e30, -1e30, 3e38, 1e-4
 
 
 def random_cloud(rng, count, columns):
-    """Rows whose fourth column is the ring: on axes, at equal distances, at the origin, huge, tiny and not finite."""
+    """Rows whose fourth column is the ring."""
     rows = (rng.standard_normal((count, columns)) * rng.choice([0.2, 5, 30])).astype(np.float32)
     style = rng.integers(6)
     if style == 1:  # axes, diagonals and ties

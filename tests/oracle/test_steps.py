@@ -94,7 +94,7 @@ def random_chain(rng, columns, most=8):
 
 
 def random_cloud(rng, count, columns):
-    """Rows whose fourth column is the ring, with ties, duplicates, walks, and numbers that are not finite."""
+    """Rows whose fourth column is the ring."""
     rows = (rng.standard_normal((count, columns)) * rng.choice([0.2, 1, 5, 30, 100, 1000])).astype(np.float32)
     style = rng.integers(6)
     if style == 1:

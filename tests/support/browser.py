@@ -115,7 +115,7 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def await_text(self, selector, part):
-        """Waits until the element's text contains this part, and returns the text."""
+        """Waits until the element's text contains `part`. Returns the text."""
         return wait_until(
             lambda: part in (text := self.text(selector)) and text,
             lambda: f"{part!r} in {selector}: {self.text(selector)!r}; {self.text('#error')!r}; {self.messages()}",
@@ -150,7 +150,7 @@ class Browser:
         return self.driver.execute_async_script(LOOK, shot, [LEFT, RIGHT, TOP, BOTTOM])
 
     def messages(self):
-        """The console's warnings and errors since the last call, such as violations of the security policy."""
+        """The console's warnings and errors since the last call."""
         lines = [line for line in self.driver.get_log("browser") if line["level"] in ("WARNING", "SEVERE")]
         # Without a GPU, Chromium warns that it reads each picture of the canvas back.
         return [line["message"] for line in lines if "GPU stall due to ReadPixels" not in line["message"]]

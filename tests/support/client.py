@@ -29,7 +29,7 @@ def rows(count, seed=1, columns=4):
 
 
 def tensor_file(**tensors):
-    """A safetensors file. Each tensor is (shape, bytes), or (shape, bytes, dtype) if its dtype is not F32."""
+    """A safetensors file of tensors (shape, bytes), float32, or (shape, bytes, dtype)."""
     header, data = {}, b""
     for name, (shape, values, *dtype) in tensors.items():
         header[name] = {
@@ -79,8 +79,7 @@ def with_long_steps(path, steps=8):
     return f"{path}&steps={chain}" + "".join(f"&{tag}.mean_k=128&{tag}.std_mul=1e6" for tag in tags)
 
 
-# A job that takes longer than any test: it holds a worker for long jobs until the client leaves, the deadline comes or
-# the daemon ends.
+# A job that takes longer than any test, on a worker for long jobs.
 LONG = with_long_steps(SAMPLING)
 
 
@@ -129,8 +128,7 @@ class Crowd:
 
 
 class Bystander:
-    """A well-behaved client at another address that posts again and again during a test, with pauses of `pace` seconds.
-    Each answer must be right.
+    """A client at another address that posts again and again, with pauses of `pace` seconds. Each answer must be right.
 
     with Bystander(daemon) as bystander: ...
     """
@@ -344,7 +342,7 @@ class FaultCase(OneDaemonCase):
         return metadata
 
     def assert_problem(self, reply, status, parameter=None, mentions=()):
-        """Checks for an application/problem+json answer with this status, or one of these. Returns the document."""
+        """Checks for a problem document with this status, or one of these. Returns the document."""
         statuses = status if isinstance(status, tuple) else (status,)
         self.assertIn(reply.status, statuses, reply)
         self.assertEqual(reply.headers["Content-Type"], "application/problem+json", reply)

@@ -29,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build" / "bin"
 SCAN = os.environ.get("VOXEL_SCAN", str(BIN / "voxel-scan"))  # the program that simulates scans
 BACKEND = os.environ.get("VOXELD_TEST_BACKEND", "cpu")
-PATIENCE = 120  # seconds after which a wait fails: sanitizer builds on two loaded cores are slow
+PATIENCE = 120  # seconds after which a wait fails, even of sanitizer builds on a loaded machine
 SANITIZER = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer|: runtime error: ")
 
 

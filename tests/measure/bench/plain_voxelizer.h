@@ -1,9 +1,9 @@
 // The plain sequential voxelizer: the baseline of voxel-bench, and a second implementation to compare with.
 //
 // For each scan, like the CPU voxelizer of voxelize-cuda, it makes a dense grid with an empty list in every cell,
-// pushes every point onto its cell's list, makes each list that is not empty a row, and frees the grid. The design is
-// carried out well: one allocation for the grid, lists that double and stop growing at max_points_per_voxel, indices
-// instead of copies of points, no work for tensors that are not requested, float32 rows.
+// pushes every point onto its cell's list, makes each list that is not empty a row, and frees the grid. To be a fair
+// baseline it allocates the grid at once, keeps indices instead of points, stops lists at max_points_per_voxel, and
+// makes only requested tensors.
 //
 // Rows are in the grid's order (x, then y, then z ascending: the backends' order=key). If more than max_voxels
 // cells have points, it keeps the first cells in that order; the backends keep the first to appear.

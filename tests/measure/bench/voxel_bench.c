@@ -2,7 +2,7 @@
 //
 // Prints device information, the average time per scan and the speed-up, for every backend of the build. Parameters
 // are the service's (api/ops/ops.h) and start from the preset voxelize_cuda. --all uses every preset whose rows have
-// --columns columns. One thread. Asserts no time; the exit status is 1 if results disagree.
+// --columns columns. One thread. The exit status is 1 if results disagree.
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>

@@ -109,7 +109,7 @@ static void answered(struct connection *c) {
     begin(c);
 }
 
-// Only one request is in progress, so all received bytes belong to its answer. Returns false if the answer is not HTTP.
+// Returns false if the answer is not HTTP. One request is in progress, so all received bytes belong to its answer.
 static bool parse_head(struct connection *c) {
   c->head[c->head_length] = '\0';
   const char *end = strstr(c->head, "\r\n\r\n");

@@ -34,7 +34,7 @@ class Shared:
 
 
 class Tally:
-    """The results of requests: outcomes, answers by endpoint and status, latencies of whole answers, what was wrong."""
+    """The results of requests. `answers`: by (endpoint, status); `latencies`: of whole answers, by bucket."""
 
     def __init__(self):
         self.outcomes, self.answers, self.latencies = (collections.Counter() for _ in range(3))
