@@ -12,7 +12,6 @@
 enum { ROUNDS = 100 };  // maximum rounds of the library's loop; a request takes a handful
 static const char said[] = "heard";
 
-// The state that the library's callbacks share.
 struct stage {
   struct rehearsal *rehearsal;
   struct MHD_Connection *suspended;
@@ -75,8 +74,7 @@ static enum MHD_Result suspend(struct stage *stage, struct MHD_Connection *conne
   return MHD_YES;
 }
 
-// With `held`, takes the same steps as exchange_advance for a job: gate, body, whole body, job, answer. Without it, the
-// steps for a page.
+// With `held`, takes the steps of exchange_advance for a job: gate, body, whole body, job, answer; else for a page.
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
                                   const char *version, const char *data, size_t *size, void **request_cls) {
   struct stage *stage = cls;
@@ -123,7 +121,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 }
 
 static void on_message(void *cls, const char *format, va_list arguments) {
-  (void)cls, (void)format, (void)arguments;  // some rehearsals are about refusals
+  (void)cls, (void)format, (void)arguments;  // refusals are expected
 }
 
 // ---- the client -----------------------------------------------------------------------------------------------------
@@ -134,8 +132,8 @@ static void receive(struct rehearsal *rehearsal, int client, size_t *length) {
   if (got > 0) *length += (size_t)got;
 }
 
-// Resumes the connection if it is suspended. Before the second resume the client finishes sending. The library must not
-// take that for a client that has left.
+// Resumes the connection if it is suspended. Before the second resume, shuts the client's sending side, which the
+// library must not take for a client that has left.
 static void resume(struct stage *stage, int client) {
   struct MHD_Connection *connection = stage->suspended;
   if (!connection) return;
@@ -174,7 +172,7 @@ static int connect_to(struct MHD_Daemon *daemon) {
   return -1;
 }
 
-// Plays the request beside an older, idle connection. Only then does the library read from a resumed connection before
+// Plays the request beside an older, idle connection, because the library then reads from a resumed connection before
 // it calls on_request.
 static bool play_beside_another(struct stage *stage, struct MHD_Daemon *daemon) {
   int idle = connect_to(daemon);

@@ -12,13 +12,13 @@
 
 struct rehearsal {
   // In.
-  bool held;  // handled like a job: suspended before and after its body, with a client that has finished sending
-  const struct library *library;  // how the library is used
+  bool held;  // handle the request like a job: suspend it before and after its body
+  const struct library *library;
   const char *request;
   size_t length;
   // Out; zero before.
   bool reached;       // the library called for the head
-  bool broken;        // the memory of the request is not as it was sent (head_trace.h)
+  bool broken;        // the request in the library's memory differs from what was sent (head_trace.h)
   int answers;        // status lines that came back
   char answer[1024];  // the first bytes that came back, zero-terminated
   // The library's calls in order, one letter each: t target, h head, b body, w whole body, d done (the answer is

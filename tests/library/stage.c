@@ -99,7 +99,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
   char letter = *request == &head_seen ? 'w' : 'h';
   if (*size) letter = 'b';
   note(stage, letter);
-  if (stage->threads) return stage->handle(stage, connection, size);  // several threads at once
+  if (stage->threads) return stage->handle(stage, connection, size);  // the rest is for one thread
   if (stage->body == 0) stage->first_part = *size;
   stage->body += *size;
   if (*request != &head_seen) {

@@ -1,7 +1,6 @@
-// A libmicrohttpd daemon and its clients, for one try of one behaviour that the service must cope with.
+// A libmicrohttpd daemon on a Unix socket and its clients, to try a trap: a behaviour that the service must cope with.
 //
-// The library runs without threads on its own Unix socket. It acts only within stage_run, so a try always takes the
-// same course. A try that needs the library's threads asks for them.
+// Without `threads` the library acts within stage_run, so a try always takes the same course.
 #ifndef VOXELD_TESTS_STAGE_H
 #define VOXELD_TESTS_STAGE_H
 
@@ -33,9 +32,9 @@ struct stage {
   atomic_int letters, suspensions;
   size_t body, first_part;                // received bytes, in all and in the first call for them
   char method[16], path[64], target[64];  // of the last request, cut to fit
-  char name[64], value[64];               // the last header X, or the last argument
+  char name[64], value[64];               // the last header whose name begins with X, or the last argument
   bool target_missing;
-  bool value_missing;  // the value of X or of the argument was NULL
+  bool value_missing;  // the value was NULL
   size_t value_size;   // as the library says
   enum MHD_RequestTerminationCode code;
   // The client's side.
@@ -53,15 +52,15 @@ extern bool stage_strict;
 
 // Starts the library and connects a client. Ends the process with OUTCOME_UNTRIED if this fails.
 void stage_open(struct stage *stage);
-// Connects another client.
+// Connects another client. Returns its socket.
 int stage_connect(const struct stage *stage);
 // Sends from the client. A text is sent without its terminating zero.
 void stage_send(struct stage *stage, const char *data, size_t size);
 #define stage_say(STAGE, TEXT) stage_send((STAGE), (TEXT), sizeof(TEXT) - 1)
-// Runs the library until nothing is left to do, then receives the client's answer.
+// Runs the library's loop for longer than any try takes, then receives the client's answer.
 void stage_run(struct stage *stage);
 void stage_receive(struct stage *stage);
-// Closes the client.
+// Closes the client, and runs.
 void stage_leave(struct stage *stage);
 // Resumes the suspended connection, and runs.
 void stage_resume(struct stage *stage);
@@ -81,11 +80,11 @@ handler handle_at_once;
 enum MHD_Result stage_answer(struct stage *stage, struct MHD_Connection *connection);
 enum MHD_Result stage_suspend(struct stage *stage, struct MHD_Connection *connection);
 
-// The result of a try, and the exit status of its process.
+// Also the exit status of a try's process.
 enum outcome { OUTCOME_YES, OUTCOME_NO, OUTCOME_UNTRIED = 77 };
 static inline enum outcome outcome(bool seen) { return seen ? OUTCOME_YES : OUTCOME_NO; }
 
-// One trap. `dies`: if the trap holds, a signal ends the process that tries it. `race`: it does not show in every try.
+// `dies`: if the trap holds, a signal ends the process that tries it. `race`: the trap does not show in every try.
 struct trap {
   const char *name, *what;
   enum outcome (*attempt)(void);

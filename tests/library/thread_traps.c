@@ -26,8 +26,8 @@ static enum outcome stop_suspended(void) {
   return OUTCOME_NO;
 }
 
-// Runs on an I/O thread, in the middle of a head. Returns once another thread stops the library: the library then shuts
-// its listening socket.
+// Runs on an I/O thread, in the middle of a head. Returns when the listening socket refuses clients, since another
+// thread has begun to stop the library.
 static void await_stop(struct stage *stage, const char *target) {
   const struct timespec pause = {.tv_nsec = 1000000};
   int result = 0;
@@ -52,11 +52,10 @@ static enum outcome refused_in_stop(void) {
 
 static const struct stage *quiesced;
 static pthread_t quiescer;
-static atomic_int taken_out;  // the set from which the owner removed the socket, plus 1
+static atomic_int taken_out;  // 1 + the epoll set from which its owner removed the socket
 
-// Replaces libc's epoll_ctl. The thread that quiesces the library calls it to remove the listening socket from an epoll
-// set. Here a new client first wakes the thread that owns the set, and the call waits until that thread has removed the
-// socket.
+// Replaces libc's epoll_ctl. When the quiescing thread is about to remove the listening socket from an epoll set, a new
+// client wakes the thread that owns the set, and the call waits until that thread has removed the socket.
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 int epoll_ctl(int set, int operation, int fd, struct epoll_event *event) {
   bool own = quiesced && operation == EPOLL_CTL_DEL;
@@ -99,7 +98,7 @@ static bool is_answered(int fd) {
   return poll(&readable, 1, 3000) == 1;
 }
 
-// Resumes connections one after the other, from a thread outside the library, as workers do.
+// Resumes connections from a thread outside the library, as workers do.
 static enum outcome wakeups_lost(void) {
   struct stage stage = {.handle = suspend_once,
                         .threads = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_THREAD_PER_CONNECTION};

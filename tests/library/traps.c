@@ -2,7 +2,7 @@
 // the library's version, then one line per trap: its name, whether it holds, and its description, separated by tabs.
 //
 // The words are "yes" and "no"; for a race "seen" and "not seen"; "untried" if this machine does not allow the try;
-// "died" if the try itself failed. Every trap has its own process, because some end it.
+// "died" if the try itself failed. Each trap runs in its own process, which some traps end.
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

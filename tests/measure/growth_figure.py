@@ -14,7 +14,7 @@ PANELS = {
     "client memory": Panel("Resident memory, by clients", "clients", "MB"),
 }
 SERIES = {"voxeld": "own", "plain voxelizer": "plain", "service that does nothing": "floor"}  # and their CSS classes
-WINDOW = 8  # the steepest slope is over at least that factor of work, because single steps are noisy
+WINDOW = 8  # the steepest slope is over at least this factor of work, because single steps are noisy
 
 WIDTH, HEIGHT, COLUMNS = 330, 240, 2
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 44, 40
@@ -95,7 +95,7 @@ def table(series):
 
 
 class Axis:
-    """A logarithmic axis over whole decades. Maps values to places between `begin` and `end`."""
+    """A logarithmic axis over whole decades, from `begin` to `end` in the picture."""
 
     def __init__(self, values, begin, end):
         self.low, self.high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
@@ -153,7 +153,6 @@ def draw_legend(y):
 
 
 def draw(series):
-    """The figure as SVG."""
     shown = [key for key in PANELS if key in series]
     width, height = WIDTH * COLUMNS, 40 + HEIGHT * -(-len(shown) // COLUMNS)
     parts = [

@@ -12,7 +12,7 @@ import range_images
 from daemon import SCAN
 
 WIDTH, HEIGHT, SCALE, LEFT, TOP, GAP = 256, 64, 2, 12, 34, 30
-FAR = 40.0  # metres; farther points are as dark
+FAR = 40.0  # metres; farther points have the same grey
 GREYS = 8
 STYLE = """
     .page { fill: #ffffff; }
@@ -26,7 +26,7 @@ STYLE = """
 
 
 def runs(grey, level):
-    """The pixels of that level as horizontal lines of a path."""
+    """The pixels of one level as horizontal lines of a path."""
     lines = []
     for v, row in enumerate(grey == level):
         edges = np.flatnonzero(np.diff(row, prepend=False, append=False))

@@ -3,14 +3,13 @@
 
     tests/measure/report.py [--report FILE] [--compare FILE] [--runs N] COMMAND [ARGUMENT...]
 
-The command runs N times, as it would without this program. Each of its benchmarks adds rows of samples to the file that
-VOXELD_SAMPLES names: in C by samples.h, in Python by note(). --report stores the rows as JSON, --compare sets them
-beside those of an earlier report. Without any of the options, the command is all that runs.
+The command runs N times. Each of its benchmarks adds rows of samples to the file that VOXELD_SAMPLES names: in C by
+samples.h, in Python by note(). --report stores the rows as JSON; --compare compares them with an earlier report.
 
-The noise of a row comes from the spread of its samples in both reports. The spread is 1.4826 times the median distance
-from the median, as a share of the median; for normal samples, that is the standard deviation. The noise counts as at
-least 1 %. A change of the median is reported if it is more than twice the noise. One run does not show how a machine
-drifts from run to run: with --runs, the drift is in the samples. One thread. Standard library only.
+The noise of a row comes from the spread of its samples in both reports, and is at least 1 %. The spread is 1.4826 times
+the median distance from the median, as a share of the median; for normal samples, that is the standard deviation. A
+change of the median is reported if it is more than twice the noise. With --runs the samples also show how the machine
+drifts from run to run. One thread. Standard library only.
 """
 
 import collections
@@ -27,7 +26,7 @@ import time
 
 FORMAT = 1  # of reports
 VARIABLE = "VOXELD_SAMPLES"
-LEAST_NOISE, LEAST_SHOWN = 0.01, 2  # a share of the median; changes are reported from that many times the noise
+LEAST_NOISE, LEAST_SHOWN = 0.01, 2  # a share of the median; multiples of the noise
 LEAST_SAMPLES = 5  # fewer do not show their spread
 MORE_IS_BETTER = {"requests/s", "GB/s", "ratio"}  # units; for all others less is better
 NORMAL = 1.4826  # of normal samples: the standard deviation, divided by the median distance from the median
@@ -60,7 +59,7 @@ class Change(collections.namedtuple("Change", "name unit then now noise limit li
 
 
 def note(name, unit, samples, limit=None, limit_of=""):
-    """Adds samples to a row, if a report is requested. `limit` is the value to compare with, in the same unit."""
+    """Adds samples to a row, if VARIABLE is set. `limit` is the value to compare with, in the same unit."""
     if VARIABLE in os.environ:
         values = " ".join(map(repr, map(float, samples)))
         with open(os.environ[VARIABLE], "a", encoding="utf-8") as file:
@@ -139,8 +138,7 @@ def spread(samples):
 
 
 def compare_rows(then, now):
-    """The changes of rows that both reports have, large or small. Leaves out rows with few samples, and rows with a
-    sample that is not above 0."""
+    """The changes, large or small, of rows that both reports have with enough samples, all above 0."""
     for name, row in now.items():
         samples = then[name].samples if name in then and then[name].unit == row.unit else []
         if all(len(each) >= LEAST_SAMPLES and min(each) > 0 for each in (samples, row.samples)):
@@ -163,7 +161,6 @@ def differences(then, now):
 
 
 def comparison(then, now):
-    """The lines of a comparison."""
     changes = list(compare_rows(then["rows"], now["rows"]))
     yield f"since {then['time']}, commit {then['commit'] or 'unknown'}"
     yield from differences(then, now)

@@ -1,8 +1,7 @@
-"""The specification once more, slow and plain: one point, one column, one operation at a time.
+"""A second oracle, to check oracle.py on small clouds: one point, one column, one operation at a time.
 
-It exists to check oracle.py on small clouds, and shares no line with oracle.py. Numbers are Python floats, rounded by
-`struct` after every operation. For + - * / this equals float32 arithmetic, since a double holds more than 2 * 24 + 2
-bits. """
+It shares no line with oracle.py. Numbers are Python floats, rounded by `struct` after every operation. For + - * / this
+equals float32 arithmetic, since a double has more than 2 * 24 + 2 bits."""
 
 import math
 import struct
@@ -132,7 +131,7 @@ def voxelize(query, rows, counts):
 
 
 def farthest(rows, number, start):
-    """(indices, bits of the distances) of samples of rows of float32 bits; None if too few rows are finite."""
+    """(indices, bits of the distances) of the samples. `rows` has float32 bits. None if too few rows are finite."""
     points = [[value(b) for b in row[:3]] for row in rows]
     finite = [i for i, p in enumerate(points) if all(math.isfinite(v) for v in p)]
     if len(finite) < number or (number and start >= len(rows)):
@@ -167,7 +166,7 @@ def _random(seed, row):
 
 
 def _worst(query, bounds, size, cells, members):
-    """The cells that max_voxels drops. `cells` has the number of each cell in the order of appearance."""
+    """The cells that max_voxels drops. `cells`: {cell: its number in the order of appearance}."""
 
     def rank(cell):
         if query["max_voxels_by"] == "near":

@@ -1,4 +1,4 @@
-"""POST /v1/nms keeps nearly the same boxes as OpenPCDet's nms_gpu. tests/measure/agreement/nms measures how nearly."""
+"""POST /v1/nms keeps nearly the same boxes as OpenPCDet's nms_gpu; tests/measure/agreement/nms measures the share."""
 
 import unittest
 
@@ -53,7 +53,6 @@ class Agreement(OneDaemonCase):
         self.assertEqual(list(openpcdet.nms(pair, np.array([1, 0.5], np.float32), 0.0)), [0])
 
     def test_else_overlaps_are_the_same(self):
-        """Apart from the margin, nms_gpu computes the same overlaps."""
         same = np.array([[1, 2, 0, 4, 2, 1, 0.3]], np.float32)
         self.assertAlmostEqual(float(openpcdet.iou(same, same)[0]), 1, delta=1e-5)
         first, second = near_pairs(400)

@@ -37,7 +37,7 @@ class Backbone(Detections):
         models.write(cls.folder.name, "sparse", models.sparse_standin(), models.sparse_description())
         models.write(cls.folder.name, "single", models.sparse_standin(batch=1), models.sparse_description())
         models.write(cls.folder.name, "pillars", models.standin())
-        # The name of this model is also the name of the backbone of `single`.
+        # This model has the name that the backbone of `single` would have.
         models.write(cls.folder.name, "single_backbone", models.standin())
         models.write(cls.folder.name, "broken", models.sparse_standin(), models.sparse_description())
         pathlib.Path(cls.folder.name, "broken", "backbone.safetensors").write_bytes(b"")
@@ -47,7 +47,7 @@ class Backbone(Detections):
         models.write(cls.folder.name, "cramped", models.sparse_standin(), models.sparse_description(voxelize=voxelize))
 
     def expected(self, points, counts, **more):
-        """The tensors of the backbone, the rows of each level, and the metadata, all from /v1/voxelize and numpy."""
+        """The tensors of the backbone, the rows of each level, and the metadata of /v1/voxelize."""
         voxelize = {**models.VOXELIZE, "voxel_size": models.SPARSE_SIZE, "feature": "mean"}
         tensors, told = self.ask("/v1/voxelize", points.tobytes(), **voxelize, point_counts=counts, **more)
         shape, cells, rows, levels = sparse.last_level(
@@ -134,7 +134,7 @@ class Backbone(Detections):
         names = [entry["name"] for entry in self.daemon.post("/v2/repository/index").json()]
         self.assertEqual([name for name in names if name.endswith("_backbone")], [
             "single_backbone", "broken_backbone", "cramped_backbone", "few_backbone", "sparse_backbone"
-        ])  # single_backbone is the model, not the backbone of `single`
+        ])  # single_backbone is the model
         described = self.daemon.get("/v2/models/sparse_backbone").json()
         self.assertEqual([output["name"] for output in described["outputs"]], list(SPARSE))
         head = json.dumps(

@@ -1,5 +1,5 @@
-"""Points at the borders of every preset's range and of some of its cells: each border as a float32, and the floats
-nearest to it on both sides, on every axis."""
+"""Points at the borders of every preset's range and of some of its cells, and the nearest floats on both sides, on
+every axis."""
 
 import unittest
 
@@ -23,7 +23,7 @@ NOT_ALIASED = (("0", "69.12", "0.16"), ("0", "70.4", "0.05"), ("-75.2", "75.2", 
 
 
 def steps_around(value, steps=3):
-    """The float32 itself and its nearest neighbours on both sides."""
+    """The value as a float32, and `steps` neighbours on each side."""
     found = [F32(value)]
     for target in (F32(-np.inf), F32(np.inf)):
         neighbour = F32(value)

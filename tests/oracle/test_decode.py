@@ -53,7 +53,7 @@ def random_query(rng, sizes, rotations, bins, velocity):
 
 
 def random_maps(rng, shape, anchors, logits, bins, values=7):
-    """`logits` is the number of logits of a cell."""
+    """`logits`: of a cell."""
     cls = rng.normal(-3, 2, (*shape, logits)).astype(np.float32)
     moves = rng.normal(0, 0.3, (*shape, anchors * values)).astype(np.float32)
     directions = rng.normal(0, 1, (*shape, anchors * bins)).astype(np.float32)

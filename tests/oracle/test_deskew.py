@@ -32,7 +32,7 @@ STAMP = (1700000000, 123456789)
 
 
 def random_times(rng, kind, unit, count):
-    """Returns times of a sweep of about 0.1 s in the type and unit, sometimes at a large offset, and the offset."""
+    """Times of a sweep of about 0.1 s in the type and unit, sometimes at a large offset; and the offset."""
     kind = np.dtype(kind)
     span = np.linspace(0, 0.1, count) * deskew.PER_SECOND[unit]
     offset = 0
@@ -55,7 +55,7 @@ def random_rows(rng, count, columns, kind="<f4"):
 
 
 def random_motion(rng, query, mount):
-    """A motion of about 0.1 s: sets the parameters, and returns the oracle's motion."""
+    """Sets the parameters of a motion of about 0.1 s in `query`. Returns the oracle's motion and the reference."""
     reference = float(rng.choice([0, 0, 0.05, -0.02, 0.1]))
     if reference or rng.random() < 0.3:
         query["deskew_reference"] = repr(reference)
@@ -111,7 +111,7 @@ class Deskew(OneDaemonCase):
         return check.parse_by_hand(reply.body)
 
     def same(self, query, body, expected, clamped, where):
-        """`expected`: all rows, moved. Rows that are not finite are dropped."""
+        """`expected`: all rows, moved; the answer has the finite ones."""
         tensors, metadata = self.answer(query, body, where)
         left = np.flatnonzero(np.isfinite(expected[:, :3]).all(axis=1))
         points = tensors["points"].view(np.float32).reshape(-1, expected.shape[1])
@@ -181,7 +181,7 @@ class Deskew(OneDaemonCase):
                 rows, column = rows[:, [0, 1, 2, 3, 3]], 3
             mount = self.random_mount(rng, query)
             motion, reference = random_motion(rng, query, mount)
-            if column is not None and not mount and rng.random() < 0.2:  # the column alone
+            if column is not None and not mount and rng.random() < 0.2:  # a time column without a motion
                 query = {key: value for key, value in query.items() if "deskew" not in key and key != "interpolation"}
             expected, clamped = self.moved(rows, values, counts, query, motion, reference, column, STAMP)
             self.same(query, body, expected, clamped, f"{where} {name} {kind}")
@@ -211,8 +211,8 @@ class Deskew(OneDaemonCase):
             self.same(query, rows.tobytes(), expected, clamped, f"seed {SEED + case}")
 
     def test_streams(self):
-        """A stream keeps corrected sweeps. deskew=stream uses the pose of the sweep before, also for a sweep that is
-        sent again."""
+        """A stream keeps corrected sweeps. deskew=stream uses the pose of the sweep before, also if a sweep is sent
+        again."""
         for case in range(CASES // 4):
             rng = np.random.default_rng(SEED + case)
             mirror, time, poses, steps = Mirror(), float(rng.uniform(-1, 1.7e9)), {}, int(rng.integers(2, 6))
@@ -274,7 +274,7 @@ class Deskew(OneDaemonCase):
                 self.daemon.request("DELETE", f"/v1/streams/{name}{case}")
 
     def test_operations(self):
-        """Every operation gives the tensors that it gives for points corrected before."""
+        """Every operation gives the tensors that it gives for points already corrected."""
         rng = np.random.default_rng(SEED)
         rows = random_rows(rng, 3000, 5)
         rows[~np.isfinite(rows)] = 7  # JSON has no infinity
@@ -293,7 +293,6 @@ class Deskew(OneDaemonCase):
             self.check_inference(path, {**query, **times}, rows, check.parse_by_hand(expected.body)[0])
 
     def check_inference(self, path, query, rows, expected):
-        """KServe's protocol, with the points as bytes and as JSON."""
         for inputs, arrays in (([infer.as_bytes("points", rows)], [rows]), ([infer.as_json("points", rows)], [])):
             body, headers = infer.body_of(inputs, arrays, parameters={**query, "binary_data_output": True})
             reply = self.daemon.post(f"/v2/models/{path}/infer", body, headers)

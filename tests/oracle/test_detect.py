@@ -1,6 +1,6 @@
 """POST /v1/detect gives the results of its stages: /v1/voxelize, the encoder and the network in numpy, /v1/decode. With
 a stand-in for ONNX Runtime every byte is compared. With the real library the maps are compared within a tolerance, and
-then every byte of the boxes that follow from the maps."""
+the boxes byte for byte with those decoded from the same maps."""
 
 import tempfile
 import unittest
@@ -20,7 +20,7 @@ HALF_CENTERS = ("heatmap", "dim", "vel")
 
 
 def layers(hidden=None):
-    """The layers of the encoder, each with weight and bias."""
+    """The layers of the encoder: (weight, bias)."""
     tensors = {
         name: np.frombuffer(data, "<f4").reshape(shape) for name, (shape, data) in models.weights(hidden=hidden).items()
     }
@@ -32,7 +32,7 @@ CENTERS = (models.CENTER_MAPS, models.CENTER_SCALES, models.CENTER_BIASES)
 
 
 def standin_maps(features, head=ANCHORS, halves=()):
-    """The maps of a batch, [B, CELLS, CELLS, channels] each; `halves` are in float16."""
+    """The maps [B,CELLS,CELLS,channels]; those named in `halves` are float16."""
     maps = {}
     for (name, channels), scale, bias in zip(head[0].items(), *head[1:]):
         shape = (len(features), models.CELLS, models.CELLS, channels)
@@ -132,7 +132,6 @@ class Stages(Detections):
         models.write(cls.folder.name, "deep", network, described, models.weights(hidden=5))
 
     def features(self, points, counts, hidden=None, **choice):
-        """bev_features, by the stages before the network."""
         tensors, _ = self.ask(
             "/v1/voxelize", points.tobytes(), **models.VOXELIZE | choice, feature="pillar", point_counts=counts
         )
@@ -156,7 +155,7 @@ class Stages(Detections):
         self.assertEqual(metadata["parameters"]["model"], "whole")
 
     def test_what_the_caps_keep(self):
-        """As the model says, or as the request says."""
+        """The choice of the model, or of the request."""
         points = np.concatenate([scan(3000), scan(3000, seed=5)])
         choices = [{"max_voxels_by": "near"}, {"max_voxels_by": "full"}, {"max_points_by": "random"}]
         choices += [{"max_points_by": "random", "seed": 9}, {}]
@@ -275,7 +274,7 @@ class Stages(Detections):
 class RealLibrary(Stages):
     """The same with the real ONNX Runtime."""
 
-    # These tests need models that only the stand-in can run, or that only it gets.
+    # These tests need models that are written for the stand-in alone.
     test_maps_of_a_centre_head = test_a_request_may_choose_boxes_otherwise = test_what_the_caps_keep = None
 
     @classmethod

@@ -66,7 +66,7 @@ class Determinism(check.OracleCase):
         def client(number):
             connection = self.daemon.connection()
             for turn in range(2 * len(work)):
-                # Every client has its own order, so that different requests follow each other on one worker.
+                # Each client has its own order, so that different requests follow each other on a worker.
                 what, path, query, body, expected = work[(number + turn * (1 + number % 4)) % len(work)]
                 reply = self.daemon.post(path, body, connection=connection)
                 self.assert_same(f"{what}, client {number}", path, query, body, expected, reply)

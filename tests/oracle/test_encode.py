@@ -1,4 +1,5 @@
-"""Every bit of the encoder of pillars, against numpy: kernels/cpu/encode as a library, one pillar at a time."""
+"""Every bit of the encoder of pillars, against numpy: kernels/cpu/encode, loaded as a library, encodes one pillar at a
+time."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""Encoded bodies and answers give the tensors of the plain request, which are the oracle's, byte for byte."""
+"""Encoded bodies and answers give the oracle's tensors, byte for byte."""
 
 import pathlib
 import unittest

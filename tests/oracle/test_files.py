@@ -20,7 +20,7 @@ SHUFFLED = "application/x-shuffled-safetensors"
 GRID = {"point_cloud_range": "-10,-10,-2,10,10,2", "voxel_size": "0.5,0.5,0.5"}
 MATRIX = "0,-1,0,5,1,0,0,0,0,0,1,0,0,0,0,1"
 TYPES = {5: "<i4", 7: "<f4"}  # of a PointField
-CLOUD_NS = 100_000_000  # between the clouds of a batch
+CLOUD_NS = 100_000_000  # from one cloud of a batch to the next
 # Endpoint, columns, query. The body has 900 points.
 REQUESTS = (
     ("voxelize", 4, GRID),
@@ -58,7 +58,7 @@ def requests():
 
 
 def without_chance(metadata):
-    """The metadata that is the same in each answer to a request."""
+    """The metadata without the members that differ from answer to answer."""
     return {name: value for name, value in metadata.items() if name not in ("request_id", "timing_us")}
 
 
@@ -77,7 +77,7 @@ def fields_of(cloud):
 
 
 def centres(coords, query):
-    """The centres of voxels, rounded as in kernels/grid.h."""
+    """The centres of voxels, with the float32 arithmetic of kernels/grid.h."""
     low, size = (np.array(query[name].split(",")[:3], np.float32) for name in ("point_cloud_range", "voxel_size"))
     return coords[:, :0:-1].astype(np.float32) * size + (size / np.float32(2) + low)
 
@@ -165,7 +165,7 @@ class Files(unittest.TestCase):
         return found
 
     def rows(self, messages):
-        """The fields of all clouds of a topic; each message is checked by itself."""
+        """The fields of all clouds of a topic, joined. Checks each message."""
         parts = []
         for number, (sequence, time_ns, cloud) in enumerate(messages):
             self.assertEqual((sequence, time_ns), (number, messages[0][1] + number * CLOUD_NS))
@@ -252,7 +252,7 @@ class Files(unittest.TestCase):
         self.assertLessEqual(began, time.time_ns())
 
     def test_not_dense(self):
-        """Means too large for float16: the message says that not all of its points are finite."""
+        """A mean that overflows float16."""
         query = {"point_cloud_range": "0,0,0,90000,9,9", "voxel_size": "90000,9,9", "feature_dtype": "float16"}
         body = np.array([[80000, 1, 1, 1]], "<f4").tobytes()
         ((_, _, cloud),) = self.clouds(self.ask("voxelize", query, body, MCAP))["/voxels"]

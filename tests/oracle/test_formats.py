@@ -61,7 +61,6 @@ class Formats(unittest.TestCase):
             self.assertEqual(metadata[member], plain[member], where)
 
     def every_format(self, points):
-        """Each way to write the points."""
         yield "pcd", "ascii", files.pcd(points, "ascii")
         yield "pcd", "binary", files.pcd(points)
         yield "pcd", "compressed", files.pcd(points, "binary_compressed")
@@ -107,7 +106,7 @@ class Formats(unittest.TestCase):
                 self.same(name, body, rows_of(points, named), where, fields=",".join(named))
 
     def test_unaligned_fields(self):
-        """Fields of a Velodyne's message: a ring of 16 bits, then a time of 64 bits that is not aligned to 8 bytes."""
+        """As in a Velodyne's message: a 16-bit ring, then a 64-bit time that is not aligned to 8 bytes."""
         rng = np.random.default_rng(SEED)
         kinds = {"x": "<f4", "y": "<f4", "z": "<f4", "intensity": "<f4", "ring": "<u2", "timestamp": "<f8"}
         columns = {name: random_values(rng, kind, 600) for name, kind in kinds.items()}
@@ -175,7 +174,7 @@ class Formats(unittest.TestCase):
         halves = rng.integers(0, 0x7F000000, 900, np.uint32).view(np.float32).astype(np.float64)
         words += [
             repr(float(v + np.nextafter(np.float32(v), F32.type(np.inf)).astype(float)) / 2) for v in halves
-        ]  # midway
+        ]  # midway between two float32
         words += [f"{v:.{d}f}" for v, d in zip(rng.normal(size=900) * 100, rng.integers(1, 14, 900))]
         words += ["0"] * (-len(words) % 3)
         exact = np.array([STRTOF(word.encode(), None) for word in words], F32)
@@ -200,7 +199,7 @@ class Formats(unittest.TestCase):
         self.same("raw", rows.tobytes(), scaled, "raw", fields=",".join(names), intensity_scale="0.003921569")
 
     def test_rows_at_every_place(self):
-        """The points already are rows, and begin at any byte of the body."""
+        """The points begin at any byte of the body."""
         points = files.structured({name: np.arange(50) + place for place, name in enumerate("xyzi")})
         rows = rows_of(points, list("xyzi"))
         for length in range(66):

@@ -105,8 +105,6 @@ class Random(check.OracleCase):
 
 
 class Corners(check.OracleCase):
-    """Each test has one behaviour, on a cloud made for it."""
-
     def sampled(self, body, **query):
         result = self.check({"num_samples": "1", "outputs": ALL} | query, body)
         return result.tensors["sampled_indices"].tolist()
@@ -148,7 +146,7 @@ class Corners(check.OracleCase):
         )
 
     def test_no_fused_multiply_add(self):
-        # Random mantissas: the contracted sum differs in its last bit for about one point in three.
+        # With random mantissas, a fused sum differs in its last bit for about one point in three.
         rng = np.random.default_rng(1)
         self.sampled(rows(rng, 2000, "uniform"), num_samples="2000")
 
@@ -179,7 +177,7 @@ class Corners(check.OracleCase):
     def test_a_number_for_each_cloud(self):
         rng = np.random.default_rng(4)
         for counts, numbers in (
-            ("50,50", "20,20"),  # equal counts, but still concatenated
+            ("50,50", "20,20"),  # equal counts; the samples are still concatenated
             ("0,500,0,3", "0,200,0,3"),
             ("1,1,1", "1,1,1"),
             ("10,10", "0,0"),

@@ -19,7 +19,7 @@ ALL = ",".join(samples.TENSORS)
 
 
 def finite_voxels(query, params, body, counts):
-    """The number of voxels of each cloud that can be chosen, and the number of all its voxels."""
+    """For each cloud, the number of voxels with a finite mean, and the number of all voxels."""
     plain = oracle.Params.from_values(
         {k: v for k, v in query.items() if k not in ("feature", "feature_dtype", "outputs")} | {"feature": "mean"}
     )
@@ -54,8 +54,6 @@ class Random(check.OracleCase):
 
 
 class Corners(check.OracleCase):
-    """Each test has one behaviour."""
-
     def cloud(self, seed, style, points, **fixed):
         query = GRID | {"fps": "100", "outputs": ALL} | fixed
         return query, clouds.random_body(np.random.default_rng(seed), {"dtype": "float32"} | query, points, style)
@@ -129,7 +127,7 @@ class Corners(check.OracleCase):
     def test_each_output_alone(self):
         for name in (*oracle.TENSORS, *samples.TENSORS):
             feature = "points,mean,pillar"
-            # fps is refused if no tensor of samples is returned.
+            # fps is refused without a tensor of samples.
             outputs = name if name in samples.TENSORS else f"{name},sampled_indices"
             query, body = self.cloud(11, "uniform", 1000, outputs=outputs, feature=feature)
             self.check(query, body, what=name)
@@ -139,7 +137,7 @@ class Corners(check.OracleCase):
 class Scans(check.OracleCase):
     def test_every_preset(self):
         for name, values in oracle.known_presets(self.daemon.get("/v1/presets").json()["presets"]).items():
-            # With fps the tensors are the default tensors, not those of the preset.
+            # fps replaces the preset's outputs by the default tensors.
             params = dataclasses.replace(oracle.Params.from_values(values), outputs=())
             for path in scans(values["num_features"])[::3]:
                 query = {"preset": name, "fps": "1024", "start": "77"}

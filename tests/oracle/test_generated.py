@@ -18,7 +18,7 @@ def simulated(sensor, seed, columns):
     if os.path.exists(daemon.SCAN):
         command = [daemon.SCAN, "--sensor", sensor, "--seed", str(seed), "--columns", str(columns)]
         return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
-    # Distances as a lidar sees them: many points near, few far.
+    # As in a lidar's scan, many points are near and few far.
     rng = np.random.default_rng(seed)
     angle, distance = rng.uniform(0, 2 * np.pi, 60000), rng.gamma(2, 12, 60000)
     rows = np.zeros((60000, columns), np.float32)
@@ -89,7 +89,7 @@ class Generated(check.OracleCase):
         body = simulated("hdl64", 3, 4)
         preset = self.daemon.get("/v1/presets/kitti_pointpillar").json()["parameters"]
         given = {"max_points_per_voxel": "7", "feature_dtype": "float16", "feature": "points,pillar"}
-        preset.pop("outputs", None)  # another feature has its own tensors, not the preset's
+        preset.pop("outputs", None)  # the query's feature replaces the preset's outputs
         params = oracle.Params.from_values(preset | given)
         self.check({"preset": "kitti_pointpillar"} | given, body, params, "kitti_pointpillar with other values")
 

@@ -50,7 +50,7 @@ class Scatter(MapCase):
         rng = np.random.default_rng(seed)
         size = [int(n) for n in rng.choice([1, 2, 3, 7, 8, 9, 40], 3)]
         batch, rows, channels = (int(rng.choice(n)) for n in ([1, 1, 2, 5], [0, 1, 20, 300, 3000], [1, 3, 16, 65]))
-        beyond = int(rng.choice([0, 0, 1]))  # with 1, some rows are outside
+        beyond = int(rng.choice([0, 0, 1]))  # 1: some rows are outside
         limits = np.array([batch, *size[::-1]])
         coords = rng.integers(-beyond, limits + beyond, (rows, 4)).astype(np.int32)
         if rng.random() < 0.5:  # one row a cell, in the order of clouds

@@ -18,7 +18,7 @@ SPECIAL = (0.0, -0.0, 1e-20, 1e30, -1.0, 65536.0, 65537.0, float("nan"), float("
 
 
 def objects(rng, count, spread, jitter):
-    """Boxes around a few objects, as from a head."""
+    """Boxes around a few objects."""
     centres = np.concatenate(
         [rng.uniform(-spread, spread, (max(1, count // 12), 3)), rng.uniform(0.5, 5, (max(1, count // 12), 3))], 1
     )

@@ -1,4 +1,4 @@
-"""The oracle itself: equal to the naive reading of the specification on small clouds. Needs no daemon."""
+"""The oracle equals naive.py on small clouds. Needs no daemon."""
 
 import os
 import struct

@@ -146,7 +146,7 @@ class Packed(OneDaemonCase):
         points = np.array(points.tolist(), [(name, "<f4") for name in "xyz"])
         resolutions = dict.fromkeys("xyz", 0.01)
         blob = cloudini.blob(points, resolutions=resolutions, height=2)
-        for name in ("cloudini", "", "zstd"):  # the data decides, not the name of the format
+        for name in ("cloudini", "", "zstd"):  # the service ignores the name, and finds the blob by its data
             body = files.pointcloud2(points, height=2, packed=(name, lambda data: blob))
             self.same(body, cloudini.read(points, "LOSSY", resolutions), "compressedpointcloud2")
         body = files.pointcloud2(points, height=3, packed=("cloudini", lambda data: blob))
@@ -155,7 +155,7 @@ class Packed(OneDaemonCase):
         self.same(none, points[:0], "compressedpointcloud2")
 
     def test_a_lone_message_may_take_the_whole_budget(self):
-        """The budget is the least that its limits allow, and more than half of it holds the points."""
+        """The budget is the least that the limits allow, and the points need more than half of it."""
         limit = 8 << 20
         limits = ("--max-body-bytes", limit, "--max-response-bytes", limit, "--memory-budget-bytes", 2 * limit)
         points = np.zeros(11 << 15, [("x", "<f4"), ("y", "<f4"), ("z", "<f4")])
@@ -169,7 +169,7 @@ class Packed(OneDaemonCase):
                     self.assertEqual(check.parse_by_hand(reply.body)[0]["points"].nbytes, points.nbytes)
 
     def test_a_chunk_takes_memory_by_how_its_values_are_written(self):
-        """Version 2 has one chunk. The service reserves the size of a copied value, and 11 bytes for a varint."""
+        """A blob of version 2 has one chunk. For each value the service reserves its size, or 11 bytes for a varint."""
         limits = ("--max-body-bytes", "8388608", "--max-response-bytes", "8388608", "--memory-budget-bytes", "16777216")
         points = np.zeros(300_000, [("x", "<f4"), ("y", "<f4"), ("z", "<f4")])
         query = POINTS + "num_features=3&format=cloudini"
@@ -249,7 +249,7 @@ class Packed(OneDaemonCase):
                 self.refused(binary[:end], "")
 
     def test_runs_may_have_any_length(self):
-        """The sum of the points so far and a length of 2^64 - 1 would wrap, and then seem to fit the chunk."""
+        """The points so far plus a length of 2^64 - 1 would wrap, and seem to fit the chunk."""
         points = np.zeros(3, [("x", "u1"), ("y", "u1"), ("z", "u1"), ("ring", "<u2")])
         good = cloudini.blob(points, compressor="NONE", mode="runs")
         run = struct.pack("<IHB", 1, 0, 3)
@@ -264,7 +264,7 @@ class Packed(OneDaemonCase):
             self.refused(head + struct.pack("<I", len(chunk)) + chunk, reason)
 
     def test_a_blob_may_not_grow_over_its_points(self):
-        """A zstd frame or an LZ4 block may be a bomb. The service decodes only as many bytes as the chunk can need."""
+        """A zstd frame or an LZ4 block may be a bomb."""
         points = np.zeros(4, [("x", "<f4"), ("y", "<f4"), ("z", "<f4")])
         head = cloudini.text_head(points.dtype, 5, "LOSSY", "ZSTD", {}, 4, 1)
         bomb = codings.zstd_bomb(1 << 20)

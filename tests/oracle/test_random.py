@@ -1,4 +1,4 @@
-"""Hundreds of random parameters on random clouds, seeded. VOXELD_TEST_SEED and VOXELD_TEST_CASES choose others."""
+"""Hundreds of random parameters on random clouds, chosen by VOXELD_TEST_SEED and VOXELD_TEST_CASES."""
 
 import os
 import unittest
@@ -32,8 +32,6 @@ class Random(check.OracleCase):
 
 
 class Corners(check.OracleCase):
-    """Each test has one behaviour, on a cloud made for it."""
-
     def cloud(self, seed, style, points, **fixed):
         rng = np.random.default_rng(seed)
         query = GRID | ALL | fixed
@@ -211,7 +209,7 @@ class Corners(check.OracleCase):
             self.check(query, body, what=name)
 
     def test_every_half_as_a_feature(self):
-        # All 65536 bit patterns go in as float16 and come back, widened in `voxels` and converted in the features.
+        # All 65536 bit patterns go in as float16. They come back as features of either type.
         rows = np.zeros((65536, 4), np.uint16)
         rows[:, 3] = np.arange(65536)
         rows[:, 0] = np.arange(65536) % 512 + 0x4000

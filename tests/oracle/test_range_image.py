@@ -20,7 +20,7 @@ SPECIALS = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e30, -1e30, 3e38, 1e-4
 
 
 def random_cloud(rng, count, columns):
-    """Rows whose fourth column is the ring: on axes, at equal distances, at the origin, huge, tiny and not finite."""
+    """Rows whose fourth column is the ring."""
     rows = (rng.standard_normal((count, columns)) * rng.choice([0.2, 5, 30])).astype(np.float32)
     style = rng.integers(6)
     if style == 1:  # axes, diagonals and ties
@@ -152,14 +152,14 @@ class Edges(RangeImageCase):
             self.check(view, np.zeros((3, 4), np.float32), [0, 3, 0])
 
     def test_each_direction_has_its_column(self):
-        """Columns go clockwise from behind: left, ahead, right. Straight behind, from either side, is the first."""
+        """Columns go clockwise from behind: left, ahead, right. The first column has the points straight behind."""
         rows = np.array([[-1, 1e-9, 0], [0, 1, 0], [1, 0, 0], [0, -1, 0], [-1, -1e-9, 0], [-1, 0, 0]], np.float32)
         rows = np.concatenate([rows, [[-1, -1e-30, 0], [-1, -0.0, 0], [0, 0, 0]]]).astype(np.float32)
         tensors, _ = self.check(range_images.View(1, 8), rows)
         self.assertEqual(tensors["point_pixels"][:, 1].tolist(), [0, 2, 4, 6, 7, 0, 0, 0, 4])
 
     def test_borders_of_the_field_of_view(self):
-        """Tangents around 45 degrees, where one more bit of a coordinate makes another row."""
+        """Points around 45 degrees, where the last bit of a coordinate decides."""
         one = np.float32(1)
         z = np.concatenate([np.nextafter(one, np.array([0, 2], np.float32)), [one, -one, 0, 5, -5]]).astype(np.float32)
         rows = np.stack([np.ones_like(z), np.zeros_like(z), z], 1)

@@ -1,5 +1,5 @@
-"""Requests with points in shared memory and answers to shared memory give the tensors of the plain request, byte for
-byte: for operations on points and for formats of files, at aligned and at odd offsets."""
+"""Requests with points and answers in shared memory give the tensors of the plain request, byte for byte: for
+operations on points and for formats of files, at aligned and at odd offsets."""
 
 import json
 import unittest

@@ -33,7 +33,7 @@ def random_rows(rng, points, kinds):
 
 
 def misses(rows):
-    """What the filter direction sends for the first three columns, before the zigzag: values minus guesses."""
+    """What the filter direction sends for the first three columns, before the zigzag: values minus guesses [N,3]."""
     values = [(0, 0, 0)] * 2 + list(zip(*(rows[name].tolist() for name in rows.dtype.names[:3])))
     found = []
     for row in range(2, len(values)):
@@ -71,7 +71,7 @@ def filtered(rows, filters):
 
 
 def floats(rows, scales):
-    """The float32 rows: one multiplication of doubles, and one rounding."""
+    """The float32 rows: value * scale in double, rounded once."""
     out = np.empty((len(rows), len(rows.dtype.names)), "<f4")
     for place, name in enumerate(rows.dtype.names):
         if rows[name].dtype.kind == "f" and place >= len(scales):
@@ -175,7 +175,7 @@ class Rows(OneDaemonCase):
 
     @unittest.skipUnless(SCANS.is_dir(), f"no real scans in {SCANS}")
     def test_a_real_scan_of_whole_millimetres_is_the_same(self):
-        """Walls of voxels lie on whole millimetres too, so a value whose last bit is wrong changes voxels."""
+        """Borders of voxels also lie on whole millimetres, so a wrong last bit changes voxels."""
         points = np.fromfile(SCANS / "kitti_raw_00.bin", "<f4").reshape(-1, 4) + np.float32(0)  # no -0
         numbers = np.rint(points * np.array([1000, 1000, 1000, 100])).astype("<i4")
         rows = np.rec.fromarrays(numbers.T, dtype=[(f"c{place}", "<i4") for place in range(4)])
@@ -184,7 +184,7 @@ class Rows(OneDaemonCase):
             self.same("/v1/voxelize?preset=kitti_second&", query, filtered(rows, (first, "shuffle")), points)
 
     def test_guesses_of_a_direction(self):
-        """At 0 there is no ratio, a guess may be half way between two integers or beyond int32, x or y may lead, and
+        """Values of 0 have no ratio; a guess may be midway between two integers or beyond int32; x or y may lead; and
         the rows before may be in another run or block of the decoder."""
         cases = (
             ((0, 0, 5), (0, 0, 7), (3, 4, 9), (0, 5, -9), (6, 8, 1)),
@@ -242,7 +242,7 @@ class Rows(OneDaemonCase):
         self.assertEqual(*answers)
 
     def test_times_are_exact(self):
-        """Times near 4e9 ns differ by 1 ns, but float32 numbers of this size are 256 apart."""
+        """Times near 4e9 ns, 1 ns apart; float32 numbers of this size are 256 apart."""
         raw = np.zeros(4, [("x", "<i4"), ("y", "<i4"), ("z", "<i4"), ("t", "<u4")])
         raw["t"] = 4_000_000_000 + np.array([0, 1, 2, 3])
         query = {"fields": "x,y,z,t", "time_field": "t", "time_unit": "ns", "time_origin": "first"}
@@ -361,7 +361,7 @@ class Rows(OneDaemonCase):
             self.assertIn(name, reply.json()["error"])
 
     def test_a_media_type_of_tensors_counts_as_the_format(self):
-        """The media type names the format as the parameter does, so the same parameters are refused."""
+        """The same parameters are refused as with format=safetensors."""
         body = self.safetensors(np.zeros((2, 3), "<f4"), "F32")
         headers = {"Content-Type": "application/vnd.safetensors"}
         self.assertEqual(self.daemon.post(POINTS, body, headers).status, 200)
@@ -408,7 +408,7 @@ class Rows(OneDaemonCase):
         self.assertEqual([each["kind"] for each in check.parse_by_hand(reply.body)[1]["warnings"]], ["rounded"])
 
     def test_no_preset_describes_the_numbers_of_a_body(self):
-        """A scale in a preset would also multiply the floats of a client that sends floats."""
+        """Such a scale would also multiply the floats of a client that sends floats."""
         for name, value in (("scale", "0.5"), ("filter", "shuffle")):
             parameters = {"num_samples": 2, "dtype": "int16", "num_features": 3, name: value}
             preset = {"description": "halves", "operation": "fps", "parameters": parameters}
@@ -418,7 +418,7 @@ class Rows(OneDaemonCase):
                     Daemon("--workers", "1", "--presets-dir", folder).close()
 
     def check_floats(self, daemon, path, points):
-        """Checks that a client may send floats, with dtype=float32, whatever types the preset has."""
+        """Checks that a client may send floats, with dtype=float32, to a preset of integers."""
         body = self.safetensors(points, "F32")
         reply = daemon.post(path + "&format=safetensors", body)
         self.assertEqual((reply.status, reply.json()["parameter"]), (400, "dtype"), reply)

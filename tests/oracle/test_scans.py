@@ -1,4 +1,4 @@
-"""Real scans: every preset on every scan of ../shared/data whose columns fit, and samples of all, byte for byte the
+"""Every preset on every real scan of ../shared/data whose columns fit, and samples of all scans, byte for byte the
 oracle's."""
 
 import pathlib
@@ -41,7 +41,7 @@ class Scans(check.OracleCase):
 
     def test_a_preset_with_other_columns_is_warned_of(self):
         for name, values in self.presets().items():
-            for path in scans(9 - values["num_features"]):  # 4 for 5, 5 for 4
+            for path in scans(9 - values["num_features"]):  # 5 columns for 4, 4 for 5
                 if path.stat().st_size % (4 * values["num_features"]):
                     continue
                 with self.subTest(preset=name, scan=path.name):

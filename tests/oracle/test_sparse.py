@@ -1,5 +1,5 @@
-"""Sparse convolution gives the bits that numpy gives. kernels/cpu/sparse is loaded as a library. It has several ways
-to convolve, for different instruction sets; each way that this processor can run is tested."""
+"""Sparse convolution gives numpy's bits. kernels/cpu/sparse is loaded as a library. It has ways to convolve for several
+instruction sets; each way that this processor can run is tested."""
 
 import ctypes
 import os
@@ -106,7 +106,7 @@ class Library:
         return status, text.value.decode(), found, list(result.level_rows)
 
     def last_level(self, rows, width):
-        """Cells and features of the last level's rows, which the last run left."""
+        """Cells and features of the last level's rows, after the last run."""
         coords = np.ctypeslib.as_array(self.result.coords, (rows, 4))
         return coords.copy(), np.ctypeslib.as_array(self.result.features, (rows, width)).copy()
 
@@ -129,7 +129,7 @@ def down(random, inputs, width, padding=(1, 1, 1), kernel=(3, 3, 3), stride=(2, 
 
 
 def plain(random, columns=4):
-    """The plain backbone with narrow layers, and one level fewer."""
+    """A plain backbone with narrow layers and three levels."""
     return [
         layer_of(random, columns, 16),
         layer_of(random, 16, 16),
@@ -240,7 +240,7 @@ class Sparse(unittest.TestCase):
             self.check_cells(shape, cells[face])
 
     def test_edges_of_words(self):
-        """Cells at the ends of the words of a level, in grids of every width around whole words."""
+        """Cells at the ends of a level's words of 32 cells, in grids of widths around whole words."""
         for width in (29, 30, 31, 32, 33, 62, 63, 64):
             cells = solid_cells((3, 3, width))
             near = [0, 1, 29, 30, 31, 32, 33, 61, 62, 63, 64, width - 2, width - 1]
@@ -278,7 +278,7 @@ class Sparse(unittest.TestCase):
         self.check_cells((13, 24, 24), random_cells(np.random.default_rng(5), (13, 24, 24), 1, 900))
 
     def test_order_and_batches(self):
-        """A cloud alone, in a batch of unequal clouds, and in another order has the same bits; so has a second run."""
+        """A cloud gives the same bits alone, in a batch, in another order, and in a second run."""
         random = np.random.default_rng(4)
         shape, layers = (17, 30, 30), residual(random)
         clouds = [random_cells(random, shape, 1, count) for count in (150, 0, 1, 40, 300)]
@@ -321,7 +321,7 @@ class Sparse(unittest.TestCase):
         ])
 
     def test_fused_steps(self):
-        """The fused step without the instruction: random bits, and sums near the middle of two float32."""
+        """fma without the instruction: random bits, and sums near the middle of two float32."""
         random = np.random.default_rng(8)
         bits = lambda: random.integers(0, 1 << 32, 300000, dtype=np.uint32).view(np.float32)
         a, b = bits(), bits()

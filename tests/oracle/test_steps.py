@@ -29,7 +29,7 @@ def numbers(values):
 
 
 def sometimes(rng, chance, parameters, **choices):
-    """Adds a random value of each choice, with that chance."""
+    """Adds each parameter with this chance, with a random value."""
     for name, values in choices.items():
         if rng.random() < chance:
             parameters[name] = str(rng.choice(values))
@@ -94,7 +94,7 @@ def random_chain(rng, columns, most=8):
 
 
 def random_cloud(rng, count, columns):
-    """Rows whose fourth column is the ring, with ties, duplicates, walks, and numbers that are not finite."""
+    """Rows whose fourth column is the ring."""
     rows = (rng.standard_normal((count, columns)) * rng.choice([0.2, 1, 5, 30, 100, 1000])).astype(np.float32)
     style = rng.integers(6)
     if style == 1:
@@ -186,7 +186,7 @@ class Random(StepsCase):
                 self.check([(op, op, parameters(rng, 5))], rows, where=f"{op}, case {case}")
 
     def test_a_chain_equals_its_steps_one_after_the_other(self):
-        """Except random, which depends on the row of the body, and kitti, which reads the whole body."""
+        """Except method=random, which depends on the row of the body, and ring=kitti, which reads the whole body."""
         for case in range(CASES // 5):
             rng = np.random.default_rng([SEED, case])
             rows = random_cloud(rng, int(rng.integers(1, 1500)), 5)
@@ -210,7 +210,7 @@ class Random(StepsCase):
 
 
 def each_step():
-    """Chains of one step, of every type and method."""
+    """A chain of one step for every type and method."""
     chains = [{"voxel_size": "0.5", "method": method} for method in METHODS] + [{"every": "3"}]
     chains = [[("downsample", "downsample", parameters)] for parameters in chains]
     chains += [[("ring_outlier", "ring_outlier", {"ring": ring})] for ring in ("ring", "kitti")]
@@ -325,7 +325,7 @@ class Edges(StepsCase):
         self.assertEqual(expected.fates[3], "merged")
 
     def test_rings(self):
-        """A value that is not a ring; rings of one, two and three points; a circle; the walk over a circle's end."""
+        """Values that are no ring; a circle and parts of it; a walk over the circle's end."""
         chain = [("r", "ring_outlier", {"ring": "ring", "max_azimuth_diff": "60", "object_length_threshold": "0.9"})]
         rows = [[1, 0, 0, value] for value in (-1, 0.5, 1024, np.nan, np.inf, 1023, -0.0)]
         _, _, expected = self.check(chain, np.array(rows, np.float32))
@@ -336,11 +336,11 @@ class Edges(StepsCase):
         for count in range(1, 12):
             self.check(chain, circle[:count])
         cut = circle.copy()
-        cut[5, :3] *= 2  # alone; the walk from 6 over the end to 4 stays
+        cut[5, :3] *= 2  # goes; the walk from 6 over the end to 4 stays
         self.assertEqual(self.kept(chain, cut), [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11])
 
     def test_rings_of_kitti(self):
-        """Rows that earlier steps dropped count for turns too. After more than 1023 turns, a row has no ring."""
+        """Rows that earlier steps dropped count for turns. After 1023 turns, rows have no ring."""
         rng = np.random.default_rng(SEED)
         rows = np.ones((4000, 3), np.float32)
         rows[:, 0] += rng.random(4000, np.float32)
@@ -359,7 +359,7 @@ class Edges(StepsCase):
             self.check([("o", "radius_outlier", {"radius": "0.3", "min_neighbors": least})], np.array(rows, np.float32))
 
     def test_radius_at_map_coordinates(self):
-        """Where neighbouring floats are farther apart than a cell."""
+        """Where neighbouring floats may be farther apart than a cell."""
         rng = np.random.default_rng(SEED)
         for place in (1e4, 5e6, 1e8, 1e30):
             rows = np.zeros((600, 3), np.float32)
@@ -375,29 +375,29 @@ class Edges(StepsCase):
             self.assertEqual(self.kept(chain, rows[:count]), list(range(count)))
 
     def test_a_mean_on_its_bound(self):
-        """Each distance is the mean, so the deviation is 0, and all points stay."""
+        """All distances are equal, so the deviation is 0, and all points stay."""
         angle = np.arange(4) * (np.pi / 2)
         square = np.round(np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)).astype(np.float32)
         for k in ("1", "2", "3"):
             self.assertEqual(len(self.kept([("o", "statistical_outlier", {"mean_k": k, "std_mul": "0"})], square)), 4)
 
     def test_distances_are_summed_in_groups(self):
-        """Clouds around the sizes at which a further level of groups begins."""
+        """Clouds around the sizes at which a level of groups begins."""
         rng = np.random.default_rng(SEED)
         chain = [("o", "statistical_outlier", {"mean_k": "4", "std_mul": "0"})]
         for count in (63, 64, 65, 127, 128, 129, 4095, 4096, 4097):
             self.check(chain, np.exp(rng.normal(0, 3, (count, 3))).astype(np.float32))
 
     def test_the_groups_of_the_sum_decide(self):
-        """Pairs whose distances add up to 256 times 2^30, if the small ones are added up before the large ones absorb
-        them: then the pair with the distance 2^30 is on the bound."""
+        """The distances of the pairs add up to 256 * 2^30 if small distances are added before large ones absorb them.
+        Then the pair with the distance 2^30 is on the bound."""
 
         def pairs(places, exponents):
             return [[x, y, 0] for x, e in zip(places, exponents) for y in (0, 2.0**e)]
 
         large, rest = range(36, 4, -1), range(4, -16, -1)
         small = pairs([-(2.0**-18) * number for number in range(1, 33)], [-20] * 32)
-        nothing = [[-(2.0**40), 0, 0]]  # many at one place have the distance 0
+        nothing = [[-(2.0**40), 0, 0]]  # repeated, so the distance is 0
         rows = pairs([4 * 2.0**e for e in large], large) + small + pairs([4 * 2.0**e for e in rest], rest)
         kept = self.kept([("o", "statistical_outlier", {"mean_k": "1", "std_mul": "0"})], rows + 88 * nothing)
         self.assertEqual(kept, list(range(2 * large.index(30), 256)))
@@ -431,7 +431,7 @@ class Properties(StepsCase):
             self.assertEqual(sorted(order[other["point_indices"]]), one["point_indices"].tolist())
 
     def test_operations_see_what_the_steps_left(self):
-        """Voxels and samples of a chain are those of the points that it left; their indices are rows of the body."""
+        """Voxels and samples are those of the points that the chain left; their indices are rows of the body."""
         rows = np.random.default_rng(SEED).normal(0, 4, (1500, 4)).astype(np.float32)
         chain = [("d", "downsample", {"voxel_size": "0.4"})]
         chain += [("o", "radius_outlier", {"radius": "1", "min_neighbors": "1"})]

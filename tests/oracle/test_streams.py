@@ -1,5 +1,5 @@
-"""Streams: sweeps that the server kept and joins give the same bytes as one request with all sweeps joined by hand, for
-every operation, set of columns, form of poses and protocol."""
+"""Sweeps that the server keeps and joins give the same bytes as one request with all sweeps joined by hand, for every
+operation, set of columns, form of poses and protocol."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def quaternion(rng):
 
 
 def random_pose(rng, scale=5.0):
-    """A random pose in one of its two forms."""
+    """A random pose, as 7 or as 16 numbers."""
     seven = [*rng.normal(size=3) * scale, *quaternion(rng)]
     if rng.random() < 0.5:
         return numbers(seven)
@@ -89,7 +89,6 @@ class Streams(OneDaemonCase):
         return metadata
 
     def fates(self, path, query, joined, counts):
-        """The fates that the points of each sweep must have."""
         parts = np.split(joined, np.cumsum(counts)[:-1])
         if path == "transform":  # a point's fate does not depend on others
             answers = [self.plain(path, query, part) for part in parts]
@@ -141,7 +140,7 @@ class Streams(OneDaemonCase):
             mirror, time = Mirror(), float(rng.uniform(-1, 1.7e9))
             self.addCleanup(self.delete, f"s{case}")
             for step in range(int(rng.integers(2, 7))):
-                time += float(rng.uniform(0.01, 0.2)) * (rng.random() < 0.85)  # otherwise the same time again: a retry
+                time += float(rng.uniform(0.01, 0.2)) * (rng.random() < 0.85)  # the same time again is a retry
                 query = {**base, "stream": f"s{case}", "num_features": str(columns), "dtype": kind}
                 query |= {"pose": random_pose(rng), "time": repr(time), "sweeps": str(rng.integers(1, 6))}
                 if rng.random() < 0.5:
@@ -156,8 +155,8 @@ class Streams(OneDaemonCase):
                     mirror.sweeps, mirror.mounts = before  # a failed request stores nothing
 
     def test_sent_along(self):
-        """No matter what the server has lost: the newest sweep, sent with the older sweeps, gives the same bytes as
-        sweeps sent one by one, and the stream is complete again."""
+        """The newest sweep, sent with older sweeps, gives the same bytes as sweeps sent one by one, even if the server
+        has lost the stream."""
         for case in range(CASES):
             rng = np.random.default_rng(SEED + case)
             path, base = OPERATIONS[case % len(OPERATIONS)]
@@ -182,7 +181,7 @@ class Streams(OneDaemonCase):
                 single = {"pose": pose, "time": repr(time)}
                 in_turn = self.check(path, {**query, **single, "stream": f"w{case}"}, rows, whole, where)
                 along = sent[: int(rng.integers(1, sweeps + 1))]
-                if rng.random() < 0.4:  # the server is a new one
+                if rng.random() < 0.4:  # as if the server were a new one
                     self.delete(f"b{case}")
                     broken, along = Mirror(), sent[:sweeps]
                 lists = {
@@ -192,7 +191,7 @@ class Streams(OneDaemonCase):
                 }
                 rows, *older = (rows for _, _, rows in along)
                 metadata = self.check(path, {**query, **lists, "stream": f"b{case}"}, rows, broken, where, older)
-                if not metadata or not in_turn:  # more samples than points: neither kept anything
+                if not metadata or not in_turn:  # more samples than points: neither stream kept the sweep
                     self.assertEqual(metadata, in_turn, where)
                     self.delete(f"b{case}", f"w{case}")
                     whole, broken, sent = Mirror(), Mirror(), []
@@ -220,7 +219,7 @@ class Streams(OneDaemonCase):
         self.assertLess(metadata["stream"]["sweeps"][-1 - 4]["age_s"], 0, "right was sent after front")
 
     def test_fates(self):
-        """Caps that drop points, and a block filter, on clouds that several workers share. Each wanted fate occurs."""
+        """Caps that drop points, and a block filter, on clouds that several workers share."""
         kinds = [
             {"max_points_per_voxel": "3", "max_voxels": "2500"},
             {"max_points_per_voxel": "1", "max_voxels": "2000", "order": "key", "outputs": "voxel_coords"},
@@ -244,7 +243,7 @@ class Streams(OneDaemonCase):
             self.assertTrue(wanted[number] <= seen, f"{kind} {seen}")
 
     def test_inference(self):
-        """KServe's protocol: the stream's parameters are those of the request."""
+        """KServe's protocol: the parameters of the request are the stream's."""
         rng, mirror = np.random.default_rng(SEED), Mirror()
         self.addCleanup(self.delete, "k")
         for step in range(4):
@@ -263,7 +262,7 @@ class Streams(OneDaemonCase):
                 self.assertEqual(tensors[name].tobytes(), tensor.tobytes(), f"{step} {name}")
 
     def test_inference_sent_along(self):
-        """KServe's protocol: the lists are parameters too. The tensors are those that /v1 gives in turn."""
+        """KServe's protocol: the lists are parameters. The tensors equal those of /v1, sweep by sweep."""
         rng, mirror = np.random.default_rng(SEED), Mirror()
         self.addCleanup(self.delete, "k", "v")
         sent = []
@@ -273,7 +272,7 @@ class Streams(OneDaemonCase):
             query = {**GRID, "stream": "v", "sweeps": "3", "pose": numbers(pose), "time": repr(step + 0.125)}
             self.check("voxelize", {**query, "time_column": "yes"}, rows, mirror)
             expected = self.post("voxelize", {**query, "time_column": "yes"}, rows.tobytes())
-            self.delete("k")  # each time, so that only the sweeps of the body are there
+            self.delete("k")  # so that the sweeps come from the body
             lists = {
                 "point_counts": [len(rows) for _, _, rows in sent],
                 "times": [time for time, _, _ in sent],

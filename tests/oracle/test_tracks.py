@@ -1,5 +1,5 @@
-"""Tracks of POST /v1/detect, byte for byte against the oracle: random boxes with and without velocities, several models
-and sensors on a stream, requests that change nothing, streams that begin anew; and a drive whose truth is known."""
+"""Tracks of POST /v1/detect, byte for byte the oracle's: random boxes with and without velocities, several models and
+sensors on a stream, requests that change no tracks, streams that begin anew; and a drive whose truth is known."""
 
 import io
 import json
@@ -22,7 +22,7 @@ STILL = [0, 0, 0, 1, 0, 0, 0]
 
 
 def random_pose(rng):
-    """A pose of a vehicle that may lean, far from the origin."""
+    """The pose of a vehicle that leans, far from the origin."""
     turn = np.array([1, *rng.normal(0, [0.02, 0.02, 0.1])])
     return [*([456789.125, 5412345.5, 30] + rng.normal(size=3)), *(turn / np.linalg.norm(turn))]
 
@@ -45,7 +45,7 @@ class Tracking(Detections):
         return self.daemon.post(f"/v1/detect?{query(asked)}", points.tobytes())
 
     def follow(self, tracks, points, time, pose=STILL, frame=None, terms=None, **more):
-        """Compares the ids and the counts with the oracle's. `frame` is the pose of the boxes' frame, and its time."""
+        """Compares the ids and the counts with the oracle's. `frame`: (pose, time) of the boxes' frame."""
         reply = self.track(points, time, pose, **more)
         self.assertEqual(reply.status, 200, reply)
         tensors, metadata = check.parse_by_hand(reply.body)
@@ -57,7 +57,7 @@ class Tracking(Detections):
         return metadata, tensors
 
     def test_random_sweeps(self):
-        """Two models get each sweep. Each has its own tracks. Some sweeps are sent twice, some have no boxes."""
+        """Two models, each with its own tracks, get each sweep. Some sweeps are sent twice, some have no boxes."""
         seen = {}
         for seed in range(6):
             rng, time = np.random.default_rng(seed), 100.0
@@ -138,7 +138,7 @@ class Tracking(Detections):
         self.assertEqual(tensors["track_ids"].tolist(), list(range(1, len(tensors["boxes"]) + 1)))
 
     def test_eviction(self):
-        """The tracks count as memory of the stream. They end when its last sweep makes room for another stream."""
+        """The tracks count as memory of the stream. They end when the stream's last sweep is evicted."""
         args = ("--workers", "1", "--models-dir", self.folder.name, "--onnxruntime", models.STANDIN)
         with Daemon(*args, "--stream-memory-bytes", "900000") as daemon:  # of which one client may hold a half
             usual, type(self).daemon = self.daemon, daemon
@@ -189,7 +189,7 @@ class Tracking(Detections):
             self.assertEqual((tensors["track_ids"].tolist(), metadata["tracks"]), (ids.tolist(), counts))
 
     def test_inference(self):
-        """KServe's protocol: the parameters are those of the request; track_ids are INT64, as bytes or as JSON."""
+        """KServe's protocol: track_ids are INT64, as bytes or as JSON."""
         tracks = Tracks()
         for time, as_bytes in enumerate((True, False, True)):
             points = scan(900, seed=time)
@@ -243,8 +243,8 @@ class Tracking(Detections):
 
 
 class Drive(unittest.TestCase):
-    """The sample model on simulated streets whose things drive on, at 10 sweeps a second: nearly every thing keeps its
-    id. The model has no velocities."""
+    """On simulated streets with moving things, at 10 sweeps a second, nearly every thing keeps its id. The model gives
+    no velocities."""
 
     SWEEPS, SEED, MODEL = 12, 1000009, "simulated_pointpillar"
     NEAR = 1.0  # metres from a box to the thing of its class that it shows
@@ -267,7 +267,7 @@ class Drive(unittest.TestCase):
         self.assertLess(switches, 0.02 * boxes, figures)
 
     def ids_of_things(self, daemon, seed):
-        """The ids of the boxes of each thing, by its number."""
+        """{number of a thing: the ids of its boxes}."""
         things, names, found = drive.street(seed)[1], [], {}
         for time, pose, points, centres in drive.drive(seed, self.SWEEPS):
             asked = {"model": self.MODEL, "stream": f"d{seed}", "track": "yes", "pose": pose, "time": repr(time)}

@@ -1,4 +1,4 @@
-"""The labelled streets of voxel-scan --traffic: their bytes, their boxes, and the points on them."""
+"""The labelled streets of voxel-scan --traffic: their bytes, their boxes, and the points on the boxes."""
 
 import csv
 import os
@@ -30,7 +30,7 @@ def street(seed, *more):
 
 
 def inside(points, box, margin):
-    """Which points are in the box, if each of its sides is moved outwards by `margin` metres."""
+    """Which points are in the box, whose sides are moved outwards by `margin` metres."""
     moved = points[:, :3] - box[:3]
     cosine, sine = np.cos(box[6]), np.sin(box[6])
     ahead, left = moved[:, 0] * cosine + moved[:, 1] * sine, moved[:, 1] * cosine - moved[:, 0] * sine

@@ -1,7 +1,5 @@
 """Every way in and out gives the tensors of the plain request, byte for byte: each format, encoding, region and kind of
-answer, and KServe's protocol, in all combinations. Other tests compare the plain request's tensors with the oracle.
-
-The ways are tables. The test fails if they lack a row of the daemon's tables.
+answer, and KServe's protocol, in all combinations. A test fails if the ways here lack a row of the daemon's tables.
 """
 
 import io
@@ -82,7 +80,7 @@ def file_of(write, word):
     return body
 
 
-# For each format: the body, and its query and head. Only safetensors has room for more than points.
+# For each format, functions from the inputs to (body, query, headers). Inputs other than points need safetensors.
 FORMATS = {
     "raw": [raw, shuffled],
     "pcd": [file_of(lambda points, data=data: files.pcd(points, data), "pcd") for data in
@@ -163,7 +161,6 @@ class Wires(OneDaemonCase):
         return codings.decode(reply)
 
     def plain(self, operation, query, inputs):
-        """The tensors and the metadata of the plain request."""
         alone = list(inputs) == ["points"]
         body, headers = (inputs["points"].tobytes(), {}) if alone else (save(inputs), SAFETENSORS)
         return check.parse_by_hand(self.ask(f"/v1/{operation}?{query}", body, headers).body)
@@ -196,7 +193,8 @@ class Wires(OneDaemonCase):
     # ---- /v1 ----
 
     def into_region(self, path, body, headers, coding):
-        """The file that the daemon writes into a region for the same request. An uncoded body is in the region too."""
+        """The file that the daemon writes into a region for the same request. A body without a coding is in the region
+        too."""
         at = 0
         if coding is None:
             self.memory.write(body, 3)
@@ -228,7 +226,7 @@ class Wires(OneDaemonCase):
     # ---- KServe ----
 
     def ways_in(self, inputs):
-        """Name, body, headers."""
+        """Yields (name, inputs, arrays of the binary inputs)."""
         arrays = list(inputs.values())
         regions = []
         for place, (name, array) in enumerate(inputs.items()):
@@ -243,7 +241,7 @@ class Wires(OneDaemonCase):
         yield "one of bytes", [infer.as_bytes(*next(iter(inputs.items()))), *regions[1:]], arrays[:1]
 
     def ways_out(self, names):
-        """Name, members of the request, the tensors that go to a region, by their places."""
+        """Yields (name, members of the request, {tensor that goes to a region: its offset})."""
         places = {name: (10 + number) * ROOM + number for number, name in enumerate(names)}
 
         def region(name):
@@ -280,7 +278,7 @@ class Wires(OneDaemonCase):
                                 expected = tensors[name]
                                 found = self.memory.read(expected.nbytes, at)
                                 answered[name] = np.frombuffer(found, expected.dtype).reshape(expected.shape)
-                                self.memory.write(b"\xff" * len(found), at)  # else it could pass for the next answer
+                                self.memory.write(b"\xff" * len(found), at)  # else it might pass for the next answer
                             self.same(answered, tensors, where)
                             self.same_counts(json.loads(told["parameters"]["metadata"]), metadata, where)
 

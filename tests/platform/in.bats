@@ -1,10 +1,9 @@
 #!/usr/bin/env bats
-# tests/platform/in: a machine has this tree, keeps what is installed, is made anew when broken, and leaves nothing
-# behind.
+# Tests of tests/platform/in.
 
 # shellcheck disable=SC2154 # helpers.bash sets root
 load ../deploy/helpers
-machine=$root/build/platform/bookworm/trial # a machine for these tests alone, because they break it
+machine=$root/build/platform/bookworm/trial # for these tests alone, which break it
 why=$BATS_FILE_TMPDIR/why
 
 there() { "$root/tests/platform/in" bookworm/trial "$@" 3>&-; }
@@ -94,7 +93,7 @@ sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
   there sh -c 'sleep 1; touch build.mark' &
   local first=$!
   sleep 0.5
-  # Once the first command has ended, the tree is copied anew, which removes that command's file.
+  # Before the second command the tree is copied anew, which removes the first command's file.
   run there test -e build.mark
   [[ $output == *waiting* && $status == 1 ]]
   wait "$first"

@@ -31,13 +31,13 @@ NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 @dataclasses.dataclass
 class Row:
-    """A run on a platform: its name, by which the table is sorted, and a value for each key."""
+    """A run on a platform: its name, by which the table is sorted, and values by key."""
 
     name: str
     values: dict[str, str]
 
     def wrong(self) -> str:
-        """What is wrong with the row; "" if nothing is."""
+        """The error in the row, or ""."""
         if not NAME.fullmatch(self.name):
             return f"{self.name}: a name is made of a-z, 0-9, dots and dashes"
         for key in self.values:
@@ -55,6 +55,6 @@ def die(reason: str) -> None:
 
 
 def recorded() -> list[Row]:
-    """The rows that record has written."""
+    """The rows in RESULTS."""
     rows = {path.name: path.read_text().splitlines() for path in RESULTS.glob("*")}
     return [Row(name, dict(line.split("=", 1) for line in lines)) for name, lines in rows.items()]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The portable .tar.gz, RELEASE_PACKAGE, unpacked and started on each Debian. Nothing is installed for it, except
-# libc if its architecture is not the machine's.
+# The portable .tar.gz, RELEASE_PACKAGE, unpacked and started on each Debian. Nothing is installed for it, except libc
+# if its architecture is not the machine's.
 
 # shellcheck disable=SC2154 # packages.bash sets root, packages, why and the like
 load ../deploy/packages
@@ -73,8 +73,8 @@ libc_versions() { readelf -VW "$1" | grep -oE '\bGLIBC_[0-9.]+' | sed 's/GLIBC_/
   done
 }
 
-# serves_on SUITE: tests that the daemon serves from a folder of that Debian, with its own libraries and over TLS, even
-# if the Debian has the configuration of a newer GnuTLS.
+# serves_on SUITE: tests that the daemon serves on that Debian, with its own libraries and over TLS, even if the Debian
+# has the configuration of a newer GnuTLS.
 serves_on() {
   need_base "$1"
   rm -rf "$debian"

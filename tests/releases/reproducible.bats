@@ -4,7 +4,7 @@
 
 # shellcheck disable=SC2154 # packages.bash sets root and the like
 load ../deploy/packages
-two=(/dev/shm/voxeld.$$ "$BATS_FILE_TMPDIR/another folder") # on two file systems: they list folders in other orders
+two=(/dev/shm/voxeld.$$ "$BATS_FILE_TMPDIR/another folder") # on two file systems, which list files in other orders
 
 setup_file() { need_tools cmake cpack dpkg-shlibdeps file git; }
 setup() { can_package; }

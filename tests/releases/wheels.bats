@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# The wheels of a release, which lie beside the portable .tar.gz, RELEASE_PACKAGE: pip installs them from their files
-# into an empty environment of each Debian, and gets their requirements from PyPI. The wheel for another architecture is
-# unpacked by pip, and its daemon runs under qemu.
+# The wheels of a release, beside the portable .tar.gz, RELEASE_PACKAGE: on each Debian, pip installs the files into an
+# empty environment, with their requirements from PyPI. If the wheel is for another architecture, pip unpacks it, and
+# its daemon runs under qemu.
 
 # shellcheck disable=SC2154 # packages.bash sets root, packages, why and the like
 load ../deploy/packages
@@ -26,18 +26,18 @@ setup() {
 
 teardown_file() { end_emulation; }
 
-# has_python SUITE ARCHITECTURE: makes a Debian with Python, pip and the wheels, without what the wheels require.
+# has_python SUITE ARCHITECTURE: makes a Debian with Python, pip and the files of the wheels.
 has_python() {
   need_base "$1"
   rm -rf "$debian"
   copy_base "$2"
   "${in_debian[@]}" apt-get -q update
   apt_get install python3-venv python3-pip ca-certificates
-  [[ ! -r $authorities ]] || cp -L "$authorities" "$debian$authorities" # for a network with an authority of its own
+  [[ ! -r $authorities ]] || cp -L "$authorities" "$debian$authorities" # the network may have its own authority
   cp "$client" "$server" "$debian/tmp/"
 }
 
-# both_on SUITE: tests voxeld --demo, and a program that starts a server by voxeld.Server().
+# both_on SUITE: tests voxeld --demo and voxeld.Server().
 both_on() {
   has_python "$1" "$(dpkg --print-architecture)"
   "${in_debian[@]}" python3 -m venv /opt/fresh

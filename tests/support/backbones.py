@@ -1,5 +1,5 @@
-"""Backbones of sparse convolution, with the layer names of OpenPCDet, mmdetection3d and det3d. Makes states with random
-weights, and computes a backbone in float64 without folding its norms."""
+"""Backbones of sparse convolution with the layer names of OpenPCDet, mmdetection3d and det3d: states with random
+weights, and their dense maps in float64, with the norms as layers."""
 
 from dataclasses import dataclass, replace
 
@@ -90,7 +90,7 @@ def det3d(columns):
 
 
 def det3d_flat(columns):
-    """SpMiddleFHD, one sequence of layers."""
+    """SpMiddleFHD."""
     steps = "conv 16 conv 16 down 32 conv 32 conv 32 down 64 conv 64 conv 64 conv 64"
     steps += " last 64 conv 64 conv 64 conv 64 out 128"
     kinds, widths = steps.split()[::2], steps.split()[1::2]
@@ -112,7 +112,7 @@ def make(weights, layers, layout="spconv 2"):
 
 
 def run(state, layers, shape, cells, features):
-    """The dense map [width * Z, Y, X] of one cloud, in float64. The state has the layout of spconv 2."""
+    """The dense map [width * Z,Y,X] float64 of one cloud. The state has the layout of spconv 2."""
     cells, rows, before = [(0, *map(int, cell)) for cell in cells], features.astype(np.float64), None
     for layer in layers:
         outputs = cells
@@ -137,7 +137,7 @@ def run(state, layers, shape, cells, features):
 
 
 def converted(document, tensors):
-    """The layers of a model's folder, for sparse.backbone."""
+    """The layers for sparse.backbone, from a backbone as model.json has it, and its tensors."""
     layers = []
     for layer in document["layers"]:
         weight, bias = (tensors[f"{layer['name']}.{part}"] for part in ("weight", "bias"))

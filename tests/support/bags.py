@@ -1,4 +1,4 @@
-"""Makes ROS messages and writes bags of them, with the library rosbags."""
+"""Makes ROS messages and writes bags of them, with the library rosbags. A pose is x, y, z, qw, qx, qy, qz."""
 
 import numpy as np
 from mcap.reader import make_reader
@@ -40,7 +40,7 @@ TF_TEXT = "geometry_msgs/TransformStamped[] transforms\n"
 
 
 class Robot:
-    """Makes messages as one version of ROS does."""
+    """Makes messages of one version of ROS."""
 
     def __init__(self, ros1=False):
         self.ros1 = ros1
@@ -57,7 +57,7 @@ class Robot:
         return bytes(serialize(message, message.__msgtype__))
 
     def read(self, message, kind):
-        """The message of ROS 2 in these bytes."""
+        """The ROS 2 message of these bytes."""
         return self.store.deserialize_cdr(message, kind)
 
     def header(self, stamp, frame):
@@ -93,7 +93,6 @@ class Robot:
         return self.make("geometry_msgs/msg/Pose", *members)
 
     def posed(self, stamp, pose, frame):
-        """A PoseWithCovarianceStamped. `pose` is x, y, z, qw, qx, qy, qz, as in this whole file."""
         kind = "geometry_msgs/msg/PoseWithCovariance"
         return self.make(f"{kind}Stamped", self.header(stamp, frame), self.make(kind, self._pose(pose), np.zeros(36)))
 
@@ -118,8 +117,8 @@ class Robot:
         return self.make(TF, made)
 
     def write(self, path, messages, storage="sqlite3"):
-        """Writes messages in this order, each as (topic, nanoseconds, message): for ROS 1 a .bag file, for ROS 2 a
-        folder with `storage`, which is sqlite3 or mcap."""
+        """Writes the messages, (topic, nanoseconds, message), to a .bag file for ROS 1, for ROS 2 to a folder.
+        `storage`: sqlite3 or mcap."""
         plugin = StoragePlugin[storage.upper()]
         with Writer1(path) if self.ros1 else Writer2(path, version=9, storage_plugin=plugin) as bag:
             topics = {}
@@ -144,7 +143,7 @@ def rechunk(source, target, chunk_bytes):
 
 
 def write_ros1_mcap(path, robot, messages):
-    """An MCAP file of ROS 1 without an index, as a recorder that was cut off leaves it."""
+    """Writes an MCAP file of ROS 1 without an index, like a recorder that was cut off."""
     with open(path, "wb") as out:
         writer, channels = Writer(out, use_chunking=False, repeat_channels=False, use_statistics=False), {}
         writer.start("ros1", "test")

@@ -1,5 +1,5 @@
-"""Runs HAProxy with docker/haproxy.cfg in front of a test's servers. Also runs clients of HAProxy: wrk, and clients
-that follow Retry-After. Standard library only."""
+"""Runs HAProxy with docker/haproxy.cfg in front of a test's servers, and clients of HAProxy: wrk, and clients that
+follow Retry-After. Standard library only."""
 
 import collections
 import grp
@@ -37,10 +37,10 @@ def _listening():
 
 
 class Balancer:
-    """HAProxy with the shipped configuration, which reads addresses from environment variables. HAProxy listens on
-    sockets that the test opens, so no port is taken twice. `pages` maps the port of a server to the port that HAProxy
-    checks; other servers are checked at their own port. `options` go to the program, `variables` to its environment. If
-    `patient`, HAProxy waits an hour for silent clients and servers, so that a loaded machine fails no test."""
+    """HAProxy with the shipped configuration. HAProxy inherits listening sockets from the test, so no port is taken
+    twice. `pages`: {port of a server: port that HAProxy checks instead}. `options` go to the program, `variables` to
+    its environment. If `patient`, HAProxy waits an hour for silent clients and servers, so that a loaded machine fails
+    no test."""
 
     def __init__(self, ports, log, *options, pages=None, patient=False, **variables):
         ports = list(ports)
@@ -78,7 +78,7 @@ class Balancer:
         return {int(number) for number in re.findall(row, self._metrics(), re.MULTILINE)}
 
     def counted(self, name, way="voxelds"):
-        """A metric of each server of a backend, by its number."""
+        """{number of a server: value of the metric} of a backend."""
         row = rf'^haproxy_server_{name}\{{proxy="{way}",server="voxeld(\d+)"\}} (\S+)$'
         return {int(number): float(value) for number, value in re.findall(row, self._metrics(), re.MULTILINE)}
 
@@ -88,7 +88,7 @@ class Balancer:
 
 
 class Wrk:
-    """Runs wrk from its creation until result(). wrk posts the files in turn and never tries again."""
+    """Runs wrk from its creation until result(). wrk posts the files in turn, without retries."""
 
     def __init__(self, address, path, bodies, connections):
         url = f"http://{address[0]}:{address[1]}{path}"
@@ -106,15 +106,15 @@ class Wrk:
         return summary
 
     def end(self):
-        """Ends wrk without a result; does nothing after result()."""
+        """Ends wrk without a result, if it still runs."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.communicate()
 
 
 class Patients:
-    """Clients that each post the bodies in turn over one connection. They try again if Retry-After says so or the
-    connection breaks. Every answer must have the tensors that `expected` has for its body."""
+    """Clients that each post the bodies in turn over one connection. They retry as Retry-After says, and if the
+    connection breaks. `expected`: {body: the tensors that an answer must have}."""
 
     TRIES = 20
 
@@ -165,7 +165,7 @@ class Patients:
             while not self._stop.is_set() and not self.failures:
                 for body, expected in self._expected:
                     self._ask(connection, body, expected)
-        except Exception as reason:  # otherwise it would end the thread silently
+        except Exception as reason:  # else the thread would end silently
             self.failures.append(repr(reason))
         connection.close()
 

@@ -1,6 +1,5 @@
-"""Blocks of GPU memory that a test shares by their handles: real blocks, or those of the stand-in.
-
-In the stand-in of the sanitizer builds, a block is a file in /dev/shm, and its handle is the padded file name."""
+"""Blocks of GPU memory that a test shares by their handles: real blocks, or blocks of the stand-in of the sanitizer
+builds, which are files in /dev/shm. Their handle is the padded file name and the device."""
 
 import base64
 import ctypes
@@ -69,7 +68,7 @@ class RealBlock:
 
 
 class StandInBlock:
-    """A block of the stand-in, on any of its devices."""
+    """A block of the stand-in."""
 
     def __init__(self, size, device=0):
         self.name = f"voxeld-block-{os.getpid()}-{next(_numbers)}"
@@ -98,14 +97,14 @@ Block = StandInBlock if STAND_IN else RealBlock
 
 
 def register(daemon, handle, name, size, headers=None, source=None, **terms):
-    """The reply to the request that registers the memory of this handle as a region."""
+    """Registers the memory of the handle as a region. Returns the reply."""
     raw = {"b64": base64.b64encode(handle).decode()}
     terms = {"raw_handle": raw, "device_id": 0, "byte_size": size, **terms}
     return daemon.post(f"{REGIONS}/region/{name}/register", json.dumps(terms), headers, source=source)
 
 
 if __name__ == "__main__":
-    # A process that owns a block. It prints the handle and waits, until the test kills the process.
+    # A process that owns a block. It prints the handle and waits until the test kills it.
     import sys
 
     owned = Block(int(sys.argv[1]))

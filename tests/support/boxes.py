@@ -1,4 +1,4 @@
-"""The oracle of operations on boxes: Python's floats (binary64) in the order of operations that the service
+"""The oracle of operations on boxes: Python's floats (binary64), in the order that docs/contribute/computation.md
 specifies."""
 
 import math
@@ -76,7 +76,7 @@ def cut(corners, axis, sign, bound):
 
 
 def overlap(a, b):
-    """The area of the intersection. `a` ranks first: the last bits depend on the order."""
+    """The area of the intersection. `a` ranks first; the order changes the last bits."""
     x, y, reach = b.x - a.x, b.y - a.y, a.radius + b.radius
     if x * x + y * y > reach * reach:
         return 0.0
@@ -106,7 +106,7 @@ def is_valid(box, score):
 
 
 def keep(candidates, rectangles, labels, threshold, post_max, goes=suppresses):
-    """Returns (kept, suppressed). Follows the definition: decides on one candidate after the other."""
+    """Decides on one candidate after the other. Returns (kept indices, number of suppressed ones)."""
     kept, suppressed = [], 0
     for i in candidates:
         if len(kept) == post_max:
@@ -205,7 +205,7 @@ class Head:
         self.all = query.get("labels", "best") == "all"
 
     def divide(self, query, channels):
-        """Sets the classes of each anchor of a cell, and the classes of each group."""
+        """Sets `classes`, of each anchor of a cell, and `groups`, the classes of each group of suppression."""
         numbers = lambda name: [int(n) for n in query[name].split(",")]
         tasks = numbers("task_classes") if "task_classes" in query else [channels // self.anchors]
         sizes = numbers("task_sizes") if "task_classes" in query else [len(self.sizes)]
@@ -244,7 +244,7 @@ class Head:
 
 
 def first_largest(values):
-    """(index, value) of the first largest number. NaN is ignored; if all are NaN, (0, -inf)."""
+    """(index, value) of the first largest number. Ignores NaN; if all are NaN, (0, -inf)."""
     place, largest = 0, -math.inf
     for i, value in enumerate(values):
         if value > largest:
@@ -263,7 +263,7 @@ class Entry(NamedTuple):
 
 
 def decode_cloud(head, maps):
-    """Returns the candidates in order, and how many pairs (anchor, label) were compared with the threshold."""
+    """Returns the candidates in order, and the number of pairs (anchor, label) that the threshold was applied to."""
     cls, moves, bins = maps
     height, width = cls.shape[:2]
     cells = height * width

@@ -1,4 +1,4 @@
-"""Debian's Chromium without a screen, driven by Selenium. It draws in software, so any machine has the same WebGL."""
+"""Debian's Chromium without a screen, driven by Selenium. It draws WebGL in software, on any machine."""
 
 import base64
 import functools
@@ -21,8 +21,8 @@ PHONE = 390, 844  # CSS pixels
 # A part of the view without buttons or texts, as fractions of its width and height.
 LEFT, RIGHT, TOP, BOTTOM = 0.3, 0.95, 0.2, 0.75
 
-# Describes a part of a screenshot. sum: a checksum of its pixels; drawn: the number of pixels that do not have the most
-# frequent colour; colours: the number of colours.
+# Describes a part of a screenshot. sum: a checksum of its pixels; drawn: the pixels that do not have the most frequent
+# colour; colours: the number of colours.
 LOOK = """
 const [text, box, done] = arguments;
 const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
@@ -80,7 +80,7 @@ class Browser:
         self.folder.cleanup()
 
     def emulate(self, phone=False, dark=False):
-        """Makes the browser a phone with a touch screen, or a window, with a dark or a light scheme of colours."""
+        """Makes the browser a phone with a touch screen, or a window, with dark or light colours."""
         send = self.driver.execute_cdp_cmd
         if phone:
             size = {"width": PHONE[0], "height": PHONE[1], "deviceScaleFactor": 2, "mobile": True}
@@ -97,8 +97,8 @@ class Browser:
         self.driver.get(f"http://{host}:{port}/{state}")
 
     def open_with(self, daemon, state="", **files):
-        """Opens the page and drops files, as drop() takes them; the first is a scan, which is shown then. Making and
-        drawing the page's own sample costs a second, so until then the page waits for a stream that nobody sends."""
+        """Opens the page and drops files, as drop() does; the first must be a scan. The page opens with a stream that
+        nobody sends, because its own sample would cost a second."""
         self.open(daemon, f"{state or '#'}&view.stream=none")
         self.await_text("#state", "waiting for its first sweep")
         self.drop(**files)
@@ -115,7 +115,7 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def await_text(self, selector, part):
-        """Waits until the element's text contains this part, and returns the text."""
+        """Waits until the element's text contains `part`. Returns the text."""
         return wait_until(
             lambda: part in (text := self.text(selector)) and text,
             lambda: f"{part!r} in {selector}: {self.text(selector)!r}; {self.text('#error')!r}; {self.messages()}",
@@ -150,22 +150,22 @@ class Browser:
         return self.driver.execute_async_script(LOOK, shot, [LEFT, RIGHT, TOP, BOTTOM])
 
     def messages(self):
-        """The console's warnings and errors since the last call, such as violations of the security policy."""
+        """The console's warnings and errors since the last call."""
         lines = [line for line in self.driver.get_log("browser") if line["level"] in ("WARNING", "SEVERE")]
-        # Without a GPU, Chromium reads each picture of the canvas back, and warns of that.
+        # Without a GPU, Chromium warns that it reads each picture of the canvas back.
         return [line["message"] for line in lines if "GPU stall due to ReadPixels" not in line["message"]]
 
 
 @functools.cache
 def only():
-    """Starts the browser that all tests of a file share. It ends after the last of them."""
+    """The browser that all tests of a file share. It ends after the last test."""
     browser = Browser()
     unittest.addModuleCleanup(browser.quit)
     return browser
 
 
 def shared():
-    """The browser of all tests of a file, with an empty page. A browser for each test would cost seconds each time."""
+    """The browser of all tests of a file, with an empty page; to start a browser takes seconds."""
     browser = only()
     browser.driver.get("about:blank")
     browser.emulate()

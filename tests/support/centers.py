@@ -1,5 +1,5 @@
-"""The oracle of decoding a centre head: numpy's float32 and Python's floats, in the order that the service
-specifies."""
+"""The oracle of decoding a centre head: numpy's float32 and Python's floats, in the order that
+docs/contribute/computation.md specifies."""
 
 import math
 

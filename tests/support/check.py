@@ -1,4 +1,4 @@
-"""Compares the daemon's answer with the oracle's: the file's layout, every tensor byte, every count."""
+"""Compares the daemon's answer with the oracle's: the file's layout, every byte of tensors, every count."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def _no_duplicates(pairs):
 
 
 def parse_by_hand(file):
-    """(tensors, metadata) of a safetensors file. Checks every rule of the format and of the service."""
+    """(tensors, metadata) of a safetensors file. Checks the rules of the format and of the service."""
     assert len(file) >= 8, f"a file of {len(file)} bytes"
     (length,) = struct.unpack_from("<Q", file)
     assert length <= 100_000_000 and 8 + length <= len(file), f"a header of {length} bytes in a file of {len(file)}"
@@ -56,7 +56,7 @@ def parse_by_hand(file):
 
 
 def _as_words(array):
-    """Rows of integers, so that NaNs and signs of zero are compared too."""
+    """Rows of unsigned integers, whose comparison distinguishes NaNs and signs of zero."""
     word = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[array.dtype.itemsize]
     rows = array.shape[0] if array.ndim else 1
     return np.ascontiguousarray(array).view(word).reshape(rows, -1) if array.size else np.zeros((rows, 0), word)
@@ -77,7 +77,7 @@ def difference(name, expected, got):
     if not differing.any():
         return None
     row = int(np.argmax(differing))
-    if expected.ndim == 3:  # name the point of the voxel too
+    if expected.ndim == 3:  # find the point of the voxel
         inner = int(np.argmax((_as_words(expected[row]) != _as_words(got[row])).any(axis=1)))
         place, expected, got, row = f"row {row}, point {inner}", expected[row], got[row], inner
     else:
@@ -97,7 +97,7 @@ def same_tensors(expected, got):
 
 
 def _same_parameters(query, shown):
-    """Parameters of the query that have another value in the metadata."""
+    """Parameters of the query that the metadata lacks, or has with another value."""
     problems = []
     for name, text in query.items():
         if name == "timeout_ms" or name not in shown:
@@ -118,14 +118,14 @@ def _same_parameters(query, shown):
     return problems
 
 
-# Warnings that the points do not fit the preset's model. The random points of tests may cause them.
+# Warnings that the points do not fit the preset's model; random points may cause them.
 UNLIKE_THE_MODEL = ("intensity", "ground_z", "time")
 # Warnings that depend on which rows the service samples.
 SAMPLED = (*UNLIKE_THE_MODEL, "feature_not_finite")
 
 
 def _kinds_of_warnings(points, voxels):
-    """The warnings that follow from the counts. The service must not guess `num_features` or `stripped_body` here."""
+    """The warnings that follow from the counts."""
     finite, out = points["received"] - points["not_finite"], points.get("out_of_range", 0)
     kinds = [] if points["received"] else ["empty"]
     kinds += ["max_voxels"] if voxels and voxels["dropped"] else []
@@ -174,7 +174,7 @@ def answer_of(query, body, params=None):
 
 
 class OracleCase(OneDaemonCase):
-    """Tests that post to one daemon and compare its answers with the oracle."""
+    """Tests that compare a daemon's answers with the oracle's."""
 
     def reproducer(self, path, body):
         folder = tempfile.mkdtemp(prefix="voxeld-")
@@ -187,8 +187,7 @@ class OracleCase(OneDaemonCase):
         self.fail(f"{what}:\n" + "\n".join(problems) + f"\nto see it again: {self.reproducer(path, body)}")
 
     def check(self, query, body, params=None, what="", result=None):
-        """Posts, and fails unless the answer is the oracle's. `params` is needed if the query takes some from a
-        preset."""
+        """Posts, and fails unless the answer is the oracle's, or `result`. `params`: as for answer_of."""
         result = result or answer_of(query, body, params)
         path = path_of(query)
         reply = self.daemon.post(path, body)

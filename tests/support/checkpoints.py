@@ -19,7 +19,7 @@ class Ref:
 
 
 class Made:
-    """An object that unpickling makes by a call. The opcode BUILD then gives it `state`."""
+    """An object that unpickling makes by a call; `state` is for the opcode BUILD."""
 
     def __init__(self, function, *arguments, state=None, items=()):
         self.function, self.arguments, self.state, self.items = function, arguments, state, items
@@ -32,7 +32,7 @@ class Storage:
 
 
 class Pickler(pickle._Pickler):
-    """Pickles names that this Python cannot import, such as those of torch, and calls of them."""
+    """Pickles Ref and Made: names that this Python cannot import, and calls of them."""
 
     dispatch = dict(pickle._Pickler.dispatch)
 

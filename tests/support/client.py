@@ -1,7 +1,5 @@
-"""A client on bare sockets that can misbehave as a test needs, and the base class of the fault tests.
-
-Every test ends with the same checks: the daemon is alive, no request is in flight, no buffer is in use. Standard
-library only."""
+"""A client on bare sockets that can misbehave as a test needs, and the base class of the fault tests. Standard library
+only."""
 
 import contextlib
 import hashlib
@@ -31,7 +29,7 @@ def rows(count, seed=1, columns=4):
 
 
 def tensor_file(**tensors):
-    """A safetensors file. Each tensor is (shape, bytes), or (shape, bytes, dtype) if its dtype is not F32."""
+    """A safetensors file of tensors (shape, bytes), float32, or (shape, bytes, dtype)."""
     header, data = {}, b""
     for name, (shape, values, *dtype) in tensors.items():
         header[name] = {
@@ -45,13 +43,13 @@ def tensor_file(**tensors):
 
 
 def tiled_rows(size):
-    """About `size` bytes of rows, made quickly."""
+    """At most `size` bytes of rows, made quickly."""
     block = rows(4096)
     return (block * (size // len(block) + 1))[: size // ROW * ROW]
 
 
 def random_floats(number, exponent):
-    """Floats with 23 random bits after a fixed exponent: 0x80 for numbers from 1 to 2, 0 for numbers from 0.5 to 1."""
+    """Random floats. `exponent`: 0x80 for numbers from 1 to 2, 0 for numbers from 0.5 to 1."""
     data = bytearray(hashlib.shake_128(b"rows").digest(4 * number))
     data[3::4] = b"\x3f" * number
     data[2::4] = data[2::4].translate(bytes(exponent | byte & 0x7F for byte in range(256)))
@@ -63,34 +61,32 @@ def many_rows(number):
     return random_floats(3 * number, 0x80)
 
 
-# A slow request of few bytes: every point lies in a cell of its own, and all cells are sorted.
+# A slow request of few bytes: nearly every point has its own cell, and the cells are sorted.
 HEAVY = "/v1/voxelize?point_cloud_range=0,0,0,1,1,1&voxel_size=0.001,0.001,0.001&order=key&max_voxels=16777216"
 HEAVY_ROWS = 60_000 if is_sanitized() else 250_000
 
 
-# Choosing most of the points of many_rows(LONG_POINTS) takes about a second on the CPU, and longer on a GPU. With a
-# sanitizer, fewer points take as long.
+# Choosing most of the points of many_rows(LONG_POINTS) takes about a second on the CPU, and longer on a GPU.
 LONG_POINTS = 250_000 if is_sanitized() else 1_000_000
 SAMPLING = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={LONG_POINTS * 9 // 10}"
 
 
 def with_long_steps(path, steps=8):
-    """Adds steps to a path that together take about a minute on the CPU: each step finds 128 neighbours of each point
-    of many_rows(LONG_POINTS). The steps drop no point."""
+    """Adds steps to a path. They drop no point, and on many_rows(LONG_POINTS) together take about a minute on the CPU:
+    each step finds 128 neighbours of each point."""
     tags = [f"s{number}" for number in range(steps)]
     chain = ",".join(f"{tag}:statistical_outlier" for tag in tags)
     return f"{path}&steps={chain}" + "".join(f"&{tag}.mean_k=128&{tag}.std_mul=1e6" for tag in tags)
 
 
-# A job that holds a worker for long jobs until the client leaves, the deadline comes or the daemon ends. Even on a fast
-# machine the job takes longer than any test.
+# A job that takes longer than any test, on a worker for long jobs.
 LONG = with_long_steps(SAMPLING)
 
 
 def begun(ask, deadline=1):
     """Calls ask(deadline in milliseconds) with growing deadlines, until the job, or a detection's backbone or network,
-    began before the deadline. Returns this answer. The first deadlines are short: a fast machine must not finish the
-    job."""
+    began before the deadline. Returns that answer. The first deadlines are short, so that a fast machine does not
+    finish the job."""
     while (reply := ask(deadline)).status == 504 and "before the " in reply.json()["detail"]:
         deadline *= 2
     return reply
@@ -101,15 +97,14 @@ def heavy_rows():
 
 
 def heavy_jobs(daemon, body, seconds):
-    """The number of heavy jobs that keep one worker busy for about `seconds`, from the time that the daemon reports for
-    one job."""
+    """The number of heavy jobs, from 4 to 60, that keep one worker busy for about `seconds`."""
     timing = daemon.post(HEAVY, body, {"Accept": "application/json"}).json()["timing_us"]
     one = (timing["total"] - timing["receive"] - timing["queue"]) / 1e6
     return max(4, min(60, math.ceil(seconds / max(one, 1e-4))))
 
 
 class Crowd:
-    """Clients that each post one request on their own connection. A reply that did not come is None."""
+    """Clients that each post one request on their own connection. In `replies`, None is a reply that did not come."""
 
     def __init__(self, daemon, number, path, body):
         self.replies = [None] * number
@@ -133,8 +128,7 @@ class Crowd:
 
 
 class Bystander:
-    """A well-behaved client at another address that posts again and again during a test, with pauses of `pace` seconds.
-    Each answer must be right.
+    """A client at another address that posts again and again, with pauses of `pace` seconds. Each answer must be right.
 
     with Bystander(daemon) as bystander: ...
     """
@@ -147,8 +141,7 @@ class Bystander:
         self._thread = threading.Thread(target=self._go_on)
 
     def _post(self):
-        """The tensors of one answer."""
-        # Head and body in one piece: a test's load on this machine cannot stall the upload.
+        # Head and body in one piece, so that load on this machine cannot stall the upload.
         with Raw(self.daemon, source=self.source) as connection:
             reply = connection.send(post(rows(100))).read()
         if reply.status != 200:
@@ -178,8 +171,8 @@ class Bystander:
 
 
 def counters(daemon, name, get=None):
-    """The samples of a metric: values by labels. The labels are the text between the braces, or "". `get` fetches the
-    page; by default daemon.get."""
+    """The samples of a metric: {labels, as the text between the braces, or "": value}. `get` fetches the page; by
+    default daemon.get."""
     page = (get or daemon.get)("/metrics").body.decode()
     return {labels: float(value) for labels, value in re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", page, re.MULTILINE)}
 
@@ -195,7 +188,7 @@ def post(body, path=VOXELIZE, *lines):
 
 
 class Closed(Exception):
-    """The peer closed or reset the connection where an answer was expected."""
+    """The peer closed or reset the connection before an answer."""
 
 
 class Raw:
@@ -221,8 +214,8 @@ class Raw:
         return self
 
     def send_some(self, data):
-        """Sends as much as the other side takes at once. Returns the number of bytes; 0 if it has closed or takes
-        none."""
+        """Sends as much as the socket takes at once. Returns the number of bytes; 0 if the socket takes none or the
+        peer has closed."""
         if not self._ready(select.POLLOUT, 0.2):
             return 0
         try:
@@ -231,16 +224,16 @@ class Raw:
             return 0
 
     def readable(self, seconds):
-        """True if an answer or the end of the connection comes within this time."""
+        """Whether an answer or the end of the connection comes within this time."""
         return bool(self.pending) or self._ready(select.POLLIN, seconds)
 
     def await_end(self):
-        """Waits until the other side has finished sending; reads nothing."""
+        """Waits until the peer has finished sending; reads nothing."""
         assert self._ready(select.POLLRDHUP, PATIENCE), f"no end in {PATIENCE} s"
         return self
 
     def is_reset(self, seconds):
-        """True if the connection is reset within this time. Unread bytes are then lost."""
+        """Whether the connection is reset within this time."""
         return self._ready(0, seconds)
 
     def _more(self):
@@ -283,7 +276,7 @@ class Raw:
         return Reply(status, headers, data[:length])
 
     def until(self, words):
-        """Waits for these words. Returns all bytes since the last answer that was read."""
+        """Waits for `words`. Returns all bytes since the last answer that was read."""
         while words not in self.pending:
             self._more()
         return self.pending
@@ -297,7 +290,7 @@ class Raw:
         return rest
 
     def ended(self):
-        """True once the peer has closed. Drops the bytes that it sent before."""
+        """Waits until the peer has closed, and drops its bytes. Returns True."""
         try:
             while True:
                 self.pending = b""
@@ -330,7 +323,6 @@ class FaultCase(OneDaemonCase):
         return connection
 
     def exchange(self, data):
-        """The answer to these bytes on a new connection."""
         with Raw(self.daemon) as connection:
             return connection.send(data).read()
 
@@ -350,7 +342,7 @@ class FaultCase(OneDaemonCase):
         return metadata
 
     def assert_problem(self, reply, status, parameter=None, mentions=()):
-        """Checks for an application/problem+json answer with this status, or one of these. Returns the document."""
+        """Checks for a problem document with this status, or one of these. Returns the document."""
         statuses = status if isinstance(status, tuple) else (status,)
         self.assertIn(reply.status, statuses, reply)
         self.assertEqual(reply.headers["Content-Type"], "application/problem+json", reply)
@@ -368,15 +360,15 @@ class FaultCase(OneDaemonCase):
         return problem
 
     def assert_refused(self, reply, status, mentions=()):
-        """Checks for a problem from the daemon or a page from the library: from 1.0 on, libmicrohttpd is strict and may
-        refuse a malformed head by itself."""
+        """Checks for a problem from the daemon or, since libmicrohttpd 1.0 may refuse a malformed head itself, for a
+        page from libmicrohttpd."""
         if self.daemon.library() < (1, 0) or "X-Request-Id" in reply.headers:
             return self.assert_problem(reply, status, mentions=mentions)
         self.assertIn(reply.status, status if isinstance(status, tuple) else (status,), reply)
         self.assertIn(b"<html>", reply.body)
 
     def assert_unparsed(self, connection, statuses):
-        """Checks that the library answers with one of these statuses and closes."""
+        """Checks that libmicrohttpd answers with one of these statuses and closes."""
         self.assertIn(connection.read().status, statuses)
         self.assertTrue(connection.ended())
 

@@ -1,5 +1,5 @@
-"""Writes blobs in the formats 2 to 5 of cloudini, a compressor of point clouds, and gives the points that a reader
-finds in them."""
+"""Writes blobs in the formats 2 to 5 of cloudini, a compressor of point clouds, and gives the points that a reader must
+find in them."""
 
 import struct
 
@@ -23,7 +23,7 @@ def varint(number):
 
 
 def delta(number):
-    """Wraps a difference to int64. Writes it as a varint of its zigzag code + 1."""
+    """The difference, wrapped to int64, as a varint of its zigzag code + 1."""
     number = (number + 2**63) % 2**64 - 2**63
     return varint(((number << 1) ^ (number >> 63)) + 1)
 
@@ -186,8 +186,8 @@ def blob(points, version=5, encoding="LOSSY", compressor="ZSTD", resolutions=Non
 
 
 def wraps(points, resolutions):
-    """The names of the rounded float32 columns at the start of a point, if there are exactly 3 or 4: a reader adds
-    their differences in 32 bits, so the sums wrap."""
+    """The names of the rounded float32 columns at the start of a point, if there are exactly 3 or 4: a reader sums
+    their differences in 32 bits, which wrap."""
     names = list(points.dtype.names)
     count = 0
     while count < len(names) and points.dtype[names[count]] == "<f4" and resolutions.get(names[count]):
@@ -196,7 +196,7 @@ def wraps(points, resolutions):
 
 
 def read(points, encoding, resolutions):
-    """What a reader finds: floats with a resolution are multiples of it."""
+    """The points that a reader must find: with LOSSY, floats with a resolution are multiples of it."""
     out, wrapping = points.copy(), wraps(points, resolutions)
     for name, resolution in resolutions.items():
         kind = points[name].dtype

@@ -1,4 +1,4 @@
-"""Seeded random requests: parameters as query text, and clouds that provoke the awkward cases."""
+"""Random requests: parameters as query text, and clouds with special cases."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ STYLES = ("uniform", "crowded", "one_cell", "all_different", "duplicates", "bord
 
 
 def random_grid(rng):
-    """(range, size) as text: small, ordinary, with a part of a voxel at the end, or as large as allowed."""
+    """(point_cloud_range, voxel_size) as text."""
     kind = rng.integers(5)
     if kind == 0:  # a few cells
         low, cells, size = rng.uniform(-5, 5, 3).round(2), rng.integers(1, 6, 3), rng.choice([0.1, 0.25, 1.0, 3.7], 3)
@@ -48,7 +48,7 @@ def random_grid(rng):
 
 
 def random_query(rng, uncapped=None):
-    """A random voxelize request: a text for each parameter that these tests vary."""
+    """The text of each parameter that these tests vary, for a voxelize request."""
     grid, size = random_grid(rng)
     uncapped = rng.random() < 0.25 if uncapped is None else uncapped
     features = ["mean"] if uncapped else [f for f in ("points", "mean", "pillar") if rng.random() < 0.6] or ["points"]
@@ -85,7 +85,7 @@ def random_query(rng, uncapped=None):
 
 
 def random_counts(rng, points, batched):
-    """Sizes of the clouds of a batch, some of them empty; or the one cloud."""
+    """Sizes of the clouds of a batch, some of them empty; or of one cloud."""
     if not batched:
         return [points]
     cuts = np.sort(rng.integers(0, points + 1, rng.integers(1, 9)))
@@ -122,7 +122,7 @@ def random_body(rng, query, points, style):
     word = np.uint16 if kind is np.float16 else np.uint32
     with np.errstate(all="ignore"):
         bits = rows.astype(kind).view(word).copy()
-    if style == "borders":  # to the next float above, below, or none
+    if style == "borders":  # moves to the next float above or below, or stays
         step = rng.integers(-1, 2, (points, 3))
         bits[:, :3] = np.where(
             bits[:, :3] & word(0x7FFF_FFFF if word is np.uint32 else 0x7FFF), bits[:, :3] + step, bits[:, :3]

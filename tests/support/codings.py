@@ -17,7 +17,7 @@ def raw_frame(data):
 
 
 def zstd_bomb(size, window_log=20):
-    """A small frame that decodes to `size` zeros, in whole blocks: each block repeats one byte."""
+    """A small zstd frame that decodes to at most `size` zeros, in whole blocks."""
     block, last = min(1 << window_log, 1 << 17), b"\x03\0\0\0"
     return (
         b"\x28\xb5\x2f\xfd\0"
@@ -28,7 +28,7 @@ def zstd_bomb(size, window_log=20):
 
 
 def zstd(data):
-    """Encodes with the program zstd, if there is one."""
+    """Encodes with the program zstd, else as raw_frame."""
     if not shutil.which("zstd"):
         return raw_frame(data)
     return subprocess.run(["zstd", "-1", "-qc"], input=data, capture_output=True, check=True).stdout
@@ -42,12 +42,12 @@ CODERS = {"gzip": _gzip, "x-gzip": _gzip, "deflate": zlib.compress, "zstd": raw_
 
 
 def answers():
-    """The codings of answers that can be decoded here."""
+    """The codings that decode() can decode here."""
     return ("gzip", "zstd") if shutil.which("zstd") else ("gzip",)
 
 
 def decode(reply):
-    """The same reply with its body decoded."""
+    """Decodes the reply's body, and returns the reply."""
     coding = reply.headers.get("Content-Encoding")
     if coding == "gzip":
         reply.body = gzip.decompress(reply.body)

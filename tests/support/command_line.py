@@ -19,14 +19,14 @@ def simulate(path, seed, points=POINTS):
 
 
 def received(answer):
-    """The points that the service received, from a complete answer of voxelize."""
+    """The number of points that the service received, from the file of a voxelize answer."""
     tensors, metadata = parse_by_hand(answer.read_bytes())
     assert len(tensors["voxel_coords"]) == metadata["batch"]["voxels"][0]
     return metadata["points"]["received"]
 
 
 class Run:
-    """An ended run. `counts` has the numbers of the last line, such as {"done": 3, "skipped": 0, "failed": 0}."""
+    """An ended run. `counts`: the numbers of the last line, such as {"done": 3, "skipped": 0, "failed": 0}."""
 
     def __init__(self, status, output, errors):
         self.status, self.output, self.errors = status, output, errors
@@ -41,7 +41,7 @@ class Run:
 
 
 class Running:
-    """A process of the client. The end of a `with` block kills the process if it still runs."""
+    """A process of the client, which the end of a `with` block kills."""
 
     def __init__(self, *arguments, cwd=None):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
@@ -52,7 +52,7 @@ class Running:
         self.process.send_signal(number)
 
     def end(self, number=None):
-        """Waits for the end of the process, after a signal if one is given. Returns its Run."""
+        """Sends the signal, if any, and waits for the end of the process. Returns its Run."""
         if number is not None:
             self.signal(number)
         output, errors = self.process.communicate(timeout=PATIENCE)

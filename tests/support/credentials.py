@@ -11,13 +11,13 @@ from sources import HTTPSConnection
 
 
 def new_token(name):
-    """A new token, and its line for the file of tokens."""
+    """A new token, and its line for --token-file."""
     made = subprocess.run([voxeld_binary(), "--new-token", name], check=True, capture_output=True, text=True)
     return made.stdout.strip(), made.stderr
 
 
 class Authority:
-    """A certificate authority in a folder, made by openssl. It has the extensions that Python 3.13 requires."""
+    """A certificate authority in a folder, made by openssl, with the extensions that Python 3.13 requires."""
 
     CONFIG = """[ca]
 default_ca = own
@@ -50,7 +50,7 @@ commonName = supplied
         return (*curve, "-keyout", self.path(f"{name}.key"))
 
     def sign(self, name, extension, own_name, dates=("-days", "2")):
-        """Makes NAME.pem and NAME.key. Only `openssl ca` takes dates of the past in every version of openssl."""
+        """Makes NAME.pem and NAME.key. `openssl ca` takes dates of the past in every version of openssl."""
         text = f"{extension}\nauthorityKeyIdentifier=keyid\n"
         (self.folder / "extensions").write_text(text, encoding="utf-8")
         self._run("req", *self._key(name), "-subj", f"/CN={own_name}", "-out", self.path("request"))
@@ -60,7 +60,7 @@ commonName = supplied
 
 
 class TokenDaemon(Daemon):
-    """A daemon that tests ask with a token by default."""
+    """A daemon to which requests send a token by default."""
 
     def __init__(self, token, *args, **more):
         self.token = token
@@ -72,11 +72,11 @@ class TokenDaemon(Daemon):
 
 
 class Tls:
-    """Connects with TLS to a listener. The folder has the listener's certificate, server.pem, and the authority's,
-    ca.pem."""
+    """Connects with TLS to a listener. The folder has the certificates of the listener, server.pem, and of the
+    authority, ca.pem."""
 
     def show(self, folder, client):
-        """Sets the client's own certificate, NAME.pem, or none."""
+        """Sets the client's certificate, CLIENT.pem, or none."""
         self.context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
         if client:
             self.context.load_cert_chain(folder / f"{client}.pem", folder / f"{client}.key")
@@ -103,7 +103,7 @@ class TlsDaemon(Tls, Daemon):
 
 @contextlib.contextmanager
 def daemon_of(name):
-    """A daemon whose only client has this name, and the client's token."""
+    """A daemon with one client, of this name, and the client's token."""
     token, line = new_token(name)
     with tempfile.TemporaryDirectory() as folder:
         tokens = pathlib.Path(folder) / "tokens"

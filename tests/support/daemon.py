@@ -29,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build" / "bin"
 SCAN = os.environ.get("VOXEL_SCAN", str(BIN / "voxel-scan"))  # the program that simulates scans
 BACKEND = os.environ.get("VOXELD_TEST_BACKEND", "cpu")
-PATIENCE = 120  # seconds after which a wait fails: sanitizer builds on two loaded cores are slow
+PATIENCE = 120  # seconds after which a wait fails, even of sanitizer builds on a loaded machine
 SANITIZER = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer|: runtime error: ")
 
 
@@ -38,7 +38,7 @@ def voxeld_binary():
 
 
 def is_sanitized():
-    """True if the program is an ASan or TSan build; their memory behaves differently."""
+    """Whether the program is an ASan or TSan build."""
     with open(voxeld_binary(), "rb") as file:
         program = file.read()
     return b"__asan_init" in program or b"__tsan_init" in program
@@ -46,7 +46,7 @@ def is_sanitized():
 
 @contextlib.contextmanager
 def started(command, **options):
-    """Runs a process during a `with` block, and kills it at the end, so that a failed block does not wait for it."""
+    """Runs a process during a `with` block, and kills the process at the end of the block."""
     with subprocess.Popen(command, **options) as process:
         try:
             yield process
@@ -82,7 +82,7 @@ class Reply:
         return json.loads(self.body)
 
     def tensors(self):
-        """The part of a safetensors file that equal requests share: the description of the tensors, and their bytes."""
+        """The description of the tensors of a safetensors file, and their bytes, which equal requests share."""
         (length,) = struct.unpack_from("<Q", self.body)
         described = json.loads(self.body[8 : 8 + length])
         del described["__metadata__"]
@@ -92,14 +92,14 @@ class Reply:
         return f"<{self.status} {dict(self.headers)} {self.body[:300]!r}>"
 
 
-# Tests inspect the daemon from this address, so that inspection takes nothing from the clients' shares.
+# Tests inspect the daemon from this address, which takes nothing from the clients' shares.
 OPERATOR = "127.0.0.99"
 
 
 class Listener:
     """A listening address of a daemon, as its log names it: HOST:PORT or unix:PATH.
 
-    The daemon tells clients apart by address: with `source`, such as 127.0.0.2, a test is another client."""
+    The daemon distinguishes clients by address: with `source`, such as 127.0.0.2, a test is another client."""
 
     def __init__(self, name):
         host, _, port = name.rpartition(":")
@@ -111,7 +111,6 @@ class Listener:
         return HTTPConnection(*self.address, timeout=timeout, source_address=source and (source, 0))
 
     def socket(self, timeout=PATIENCE, receive_buffer=None, source=None):
-        """A bare connection."""
         return connected(self.address, timeout, source, receive_buffer)
 
     def request(self, method, path, body=None, headers=None, connection=None, source=None):
@@ -135,7 +134,7 @@ class Listener:
 class Daemon(Listener):
     def __init__(self, *args, env=None):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
-        # ASan keeps freed memory in quarantine, which would look like a leak; a small quarantine keeps little.
+        # Memory that ASan keeps in quarantine would look like a leak.
         environment["ASAN_OPTIONS"] = "quarantine_size_mb=4:" + os.environ.get("ASAN_OPTIONS", "")
         if BACKEND == "cuda":  # the stand-in of ONNX Runtime cannot read a real GPU's memory
             environment["STANDIN_NO_CUDA"] = "1"
@@ -200,9 +199,9 @@ class Daemon(Listener):
         return sum(message in line for line in list(self.lines))
 
     def logged(self, message):
-        """The log lines with `message`. A line is written, and read here, some time after its event. So this sends a
-        request, and waits for the request's line. The line of an earlier request may still come later, unless the test
-        has called await_accounts."""
+        """The log lines with `message`. A line arrives some time after its event, so this first sends a request and
+        waits for the request's line. Lines of earlier requests may still be missing, unless the test has called
+        await_accounts."""
         mark = f"mark-{uuid.uuid4().hex}"
         self.get("/nowhere", {"X-Request-Id": mark}, source=OPERATOR)
         wait_until(lambda: self.times_logged(mark), "the line of a request in the log")
@@ -224,7 +223,7 @@ class Daemon(Listener):
     # --- judging ---
 
     def busy(self):
-        """The requests in flight and the buffers in use, by /v1/status; None if there are none."""
+        """The requests in flight, the queued jobs and the bytes of buffers in use, by /v1/status; None without any."""
         status = self.status()
         left = {
             "requests.active": status["requests"]["active"],
@@ -236,11 +235,11 @@ class Daemon(Listener):
         return {name: value for name, value in left.items() if value} or None
 
     def assert_quiet(self):
-        """Waits until no request is in flight and no buffer in use."""
+        """Waits until busy() is None."""
         wait_until(lambda: not self.busy(), lambda: f"all requests and buffers given back; left: {self.busy()}")
 
     def await_accounts(self):
-        """Waits until every earlier request is counted and logged. The daemon does this after sending the answer."""
+        """Waits until every earlier request is counted and logged, which happens after its answer is sent."""
         requests = lambda: self.status()["requests"]
         wait_until(lambda: requests()["open"] == 1, lambda: f"the end of all requests but the asking one: {requests()}")
 
@@ -270,7 +269,7 @@ class Daemon(Listener):
         os.kill(self.pid(), signal.SIGTERM)
 
     def wait(self, patience=PATIENCE):
-        """Waits for the end and reads the whole log. Returns the exit code. Fails on a sanitizer's report."""
+        """Waits for the end. Returns the exit code. Fails on a sanitizer's report in the log."""
         try:
             code = self.process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -286,7 +285,7 @@ class Daemon(Listener):
             self.terminate()
         code = self.wait()
         assert code == 0, f"voxeld ended with {code}:\n{self.log()}"
-        # The CPU writes the same bytes, so only the log shows that the GPU did not run a job.
+        # The CPU writes the same bytes, so look in the log for jobs that a GPU failed.
         failed = "" if self.may_fail else "".join(line for line in self.lines if "a GPU failed a job" in line)
         assert not failed, f"jobs were not done by the GPU:\n{failed}"
 

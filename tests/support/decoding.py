@@ -1,4 +1,4 @@
-"""Shared by the tests of both heads' decoders: compares an answer of /v1/decode with the oracle's, byte for byte."""
+"""For the tests of both heads' decoders: compares an answer of /v1/decode with the oracle's, byte for byte."""
 
 import urllib.parse
 
@@ -11,7 +11,7 @@ SAFETENSORS = {"Content-Type": "application/vnd.safetensors"}
 
 
 class DecodeCase(OneDaemonCase):
-    """A subclass has `oracle`, a module, and `items`, the name of the counts in the metadata."""
+    """A subclass sets `oracle`, a module, and `items`, the name of the counts in the metadata."""
 
     ARGS = ("--workers", "1")
 

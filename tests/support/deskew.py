@@ -1,5 +1,5 @@
-"""The oracle of times and de-skew: reads times exactly, makes the motion in float64, and moves points in float32, in
-the order of operations that docs/contribute/computation.md specifies."""
+"""The oracle of times and de-skew: exact times, a motion in float64, and moved points in float32, in the order of
+operations that docs/contribute/computation.md specifies."""
 
 import math
 
@@ -17,7 +17,7 @@ MARGIN = 0.1
 
 
 def origin_of(text, values, unit, stamp):
-    """The origin of the times, in `unit`. If it is an int, seconds() subtracts it from integers exactly."""
+    """The origin of the times, in `unit`: an int if seconds() can subtract it from integers exactly, else a float."""
     if text == "stamp":
         whole, rest = divmod(stamp[1], 10**9 // PER_SECOND[unit])
         whole += stamp[0] * PER_SECOND[unit]
@@ -53,13 +53,13 @@ def coefficients(angle):
         return 1 - angle**2 / 6, 0.5 - angle**2 / 24, 1 / 6 - angle**2 / 120
     half = 2 * math.sin(angle / 2) ** 2
     third = (angle - math.sin(angle)) / angle**3
-    if angle < 0.1:  # angle - sin(angle) would lose its digits
+    if angle < 0.1:  # angle - sin(angle) would lose digits
         third = 1 / 6 - angle**2 / 120 + angle**4 / 5040 - angle**6 / 362880
     return math.sin(angle) / angle, half / angle**2, third
 
 
 def moved(v, w, time):
-    """Where a frame is after `time` with the twist (v, w): (rotation, translation)."""
+    """The pose (rotation, translation) after `time` with the twist (v, w)."""
     turn = hat(np.array(w) * time)
     a, b, c = coefficients(float(np.linalg.norm(w)) * time if time >= 0 else -float(np.linalg.norm(w)) * time)
     return np.eye(3) + a * turn + b * turn @ turn, (np.eye(3) + b * turn + c * turn @ turn) @ (np.array(v) * time)
@@ -74,7 +74,7 @@ def seen_from(frame, pose):
 
 
 def twist_to(pose, time):
-    """The twist that reaches the pose in `time`."""
+    """The twist (v, w) that reaches the pose in `time`."""
     rotation, shift = pose
     axis = np.array([rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0], rotation[1, 0] - rotation[0, 1]])
     sine, cosine = float(np.linalg.norm(axis)) / 2, (np.trace(rotation) - 1) / 2
@@ -165,7 +165,7 @@ def cross(a, b):
 
 
 def exp_times(v, w, dt, p):
-    """q of computation.md: p moved by the twist (v, w) for the time dt; arrays of float32."""
+    """p moved by the twist (v, w) for the time dt (q in computation.md); arrays of float32."""
     one, z = F32(1), ((w[0] * w[0] + w[1] * w[1]) + w[2] * w[2]) * (dt * dt)
     a = (one + z * (F32(-1 / 6) + z * F32(1 / 120))) * dt
     b = (F32(0.5) + z * (F32(-1 / 24) + z * F32(1 / 720))) * (dt * dt)

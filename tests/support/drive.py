@@ -1,4 +1,4 @@
-"""A drive through a simulated street (voxel-scan --traffic): the sensor moves, and so do the things on the street."""
+"""A drive through a simulated street (voxel-scan --traffic): the sensor and the things on the street move."""
 
 import csv
 import io
@@ -11,8 +11,8 @@ from daemon import SCAN
 
 SPEEDS = {"Car": 8.0, "Pedestrian": 1.4, "Cyclist": 4.0}  # metres per second, along the heading
 EGO = 6.0  # the speed of the sensor, along x
-MARGIN = 0.1  # metres: points this near to a box move with the box
-REACH = 45.0  # metres from the sensor: the boxes that a model can find
+MARGIN = 0.1  # metres: points so near to a box move with the box
+REACH = 45.0  # metres from the sensor to boxes that a model can find
 
 
 class Thing:
@@ -23,7 +23,7 @@ class Thing:
 
 
 def street(seed):
-    """The points of a street [N, 4], and its things."""
+    """The points [N,4] of a street, and its things."""
     with tempfile.NamedTemporaryFile() as labels:
         command = [SCAN, "--traffic", "--seed", str(seed), "--labels", labels.name]
         scan = subprocess.run(command, check=True, capture_output=True).stdout
@@ -32,7 +32,7 @@ def street(seed):
 
 
 def owners(points, things):
-    """The number of the thing that each point is on; -1 if it is on none."""
+    """For each point, the number of the thing that it is on, or -1."""
     owner = np.full(len(points), -1)
     for number, thing in enumerate(things):
         moved, box = points[:, :3] - thing.box[:3], thing.box
@@ -45,7 +45,7 @@ def owners(points, things):
 
 
 def drive(seed, sweeps, step=0.1):
-    """Yields the time, the pose as 7 numbers, the points, and the centre of each thing in the frame of the sensor."""
+    """Yields (time, pose as 7 numbers, points, x and y of each thing's centre), in the frame of the sensor."""
     points, things = street(seed)
     owner = owners(points, things)
     velocities = np.array([thing.velocity for thing in things] + [[0, 0]])  # the last: of points on no thing

@@ -1,14 +1,10 @@
-"""The encoder of pillars in numpy, written only from the rules in kernels/encode.h: float32, one operation at a
-time."""
+"""The encoder of pillars in numpy, by the rules in kernels/encode.h: float32, one operation at a time."""
 
 import numpy as np
 
 
 def encode(features, num_points, *layers):
-    """features [V, P, C], of which each pillar's first num_points rows are points; layers (weight [C, D], bias [D]).
-
-    Gives [V, width of the last layer].
-    """
+    """features [V,P,C], num_points [V], layers (weight [C,D], bias [D]). Returns [V, width of the last layer]."""
     voxels, cap, _ = features.shape
     padding = np.arange(cap) >= num_points[:, None]
     rows = np.where(padding[:, :, None], np.float32(0), features)

@@ -25,7 +25,6 @@ class Subscriber:
         return None
 
     def rest(self):
-        """All events until the end."""
         return list(iter(self.next, None))
 
     def close(self):

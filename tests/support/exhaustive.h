@@ -1,7 +1,7 @@
 // Long lists of inputs for the arithmetic of kernels/, and a hash of the results that does not depend on their order.
 //
-// The unit test exact computes a part of each list and compares its hash with the table's. cuda-exhaustive computes the
-// whole lists, on the CPU and on a GPU. Pure functions for C and CUDA.
+// The unit test exact checks the hash of a part of each list, cuda-exhaustive those of the whole lists, on the CPU and
+// on a GPU. Pure functions for C and CUDA.
 #ifndef VOXELD_TESTS_EXHAUSTIVE_H
 #define VOXELD_TESTS_EXHAUSTIVE_H
 
@@ -24,7 +24,7 @@ struct exhaustive_row {
   uint64_t part_hash, hash;
 };
 
-// In the order of the enum. Hashes by gcc on x86-64; clang gives the same for the parts.
+// By enum exhaustive. Hashes by gcc on x86-64.
 static const struct exhaustive_row exhaustive_rows[EXHAUSTIVES] = {
     {"exp", "floats", UINT64_C(1) << 32, 4099, 0xa208ab5d109bee38u, 0x2153e4e36352d518u},
     {"sigmoid", "floats", UINT64_C(1) << 32, 4099, 0xbbe0e5dd77d9a113u, 0xa30bf2436ccbbd04u},
@@ -39,7 +39,7 @@ struct exhaustive_sum {
   uint64_t falls;  // inputs of sigmoid whose neighbour above has a lower result
 };
 
-// Sebastiano Vigna's splitmix64, in the public domain: all 64 bits of the result depend on all of the input.
+// Sebastiano Vigna's splitmix64, in the public domain.
 VX_SHARED uint64_t exhaustive_mix(uint64_t bits) {
   bits += 0x9e3779b97f4a7c15u;
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -73,13 +73,13 @@ VX_SHARED float exhaustive_any(uint64_t number, int place) {
   return exhaustive_float((bits & 0x7f800000u) == 0x7f800000u ? bits ^ 0x40000000u : bits);
 }
 
-// Rises with the order of floats, from the largest negative NaN over -inf and +inf to the largest NaN.
+// Rises with `order`, from negative NaNs over -inf and +inf to NaNs.
 VX_SHARED float exhaustive_ordered(uint32_t order) {
   return exhaustive_float(order >> 31 != 0 ? order ^ 0x80000000u : ~order);
 }
 
-// Pairs of several kinds: anywhere near each other; equal, or equal but for half a turn; on a coarse lattice, so that
-// edges and corners touch; of any size, also 0, and turned by any angle.
+// Pairs of several kinds: near each other; equal, or equal but for half a turn; on a coarse lattice, so that edges and
+// corners touch; of any size, also 0, and turned by any angle.
 VX_SHARED void exhaustive_boxes(uint64_t number, float a[VX_BOX_VALUES], float b[VX_BOX_VALUES]) {
   int kind = (int)(number % 8);
   for (int i = 0; i < VX_BOX_VALUES; i++) {
@@ -133,7 +133,7 @@ VX_SHARED uint64_t exhaustive_atan2(uint64_t number) {
   return exhaustive_bits(vx_atan2(y, x));
 }
 
-// The bases are from 0 to 1. Half of them are floats of any size; a float above 1 is inverted.
+// Bases from 0 to 1: half of them uniform, half of any exponent.
 VX_SHARED uint64_t exhaustive_power(uint64_t number) {
   float x = exhaustive_within(number, 0, 0, 1), power = exhaustive_within(number, 1, 0, 16);
   if (number % 2 == 0) x = fabsf(exhaustive_any(number, 0));
@@ -158,7 +158,7 @@ VX_SHARED void exhaustive_add(enum exhaustive which, uint64_t number, struct exh
     case EXHAUSTIVE_SIGMOID:
       score = vx_sigmoid(exhaustive_ordered(order));
       result = exhaustive_bits(score);
-      // NaNs are at both ends of the order.
+      // Without the NaNs, at both ends of the order.
       sum->falls += order >= 0x007fffffu && order < 0xff800000u && vx_sigmoid(exhaustive_ordered(order + 1)) < score;
       break;
     case EXHAUSTIVE_SINCOS: result = exhaustive_sincos(number); break;

@@ -1,9 +1,8 @@
 """A CUDA driver without a GPU, for tests of clients that hand over GPU memory. An allocation is a file in /dev/shm,
-mapped into this process. Its handle is the padded name of the file, and the number of the GPU in the last byte, as in
-the stand-in of the sanitizer builds.
+mapped into this process. Its handle is the padded name of the file, with the number of the GPU in the last byte.
 
 Bridge is a proxy between a client and a daemon without a GPU. It registers the files as system shared memory, so the
-daemon itself writes the tensors."""
+daemon itself reads and writes them."""
 
 import base64
 import contextlib
@@ -44,11 +43,11 @@ class Allocation:
         return self.name.encode().ljust(63, b"\0") + bytes([self.device])
 
     def close(self):
-        os.unlink(self.path)  # the mapping stays, as some array may still point to it
+        os.unlink(self.path)  # the mapping stays, since an array may still point to it
 
 
 class Library:
-    """The functions of libcuda.so.1 that driver.py calls."""
+    """The functions of libcuda.so.1 that voxeld/driver.py calls."""
 
     def __init__(self, devices=2):
         self.devices, self.device, self.stack = devices, None, []
@@ -178,8 +177,6 @@ def installed(**options):
 
 
 class Array:
-    """An array on the fake GPU, with the interface of CUDA arrays."""
-
     def __init__(self, library, values, device=0, handed=True, offset=0, **told):
         values = np.ascontiguousarray(values)
         self.allocation = library.allocate(max(offset + values.nbytes, 1), device, handed)

@@ -8,7 +8,7 @@ from servers import cpu_seconds, die, voxeld
 LOCAL = "127.0.0.1"
 OPTIONS = ("--drain-delay-s", DRAIN_DELAY, "--drain-timeout-s", "90", "--log-level", "warning")
 OPTIONS += ("--trusted-proxies", LOCAL)
-SETTLING = 2.5  # seconds until HAProxy gives a new server its full part (slowstart)
+SETTLING = 2.5  # seconds until HAProxy gives a new server its full share (slowstart)
 
 
 def drain(daemon):
@@ -23,8 +23,6 @@ def kill(daemon):
 
 
 class Farm:
-    """The daemons and their balancer."""
-
     COUNT = 3
 
     def __init__(self, programs, work, options=()):
@@ -50,7 +48,7 @@ class Farm:
         time.sleep(SETTLING)
 
     def cpu_seconds(self):
-        """Processor time of the daemons and of the balancer."""
+        """Processor time: (of the daemons, of the balancer)."""
         return sum(daemon.cpu_seconds() for daemon in self.daemons), cpu_seconds(self.balancer.process)
 
     def stop(self):

@@ -1,4 +1,4 @@
-"""Point files written by hand: PCD, PLY and serialized PointCloud2 messages from numpy's structured arrays."""
+"""Writes numpy's structured arrays as PCD, PLY and serialized PointCloud2 messages."""
 
 import struct
 
@@ -33,7 +33,7 @@ def structured(columns, types=None, offsets=None, size=None):
 
 
 def _fields(points):
-    """The fields of a packed array: name, kind with size, number of values of one point."""
+    """Yields (name, kind with size, number of values of one point) of each field."""
     for name in points.dtype.names:
         kind = points.dtype[name]
         yield name, kind.base.str[1:], int(np.prod(kind.shape, dtype=int))
@@ -47,12 +47,11 @@ def _lines(points):
 
 
 def lzf_literal(data):
-    """LZF with literals only."""
     return b"".join(bytes([len(data[at : at + 32]) - 1]) + data[at : at + 32] for at in range(0, len(data), 32))
 
 
 def lzf(data):
-    """LZF with references to earlier bytes, found by their first three bytes."""
+    """LZF with references to earlier bytes."""
     out, literal, seen, at = bytearray(), bytearray(), {}, 0
 
     def flush():
@@ -90,7 +89,7 @@ def paged(body):
 
 
 def pcd(points, data="binary", height=1, pack=lzf, **header):
-    """A PCD file; `header` replaces lines of its header, None leaves a line out."""
+    """A PCD file. `header` replaces lines of its header; None leaves a line out."""
     fields = list(_fields(points))
     lines = {
         "VERSION": "0.7",
@@ -116,7 +115,7 @@ def pcd(points, data="binary", height=1, pack=lzf, **header):
 
 
 def ply(points, data="binary_little_endian", before=b"", before_head="", behind_head="", behind=b"", ends="\n"):
-    """A PLY file; the points are in the array's own byte order."""
+    """A PLY file, with the points in the array's own byte order."""
     head = f"ply\nformat {data} 1.0\ncomment by hand\n{before_head}element vertex {len(points)}\n"
     head += "".join(f"property {PLY_TYPES[kind]} {name}\n" for name, kind, _ in _fields(points))
     head += behind_head + "end_header\n"
@@ -137,8 +136,8 @@ def pointcloud2(
     packed=None,
     **numbers,
 ):
-    """A serialized PointCloud2. `padding` bytes follow each row; `numbers` replace numbers of the message. With
-    `packed`, a pair (format, function that compresses the data), the message is a CompressedPointCloud2."""
+    """A serialized PointCloud2 or, with `packed`, a pair (format, function that compresses the data), a
+    CompressedPointCloud2. `padding` bytes follow each row; `numbers` replace numbers of the message."""
     order = ">" if big_header else "<"
     out = bytearray([0, (6 if xcdr2 else 0) + (not big_header), 0, 0])
 

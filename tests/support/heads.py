@@ -1,5 +1,5 @@
-"""Decodes the maps of heads as other projects do, in float64 and plain numpy. Maps are [H, W, channels], of one cloud.
-The results are rows (box, score, label), the best of a task first. boxes.py computes the suppression."""
+"""Decodes the maps of heads as other projects do, in float64. Maps are [H,W,channels], of one cloud. The results are
+rows (box, score, label), the best of a task first. boxes.py computes the suppression."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def suppress(rows, threshold, pre_max, post_max, by_label=False):
 
 
 def aligned_anchors(shape, ranges, sizes, rotations):
-    """AlignedAnchor3DRangeGenerator: x, y and z of the bottom, sizes, rotation; [H * W * sizes * rotations, 7]."""
+    """AlignedAnchor3DRangeGenerator: [H * W * sizes * rotations, 7]: x, y, z of the bottom, sizes, rotation."""
     height, width = shape
     anchors = np.zeros((height, width, len(sizes), len(rotations), 7))
     for number, ((x0, y0, z, x1, y1, _), size) in enumerate(zip(ranges, sizes)):
@@ -36,7 +36,7 @@ def aligned_anchors(shape, ranges, sizes, rotations):
 
 
 def multilabel_anchors(maps, anchors, values, offset, test):
-    """Anchor3DHead with sigmoid scores. `test` is its test_cfg. The z of a resulting box is at its centre."""
+    """Anchor3DHead with sigmoid scores; `test` is its test_cfg. The z of a resulting box is at its centre."""
     logits = maps["cls_preds"].reshape(len(anchors), -1)
     moves, bins = maps["box_preds"].reshape(-1, values).astype(float), maps["dir_cls_preds"].reshape(-1, 2)
     best = np.argsort(-logits.max(1), kind="stable")[: test["nms_pre"]]
@@ -71,8 +71,8 @@ def center_boxes(maps, task, grid, turned=False):
 
 
 def rectified_centers(maps, tasks, grid, head):
-    """OpenPCDet's CenterHead with USE_IOU_TO_RECTIFY_SCORE. `head` is its POST_PROCESSING, with an IOU_RECTIFIER for
-    each label."""
+    """OpenPCDet's CenterHead with USE_IOU_TO_RECTIFY_SCORE; `head` is its POST_PROCESSING, with an IOU_RECTIFIER per
+    label."""
     low, high = np.split(np.array(head["POST_CENTER_LIMIT_RANGE"]), 2)
     nms, found, first = head["NMS_CONFIG"], [], 0
     for task, classes in enumerate(tasks):
@@ -91,8 +91,8 @@ def rectified_centers(maps, tasks, grid, head):
 
 
 def scaled_centers(maps, tasks, grid, test):
-    """CenterHead of det3d's branch with predicted overlaps; `iou` is the overlap itself. `test` is its
-    test_cfg. The maps are in voxeld's convention: headings are det3d's -r - pi / 2, and sizes begin with the length."""
+    """CenterHead of det3d's branch with predicted overlaps; `test` is its test_cfg, `iou` is the overlap itself. The
+    maps are in voxeld's convention: headings are det3d's -r - pi / 2, and sizes begin with the length."""
     low, high = np.split(np.array(test["post_center_limit_range"]), 2)
     nms, found, first = test["nms"], [], 0
     for task, classes in enumerate(tasks):

@@ -1,5 +1,5 @@
-// Callbacks of finished jobs, for unit tests. A job with on_done_held keeps its worker until the test unlocks `hold`,
-// so other jobs wait. Workers call the callbacks; the main thread locks `hold`.
+// Callbacks of finished jobs, for unit tests. Workers call them. A job with on_done_held keeps its worker until the
+// main thread, which has locked `hold`, unlocks it.
 #ifndef VOXELD_TESTS_HELD_WORKER_H
 #define VOXELD_TESTS_HELD_WORKER_H
 

@@ -1,5 +1,5 @@
-"""Shared by the HTTP tests: requests whose header lines are sent as written, their answers, and the program as a
-command. Standard library only."""
+"""For the HTTP tests: requests whose header lines are sent as written, their answers, and the program as a command.
+Standard library only."""
 
 import contextlib
 import json
@@ -27,7 +27,6 @@ def floats(*values):
 
 
 def scan(*options):
-    """The rows of a simulated scan."""
     return subprocess.run([SCAN, *options, "--output", "/dev/stdout"], check=True, stdout=subprocess.PIPE).stdout
 
 
@@ -37,7 +36,7 @@ def chunks(body, size=16384):
 
 
 def message(path, *lines, method="GET", body=None, version="HTTP/1.1"):
-    """The bytes of a request. With CHUNKED among its lines the body is chunked, otherwise it has a length."""
+    """The bytes of a request. With CHUNKED among its lines the body is chunked, else it has a length."""
     if body is not None and CHUNKED not in lines:
         lines = (f"Content-Length: {len(body)}", *lines)
     own_host = any(line.lower().startswith("host:") for line in lines)
@@ -46,8 +45,7 @@ def message(path, *lines, method="GET", body=None, version="HTTP/1.1"):
 
 
 def ask(listener, path, *lines, method="GET", **more):
-    """The answer to one request on a new connection. The server need not take the whole of a request that it refuses
-    early."""
+    """The answer to one request on a new connection. The server may refuse a request before it has taken the whole."""
     with Raw(listener) as connection:
         with contextlib.suppress(ConnectionError):
             connection.send(message(path, *lines, method=method, **more))
@@ -57,7 +55,7 @@ def ask(listener, path, *lines, method="GET", **more):
 
 
 class TensorFile:
-    """A safetensors file: `shapes`, the dtype and shape of each tensor; `metadata`; `data`, their bytes."""
+    """A safetensors file. `shapes`: {name: (dtype, shape)}; `data`: the bytes of the tensors."""
 
     def __init__(self, file):
         (length,) = struct.unpack_from("<Q", file)
@@ -82,7 +80,7 @@ Run = namedtuple("Run", "status output errors")
 
 
 def run_voxeld(*arguments, env=None, cwd=None):
-    """Runs the program as a command, with no VOXELD_... option in its environment except those of `env`."""
+    """Runs the program as a command. Of VOXELD_... variables, its environment has those of `env`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VOXELD_")}
     told = {"env": {**environment, **(env or {})}, "cwd": cwd, "timeout": PATIENCE}
     run = subprocess.run([voxeld_binary(), *arguments], capture_output=True, text=True, check=False, **told)
@@ -104,7 +102,7 @@ class HttpCase(unittest.TestCase):
     LANES = ("--devices", "0", "--workers", "2", "--gpu-streams", "2")
 
     def start(self, *options, **more):
-        """Starts the daemon that the test asks from now on. It must end without an error."""
+        """Starts the daemon that the test asks from now on. The daemon must end without an error."""
         self.daemon = self.enterContext(Daemon(*self.LANES, *options, **more))
         return self.daemon
 
@@ -129,7 +127,7 @@ class HttpCase(unittest.TestCase):
         return TensorFile(reply.body)
 
     def problem(self, reply, status, kind, parameter="", reason=""):
-        """Checks that the answer is this problem, complete, with these words in its reason. Returns the document."""
+        """Checks that the answer is this problem, with `reason` in its detail. Returns the document."""
         self.assertEqual((reply.status, reply.headers.get("Content-Type")), (status, "application/problem+json"), reply)
         problem = reply.json()
         got = (problem["type"], problem["status"], problem.get("parameter", ""), problem["request_id"])
@@ -140,7 +138,7 @@ class HttpCase(unittest.TestCase):
 
 
 class SharedDaemonCase(HttpCase, OneDaemonCase):
-    """Tests of one daemon, which the class starts with ARGS. A test may start another daemon."""
+    """Tests of one daemon. A test may start another daemon."""
 
     @classmethod
     def setUpClass(cls):

@@ -30,13 +30,13 @@ def in_region(name, array, region, at):
 
 
 def body_of(inputs, arrays=(), **members):
-    """The body with these arrays after its JSON, and the header that says where they begin."""
+    """The body, with the arrays after its JSON, and the header with the length of the JSON."""
     head = json.dumps({"inputs": inputs, **members}).encode()
     return head + b"".join(array.tobytes() for array in arrays), {HEAD: str(len(head))}
 
 
 def parse(reply):
-    """(tensors, JSON) of an answer, without the tensors that went to a region."""
+    """(tensors, JSON) of an answer. Tensors that went to a region are left out."""
     length = int(reply.headers.get(HEAD, len(reply.body)))
     kind = "application/octet-stream" if HEAD in reply.headers else "application/json"
     assert reply.headers["Content-Type"] == kind, reply

@@ -1,5 +1,4 @@
-// The room of jobs with one client, opened as the daemon opens it, for a program of unit tests that makes jobs and
-// submits or runs them. Main thread, beside the workers.
+// The room of jobs, as the daemon opens it, with one client, for a program of unit tests. Main thread.
 #ifndef VOXELD_TESTS_JOB_ROOM_H
 #define VOXELD_TESTS_JOB_ROOM_H
 
@@ -16,8 +15,7 @@ static atomic_bool gone;                                     // true: the client
 
 static void on_gpu_lost(void *cls) { (void)cls; }
 
-// Opens the room on the CPU. The options must outlive the room. As in the daemon, long jobs get up to half of the
-// memory.
+// Opens the room on the CPU. The options must outlive the room.
 static void open_job_room(struct options *options) {
   struct error error;
   const int64_t limits[SHARES] = {[SHARE_JOBS] = options->queue_depth,
@@ -34,7 +32,7 @@ static void open_job_room(struct options *options) {
   if (!jobs_start(&jobs, options, &clients, &counters, &watcher, on_gpu_lost, NULL, &error)) fail_msg("%s", error.text);
 }
 
-// Closes the room, as a teardown of cmocka. All jobs must have ended, and hold nothing any more.
+// Closes the room, as a teardown of cmocka. All jobs must have ended and released what they held.
 static int close_job_room(void **state) {
   (void)state;
   jobs_stop(&jobs);

@@ -19,7 +19,7 @@ static inline struct vx_job job_over(const struct vx_job *asked, const void *poi
   return job;
 }
 
-// The sampling of a job of fps or voxelize. It is not enabled if the job does not sample.
+// The sampling of a job of fps or voxelize, which may be disabled.
 static inline struct vx_sampling *job_sampling(struct vx_job *job) {
   return job->op == VX_FPS ? &job->params.fps.sampling : &job->params.voxelize.sampling;
 }

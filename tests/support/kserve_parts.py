@@ -1,7 +1,7 @@
 """The parts of KServe's Python package that tests use: its REST client and the models of its resources.
 
-`import kserve` brings KServe's server too, and with it some forty packages, such as pandas and Ray. Here its
-`__init__` does not run, and the packages that the client imports but does not use over REST are stand-ins.
+`import kserve` needs some forty packages, such as pandas and Ray, for KServe's server. Here its `__init__` does not
+run, and stand-ins replace the packages that the client imports but does not use over REST.
 """
 
 import importlib.util

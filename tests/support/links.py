@@ -28,8 +28,8 @@ class Loopback:
 
 
 class Link:
-    """A link of `rate` Mbit/s to the server, and of `back` Mbit/s from the server; by default both are equal. A process
-    that enters it sends to the server through it."""
+    """A link of `rate` Mbit/s to the server, and of `back` Mbit/s (default: `rate`) from the server. A process that
+    enters the link sends to the server through it."""
 
     host = SERVER
 
@@ -41,7 +41,7 @@ class Link:
         return f"198.18.7.{number + 2}"
 
     def shape(self, interface, rate, *inside):
-        # A burst passes without delay, so it is small. The queue is about 100 ms long, like that of a modem.
+        # The burst, which passes without delay, is small. The queue of 100 ms is like a modem's.
         bucket = f"dev {interface} root tbf rate {rate}mbit burst 16kb latency 100ms"
         subprocess.run([*inside, "tc", "qdisc", "replace", *bucket.split()], check=True, capture_output=True)
 
@@ -63,7 +63,7 @@ class Link:
         return self
 
     def __exit__(self, *_):
-        # The kernel deletes the interfaces with the namespace too, but not at once.
+        # With the namespace alone, the kernel would delete the interfaces later.
         subprocess.run(["ip", "link", "delete", "voxeld0"], capture_output=True)
         ip("netns", "delete", NAMESPACE)
 

@@ -1,4 +1,4 @@
-// Reads back what the program under test writes to stderr: its log.
+// Reads back the log, which the program under test writes to stderr.
 #ifndef VOXELD_TESTS_LOGGED_H
 #define VOXELD_TESTS_LOGGED_H
 
@@ -8,7 +8,7 @@
 
 static int logged_ends[2], logged_stderr;
 
-// Replaces stderr by a pipe, which holds some kilobytes. False if that fails.
+// Replaces stderr by a pipe, which holds some kilobytes. Returns false if this fails.
 static inline bool logged_begin(void) {
   logged_stderr = dup(STDERR_FILENO);
   return logged_stderr >= 0 && pipe(logged_ends) == 0 && dup2(logged_ends[1], STDERR_FILENO) == STDERR_FILENO;
@@ -19,7 +19,7 @@ static inline bool logged_end(void) {
   return (close(logged_stderr) | close(logged_ends[0]) | close(logged_ends[1])) == 0 && good;
 }
 
-// The text written since the last call. First writes an end mark after the text, so that the read never blocks.
+// The text written since the last call, valid until the next. Writes a zero after the text, so the read does not block.
 static inline const char *logged(void) {
   static char text[16384];
   if (write(logged_ends[1], "", 1) != 1 || read(logged_ends[0], text, sizeof text) < 1) abort();

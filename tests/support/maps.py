@@ -12,12 +12,12 @@ NAMES = ("bev_features", *CELL_MAPS, *PILLAR_MAPS)
 
 
 def words(array):
-    """The bits of floats, so that a NaN keeps its bits."""
+    """The bits of floats."""
     return np.ascontiguousarray(array).view({2: np.uint16, 4: np.uint32}[array.dtype.itemsize])
 
 
 def scatter(query, tensors):
-    """(bev_features, kept rows of each cloud, the counts of voxels)"""
+    """(bev_features, number of kept rows of each cloud, counts of voxels)."""
     nx, ny, nz = (int(n) for n in query["grid_size"].split(","))
     batch, features = int(query.get("batch_size", "1")), tensors["features"]
     limits = (batch, nz, ny, nx)
@@ -45,7 +45,7 @@ def density(points):
 
 
 def look(params, grid, bits, intensity):
-    """All maps of one cloud. `bits` are its points as words of float32; `intensity` is the number of that column."""
+    """All maps of one cloud. `bits`: its points as words of float32; `intensity`: the number of its column."""
     nx, ny, nz = grid.cells
     _, inside, cells = grid.locate(np.ascontiguousarray(bits[:, :3]).view(np.float32))
     counts = np.zeros((nz, ny, nx), np.int32)

@@ -1,5 +1,5 @@
-"""Writes models for tests: folders with model.json, random weights, and a network of the stand-in for ONNX Runtime or
-of ONNX. Standard library only.
+"""Writes models for tests: folders with model.json, random weights, and a network for the stand-in of ONNX Runtime or
+in ONNX. Standard library only.
 
 The network of ONNX is one layer: map[m][cell, c] = SCALES[m] * input[(c + m) % WIDTH, cell] + BIASES[m].
 tests/support/standin/onnxruntime.c describes the network of the stand-in."""
@@ -43,7 +43,7 @@ DECODE = {"point_cloud_range": RANGE, "anchor_sizes": SIZES, "anchor_bottoms": [
 
 
 def library():
-    """The path of the real library, or None if the tests' environment has none."""
+    """The path of the real ONNX Runtime, or None if the tests' environment has none."""
     pattern = ROOT / "build/venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*"
     return next(iter(glob.glob(str(pattern))), None)
 
@@ -65,8 +65,7 @@ def description(layout="nhwc", **parts):
 
 
 def weights(seed=1, hidden=None):
-    """The encoder's tensors, each with its shape and its bytes. `hidden` is the width of a layer before
-    the last."""
+    """The encoder's tensors: {name: (shape, bytes)}. `hidden`: the width of the first of two layers."""
     source = random.Random(seed)
     floats = lambda count: struct.pack(f"<{count}f", *(source.gauss(0, 0.2) for _ in range(count)))
     layers = [(COLUMNS + 6, hidden), (2 * hidden, WIDTH)] if hidden else [(COLUMNS + 6, WIDTH)]
@@ -117,13 +116,13 @@ def sparse_description(**parts):
 
 
 def slow_backbone():
-    """The contents of model.json and the tensors of a backbone that takes seconds for a grid of occupied cells."""
+    """The contents of model.json and the tensors of a backbone that takes seconds on a grid of occupied cells."""
     first, *_, down, level, out = SPARSE_LAYERS
     wide = [{**first, "name": f"wide.{number}", "in": 128, "out": 128} for number in range(12)]
     begin, end = [{**first, "out": 128}], [{**down, "in": 128}, level, out]
     layers = [*begin, *wide, *end]
     tensors = backbone_weights(layers=[*begin, wide[0], *end])
-    for layer in wide:  # they have the same weights, which are quickly made
+    for layer in wide:  # equal weights, to save time
         for kind in (".weight", ".bias"):
             tensors[layer["name"] + kind] = tensors[wide[0]["name"] + kind]
     described = sparse_description(backbone={**sparse_description()["backbone"], "layers": layers})
@@ -142,8 +141,8 @@ FORMATS = {FLOAT: "f", FLOAT16: "e"}
 
 
 def standin(batch=-1, lines=(), center=False, halves=(), planes=WIDTH, cells=CELLS):
-    """The stand-in's network. Its maps repeat the values of the whole input, so they are the same for every layout.
-    `halves` names the float16 tensors: maps, or "map", the input, which is [batch, planes, cells, cells]."""
+    """The stand-in's network. Its maps repeat the values of the whole input, in any layout. `halves` names the float16
+    tensors: maps, or "map", the input [batch, planes, cells, cells]."""
     dtype = lambda name: FLOAT16 if name in halves else FLOAT
     words = [f"input map {dtype('map')} {batch} {planes} {cells} {cells}"]
     maps = zip(CENTER_MAPS.items(), CENTER_SCALES, CENTER_BIASES) if center else zip(MAPS.items(), SCALES, BIASES)
@@ -153,7 +152,7 @@ def standin(batch=-1, lines=(), center=False, halves=(), planes=WIDTH, cells=CEL
 
 
 def field(number, value):
-    """A field of a protobuf message: a number, text, or the bytes of a message."""
+    """A field of a protobuf message; `value`: a number, a text, or the bytes of a message."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     data = value.encode() if isinstance(value, str) else value
@@ -191,7 +190,6 @@ def onnx(dtype=FLOAT):
 
 
 def write(folder, name, network, model=None, tensors=None):
-    """Writes or rewrites a model."""
     path = os.path.join(folder, name)
     os.makedirs(path, exist_ok=True)
     with open(os.path.join(path, "model.json"), "w", encoding="utf-8") as file:
@@ -208,9 +206,8 @@ def write(folder, name, network, model=None, tensors=None):
 
 
 def served(folder, real=False, name="random"):
-    """Writes a model. Returns the daemon's options that serve it, with the stand-in or the real library. The real
-    network computes the maps of each cloud. The stand-in's network takes one cloud at a time, so that it does the
-    same."""
+    """Writes a model. Returns the daemon's options that serve it, with the stand-in or the real ONNX Runtime. The
+    stand-in's network takes one cloud at a time, because its maps depend on the whole input."""
     network, layout = (onnx(), "nchw") if real else (standin(batch=1), "nhwc")
     write(folder, name, network, description(layout))
     return ("--models-dir", str(folder), "--onnxruntime", library() if real else STANDIN)

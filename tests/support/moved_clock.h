@@ -1,5 +1,5 @@
-// A clock that a test moves: the test program's own clock_gettime stands in for the C library's.
-// For one thread, or beside threads that do not read the clock.
+// A clock that a test moves: the test program's clock_gettime replaces the C library's. Any thread. Waits with a
+// timeout still follow the real clock.
 #ifndef VOXELD_TESTS_MOVED_CLOCK_H
 #define VOXELD_TESTS_MOVED_CLOCK_H
 

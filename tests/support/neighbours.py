@@ -10,7 +10,7 @@ from sources import bind_source
 
 
 class Neighbour:
-    """A client at its own address that begins an exchange and then trickles, again and again."""
+    """A client at its own address that begins exchanges, and trickles during each."""
 
     def __init__(self, daemon, number, kind):
         self.daemon, self.kind = daemon, kind
@@ -30,7 +30,7 @@ class Neighbour:
             self.end()
 
     def go_on(self):
-        """Sends a few bytes, or begins again once the other side has closed."""
+        """Sends a few bytes, or begins again after an end."""
         if self.socket is None:
             return self.begin()
         try:
@@ -42,8 +42,8 @@ class Neighbour:
             self.end()
 
     def reads_on(self, part):
-        """Whether to read on after this part of an answer. A refusal ends the exchange, so that the client takes memory
-        that becomes free."""
+        """Whether to read on after this part of an answer. A refusal ends the exchange: the next may find free
+        memory."""
         return self.kind.slow_reader and part and not (part.startswith(b"HTTP/1.1 ") and b" 200 " not in part[:16])
 
     def end(self):
@@ -93,7 +93,7 @@ def chunk(data):
 
 
 ANNOUNCED = Kind(upload(VOXELIZE))
-# If memory is short, the daemon reserves 64 times the bytes that have come so far of such a large body.
+# If memory is short, the daemon reserves 64 times the received bytes of such a large body.
 SLOW = Kind(upload(VOXELIZE, beginning=bytes(65_536)), bytes(400))  # 20 KB/s
 CHUNKED = Kind(head("POST", VOXELIZE, "Transfer-Encoding: chunked") + chunk(bytes(3 * MB)), chunk(bytes(400)))
 SAMPLING = Kind(upload("/v1/fps?num_samples=8", beginning=bytes(65_536)), bytes(400))

@@ -38,7 +38,7 @@ static float random_unit(void) {
   return (float)(int32_t)(state >> 32) * 0x1p-31f;
 }
 
-// Appends a layer. The weights keep the features' size from layer to layer.
+// Appends a layer whose random weights keep the features' magnitude.
 static bool append(struct vx_sparse *backbone, struct vx_sparse_layer layer) {
   int32_t number = backbone->num_layers++, offsets = vx_sparse_offsets(&layer);
   layer.inputs = layer.inputs ? layer.inputs : backbone->layers[number - 1].width;
@@ -130,7 +130,7 @@ bool backbone_open(struct backbone_bench *bench, const char *name, const char *s
   struct vx_grid grid;
   bool ok = bench->setup && load(bench, scan) && make_backbone(bench->setup, &bench->backbone) &&
             vx_grid_of(&bench->setup->voxelize, 1, &grid, &error) == VX_OK;
-  // The grid of a backbone has one more plane than the grid of the voxels, as in the code that trains it.
+  // As in the code that trains it, a backbone's grid has one more plane in z than the grid of the voxels.
   for (int axis = 0; ok && axis < 3; axis++) bench->backbone.shape[axis] = grid.cells[2 - axis] + (axis == 0);
   ok = ok && vx_sparse_plan_of(&bench->backbone, &bench->plan, &error) == VX_OK &&
        vx_cpu_backend.open(0, &bench->device, &error) == VX_OK &&

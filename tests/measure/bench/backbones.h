@@ -1,5 +1,5 @@
-// The backbones of SECOND and CenterPoint with random weights, and the voxels of a scan, for the benchmarks of sparse
-// convolution. One thread.
+// For benchmarks of sparse convolution: backbones of SECOND and CenterPoint with random weights, and the voxels of a
+// scan. One thread.
 #ifndef VOXELD_TESTS_BENCH_BACKBONES_H
 #define VOXELD_TESTS_BENCH_BACKBONES_H
 
@@ -23,11 +23,10 @@ struct backbone_bench {
 };
 
 // Makes the backbone `second` (rows of 4 columns, the grid of kitti_second) or `centerpoint` (rows of 5, the grid of
-// nuscenes_centerpoint_voxel0075), and voxelizes the scan. Each voxel's mean is its feature. Prints why it fails.
+// nuscenes_centerpoint_voxel0075), and voxelizes the scan to means. Prints why it fails.
 bool backbone_open(struct backbone_bench *bench, const char *name, const char *scan);
 void backbone_close(struct backbone_bench *bench);
 
-// Prints the rows of each level.
 void backbone_print_rows(const struct backbone_bench *bench, const int64_t *level_rows);
 
 #endif

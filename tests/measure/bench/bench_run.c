@@ -104,7 +104,7 @@ static enum vx_status give_output(void *ctx, const struct vx_layout *layout, voi
 
 static const struct vx_caller caller = {.output = give_output};
 
-// One run on the input that take_in has prepared.
+// One run on the input of take_in.
 static bool run_once(struct bench_backend *backend, const struct vx_job *asked, const struct bench_scan *scan,
                      struct vx_job *job) {
   int32_t voxels = 0;
@@ -116,7 +116,7 @@ static bool run_once(struct bench_backend *backend, const struct vx_job *asked, 
   struct vx_chain_report report;
   job->report = job->chain ? &report : NULL;
   bool ok = backend->table->run(backend->lane, job, &error) == VX_OK || complain(backend->table->name, error.text);
-  job->row_counts = NULL;  // only valid during this call; job->counts has the same numbers
+  job->row_counts = NULL;  // pointed to a local variable; job->counts has the same numbers
   job->report = NULL;
   return ok;
 }

@@ -18,13 +18,13 @@ struct bench_scan {
 
 struct bench_timing {
   double median_ms, min_ms;
-  const double *ms;  // all of them; valid until the measuring function is called again
+  const double *ms;  // all; valid until the measuring function is called again
   int count;
 };
 
 struct bench_result {
   struct bench_timing wall;         // of the whole call
-  struct bench_timing processor;    // processor time of the call: other programs on the machine do not lengthen it
+  struct bench_timing processor;    // of the whole call
   double stage_ms[VX_STAGE_COUNT];  // medians of the times that the backend reports
   int64_t voxels, dropped;
 };
@@ -60,9 +60,9 @@ VX_WARN_UNUSED bool bench_backend_run(struct bench_backend *backend, const struc
 VX_WARN_UNUSED bool bench_plain_run(struct plain_voxelizer *plain, const struct bench_scan *scan, int warm_up,
                                     int repeat, struct bench_result *result);
 
-// Runs the plain voxelizer's job on the backend, in the grid's order and with float32 features. Whether the result
-// agrees with the plain voxelizer's last run, which had the same scan: the same numbers of voxels kept and dropped and,
-// if none was dropped, the same rows to the last bit. Without a cap, the means are not compared.
+// Runs the plain voxelizer's job on the backend, in the grid's order and with float32 features. Returns whether the
+// result agrees with the plain voxelizer's last run, on the same scan: the same numbers of voxels kept and dropped and,
+// if none was dropped, the same rows, bit for bit. Without a cap, the means are not compared.
 VX_WARN_UNUSED bool bench_agree(struct bench_backend *backend, const struct plain_voxelizer *plain,
                                 const struct bench_scan *scan);
 

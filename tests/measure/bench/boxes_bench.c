@@ -1,7 +1,7 @@
 // boxes-bench: measures how long the CPU takes to decode the maps of a KITTI head: 248 x 216 cells with 6 anchors each.
-// In each row of the table, some anchors reach the threshold. They lie around some objects, as in maps of a network.
+// Each row of the table has a number of anchors that reach the threshold, around a number of objects.
 //
-// One thread. Nothing here asserts a time.
+// One thread.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -2,10 +2,10 @@
 //
 //   cores-bench SCAN [ROUNDS]
 //
-// Each number of workers has its own jobs room, with its own threads. Only one room works at a time; the others sleep.
-// Each round runs the job once in every room, so that other work on the machine slows all of them alike. The table has
-// the median time, the median over the rounds of the ratio to one worker, and how many of the job's tasks helpers did.
-// All answers must have the same bytes; otherwise the exit status is 1. The main thread only waits.
+// Each number of workers has its own jobs room, with its own threads. Each round runs the job once in every room, one
+// room after the other, so that other work on the machine slows all rooms alike. The table has the median time, the
+// median over the rounds of the ratio to one worker, and how many of the job's tasks helpers did. The exit status is 1
+// if answers differ. The main thread submits each job and waits for it.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

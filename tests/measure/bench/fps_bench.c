@@ -1,7 +1,7 @@
 // fps-bench: how long exact farthest point sampling takes on one thread of the CPU, compared with the plain loop.
 //
 // Each case is a number of points, strided evenly from a scan, and a number of samples. --worst uses clouds that are
-// made to be hard. Nothing here asserts a time. With --plain, the exit status is 1 if results disagree.
+// made to be hard. With --plain, the exit status is 1 if results disagree.
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,4 @@
-// Maps like those of a network's heads, for the benchmarks: a number of candidates around some objects.
-//
-// The maps belong to the caller. One thread.
+// Maps like those of a network's heads, for the benchmarks. The maps belong to the caller. One thread.
 #ifndef VOXELD_TESTS_BENCH_HEADS_H
 #define VOXELD_TESTS_BENCH_HEADS_H
 
@@ -23,7 +21,7 @@ struct heads_centers {
   float rot[HEADS_PLACES][HEADS_TASKS][2], vel[HEADS_PLACES][HEADS_TASKS][2];
 };
 
-// Makes `count` anchors of cars reach the threshold, and moves each to within 0.3 m of one of `objects` places.
+// Makes `count` anchors of cars reach the threshold, each with its box within 0.3 m of one of `objects` places.
 void heads_fill_anchors(struct heads_anchors *maps, int count, int objects);
 // The job for one cloud. The caller must still set `caller`, `ctx` and row_counts.
 struct vx_job heads_anchor_job(const struct heads_anchors *maps);

@@ -1,5 +1,4 @@
-// The plain loop of farthest point sampling, over all points for each sample: the literal rule, and the baseline of
-// fps-bench.
+// Farthest point sampling by the plain loop over all points for each sample: the baseline of fps-bench.
 #ifndef VOXELD_TESTS_BENCH_PLAIN_SAMPLER_H
 #define VOXELD_TESTS_BENCH_PLAIN_SAMPLER_H
 

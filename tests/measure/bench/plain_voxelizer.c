@@ -31,7 +31,6 @@ bool plain_open(const struct vx_job *asked, struct plain_voxelizer *plain, struc
                    plain->grid.cells[2]);
 }
 
-// Makes an empty list in every cell.
 static bool make_grid(struct plain_voxelizer *plain) {
   plain->lists = malloc(plain->cells * sizeof *plain->lists);
   for (size_t i = 0; plain->lists && i < plain->cells; i++) plain->lists[i] = (struct plain_list){.points = NULL};

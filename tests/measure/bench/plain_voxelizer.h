@@ -1,18 +1,15 @@
 // The plain sequential voxelizer: the baseline of voxel-bench, and a second implementation to compare with.
 //
-// It does what the CPU voxelizer of voxelize-cuda, and others like it, do for each scan. It makes a dense grid with an
-// empty list of points in every cell, and pushes every point onto its cell's list. Then it walks the whole grid,
-// gathers each list that is not empty into a row, and frees the grid. Within that design it is written well: C, one
-// allocation for the grid, lists that double and stop growing at max_points_per_voxel, indices in the lists instead of
-// copies of points, no work for tensors that are not requested. It writes only float32, which saves it the conversion
-// to half precision.
+// For each scan, like the CPU voxelizer of voxelize-cuda, it makes a dense grid with an empty list in every cell,
+// pushes every point onto its cell's list, makes each list that is not empty a row, and frees the grid. To be a fair
+// baseline it allocates the grid at once, keeps indices instead of points, stops lists at max_points_per_voxel, and
+// makes only requested tensors.
 //
 // Rows are in the grid's order (x, then y, then z ascending: the backends' order=key). If more than max_voxels
-// cells have points, it keeps the first cells in that order; the backends keep the first to appear. The numbers of
-// voxels are the same.
+// cells have points, it keeps the first cells in that order; the backends keep the first to appear.
 //
-// One thread. The voxelizer belongs to its caller. What it returns belongs to the voxelizer: rows live until the next
-// run or close.
+// One thread. The voxelizer belongs to its caller; the rows belong to the voxelizer and live until the next run or
+// close.
 #ifndef VOXELD_TESTS_PLAIN_VOXELIZER_H
 #define VOXELD_TESTS_PLAIN_VOXELIZER_H
 
@@ -29,7 +26,7 @@ struct plain_voxelizer {
   size_t cells;
   struct plain_list *lists;  // [x][y][z], during a run
 
-  // Results of the last run. The tensors are laid out as in kernels.h. Those of floats are NULL if not requested.
+  // Results of the last run, with the shapes of kernels.h. Tensors of floats are NULL if not requested.
   int64_t occupied;  // cells with a point
   int64_t voxels;    // cells with a point, but at most asked.params.voxelize.max_voxels
   int32_t *coords;   // [voxels, 4] batch z y x

@@ -1,4 +1,4 @@
-"""Shared by the comparisons with rivals: the virtual environment with the rivals from PyPI, the scans, the timing."""
+"""For the comparisons with rivals: the virtual environment with the rivals from PyPI, scans, timing."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ DATA = ROOT.parent / "shared" / "data"
 
 
 def enter_venv(script, packages):
-    """Runs the script again under the Python of build/venv-rivals, which it makes first if it is missing."""
+    """Runs the script again under the Python of build/venv-rivals, after making it if it is missing."""
     if pathlib.Path(sys.prefix) == VENV:
         return
     python, name = VENV / "bin" / "python", pathlib.Path(script).name

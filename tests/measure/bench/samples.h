@@ -1,7 +1,5 @@
-// Samples for a report: each row is a line of the file that VOXELD_SAMPLES names. Without that variable nothing is
-// written. tests/measure/report.py reads the lines.
-//
-// One thread. Nothing is kept between calls.
+// Samples for tests/measure/report.py: each row is a line of the file that VOXELD_SAMPLES names. Without that variable
+// nothing is written. One thread.
 #ifndef VOXELD_TESTS_BENCH_SAMPLES_H
 #define VOXELD_TESTS_BENCH_SAMPLES_H
 
@@ -16,8 +14,7 @@ struct samples_limit {
   const char *of;
 };
 
-// Adds a row; `format` gives its name. A failure is printed on standard error and does not end the benchmark, because a
-// later comparison reports missing rows.
+// Adds a row; `format` gives its name. A failure is printed on standard error and does not end the benchmark.
 __attribute__((format(printf, 5, 6))) static inline void
 samples_note(const double *values, int count, const char *unit, struct samples_limit limit, const char *format, ...) {
   const char *path = getenv("VOXELD_SAMPLES");

@@ -3,8 +3,8 @@
 //   sparse-bench [--plain] second|centerpoint SCAN [ROUNDS]
 //
 // backbones.h has the backbones and the rows. Prints the rows of each level, and for each way the median and the least
-// time on the wall clock, with one thread and with two. Runs the slow way `plain` only with --plain. All runs must
-// write the same bytes; otherwise the exit status is 1.
+// time on the wall clock, with one thread and with two. --plain adds the slow way `plain`. The exit status is 1 if runs
+// write different bytes.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

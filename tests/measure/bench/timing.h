@@ -1,4 +1,4 @@
-// Clocks and medians for the benchmarks. Nothing is kept between calls.
+// Clocks and medians for the benchmarks.
 #ifndef VOXELD_TESTS_BENCH_TIMING_H
 #define VOXELD_TESTS_BENCH_TIMING_H
 
@@ -23,7 +23,7 @@ static inline int timing_by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Sorts the values; the first is then the least.
+// Sorts the values in place, ascending.
 static inline double timing_median(double *values, int count) {
   qsort(values, (size_t)count, sizeof *values, timing_by_value);
   return (values[count / 2] + values[(count - 1) / 2]) / 2;

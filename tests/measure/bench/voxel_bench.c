@@ -1,9 +1,8 @@
 // voxel-bench: how long the kernels and a plain sequential voxelizer take on a folder of scans, without HTTP.
 //
-// Prints device information, the average time per scan and the speed-up, as the program voxelize-cuda does, but for
-// every backend of the build. Parameters are the service's own (api/ops/ops.h) and start from the preset voxelize_cuda.
-// --all uses every preset whose rows have --columns columns. One thread. No time is asserted, but the exit status is 1
-// if results disagree.
+// Prints device information, the average time per scan and the speed-up, for every backend of the build. Parameters
+// are the service's (api/ops/ops.h) and start from the preset voxelize_cuda. --all uses every preset whose rows have
+// --columns columns. One thread. The exit status is 1 if results disagree.
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
@@ -199,8 +198,8 @@ static bool add_path(struct bench *bench, const char *path, size_t row_bytes) {
 
 // ---- Measuring ------------------------------------------------------------------------------------------------------
 
-// Opens the baseline for `asked`. Returns false without --cpu. Also returns false, with the reason on standard error,
-// if the baseline does not support `asked` or if its grid needs more than --plain-memory-mb.
+// Opens the plain voxelizer for `asked`. Returns false without --cpu, and, with the reason on standard error, if the
+// plain voxelizer does not support `asked` or its grid needs more than --plain-memory-mb.
 static bool open_plain(const struct bench *bench, const struct vx_job *asked, struct plain_voxelizer *plain) {
   if (!bench->options.plain) return false;
   int64_t bytes = plain_grid_bytes(asked);
@@ -240,8 +239,7 @@ static bool measure_scan(struct bench *bench, const char *first, const struct vx
   return true;
 }
 
-// Measures one set of parameters on every scan. `first` is the set's name in tables and reports. `rows` has one
-// row per scan.
+// Measures one set of parameters on every scan. `first` is the set's name in tables and reports. `rows`: one per scan.
 static bool measure(struct bench *bench, const char *first, const struct vx_job *asked, struct row *rows) {
   struct plain_voxelizer memory, *plain = open_plain(bench, asked, &memory) ? &memory : NULL;
   bool ok = true;

@@ -4,8 +4,7 @@
 //
 // With cuda the service reads and writes the GPU's memory. With socket the program copies the points to pinned memory
 // of the host, sends them, and copies the tensors of the answer to the GPU. Prints the median and the 99th percentile
-// in microseconds, and the bytes of the tensors. Needs libcuda.so.1, which it opens itself, so it is built without
-// CUDA. One thread.
+// in microseconds, and the bytes of the tensors. Opens libcuda.so.1 itself, so it is built without CUDA. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <dlfcn.h>
 #include <stdint.h>
@@ -21,7 +20,6 @@ struct handle {
   unsigned char bytes[64];
 };
 
-// Functions of the driver.
 static struct {
   int (*init)(unsigned);
   int (*retain)(void **, int);
@@ -86,7 +84,6 @@ static void *read_points(const char *path, size_t *size) {
   return bytes;
 }
 
-// Copies the tensors of a result to the GPU.
 static void upload_tensors(const struct voxeld_result *result, uint64_t to) {
   for (size_t i = 0; i < result->tensor_count; i++) {
     const struct voxeld_tensor *tensor = &result->tensors[i];

@@ -1,9 +1,8 @@
 // load-client: one client of the daemon, at one address, that posts the same body again and again on some connections.
 //
-// wrk cannot choose its address and does not distinguish statuses; tests/measure/load/fairness needs both. The client
-// ignores Retry-After unless --polite is given. One thread owns everything. Sockets do not block; epoll says which
-// sockets are ready. Prints one line of JSON. Latencies are those of answers with 200. Answers are not copied, so that
-// the client costs little.
+// Unlike wrk, it chooses its address and distinguishes statuses, for tests/measure/load/fairness. It ignores
+// Retry-After unless --polite is given. Prints one line of JSON; its latencies are of answers with 200. One thread,
+// with epoll. The bodies of answers are not copied, so that the client costs little.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -65,8 +64,7 @@ static void begin(struct connection *c) {
   c->began_ns = now_ns();
 }
 
-// Connects with a blocking call. On one host, connect returns at once or, if the backlog is full, once the service
-// accepts again.
+// Connects with a blocking call, which waits if the service's backlog is full.
 static void open_connection(struct connection *c) {
   int one = 1;
   c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -111,7 +109,7 @@ static void answered(struct connection *c) {
     begin(c);
 }
 
-// Only one request is in progress, so all received bytes belong to its answer. Returns false if the answer is not HTTP.
+// Returns false if the answer is not HTTP. One request is in progress, so all received bytes belong to its answer.
 static bool parse_head(struct connection *c) {
   c->head[c->head_length] = '\0';
   const char *end = strstr(c->head, "\r\n\r\n");

@@ -1,13 +1,13 @@
 // null-service: the baseline for the daemon.
 //
-// An HTTP service on libmicrohttpd that does only what every service must. It reads a POST body of any size into a
-// reused buffer, passes the request to a worker thread and back, and answers a fixed number of bytes. It is set up like
-// the daemon (epoll threads, suspend and resume, 256 KB of memory per connection). So the ratio of both request rates,
-// with the same client at the same time, is the cost of the daemon's own work.
+// An HTTP service on libmicrohttpd that computes nothing. It reads a POST body into a reused buffer, passes the request
+// to a worker thread and back, and answers a fixed number of bytes. It is set up like the daemon (epoll threads,
+// suspend and resume, 256 KiB of memory per connection). So the ratio of both request rates, with the same client,
+// shows the cost of the daemon's own work.
 //
 // Threads: libmicrohttpd's I/O threads run on_request and on_completed. A worker takes a request from the queue and
 // resumes its connection; then the request belongs to its I/O thread again. One mutex protects the queue and the free
-// buffers. A signal ends the service at once, without a graceful stop.
+// buffers. A signal ends the service at once.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
@@ -30,8 +30,8 @@ enum {
   LISTEN_BACKLOG = 1024,
 };
 
-// Room for the largest body. Only pages that bodies have reached take memory, and they keep it until the end. A request
-// takes the buffer that was freed last.
+// Room for the largest body. Its pages take memory once a body has reached them. A request takes the buffer that was
+// freed last.
 struct buffer {
   struct buffer *next;
   char *bytes;
@@ -163,7 +163,7 @@ static void make_replies(size_t reply_bytes) {
   static char refusal[] = "too large\n";
   char *bytes = malloc(reply_bytes + 1);
   if (!bytes) die("malloc");
-  memset(bytes, 7, reply_bytes + 1);  // touches every page, so that no reply waits for one
+  memset(bytes, 7, reply_bytes + 1);  // touches every page, so that no reply faults
   service.reply = MHD_create_response_from_buffer(reply_bytes, bytes, MHD_RESPMEM_PERSISTENT);
   service.refusal = MHD_create_response_from_buffer(sizeof refusal - 1, refusal, MHD_RESPMEM_PERSISTENT);
   if (!service.reply || !service.refusal ||
@@ -177,7 +177,7 @@ static void start(int fd, unsigned threads, unsigned workers) {
     errno = pthread_create(&thread, NULL, work, NULL);
     if (errno) die("pthread_create");
   }
-  // The library refuses a pool of one with a warning. Without a pool it has one thread.
+  // The library warns of a pool of one. Without a pool it has one thread.
   struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)threads, NULL}, {MHD_OPTION_END, 0, NULL}};
   struct MHD_Daemon *daemon =
       MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,

@@ -1,8 +1,7 @@
 """The soak's requests, and the answers that they must get.
 
-A Good request has one right answer: its tensors' bytes and its counts, recorded while the daemon does nothing else and,
-where the oracle is quick enough, compared with the oracle. A Bad request has a status and a kind of problem. A Page is
-a GET.
+A Good request has one right answer: the bytes of its tensors and its counts. A Bad request has statuses and a kind of
+problem.
 """
 
 import dataclasses
@@ -43,7 +42,7 @@ class Good:
     params: Optional[oracle.Params] = None
     rows: Optional[bytes] = None  # the rows of a body in another format
     lines: tuple = ()  # of the head
-    tensors: dict = dataclasses.field(default_factory=dict)  # hash of the tensors by kind of answer
+    tensors: dict = dataclasses.field(default_factory=dict)  # hash of all tensors, by kind of answer
     counts: dict = dataclasses.field(default_factory=dict)
     sizes: dict = dataclasses.field(default_factory=dict)  # bytes of each kind of answer
     hashes: dict = dataclasses.field(default_factory=dict)  # of each tensor
@@ -101,8 +100,8 @@ class Good:
 
 @dataclasses.dataclass
 class Infer(Good):
-    """A request in KServe's protocol, to the preset of the query. The right tensors are those of the plain request,
-    whose body is `rows`; here `tensors` has the hash of each by its name."""
+    """A request in KServe's protocol, to the preset of the query. The plain request with the body `rows` gives the
+    right tensors; here `tensors` has a hash for each tensor's name."""
 
     @property
     def path(self):
@@ -139,8 +138,8 @@ def inferred(reply):
 
 @dataclasses.dataclass
 class Bad:
-    """`data` is the whole request. If `problem` is None, the library itself answers or closes. `keeps`: the connection
-    stays open."""
+    """`data` is the whole request. If `problem` is None, libmicrohttpd itself answers or closes. `keeps`: the
+    connection stays open."""
 
     data: bytes
     statuses: tuple
@@ -220,8 +219,7 @@ def fingerprint_mcap(file):
 
 
 def fingerprint_safetensors(file):
-    """Hash of everything except the metadata, and the metadata's counts. The file must be as long as its header
-    says."""
+    """Hash of everything except the metadata, and the metadata's counts. Checks the file's length."""
     (length,) = struct.unpack_from("<Q", file)
     header = json.loads(file[8 : 8 + length])
     metadata = json.loads(header.pop("__metadata__")["voxeld"])
@@ -248,7 +246,7 @@ FINGERPRINTS = {
 
 
 def read_clouds(work, names, columns, sensor):
-    """Arrays of rows: real scans, or simulated ones of that many columns."""
+    """Arrays of rows: real scans, or simulated scans if a real one is missing."""
     paths = [servers.SCANS / f"{name}.bin" for name in names]
     if not all(path.is_file() for path in paths):
         paths = [work / f"{sensor}-{columns}-{seed}.bin" for seed in range(len(names))]
@@ -259,7 +257,7 @@ def read_clouds(work, names, columns, sensor):
 
 
 def thin(cloud, points):
-    """Thins evenly to at most this many points."""
+    """At most `points` points, evenly strided."""
     return cloud[:: max(1, -(-len(cloud) // points))] if points else cloud[:0]
 
 
@@ -413,7 +411,7 @@ def bad_requests(daemon, max_body_bytes):
         Bad(post("point_cloud_range=0,0,0,1e9,1e9,1e9&voxel_size=1e-3,1e-3,1e-3"), (422,), "impossible"),
         Bad(post("num_samples=11", path="/v1/fps"), (422,), "impossible"),
         Bad(post("num_samples=1&start=10", path="/v1/fps"), (422,), "impossible"),
-        # The library's own answers. It may also close the connection without one, if it cannot read the request.
+        # libmicrohttpd's own answers. It may also close the connection without an answer.
         Bad(plain("NONSENSE"), (400,), None, False),
         Bad(plain("GET /healthz HTTP/2.0", "Host: a"), (505,), None, False),
         Bad(head("GET", "/healthz?" + "a" * 300_000), (414, 431), None, False),

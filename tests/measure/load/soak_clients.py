@@ -1,8 +1,8 @@
 """The soak's clients: processes with some threads each. Every thread has its own random generator, and every process
 its own address.
 
-A thread sends requests until it must rest (so that the soak can check a quiet daemon) or end. A Tally records the
-result of each request. Each process sends the sum of its threads' tallies to the soak twice a second.
+A thread sends requests until it must rest (so that the soak can check a quiet daemon) or end. Each process sends the
+sum of its threads' tallies to the soak twice a second.
 """
 
 import collections
@@ -20,13 +20,11 @@ from client import PATIENCE, Closed, Raw, head
 from codings import CODERS, answers, decode
 from sources import bind_source
 
-RETRIES = 8  # how often a refused request is sent in all
+RETRIES = 8  # attempts for a request that is refused
 STEPS = 8  # buckets of latency per doubling
 
 
 class Shared:
-    """What the soak and its clients share."""
-
     def __init__(self, address, good, bad, threads):
         self.address, self.good, self.bad, self.threads = address, good, bad, threads
         self.work, self.stopping, self.over = (multiprocessing.Event() for _ in range(3))  # ask; SIGTERM was sent; end
@@ -36,7 +34,7 @@ class Shared:
 
 
 class Tally:
-    """The results of requests: outcomes, answers by endpoint and status, latencies of whole answers, what was wrong."""
+    """The results of requests. `answers`: by (endpoint, status); `latencies`: of whole answers, by bucket."""
 
     def __init__(self):
         self.outcomes, self.answers, self.latencies = (collections.Counter() for _ in range(3))
@@ -96,7 +94,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
         return Connection(self.shared, self.source, receive_buffer)
 
     def connection(self):
-        """The kept connection, or a fresh one instead."""
+        """The kept connection or, sometimes, a fresh one to keep."""
         if self.kept and self.random.random() < 0.3:
             self.drop()
         self.kept = self.kept or self.open()
@@ -125,8 +123,8 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
         return [*pieces, b"0\r\n\r\n"]
 
     def read(self, connection, endpoint, interim=False):
-        """One whole answer, the final one unless `interim`. Counts the answers of the daemon; those of libmicrohttpd
-        have no request id."""
+        """One whole answer; with `interim` it may be a 1xx. Counts answers with a request id: libmicrohttpd's own
+        answers have none."""
         reply = connection.read() if interim else connection.read_final()
         if "X-Request-Id" in reply.headers:
             with self.lock:
@@ -136,8 +134,8 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
         return reply
 
     def refused(self, reply):
-        """True for a refusal, after which the request may be sent again. Waits before, but only for a part of the time
-        in Retry-After: at most 1.5 s."""
+        """Whether the request was refused and may be sent again. If so, waits for a part of Retry-After, at most 1.5 s,
+        and counts the refusal."""
         if reply.status not in (429, 503):
             return False
         wait = int(reply.headers.get("Retry-After", 0))
@@ -211,7 +209,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
                     connection.send(data[first : first + step])
                     time.sleep(self.random.uniform(0, 0.1))
             except (BrokenPipeError, ConnectionResetError):
-                pass  # a faster upload took its place; the answer that came already says so
+                pass  # a faster upload took its place; the answer that has arrived says so
 
         self.ask_good(send)
 
@@ -263,7 +261,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
                 elif not page and not self.refused(reply):
                     request.verify(reply, cases.TENSORS)
                 if reply.headers.get("Connection", "").lower() == "close":
-                    break  # a daemon that stops says so, and drops later requests
+                    break  # a daemon that stops drops later requests
         finally:
             connection.close()
         self.done("pipelined")
@@ -369,7 +367,6 @@ def send_all(connection, pieces):
 
 
 def run_process(shared, number, seed):
-    """One process of clients, with its own address."""
     clients = [
         Client(shared, f"{number}.{n}", f"127.0.0.{2 + number}", f"{seed}.{number}.{n}") for n in range(shared.threads)
     ]

@@ -1,8 +1,8 @@
 """What the daemon's resident memory consists of, in MB: the kernel's figures beside the daemon's own.
 
-The kernel does not say who has mapped anonymous memory, and it merges adjacent mappings. So buffers, the memory of
-connections and the scratch of CPU workers form one group. The daemon counts all mapped bytes of its buffers and
-connections, touched or not. So the rest of the group is at least as large as the group minus these counts.
+The kernel merges adjacent anonymous mappings, so buffers, the memory of connections and the scratch of CPU workers form
+one group. The daemon counts all mapped bytes of its buffers and connections, touched or not. So the rest of the group
+is at least as large as the group minus these counts.
 """
 
 import re
@@ -11,8 +11,8 @@ from collections import Counter
 
 from daemon import OPERATOR
 
-ARENA = 64 << 20  # glibc's heap of a thread starts at a multiple of this and reserves this much
-STACK = 8 << 20  # of a thread, as `ulimit -s` usually has it
+ARENA = 64 << 20  # alignment and size of glibc's heap of a thread
+STACK = 8 << 20  # maximum of a thread, the usual `ulimit -s`
 GUARD = 64 << 10  # maximum free space below a stack
 CONNECTION = 256 * 1024  # bytes of a connection that has had a request
 GROUPS = {

@@ -18,8 +18,7 @@ SLACK = 4096  # an answer may be longer than the recorded one: its times may hav
 
 
 class Deeds:
-    """A base class of the client. The client has `shared`, `random`, `name` and `source`. It sends requests and counts
-    them."""
+    """A base class of soak_clients.Client."""
 
     def __init__(self):
         self.memories = {}
@@ -27,7 +26,7 @@ class Deeds:
     # --- regions ---
 
     def tell(self, path, document=None):
-        """The reply to a POST for a page of regions, on a separate connection."""
+        """The reply to a POST that registers or unregisters a region, on a separate connection."""
         body = b"" if document is None else json.dumps(document).encode()
         connection = self.open()
         try:
@@ -37,7 +36,7 @@ class Deeds:
             connection.close()
 
     def region(self, name):
-        """The memory of this client's region `name`, which is registered at its first use."""
+        """The memory of this client's region `name`. The first call registers it."""
         if name not in self.memories:
             memory = Memory(2 * ROOM, "voxeld-soak")
             terms = {"key": memory.key, "byte_size": 2 * ROOM}
@@ -76,8 +75,8 @@ class Deeds:
                 return request, kind
 
     def ask_with(self, memory, name, request, kind, points, output):
-        """Sends the request with its points, its answer or both in the region. Returns the connection, and where in the
-        region the answer goes."""
+        """Sends the request with its points, its answer or both in the region. Returns the connection, and the answer's
+        offset in the region."""
         at, path, body = self.random.randrange(64), request.path, request.body
         path += "" if "?" in path else "?"
         if points:

@@ -1,8 +1,8 @@
-"""How the soak's clients use streams. Each client is a vehicle with two sensors. They come and go, repeat sweeps, lie
-about time, change shape, vanish in the middle of a body, drop a stream that is in use, and begin too many streams.
+"""How the soak's clients use streams. Each client is a vehicle with two sensors, which also repeat sweeps, lie and
+vanish.
 
-An answer says which sweeps it has joined. This client must have sent each of them, in that order. The tensors must be
-those of one request with the same sweeps, joined by hand."""
+An answer says which sweeps it has joined. The client must have sent them, and those of a stream must come newest first.
+The tensors must be those of one request with the same sweeps, joined by hand."""
 
 import urllib.parse
 
@@ -25,8 +25,7 @@ def query_of(query):
 
 
 class Deeds:
-    """A base class of the client, which has `random` and `name`, sends requests and counts them. No other client uses
-    its streams."""
+    """A base class of soak_clients.Client. No other client uses its streams."""
 
     def __init__(self):
         self.sent, self.clock = {}, 1.0  # {stream: {time: (place, rows)}} that the server may have
@@ -52,7 +51,7 @@ class Deeds:
         return query | more
 
     def note(self, query, rows):
-        """Notes that the server may have the sweep from now on."""
+        """Notes that the server may have the sweep."""
         place = pose_of(query["pose"].split(","))
         if "mount" in query:
             place = composed(place, pose_of(query["mount"].split(",")))
@@ -112,7 +111,7 @@ class Deeds:
         return Mirror().join(order, query)
 
     def verify_joined(self, reply, query):
-        """Compares the answer with that of one request with the sweeps that it names."""
+        """Compares the answer with the answer to one request with the rows of the sweeps that it names."""
         tensors, metadata = check.parse_by_hand(reply.body)
         told = metadata["stream"]
         rows, counts = self.joined(told, query)
@@ -158,7 +157,7 @@ class Deeds:
         self.done("stream")
 
     def lie_in_stream(self):
-        """The service keeps nothing of such a sweep. It detects no lie once all sweeps of the stream have expired."""
+        """Sends a sweep that the service refuses, unless the stream's sweeps have expired."""
         lies = {
             "earlier": ({"time": repr(self.clock - 5)}, COLUMNS, (409, "stream-time")),
             "no number": ({"time": "nan"}, COLUMNS, (400, "bad-parameter")),
@@ -194,7 +193,7 @@ class Deeds:
         self.done("stream lie")
 
     def vanish_from_stream(self):
-        """Vanishes in the middle of a body or after it. Only with the whole body may the service keep the sweep."""
+        """Vanishes in the middle of a body or after it. The service may keep the sweep if it got the whole body."""
         query, rows = self.terms(self.random.choice(("front", "rear"))), self.sweep()
         data, whole = b"".join(self.pieces_of(query, rows)), self.random.random() < 0.5
         if whole or not len(rows):
@@ -208,7 +207,7 @@ class Deeds:
             (connection.reset if self.random.random() < 0.5 else connection.close)()
 
     def drop_in_use(self):
-        """The answer is right, whether or not it is computed before the drop."""
+        """Drops the stream before the answer arrives; the answer must still be right."""
         query, rows = self.terms("front"), self.sweep()
         self.note(query, rows)
         connection = self.connection()

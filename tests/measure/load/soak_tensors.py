@@ -42,7 +42,7 @@ LINES = ("Content-Type: application/vnd.safetensors",)
 
 
 def path_of(operation, query):
-    """The path of a request. decode and decode_center have one endpoint."""
+    """decode and decode_center have one endpoint."""
     return f"/v1/{operation.removesuffix('_center')}?{urllib.parse.urlencode(query, safe=',')}"
 
 
@@ -91,7 +91,7 @@ class InferTensors(cases.Infer):
 
 
 def inputs_of(rng):
-    """Operation, query, tensors."""
+    """Yields (operation, query, tensors)."""
     for count, query in (
         (0, {}),
         (50, {"nms_post_max": "7"}),

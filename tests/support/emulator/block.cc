@@ -1,4 +1,4 @@
-// The emulated GPU cannot open memory of other processes. The stand-in (tests/support/standin) can.
+// The emulated GPU cannot open memory of other processes; the stand-in (tests/support/standin) can.
 #include "kernels/cuda/base/block.cuh"
 
 enum vx_status cuda_open_block(struct vx_device *, const void *, struct vx_block *, struct error *error) {

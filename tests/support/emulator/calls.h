@@ -1,4 +1,4 @@
-// Counts of calls to the emulated device. Calls that cost differently on a GPU have separate counts. For C and C++.
+// Counts of calls to the emulated device, by their cost on a GPU. For C and C++.
 #ifndef EMULATED_CALLS_H
 #define EMULATED_CALLS_H
 

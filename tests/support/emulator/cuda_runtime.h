@@ -1,7 +1,7 @@
-// Replaces CUDA's header of this name: what CUDA C adds to C++, for kernels that run on fibres. See fibres.h.
+// Replaces CUDA's header of this name: what CUDA C adds to C++, for kernels that run on fibres (fibres.h).
 //
-// A kernel's shared variables are static, since blocks run one after the other. Atomic functions are plain ones, since
-// threads switch only at barriers.
+// Shared variables of a kernel are static, since blocks run one after the other. Atomic functions are plain functions,
+// since threads switch at barriers.
 #ifndef VOXELD_EMULATED_CUDA_RUNTIME_H
 #define VOXELD_EMULATED_CUDA_RUNTIME_H
 
@@ -42,7 +42,7 @@ static inline void __syncthreads() { emulated_barrier(); }
 // The number of the block's threads with a true `yes`.
 static inline int __syncthreads_count(int yes) {
   static int count;
-  emulated_barrier();  // all threads have read the count of the last call
+  emulated_barrier();  // until all threads have read the count of the last call
   count = 0;
   emulated_barrier();
   count += yes != 0;

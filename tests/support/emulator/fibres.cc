@@ -29,7 +29,7 @@ struct fibre {
   unsigned char *stack;  // NULL before the first turn
   enum state state;
   uint32_t mask;            // the lanes that the thread waits for
-  struct meeting *meeting;  // whose row the thread has not read yet, or NULL
+  struct meeting *meeting;  // the thread has not read its row yet; or NULL
   unsigned place;           // in the order of the block's threads
   bool waited;              // emulated_wait was called
 };
@@ -41,15 +41,15 @@ struct warp {
 };
 
 static const size_t STACK_BYTES = 320 << 10;
-// The stacks begin at different offsets in their pages, so that their first bytes use different sets of the cache.
+// The stacks begin at different offsets in their mappings, so that their first bytes use different sets of the cache.
 static const size_t PLACES = 192, PLACE_BYTES = 320;
 
 static struct fibre fibres[EMULATED_THREADS];
 static struct warp warps[EMULATED_THREADS / EMULATED_WARP];
 static uint64_t ready[EMULATED_THREADS / 64];  // bit i: the thread at place i of the order can take a turn
-static std::vector<unsigned char *> stacks;    // the free ones; the last was used last
+static std::vector<unsigned char *> stacks;    // free stacks, the last used at the end
 static void *scheduler;                        // its stack pointer
-// Of the block: how many threads it has, the running thread, how many have not ended, how many are at the barrier.
+// Of the block: the number of threads, the running thread, the threads that have not ended, the threads at the barrier.
 static unsigned threads, running, alive, waiting;
 static const char *kernel_name;
 static const std::function<void()> *kernel_thread;
@@ -165,7 +165,7 @@ static void run_thread() {
   (*kernel_thread)();
   fibres[running].state = ENDED;
   warps[running / EMULATED_WARP].ended |= 1u << running % EMULATED_WARP;
-  stacks.push_back(fibres[running].stack);  // the scheduler gives it to another thread once this one has left
+  stacks.push_back(fibres[running].stack);  // begin() can use it once this thread has left
   alive--;
   free_barrier();
   leave();
@@ -198,8 +198,8 @@ enum : size_t { LARGEST_COPY = 1 << 20 };  // larger memory is not copied
 typedef std::map<const unsigned char *, std::vector<unsigned char>> copies;  // by the address of the memory
 
 static std::map<unsigned char *, size_t> memory;  // bytes by address
-// Copies of the memory. seen: before the earliest kernel that may still run when the current kernel starts.
-// before_last: before the previous kernel. before_this: before the current kernel.
+// Copies of the memory: before the earliest kernel that may still run when the current kernel starts (seen), before the
+// previous kernel, before the current kernel.
 static copies seen, before_last, before_this;
 // in_turn: the current kernel waits for earlier kernels before it lets the next start. all_ended: all earlier kernels
 // end before the next starts.
@@ -241,7 +241,7 @@ static void copy_memory() {
 
 // ---- a block, a launch ----------------------------------------------------------------------------------------------
 
-// The first place from `from` on, below `end`, whose thread can take a turn; `end` if there is none.
+// The first place in [from, end) whose thread can take a turn; else `end`.
 static unsigned next_ready(unsigned from, unsigned end) {
   while (from < end) {
     uint64_t bits = ready[from / 64] >> from % 64;
@@ -251,7 +251,7 @@ static unsigned next_ready(unsigned from, unsigned end) {
   return end;
 }
 
-// Gives a turn to each ready thread with a place in this range. Returns false if there is none.
+// Gives a turn to each ready thread with a place in [from, end). Returns false if there is none.
 static bool take_turns(const std::vector<unsigned> &order, unsigned from, unsigned end) {
   bool any = false;
   for (unsigned place = from; (place = next_ready(place, end)) < end; place++) {

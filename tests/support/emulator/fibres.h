@@ -1,10 +1,10 @@
 // Runs a kernel on the CPU: its blocks one after the other, the threads of a block in turns, each with its own stack.
 // One thread of the host launches at a time.
 //
-// A generator that starts from VOXELD_EMULATED_SEED chooses the order of the blocks, and of the threads between two
-// barriers. So code that depends on an order gives other bits with other seeds. A kernel whose blocks wait for blocks
-// with later tickets never ends here. Some errors end the program with a message: a barrier that some threads never
-// reach, a mask with a lane that has ended, a launch without blocks.
+// The order of the blocks, and of the threads between two barriers, is random, from VOXELD_EMULATED_SEED. So code that
+// depends on an order gives other bits with other seeds. A kernel whose blocks wait for blocks with later tickets does
+// not end. Some errors end the program with a message: a barrier that some threads do not reach, a mask with a lane
+// that has ended, a launch without blocks.
 #ifndef VOXELD_FIBRES_H
 #define VOXELD_FIBRES_H
 
@@ -20,7 +20,7 @@ enum { EMULATED_WARP = 32, EMULATED_THREADS = 1024, EMULATED_SHARED_BYTES = 227 
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
-// The block's dynamic shared memory.
+// Dynamic shared memory.
 extern unsigned char emulated_shared[EMULATED_SHARED_BYTES];
 
 // The device's clock, in nanoseconds.
@@ -32,15 +32,15 @@ void emulated_launch(const char *kernel, dim3 blocks, dim3 threads, size_t share
 void emulated_enqueue(const std::function<void()> &work);
 // Returns once all threads of the block that have not ended have called it.
 void emulated_barrier();
-// Leaves `bits` for the warp. Returns once all lanes of the mask have called it. The returned row has each lane's bits,
-// and is valid until the caller calls emulated_part. A lane that has no row waits in emulated_part until all lanes of
-// the mask have called emulated_part.
+// Leaves `bits` for the warp. Returns, once all lanes of the mask have called it, the row of each lane's bits. The row
+// is valid until the caller calls emulated_part. A lane without a row waits in emulated_part until all lanes of the
+// mask have called emulated_part.
 const uint64_t *emulated_meet(uint32_t mask, uint64_t bits);
 void emulated_part(uint32_t mask);
 
 // On a GPU a kernel may start before earlier kernels have ended. So until a thread calls emulated_wait, its __ldcg, by
-// emulated_seen, reads memory as it was before the earliest kernel that may still run. This holds for memory of up to
-// LARGEST_COPY bytes. A plain load before the wait still reads what the earlier kernels wrote.
+// emulated_seen, reads memory as it was before the earliest kernel that may still run. Plain loads, and __ldcg of
+// memory larger than LARGEST_COPY bytes, read what the earlier kernels wrote.
 void emulated_let_next();
 void emulated_wait();
 const void *emulated_seen(const void *at);

@@ -1,9 +1,8 @@
 // The emulated device's part of CUDA's runtime interface: one device without clusters, whose memory is the host's.
 //
-// New memory is filled with a pattern, so that no code relies on zeros. Its last page is followed by a page that cannot
-// be accessed. With VOXELD_EMULATED_BLIND=1 the device does not see the host's memory, so inputs are copied to it.
-// Streams have no effect: each call is complete when it returns. A graph is a list of functions. With
-// VOXELD_EMULATED_GRAPHLESS=1 no capture succeeds.
+// New memory is filled with a pattern, so that no code relies on zeros, and followed by a page that cannot be accessed.
+// With VOXELD_EMULATED_BLIND=1 the device does not see the host's memory, so inputs are copied to it. Each call is
+// complete when it returns. A graph is a list of functions. With VOXELD_EMULATED_GRAPHLESS=1 captures fail.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -3,9 +3,9 @@
 
     translate.py SOURCE TARGET [FILE...]    translates SOURCE/FILE to TARGET/FILE, and X.cu to X.cu.cc
 
-Three things are not C++: launches, the declaration of dynamic shared memory, and inline assembly. Each instruction
-that the kernels use has a row in INSTRUCTIONS. An instruction without a row, such as a wait for a cluster,
-ends the program if it is reached; the emulated device has no clusters.
+It replaces launches, the declaration of dynamic shared memory, and inline assembly. INSTRUCTIONS has a row for each
+instruction that the kernels reach on the emulated device. An instruction without a row, such as a wait for a cluster,
+ends the program if it is reached.
 """
 
 import pathlib
@@ -46,7 +46,7 @@ def parts_of(text):
 
 
 def operands_of(text):
-    """The expressions in `"r"(a), "=f"(b)`, in their order."""
+    """The expressions in `"r"(a), "=f"(b)`, in order."""
     found = []
     for match in re.finditer(r'"[=+]?[a-z]"\(', text):
         depth, end = 1, match.end()
