@@ -17,7 +17,7 @@ static bool exchanged(const char *a, size_t i, const char *b, size_t j) {
 
 // The distance of Damerau and Levenshtein, where no letter is edited twice. Both names have at most LONGEST letters.
 static int edits_between(const char *a, size_t length_a, const char *b, size_t length_b) {
-  int rows[3][LONGEST + 1];  // the last three rows of the table; row i is rows[i % 3]
+  int rows[3][LONGEST + 1] = {0};  // the last three rows of the table; row i is rows[i % 3]
   for (size_t j = 0; j <= length_b; j++) rows[0][j] = (int)j;
   for (size_t i = 1; i <= length_a; i++) {
     int *row = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];

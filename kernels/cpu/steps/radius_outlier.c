@@ -70,25 +70,24 @@ static int32_t add_block(struct radius_outlier *own, const int32_t at[3], uint64
 static void find_blocks(struct radius_outlier *own) {
   const struct cpu_chain *chain = own->chain;
   for (int32_t begin = own->begin, count; begin < own->end && !vx_stopped(own->stop, CHUNK); begin += count) {
-    int32_t at[CHUNK][3];
+    int32_t at[CHUNK][3], places[CHUNK], found = 0;  // of the rows that are left
     uint64_t home[CHUNK];
     count = own->end - begin < CHUNK ? own->end - begin : CHUNK;
-    for (int32_t i = 0; i < count; i++) {
-      const float *left = cpu_row_left(chain, begin + i);
-      int32_t place = begin + i - own->begin, cell[3];
-      own->block_of[place] = left ? 0 : -1;
+    for (int32_t i = begin; i < begin + count; i++) {
+      const float *left = cpu_row_left(chain, i);
+      int32_t place = i - own->begin, cell[3];
+      own->block_of[place] = -1;
       if (!left) continue;
       vx_near_cell(&own->map, left, cell);
       own->cell_of[place] = (unsigned char)((cell[0] & 1) << 2 | (cell[1] & 1) << 1 | (cell[2] & 1));
-      for (int axis = 0; axis < 3; axis++) at[i][axis] = cell[axis] >> 1;
-      home[i] = home_of(own, at[i]);
-      __builtin_prefetch(&own->table[home[i]]);
+      for (int axis = 0; axis < 3; axis++) at[found][axis] = cell[axis] >> 1;
+      home[found] = home_of(own, at[found]);
+      __builtin_prefetch(&own->table[home[found]]);
+      places[found++] = place;
     }
-    for (int32_t i = 0; i < count; i++) {
-      int32_t place = begin + i - own->begin;
-      if (own->block_of[place] < 0) continue;
-      own->block_of[place] = add_block(own, at[i], home[i]);
-      own->blocks[own->block_of[place]].ends[own->cell_of[place]]++;
+    for (int32_t i = 0; i < found; i++) {
+      int32_t block = own->block_of[places[i]] = add_block(own, at[i], home[i]);
+      own->blocks[block].ends[own->cell_of[places[i]]]++;
     }
   }
 }

@@ -91,7 +91,7 @@ static enum vx_status write_task(void *ctx, const struct vx_worker *worker, int3
 static int32_t step_of(const struct writing *writing) {
   size_t item_bytes = 0;
   for (int32_t i = 0; i < writing->count; i++) item_bytes += writing->targets[i].item_bytes;
-  if (writing->unit != CPU_ROWS || item_bytes >= PIECE_BYTES) return 1;
+  if (writing->unit != CPU_ROWS || item_bytes == 0 || item_bytes >= PIECE_BYTES) return 1;
   int32_t most = (int32_t)(PIECE_BYTES / item_bytes);
   int32_t even = writing->items / (TASKS_OF_A_WORKER * (writing->run->job->helpers + 1));
   return even > most ? most : even > TASK_ROWS ? even : most < TASK_ROWS ? most : TASK_ROWS;
