@@ -38,7 +38,7 @@ EVERYTHING = (
     VOXELIZE + "&feature=points,mean,pillar&max_points_per_voxel=4&outputs=voxel_coords,voxel_num_points,voxels,"
     "voxel_features,pillar_features,point_voxel_ids,voxel_point_mask"
 )
-BODIES = [rows(count, seed=count) for count in (1, 700, 4000, 9000)]
+BODIES = [rows(count, seed=count) for count in (1, 500, 1000, 2000)]
 
 
 def metric(daemon, sample):
