@@ -7,9 +7,9 @@
 enable_testing()
 
 # Long tests, roughly the longest last. ctest starts the longest first, so that none runs alone at the end.
-set(longest fault.shutdown asan.fault.shutdown fault.models tsan.fault.encodings tsan.fault.placement asan.fault.models
+set(longest fault.shutdown asan.fault.shutdown fault.models tsan.fault.placement asan.fault.models
     clients.c tsan.fault.models fault.uploads asan.fault.abuse fault.abuse asan.fault.uploads tsan.fault.uploads
-    fault.families clients.examples tsan.fault.devices tsan.fault.abuse asan.fault.families browser.image
+    fault.families clients.examples tsan.fault.devices asan.fault.families browser.image
     tsan.fault.regions tsan.fault.deadlines tsan.fault.shutdown browser.status browser.docs fuzz.openapi docs.alerts
     fault.oom platform.in asan.fault.deadlines browser.detections deploy.debian oracle.wires deploy.container
     browser.stream cuda.emulated_1 cuda.emulated_2 browser.page browser.view platform.trixie platform.arm64)
@@ -60,9 +60,10 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
   endif()
 endfunction()
 
-# Tests that send one request at a time, in which TSan finds little, and fault.memory, which measures memory: TSan adds
-# its own.
-set(without_tsan "^(http\\..*|fault\\.(families|foreign|framing|memory|parameters))$")
+# Tests without TSan: http tests, which send one request at a time; fault tests of what the I/O thread does alone; and
+# fault.memory, since TSan adds memory of its own.
+set(without_tsan
+    "^(http\\..*|fault\\.(abuse|encodings|families|foreign|framing|idle|infer|memory|parameters|proxies))$")
 
 # Adds a test for each file that matches PATTERN, in each of FLAVOURS: the command, with the file's path at its end.
 function(voxeld_script_tests LABEL PATTERN TIMEOUT FLAVOURS)
