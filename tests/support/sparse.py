@@ -30,6 +30,7 @@ def fused(a, b, c):
         result = total.astype(np.float32)
         # The middle between two float32, also subnormal ones, ends in 28 zero bits.
         ends = total.view(np.uint64) & np.uint64((1 << 28) - 1) == 0
+        ends &= (total != result) & np.isfinite(total)
         if ends.any():
             result[ends] = fused_slowly(product[ends], c[ends])
         return result
