@@ -14,7 +14,7 @@ from daemon import Daemon
 from test_scans import scans
 
 SEED = int(os.environ.get("VOXELD_TEST_SEED", "9000"))
-CASES = int(os.environ.get("VOXELD_TEST_CASES", "60"))
+CASES = int(os.environ.get("VOXELD_TEST_CASES", "30"))
 F32 = np.dtype("<f4")
 STRTOF = ctypes.CDLL(None).strtof
 STRTOF.restype = ctypes.c_float
