@@ -6,7 +6,7 @@ import signal
 import tempfile
 import unittest
 
-from command_line import POINTS, Running, received, simulate
+from command_line import POINTS, Running, received, run, simulate
 from daemon import Daemon, OneDaemonCase, wait_until
 from rude_server import url_of
 from voxeld.cli.watch import Watch
@@ -77,9 +77,12 @@ class Watching(OneDaemonCase):
         self.scans, self.output = self.folder / "scans", self.folder / "out"
         self.scans.mkdir()
 
-    def watch(self, *arguments, daemon=None):
+    def asked(self, *arguments):
         given = ("--preset", "kitti_second", "-o", self.output, "--settle", 0.2, "--interval", 0.05)
-        return Running("watch", self.scans, *given, "--server", url_of(daemon or self.daemon), *arguments)
+        return ("watch", self.scans, *given, "--server", url_of(self.daemon), *arguments)
+
+    def watch(self, *arguments):
+        return Running(*self.asked(*arguments))
 
     def appear(self, name, seed):
         """A scan that gets its name once it is complete."""
@@ -166,16 +169,13 @@ class Watching(OneDaemonCase):
 
     def test_wrong_usage(self):
         for arguments in (("--max-voxel", "1"), ("--max-voxels", "0"), ("-p", "max_voxels=0"), ("--settle", "0")):
-            with self.watch(*arguments) as running:
-                self.assertEqual(running.end().status, 2, arguments)
+            self.assertEqual(run(*self.asked(*arguments)).status, 2, arguments)
         (self.scans / "metadata.yaml").touch()
-        with self.watch() as running:
-            done = running.end()
+        done = run(*self.asked())
         self.assertEqual((done.status, "is a bag, which is whole only when" in done.errors), (2, True), done)
         (self.scans / "metadata.yaml").unlink()
         self.scans.rmdir()
-        with self.watch() as running:
-            self.assertEqual(running.end().status, 2)
+        self.assertEqual(run(*self.asked()).status, 2)
 
     def test_bags_are_left_out(self):
         (self.scans / "drive.mcap").touch()

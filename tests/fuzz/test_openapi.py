@@ -19,7 +19,7 @@ if importlib.util.find_spec("schemathesis") is None:
     print("skipped: there is no schemathesis")
     sys.exit(77)
 
-CASES = os.environ.get("VOXELD_TEST_CASES", "12")
+CASES = os.environ.get("VOXELD_TEST_CASES", "4")
 SEED = os.environ.get("VOXELD_TEST_SEED", "1")
 CONFIG = pathlib.Path(__file__).with_name("schemathesis.toml")
 

@@ -13,7 +13,7 @@ import samples
 from test_scans import SCANS, scans
 
 SEED = int(os.environ.get("VOXELD_TEST_SEED", "11000"))
-CASES = int(os.environ.get("VOXELD_TEST_CASES", "200"))
+CASES = int(os.environ.get("VOXELD_TEST_CASES", "80"))
 GRID = {"num_features": "4", "point_cloud_range": "-10,-10,-2,10,10,2", "voxel_size": "0.5,0.5,0.5"}
 ALL = ",".join(samples.TENSORS)
 

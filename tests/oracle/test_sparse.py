@@ -204,7 +204,7 @@ class Sparse(unittest.TestCase):
 
     def test_random_clouds(self):
         for seed, (shape, clouds, count) in enumerate(
-            [((17, 40, 41), 1, 200), ((18, 31, 95), 3, 250), ((13, 13, 64), 2, 400)]
+            [((17, 40, 41), 1, 100), ((18, 31, 95), 3, 90), ((13, 13, 64), 2, 200)]
         ):
             for make in (plain, residual):
                 with self.subTest(shape=shape, make=make.__name__):
@@ -212,7 +212,7 @@ class Sparse(unittest.TestCase):
                     self.check_cells(shape, coords, make, seed)
 
     def test_scales(self):
-        coords = random_cells(np.random.default_rng(9), (13, 20, 20), 1, 100)
+        coords = random_cells(np.random.default_rng(9), (13, 20, 20), 1, 50)
         for scale in (1e-42, 1e10, 1e38):
             with self.subTest(scale=scale):
                 self.check_cells((13, 20, 20), coords, residual, 9, scale)
@@ -293,7 +293,7 @@ class Sparse(unittest.TestCase):
             np.testing.assert_array_equal(run(len(clouds), joined[order].copy(), values[order].copy()), together, name)
             for i, cloud in enumerate(clouds):
                 np.testing.assert_array_equal(run(1, cloud, features[i])[0], together[i], name)
-            for _ in range(10):
+            for _ in range(3):
                 np.testing.assert_array_equal(run(len(clouds), joined, values), together, name)
 
     def test_refusals(self):

@@ -13,7 +13,7 @@ import steps
 from daemon import OneDaemonCase
 
 SEED = int(os.environ.get("VOXELD_TEST_SEED", "9000"))
-CASES = int(os.environ.get("VOXELD_TEST_CASES", "150"))
+CASES = int(os.environ.get("VOXELD_TEST_CASES", "60"))
 ALL = "points,point_indices,point_rows,point_fates,point_steps"
 FIELDS = ("x", "y", "z", "ring", "intensity", "time", "tag")
 METHODS = ("first", "centroid", "center", "nearest_centroid", "random", "all")

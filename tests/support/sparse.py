@@ -24,13 +24,14 @@ def fused(a, b, c):
     float64 lies in the middle between two float32.
     """
     with np.errstate(all="ignore"):
-        a, b, c = (np.asarray(value, np.float64) for value in (a, b, c))
-        product, c = np.broadcast_arrays(a * b, c)
+        product = np.multiply(a, b, dtype=np.float64)
         total = product + c
         result = total.astype(np.float32)
         # The middle between two float32, also subnormal ones, ends in 28 zero bits.
         ends = total.view(np.uint64) & np.uint64((1 << 28) - 1) == 0
+        ends &= (total != result) & np.isfinite(total)
         if ends.any():
+            product, c = np.broadcast_arrays(product, np.asarray(c, np.float64))
             result[ends] = fused_slowly(product[ends], c[ends])
         return result
 
