@@ -149,14 +149,11 @@ static void lay_out_choice(struct cuda_choice *choice, uint64_t points, uint64_t
 
 static void lay_out_filter(struct cuda_run *run, struct cuda_arena *arena) {
   struct cuda_block_filter *filter = &run->filter;
-  unsigned char *cub;
   take(arena, &filter->blocks.keys, filter->blocks.slots);
   take(arena, &filter->heights, 2 * filter->blocks.slots);
   take(arena, &filter->block_stays, filter->blocks.slots);
   take(arena, &filter->block_of, run->row_capacity);
-  take(arena, &filter->stays, run->row_capacity);
-  take(arena, &cub, run->filter_cub_bytes);
-  run->filter_cub = cub;
+  take(arena, &filter->tiles, (uint64_t)filter->num_tiles + 1);
 }
 
 // Runs twice: over an empty arena to measure, then over the lane's scratch.

@@ -163,7 +163,8 @@ struct cuda_block_filter {
   uint32_t *heights;           // [blocks.slots, 2]: lowest and highest z
   unsigned char *block_stays;  // [blocks.slots]
   uint32_t *block_of;          // [row_capacity]: slot of each row's block
-  uint32_t *stays;             // [row_capacity]: 0 or 1, for the scan
+  uint32_t num_tiles;          // of the scan of the rows
+  uint64_t *tiles;             // [num_tiles + 1]: look-back states of the scan, and its ticket
 };
 
 // Determines, with the number of rows, where a voxelization's tensors lie in the image: tensor_offsets.cuh.
@@ -220,9 +221,7 @@ struct cuda_run : voxel_view {
   struct cuda_fps fps;
 
   void *source_copy;  // if the device cannot read `source`
-  void *filter_cub;   // temporary storage of the filter's scan
-  size_t filter_cub_bytes;
-  void *fps_cub;  // of the sort before sampling
+  void *fps_cub;      // temporary storage of the sort before sampling
   size_t fps_cub_bytes;
   size_t feature_bytes;
   const float *weights;  // of the encoder: encode.cuh

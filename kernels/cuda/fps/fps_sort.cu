@@ -2,12 +2,11 @@
 // is pruned, never what is chosen.
 #include "kernels/cuda/fps/fps.cuh"
 
-#include <cub/device/device_radix_sort.cuh>
-
 #include "kernels/cuda/base/bring.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/publish.cuh"
+#include "kernels/cuda/base/radix_sort.cuh"
 #include "kernels/half.h"
 
 enum { BLOCK = BRING_BLOCK };
@@ -175,18 +174,19 @@ static __global__ void __launch_bounds__(BLOCK) fps_place_kernel(const __grid_co
 
 // ---- all together ---------------------------------------------------------------------------------------------------
 
-static cudaError_t sort_keys(const struct cuda_run *run, void *cub, size_t *bytes) {
+static enum vx_status sort_keys(const struct cuda_run *run, void *cub, size_t *bytes, struct error *error) {
   const struct cuda_fps *fps = &run->fps;
   // The clouds of a batch are usually small: sorting by the last bits is not worth one more pass.
   int first_bit = run->clouds.count > 1 ? FPS_FINE_BITS : 0, cloud_bits = vx_bits_for(run->clouds.count);
-  return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint64_t *)fps->keys, fps->sorted_keys,
-                                         (const uint32_t *)fps->ids, fps->sorted_ids, (int64_t)fps->num_rows, first_bit,
-                                         FPS_CLOUD_BIT + cloud_bits, run->stream);
+  struct cuda_pairs<uint64_t> pairs = {
+    fps->keys, fps->sorted_keys, fps->ids, fps->sorted_ids, fps->num_rows, first_bit, FPS_CLOUD_BIT + cloud_bits
+  };
+  return cuda_sort_pairs(run, pairs, cub, bytes, error);
 }
 
 enum vx_status cuda_fps_measure_sort(const struct cuda_run *run, size_t *bytes, struct error *error) {
   *bytes = 0;
-  return cuda_check(sort_keys(run, NULL, bytes), "cub::DeviceRadixSort", error);
+  return sort_keys(run, NULL, bytes, error);
 }
 
 static enum vx_status find_boxes(const struct cuda_run *run, struct error *error) {
@@ -202,6 +202,6 @@ enum vx_status cuda_fps_sort(const struct cuda_run *run, struct error *error) {
   if (run->tensors == 0) return VX_OK;  // candidates are only counted
   CUDA_TRY(cuda_launch("fps_key_kernel", fps_key_kernel, blocks, BLOCK, 0, run, error, *run, run->fps));
   size_t bytes = run->fps_cub_bytes;
-  CUDA_TRY(cuda_check(sort_keys(run, run->fps_cub, &bytes), "cub::DeviceRadixSort", error));
+  CUDA_TRY(sort_keys(run, run->fps_cub, &bytes, error));
   return cuda_launch("fps_place_kernel", fps_place_kernel, blocks, BLOCK, 0, run, error, run->fps);
 }

@@ -8,8 +8,7 @@
 //            rows. The block of the tile before tells it where the walk that crosses into its tile begins. If a ring's
 //            last point is linked to its first, its last and first walk are one. So the block with the ring's end
 //            decides both.
-#include <cub/device/device_radix_sort.cuh>
-
+#include "kernels/cuda/base/radix_sort.cuh"
 #include "kernels/cuda/base/scan.cuh"
 #include "kernels/cuda/steps/arrival.cuh"
 #include "kernels/number.h"
@@ -93,11 +92,13 @@ static __global__ void __launch_bounds__(BLOCK)
   own.rows[at] = (uint32_t)at;
 }
 
-static cudaError_t sort_rows(const struct cuda_run *run, const struct ring_outlier *own, void *cub, size_t *bytes) {
+static enum vx_status sort_rows(const struct cuda_run *run, const struct ring_outlier *own, void *cub, size_t *bytes,
+                                struct error *error) {
   int bits = vx_bits_for((int32_t)own->no_key + 1);
-  return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint32_t *)own->keys, own->sorted_keys,
-                                         (const uint32_t *)own->rows, own->sorted_rows, (int64_t)run->clouds.num_points,
-                                         0, bits, run->stream);
+  struct cuda_pairs<uint32_t> pairs = {
+    own->keys, own->sorted_keys, own->rows, own->sorted_rows, run->clouds.num_points, 0, bits
+  };
+  return cuda_sort_pairs(run, pairs, cub, bytes, error);
 }
 
 static __global__ void __launch_bounds__(BLOCK)
@@ -323,8 +324,7 @@ static enum vx_status sort_by_ring(struct cuda_chain *chain, struct arrays *arra
   unsigned blocks = cuda_blocks(chain->rows.clouds.num_points, BLOCK);
   CUDA_TRY(cuda_settle_rows(chain, error));
   CUDA_TRY(cuda_launch("keys_kernel", keys_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, arrays->own));
-  CUDA_TRY(
-      cuda_check(sort_rows(&chain->run, &arrays->own, arrays->cub, &arrays->cub_bytes), "cub::DeviceRadixSort", error));
+  CUDA_TRY(sort_rows(&chain->run, &arrays->own, arrays->cub, &arrays->cub_bytes, error));
   return cuda_launch("place_kernel", place_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, arrays->own);
 }
 
@@ -336,7 +336,7 @@ enum vx_status cuda_step_ring_outlier(struct cuda_chain *chain, const struct vx_
   own.params = step->params.ring_outlier;
   own.counted = own.params.column == VX_KITTI_RINGS;
   own.no_key = own.counted ? 0 : (uint32_t)clouds->count * RINGS;
-  if (!own.counted) CUDA_TRY(cuda_check(sort_rows(run, &own, NULL, &arrays.cub_bytes), "cub::DeviceRadixSort", error));
+  if (!own.counted) CUDA_TRY(sort_rows(run, &own, NULL, &arrays.cub_bytes, error));
   CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { lay_out(&arrays, clouds, arena); }));
   own.dropping = cuda_take_scan(chain);
   if (own.counted) {

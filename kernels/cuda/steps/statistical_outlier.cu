@@ -10,9 +10,8 @@
 //   drop    Drops the rows whose distance is above the bound of their cloud.
 //
 // A leaf or node may have rows of two clouds. A search skips rows of other clouds by their place.
-#include <cub/device/device_radix_sort.cuh>
-
 #include "kernels/cuda/base/curve.cuh"
+#include "kernels/cuda/base/radix_sort.cuh"
 #include "kernels/cuda/steps/ranks.cuh"
 #include "kernels/step_statistical_outlier.h"
 
@@ -132,11 +131,14 @@ static __global__ void __launch_bounds__(BLOCK) key_kernel(const __grid_constant
   own.ids[row] = (uint32_t)row;
 }
 
-static cudaError_t sort_keys(const struct cuda_chain *chain, const struct statistical_outlier &own, void *cub,
-                             size_t *bytes) {
-  return cub::DeviceRadixSort::SortPairs(
-      cub, *bytes, (const uint64_t *)own.keys, own.sorted_keys, (const uint32_t *)own.ids, own.sorted_ids,
-      (int64_t)chain->rows.clouds.num_points, 0, CLOUD_BIT + vx_bits_for(chain->rows.clouds.count), chain->run.stream);
+static enum vx_status sort_keys(const struct cuda_chain *chain, const struct statistical_outlier &own, void *cub,
+                                size_t *bytes, struct error *error) {
+  const struct cuda_clouds &clouds = chain->rows.clouds;
+  int bits = CLOUD_BIT + vx_bits_for(clouds.count);
+  struct cuda_pairs<uint64_t> pairs = {
+    own.keys, own.sorted_keys, own.ids, own.sorted_ids, clouds.num_points, 0, bits
+  };
+  return cuda_sort_pairs(&chain->run, pairs, cub, bytes, error);
 }
 
 static __global__ void __launch_bounds__(BLOCK) place_kernel(const __grid_constant__ struct cuda_chain_rows r,
@@ -377,7 +379,7 @@ static enum vx_status sort_rows(struct cuda_chain *chain, struct arrays *arrays,
   CUDA_TRY(cuda_rank_rows(chain, &arrays->own.ranks, error));
   CUDA_TRY(cuda_launch("box_kernel", box_kernel, looping, BLOCK, 0, run, error, chain->rows, own));
   CUDA_TRY(cuda_launch("key_kernel", key_kernel, blocks, BLOCK, 0, run, error, chain->rows, own));
-  CUDA_TRY(cuda_check(sort_keys(chain, own, arrays->cub, &arrays->cub_bytes), "cub::DeviceRadixSort", error));
+  CUDA_TRY(sort_keys(chain, own, arrays->cub, &arrays->cub_bytes, error));
   return cuda_launch("place_kernel", place_kernel, blocks, BLOCK, 0, run, error, chain->rows, own);
 }
 
@@ -399,7 +401,7 @@ enum vx_status cuda_step_statistical_outlier(struct cuda_chain *chain, const str
   arrays.own.params = step->params.statistical_outlier;
   arrays.rows = chain->rows.clouds.num_points;
   arrays.clouds = (uint64_t)chain->rows.clouds.count;
-  CUDA_TRY(cuda_check(sort_keys(chain, own, NULL, &arrays.cub_bytes), "cub::DeviceRadixSort", error));
+  CUDA_TRY(sort_keys(chain, own, NULL, &arrays.cub_bytes, error));
   CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { lay_out(&arrays, arena); }));
   CUDA_TRY(sort_rows(chain, &arrays, error));
   CUDA_TRY(make_nodes(chain, &arrays, error));

@@ -4,10 +4,9 @@
 // the floats.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
-#include <cub/device/device_scan.cuh>
-
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/scan.cuh"
 #include "kernels/cuda/base/table.cuh"
 #include "kernels/half.h"
 
@@ -74,49 +73,42 @@ static __global__ void __launch_bounds__(BLOCK)
   f.block_stays[slot] = span > f.params.low && span < f.params.high;
 }
 
-static __global__ void __launch_bounds__(BLOCK)
-    judge_rows_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
-  uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
-  if (row >= v.row_capacity) return;
-  bool exists = row < v.counters->num_rows;
-  bool stays = exists && f.block_stays[f.block_of[row]];
-  f.stays[row] = stays;
-  if (exists && !stays) {
+static __device__ void renumber(const struct voxel_view &v, uint32_t row, bool stays, uint32_t output) {
+  v.output_rows[row] = stays ? output : CUDA_NO_ROW;
+  if (stays) {
+    v.rows_in_order[output] = row;
+    if (v.marks) cuda_mark(v, cuda_record_of(v, row).slot);
+    if (v.clouds.count > 1) atomicAdd(&v.control->cloud_rows[cuda_cloud_of_row(v.clouds, row)], 1);
+  } else {
     uint32_t hits = cuda_record_of(v, row).hits;
     atomicSub(&v.counters->over_voxel_cap, hits - min(hits, v.cap));
     atomicAdd(&v.counters->block_filtered, hits);
   }
 }
 
-// Expects in output_rows[row] the number of rows before it that stay.
-static __global__ void __launch_bounds__(BLOCK)
+// Numbers the rows that stay, by a scan.
+static __global__ void __launch_bounds__(SCAN_BLOCK)
     renumber_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
-  uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
-  if (row >= v.row_capacity || row >= v.counters->num_rows) return;
-  uint32_t output = v.output_rows[row];
-  bool stays = f.stays[row] != 0;
-  if (stays) {
-    v.rows_in_order[output] = row;
-    if (v.marks) cuda_mark(v, cuda_record_of(v, row).slot);
-    if (v.clouds.count > 1) atomicAdd(&v.control->cloud_rows[cuda_cloud_of_row(v.clouds, row)], 1);
-  } else {
-    v.output_rows[row] = CUDA_NO_ROW;
-  }
-  if (row == v.counters->num_rows - 1) v.counters->num_output_rows = output + stays;
+  __shared__ struct scan_shared shared;
+  uint32_t tile = scan_next_tile((uint32_t *)(f.tiles + f.num_tiles), &shared), num_rows = v.counters->num_rows;
+  uint32_t begin = tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS;
+  uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) items[k] = begin + k < num_rows && f.block_stays[f.block_of[begin + k]] != 0;
+  uint64_t total = scan_items(f.tiles, tile, items, before, &shared);
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++)
+    if (begin + k < num_rows) renumber(v, begin + k, items[k] != 0, (uint32_t)before[k]);
+  if (tile == f.num_tiles - 1 && threadIdx.x == 0) v.counters->num_output_rows = (uint32_t)total;
 }
 
-static cudaError_t scan_stays(const struct cuda_run *run, void *temporary, size_t *bytes) {
-  return cub::DeviceScan::ExclusiveSum(temporary, *bytes, run->filter.stays, run->output_rows,
-                                       (int64_t)run->row_capacity, run->stream);
-}
-
-enum vx_status cuda_plan_filter(struct cuda_run *run, struct error *error) {
+void cuda_plan_filter(struct cuda_run *run) {
   struct cuda_block_filter *filter = &run->filter;
   filter->params = run->params->block_filter;
   for (int axis = 0; axis < 2; axis++)
     filter->grid_blocks[axis] = (run->grid.cells[axis] - 1) / filter->params.factor + 1;
   filter->blocks.slots = cuda_slots(2 * (uint64_t)run->row_capacity);
-  return cuda_check(scan_stays(run, NULL, &run->filter_cub_bytes), "cub::DeviceScan", error);
+  filter->num_tiles = cuda_blocks(run->row_capacity, CUDA_TILE);
 }
 
 static __global__ void __launch_bounds__(BLOCK)
@@ -128,25 +120,21 @@ static __global__ void __launch_bounds__(BLOCK)
     f.heights[2 * slot] = UINT32_MAX;
     f.heights[2 * slot + 1] = 0;
   }
+  if (slot <= f.num_tiles) f.tiles[slot] = 0;  // the table has more slots
 }
 
 enum vx_status cuda_filter(const struct cuda_run *run, struct error *error) {
-  unsigned row_blocks = cuda_blocks(run->row_capacity, BLOCK),
-           slot_blocks = cuda_blocks(run->filter.blocks.slots, BLOCK);
+  unsigned slot_blocks = cuda_blocks(run->filter.blocks.slots, BLOCK);
   empty_blocks_kernel<<<slot_blocks, BLOCK, 0, run->stream>>>(*run, run->filter);
   CUDA_TRY(cuda_launched("empty_blocks_kernel", error));
   heights_kernel<<<cuda_blocks(run->row_capacity, BLOCK / ROW_THREADS), BLOCK, 0, run->stream>>>(*run, run->filter);
   CUDA_TRY(cuda_launched("heights_kernel", error));
   judge_blocks_kernel<<<slot_blocks, BLOCK, 0, run->stream>>>(*run, run->filter);
   CUDA_TRY(cuda_launched("judge_blocks_kernel", error));
-  judge_rows_kernel<<<row_blocks, BLOCK, 0, run->stream>>>(*run, run->filter);
-  CUDA_TRY(cuda_launched("judge_rows_kernel", error));
-  size_t bytes = run->filter_cub_bytes;
-  CUDA_CALL(scan_stays(run, run->filter_cub, &bytes), error);
   if (run->clouds.count > 1) {
     CUDA_CALL(cudaMemsetAsync(run->control->cloud_rows, 0, (size_t)run->clouds.count * sizeof(uint32_t), run->stream),
               error);
   }
-  renumber_kernel<<<row_blocks, BLOCK, 0, run->stream>>>(*run, run->filter);
+  renumber_kernel<<<run->filter.num_tiles, SCAN_BLOCK, 0, run->stream>>>(*run, run->filter);
   return cuda_launched("renumber_kernel", error);
 }

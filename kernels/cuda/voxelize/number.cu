@@ -5,8 +5,6 @@
 // of the cell finds its own index there and takes itself for the first.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
-#include <cub/block/block_scan.cuh>
-
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/scan.cuh"
@@ -65,14 +63,11 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_
 // One block.
 static __global__ void __launch_bounds__(VX_MAX_CLOUDS)
     close_clouds_kernel(const __grid_constant__ struct voxel_view v) {
-  typedef cub::BlockScan<uint32_t, VX_MAX_CLOUDS> scan;
-  __shared__ scan::TempStorage temporary;
   cuda_wait();
   int32_t cloud = (int32_t)threadIdx.x;
   bool here = cloud < v.clouds.count;
   uint32_t rows = here ? min(cuda_first_cell_of(v, cloud + 1) - cuda_first_cell_of(v, cloud), v.clouds.max_rows) : 0;
-  uint32_t before, sum;
-  scan(temporary).ExclusiveSum(rows, before, sum);
+  uint32_t sum, before = cuda_block_before(rows, &sum);
   if (here) {
     v.clouds.first_row[cloud] = before;
     v.control->cloud_rows[cloud] = rows;

@@ -4,11 +4,10 @@
 // In larger grids cub sorts the rows; the host must know their number first.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
-#include <cub/device/device_radix_sort.cuh>
-
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/memory.cuh"
+#include "kernels/cuda/base/radix_sort.cuh"
 #include "kernels/cuda/base/scan.cuh"
 
 enum { BLOCK = 256 };
@@ -120,10 +119,13 @@ static int bits_of(uint64_t value) {
   return bits;
 }
 
-static cudaError_t sort_rows(const struct cuda_run *run, const struct row_sort &sort, void *cub, size_t *bytes) {
-  return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint64_t *)sort.keys, sort.sorted_keys,
-                                         (const uint32_t *)sort.rows, run->rows_in_order, (int64_t)sort.num_rows, 0,
-                                         max(bits_of(run->num_cells - 1), 1), run->stream);
+static enum vx_status sort_rows(const struct cuda_run *run, const struct row_sort &sort, void *cub, size_t *bytes,
+                                struct error *error) {
+  int bits = max(bits_of(run->num_cells - 1), 1);
+  struct cuda_pairs<uint64_t> pairs = {
+    sort.keys, sort.sorted_keys, sort.rows, run->rows_in_order, sort.num_rows, 0, bits
+  };
+  return cuda_sort_pairs(run, pairs, cub, bytes, error);
 }
 
 enum vx_status cuda_sort_rows(const struct cuda_run *run, struct error *error) {
@@ -131,7 +133,7 @@ enum vx_status cuda_sort_rows(const struct cuda_run *run, struct error *error) {
   sort.num_rows = run->sizes.num_output_rows;
   if (sort.num_rows == 0) return VX_OK;
   size_t bytes = 0;
-  CUDA_CALL(sort_rows(run, sort, NULL, &bytes), error);
+  CUDA_TRY(sort_rows(run, sort, NULL, &bytes, error));
   unsigned char *cub = NULL;
   for (int pass = 0; pass < 2; pass++) {  // the first pass measures, the second takes the memory
     struct cuda_arena arena = {pass == 0 ? NULL : run->lane->sorting.memory, 0};
@@ -143,7 +145,7 @@ enum vx_status cuda_sort_rows(const struct cuda_run *run, struct error *error) {
   }
   row_keys_kernel<<<cuda_blocks(sort.num_rows, BLOCK), BLOCK, 0, run->stream>>>(*run, sort);
   CUDA_TRY(cuda_launched("row_keys_kernel", error));
-  CUDA_CALL(sort_rows(run, sort, cub, &bytes), error);
+  CUDA_TRY(sort_rows(run, sort, cub, &bytes, error));
   number_rows_kernel<<<cuda_blocks(sort.num_rows, BLOCK), BLOCK, 0, run->stream>>>(*run, sort.num_rows);
   return cuda_launched("number_rows_kernel", error);
 }
@@ -165,10 +167,13 @@ static __global__ void __launch_bounds__(BLOCK)
   }
 }
 
-static cudaError_t sort_points(const struct cuda_run *run, const struct point_sort &sort, void *cub, size_t *bytes) {
-  return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint32_t *)sort.begins, sort.sorted_begins,
-                                         (const uint32_t *)sort.points, run->lists, (int64_t)run->clouds.num_points, 0,
-                                         bits_of(run->clouds.num_points), run->stream);
+static enum vx_status sort_points(const struct cuda_run *run, const struct point_sort &sort, void *cub, size_t *bytes,
+                                  struct error *error) {
+  uint32_t count = run->clouds.num_points;
+  struct cuda_pairs<uint32_t> pairs = {
+    sort.begins, sort.sorted_begins, sort.points, run->lists, count, 0, bits_of(count)
+  };
+  return cuda_sort_pairs(run, pairs, cub, bytes, error);
 }
 
 // The sort is stable: each cell's points stay in input order.
@@ -176,7 +181,7 @@ enum vx_status cuda_sort_lists(const struct cuda_run *run, struct error *error) 
   struct point_sort sort = {};
   uint32_t num_points = run->clouds.num_points;
   size_t bytes = 0;
-  CUDA_CALL(sort_points(run, sort, NULL, &bytes), error);
+  CUDA_TRY(sort_points(run, sort, NULL, &bytes, error));
   unsigned char *cub = NULL;
   for (int pass = 0; pass < 2; pass++) {
     struct cuda_arena arena = {pass == 0 ? NULL : run->lane->sorting.memory, 0};
@@ -188,5 +193,5 @@ enum vx_status cuda_sort_lists(const struct cuda_run *run, struct error *error) 
   }
   point_keys_kernel<<<cuda_blocks(num_points, BLOCK), BLOCK, 0, run->stream>>>(*run, sort);
   CUDA_TRY(cuda_launched("point_keys_kernel", error));
-  return cuda_check(sort_points(run, sort, cub, &bytes), "cub::DeviceRadixSort", error);
+  return sort_points(run, sort, cub, &bytes, error);
 }

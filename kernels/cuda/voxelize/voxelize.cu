@@ -84,7 +84,7 @@ static enum vx_status prepare(struct cuda_run *run, struct error *error) {
   CUDA_TRY(plan_image(run, error));
   CUDA_TRY(cuda_see_part(run, run->input.data, cuda_input_bytes(run), &source, error));
   run->source = source;
-  if (run->filtered) CUDA_TRY(cuda_plan_filter(run, error));
+  if (run->filtered) cuda_plan_filter(run);
   plan(run);
   plan_features(run);
   CUDA_TRY(cuda_prepare_memory(run, error));

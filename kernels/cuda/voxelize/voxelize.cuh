@@ -9,8 +9,8 @@
 VX_WARN_UNUSED enum vx_status cuda_voxelize(struct cuda_run *run, struct error *error);
 
 // Call these three before the job's memory is taken.
-// Fills run->filter, except its arrays, and run->filter_cub_bytes.
-VX_WARN_UNUSED enum vx_status cuda_plan_filter(struct cuda_run *run, struct error *error);
+// Fills run->filter, except its arrays.
+void cuda_plan_filter(struct cuda_run *run);
 // Fills run->choice, except its arrays.
 void cuda_plan_choice(struct cuda_run *run);
 // Fills run->num_rooms and run->room_floats.
