@@ -13,7 +13,7 @@ set(longest fault.shutdown asan.fault.shutdown fault.models tsan.fault.encodings
     fault.families clients.examples tsan.fault.devices tsan.fault.abuse asan.fault.families browser.image
     tsan.fault.regions tsan.fault.deadlines tsan.fault.shutdown browser.status browser.docs fuzz.openapi docs.alerts
     fault.oom platform.in asan.fault.deadlines browser.detections deploy.debian oracle.wires deploy.container
-    browser.stream cuda.emulated_1 cuda.emulated_2 browser.page browser.view platform.trixie platform.arm64)
+    browser.stream cuda.emulated_1 cuda.emulated_2 browser.page browser.view platform.arm64)
 
 # A test takes two of the places of ctest (-j); ./dev gives ctest four places for each processor. A test that waits for
 # timeouts most of its time, and keeps a processor busy for less than 40 % of it, takes one place.
@@ -181,9 +181,8 @@ set_tests_properties(deploy.balancer deploy.balanced_streams PROPERTIES PROCESSO
 # If something that these two tests need is missing, they skip their first case.
 set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
-# platform: other releases of Debian, a short `./dev test --platforms` and a cross-build. All need the network.
+# platform: file systems of other releases of Debian, and a cross-build. They need the network.
 voxeld_script_tests(platform "tests/platform/*.bats" 900 plain ${BATS})
-voxeld_test(platform.trixie plain platform 1500 tests/platform/run --quick trixie)
 voxeld_test(platform.arm64 plain platform 1500 tests/platform/arm64)
 set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
