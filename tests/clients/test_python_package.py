@@ -116,14 +116,15 @@ class Package(unittest.TestCase):
                 str(source),
             )
             (wheel,) = pathlib.Path(folder).glob("voxeld-*.whl")
-            run(sys.executable, "-m", "venv", str(fresh))
+            run(sys.executable, "-m", "venv", "--without-pip", str(fresh))
             python = str(fresh / "bin" / "python")
+            (packages,) = fresh.glob("lib/python*/site-packages")
+            # The packages of this Python: numpy, and pip, which would take seconds to install.
+            (packages / "these.pth").write_text(f"{pathlib.Path(np.__file__).parents[1]}\n", encoding="utf-8")
             # With PYTHONPATH, pip would find what an earlier `pip install ./api/python` left in the tree, and install
             # nothing.
             environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
             run(python, *pip, "install", "--no-deps", "--no-index", str(wheel), env=environment)
-            (packages,) = fresh.glob("lib/python*/site-packages")
-            (packages / "numpy.pth").write_text(f"{pathlib.Path(np.__file__).parents[1]}\n", encoding="utf-8")
             self.assertTrue((packages / "voxeld" / "py.typed").exists())
             with Daemon() as daemon:
                 self.assertEqual(run(python, "-c", PROGRAM, url_of(daemon), env=environment, cwd=folder), "1\n")

@@ -87,7 +87,7 @@ class Buildah:
 def check_tools():
     if os.geteuid() != 0:
         skip("images are built and run by root")
-    for tool in ("buildah", "debootstrap", "unshare", "nsenter", "setpriv"):
+    for tool in ("buildah", "mmdebstrap", "unshare", "nsenter", "setpriv"):
         if not shutil.which(tool):
             skip(f"there is no {tool}")
     # buildah 1.19 has no command `build`; under it the dpkg of Debian 12 hangs.
