@@ -317,10 +317,10 @@ export class Scene {
   }
 
   // Milliseconds that a picture takes. Reading a pixel waits for the picture.
-  measure(camera) {
+  measure(camera, coarse) {
     const gl = this.gl;
     const begin = performance.now();
-    this.draw(camera);
+    this.draw(camera, coarse);
     gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
     return performance.now() - begin;
   }

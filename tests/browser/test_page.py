@@ -464,7 +464,7 @@ class Steps(PageCase):
         colours = dict(zip(legend, self.browser.run(swatches)))
         of_counts = "return [...document.querySelectorAll('#steps .swatch')].map((one) => one.style.backgroundColor)"
         self.assertEqual(self.browser.run(of_counts), [colours["cut out"], colours["merged"]])
-        drawn = self.browser.driver.execute_async_script(DRAWN, self.browser.find("#canvas").screenshot_as_base64)
+        drawn = self.browser.driver.execute_async_script(DRAWN, self.browser.picture())
         for name in ("kept", "cut out", "merged"):
             self.assertIn(colours[name], drawn)
         self.browser.set("[name='steps']", "none")
