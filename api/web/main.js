@@ -43,9 +43,11 @@ let missing = null; // the scan for which the address was made, until the user o
 
 const aspect = () => canvas.clientWidth / canvas.clientHeight;
 
+const placeLabels = () => labels.draw((place) => scene.show.boxes ? camera.project(place, aspect()) : null);
+
 function draw(coarse) {
   scene.draw(camera, coarse);
-  labels.draw((place) => scene.show.boxes ? camera.project(place, aspect()) : null);
+  placeLabels();
 }
 
 function redraw() {
@@ -88,8 +90,10 @@ function hand() {
   scene.setBox(shown.low, shown.high);
   handBoxes();
   repaint();
-  if (slow === undefined) scene.measure(camera); // the first picture compiles the shaders
+  if (slow === undefined) scene.measure(camera, true); // the first picture compiles the shaders
   slow = scene.measure(camera) > SLOW;
+  cancelAnimationFrame(picture); // the measured picture is shown
+  placeLabels();
 }
 
 function handBoxes() {

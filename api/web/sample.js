@@ -22,12 +22,17 @@ function random(seed) {
   };
 }
 
-// The distance along the ray to the box; Infinity if the ray misses it.
-function meet(direction, [x, y, length, width, height]) {
+// The lowest and the highest corner of each box, from the sensor, and how it reflects.
+const PLACED = BOXES.map(([x, y, length, width, height, reflects]) => {
   const centre = [x, y, height / 2 - HEIGHT], half = [length / 2, width / 2, height / 2];
+  return [centre.map((part, axis) => part - half[axis]), centre.map((part, axis) => part + half[axis]), reflects];
+});
+
+// The distance at which a ray from the sensor meets a box, or Infinity. A direction without z leaves heights out.
+function meet(direction, low, high) {
   let near = 0, far = Infinity;
-  for (let axis = 0; axis < 3; axis++) {
-    const one = (centre[axis] - half[axis]) / direction[axis], other = (centre[axis] + half[axis]) / direction[axis];
+  for (let axis = 0; axis < direction.length; axis++) {
+    const one = low[axis] / direction[axis], other = high[axis] / direction[axis];
     near = Math.max(near, Math.min(one, other));
     far = Math.min(far, Math.max(one, other));
   }
@@ -37,24 +42,26 @@ function meet(direction, [x, y, length, width, height]) {
 // Rows of `columns` float32: x, y, z, intensity, beam, then zeros.
 export function sampleScan(columns) {
   const noise = random(7);
-  const rows = [];
+  const rows = new Float32Array(STEPS * BEAMS * columns);
+  let end = 0;
   for (let step = 0; step < STEPS; step++) {
     const angle = (2 * Math.PI * (step + 0.5)) / STEPS;
+    const flat = [Math.cos(angle), Math.sin(angle)];
+    const ahead = PLACED.filter(([low, high]) => meet(flat, low, high) < Infinity);
     for (let beam = 0; beam < BEAMS; beam++) {
       const slope = ((LOWEST + ((HIGHEST - LOWEST) * beam) / (BEAMS - 1)) * Math.PI) / 180;
-      const direction = [Math.cos(angle) * Math.cos(slope), Math.sin(angle) * Math.cos(slope), Math.sin(slope)];
+      const direction = [flat[0] * Math.cos(slope), flat[1] * Math.cos(slope), Math.sin(slope)];
       let distance = direction[2] < 0 ? -HEIGHT / direction[2] : Infinity;
       let intensity = 0.15;
-      for (const box of BOXES) {
-        const met = meet(direction, box);
-        if (met < distance) [distance, intensity] = [met, box[5]];
+      for (const [low, high, reflects] of ahead) {
+        const met = meet(direction, low, high);
+        if (met < distance) [distance, intensity] = [met, reflects];
       }
       const noisy = distance + 0.04 * (noise() - 0.5), bright = intensity * (0.8 + 0.2 * noise());
       if (!(noisy < FARTHEST)) continue;
-      rows.push(...direction.map((part) => part * noisy), bright, beam);
-      for (let column = 5; column < columns; column++) rows.push(0);
-      if (columns < 5) rows.length -= 5 - columns;
+      const row = [direction[0] * noisy, direction[1] * noisy, direction[2] * noisy, bright, beam];
+      for (let column = 0; column < columns; column++) rows[end++] = row[column] ?? 0;
     }
   }
-  return new Float32Array(rows);
+  return rows.slice(0, end);
 }

@@ -315,10 +315,10 @@ export class Scene {
   }
 
   // Milliseconds that a picture takes; readPixels waits for it.
-  measure(camera) {
+  measure(camera, coarse) {
     const gl = this.gl;
     const begin = performance.now();
-    this.draw(camera);
+    this.draw(camera, coarse);
     gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
     return performance.now() - begin;
   }

@@ -28,9 +28,9 @@ def setUpModule():
 
 
 class DetectionCase(browser.BrowserCase):
-    def open(self, state=""):
-        self.browser.open(self.daemon, state)
-        self.browser.await_text("#state", " voxels in ")
+    def open(self, state="", points=None, name="mine", **more):
+        points = scan(500) if points is None else points
+        self.browser.open_with(self.daemon, state, **{f"{name}_bin": points.tobytes()}, **more)
 
     def choices(self):
         return self.browser.run(
@@ -63,9 +63,8 @@ class Detections(DetectionCase):
         lines = self.browser.text("#classes").splitlines()
         return {name: int(count.replace(",", "")) for name, count in (line.rsplit(" ", 1) for line in lines)}
 
-    def drop(self, points, name="mine"):
-        self.browser.drop(**{f"{name}_bin": points.tobytes()})
-        self.browser.await_text("#state", f"{name}.bin: ")
+    def open_with_model(self, points, state=WITH_MODEL, **more):
+        self.open(state, points, **more)
         self.browser.await_text("#state", " boxes by random in ")
 
     def test_the_models_are_listed(self):
@@ -79,12 +78,11 @@ class Detections(DetectionCase):
         self.assertEqual((self.legend(), self.browser.find("#model").get_attribute("value")), ({}, ""))
 
     def test_a_dropped_scan_gets_its_boxes(self):
-        self.open(WITH_MODEL)
-        self.assertEqual(self.browser.text("#model-doc"), "random weights")
         points = scan(3000)
         expected = {name: len(scores) for name, scores in self.found(points).items()}
         self.assertTrue(all(expected.values()), expected)
-        self.drop(points)
+        self.open_with_model(points)
+        self.assertEqual(self.browser.text("#model-doc"), "random weights")
         self.assertEqual(self.legend(), expected)
         for name, count in expected.items():
             self.assertIn(f"boxes of {name} {count}", self.browser.text("#counts"))
@@ -104,8 +102,7 @@ class Detections(DetectionCase):
 
     def test_the_score_hides_boxes_and_stands_in_the_url(self):
         points = scan(3000)
-        self.open(WITH_MODEL)
-        self.drop(points)
+        self.open_with_model(points)
         everything = self.browser.look()["sum"]
         for least in ("0.6", "0.9"):
             self.browser.set("#least", least)
@@ -116,10 +113,8 @@ class Detections(DetectionCase):
         state = self.browser.run("return location.hash")
         self.assertIn("view.model=random", state)
         self.assertIn("view.score=0.9", state)
-        self.open(state)
-        self.browser.await_text("#state", " boxes by random in ")
+        self.open_with_model(points, state)
         self.assertEqual(self.browser.find("#least").get_attribute("value"), "0.9")
-        self.drop(points)
         self.assertEqual(self.legend(), expected)
 
     def test_an_address_with_a_model_alone_has_the_first_parameters(self):
@@ -129,21 +124,18 @@ class Detections(DetectionCase):
         self.assertIn("view.model=random", state)
 
     def test_boxes_of_a_file_are_drawn_beside_those_of_the_model(self):
-        self.open(WITH_MODEL)
         points = scan(500)
         expected = sum(map(len, self.found(points).values()))
         truth = save({"boxes": np.array([[8, 0, -1, 4, 2, 1.5, 0]], "<f4"), "labels": np.array([1], "<i4")})
-        self.browser.drop(mine_bin=points.tobytes(), mine_safetensors=truth)
+        self.open_with_model(points, mine_safetensors=truth)
         self.browser.await_text("#state", f"{expected} boxes by random")
         self.assertEqual(self.legend()["label 1"], 1)
         self.assertEqual(sum(self.legend().values()), expected + 1)
         self.assertNotIn("#", self.browser.find("#labels").get_attribute("textContent"))
 
     def test_a_box_with_a_track_shows_its_id(self):
-        self.open()
         boxes = {"boxes": np.array([[8, 0, -1, 4, 2, 1.5, 0]], "<f4"), "track_ids": np.array([1 << 40], "<i8")}
-        self.browser.drop(mine_bin=scan(500).tobytes(), mine_safetensors=save(boxes))
-        self.browser.await_text("#state", "mine.bin: ")
+        self.open(mine_safetensors=save(boxes))
         shown = lambda: self.browser.find("#labels").get_attribute("textContent")
         browser.wait_until(lambda: f"label 0 #{1 << 40}" in shown(), "its id")
 
@@ -160,9 +152,8 @@ class Detections(DetectionCase):
         self.browser.await_text("#error", "the model random takes 4")
 
     def test_the_commands_that_it_shows_find_the_same(self):
-        self.open(WITH_MODEL)
         points = scan(2000)
-        self.drop(points, "it's mine")
+        self.open_with_model(points, name="it's mine")
         count = sum(self.legend().values())
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "it's mine.bin").write_bytes(points.tobytes())

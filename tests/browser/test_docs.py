@@ -52,11 +52,11 @@ def setUpModule():
 
 
 class Reference(browser.BrowserCase):
-    def setUp(self):
-        super().setUp()
-        self.addCleanup(self.browser.emulate)
-        self.browser.open(self.daemon, "docs")
-        self.browser.await_text("#state", f"{len(OPERATIONS)} operations")
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.browser.open(cls.daemon, "docs")
+        cls.browser.await_text("#state", f"{len(OPERATIONS)} operations")
 
     def shown(self, identifier):
         """A section's text, its first cells and the links in it."""
@@ -106,6 +106,8 @@ class Reference(browser.BrowserCase):
         self.assertLess(self.browser.run(top.replace("getStatusPage", "schema-Problem")), 300)
 
     def test_it_breaks_no_rule_of_its_own(self):
+        self.browser.open(self.daemon, "docs")
+        self.browser.await_text("#state", "operations")
         self.assertFalse(self.browser.find("#error").is_displayed())
         self.assertEqual(self.browser.messages(), [])
         loaded = self.browser.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
@@ -118,6 +120,7 @@ class Reference(browser.BrowserCase):
             self.browser.await_text("#state", "operations")
 
     def test_a_phone(self):
+        self.addCleanup(self.browser.emulate)
         self.browser.emulate(phone=True)
         self.browser.open(self.daemon, "docs")
         self.browser.await_text("#state", "operations")
@@ -133,8 +136,10 @@ class Reference(browser.BrowserCase):
 
 
 class Yaml(browser.BrowserCase):
-    def setUp(self):
-        self.browser.open(self.daemon, "docs")
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.browser.open(cls.daemon, "docs")
 
     def parse(self, text):
         return self.browser.driver.execute_async_script(PARSE, text)

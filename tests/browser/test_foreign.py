@@ -140,7 +140,7 @@ class Foreign(browser.BrowserCase):
         self.assertEqual(self.state(), before)
 
     def test_the_daemons_own_page(self):
-        self.browser.open(self.daemon)
+        self.browser.open(self.daemon, "docs")
         sent = [("POST", STREAM + "2"), *REQUESTS[1:2], *REQUESTS[5:], ("DELETE", "/v1/streams/roof"), *REQUESTS[3:5]]
         self.assertEqual(self.send(sent, "same-origin", ""), [200] * len(sent))
         self.assertEqual(self.daemon.get("/v1/streams").json()["streams"], [])

@@ -41,7 +41,7 @@ class Load:
 
     def drive(self):
         body = rows(3000)
-        while not self.ended.is_set():
+        while not self.ended.wait(0.02):  # more would only keep the machine busy
             self.daemon.post(VOXELIZE, body, source=self.source)
             self.daemon.post("/v1/voxelize?max_voxels=0", body, source=self.source)
 
@@ -316,8 +316,10 @@ class Computed(browser.BrowserCase):
             texts,
         )
 
-    def setUp(self):
-        open_page(self.browser, self.daemon)
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        open_page(cls.browser, cls.daemon)
 
     def test_rates(self):
         before = 'a_total{x="1",y="p"} 10\na_total{x="1",y="q"} 1\na_total{x="2",y="p"} 5\n'

@@ -138,9 +138,9 @@ class Streams(StreamCase):
         """The page skips and counts the sweeps that it cannot draw in time; it always draws the last one."""
         self.browser.open(self.daemon, FOLLOW)
         self.browser.await_text("#state", "roof: waiting for its first sweep")
-        sweeps = 30
+        sweeps = 15
         for time in range(1, sweeps + 1):
-            told = send(self.daemon, time, points=20000)
+            told = send(self.daemon, time, points=10000)
         wait_until(lambda: self.frames() == sweeps, lambda: f"{sweeps} frames: {self.counts()}")
         self.assertEqual(self.counts()["points joined"], sum(each["points"]["joined"] for each in told["sweeps"]))
         spans = self.browser.run(

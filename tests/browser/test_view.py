@@ -9,6 +9,8 @@ import browser
 from daemon import wait_until
 
 SHOWN = " voxels in "  # in the text of #state, once an answer is shown
+# A voxel in the middle of the view, and its one point.
+TENS, ONE = "#point_cloud_range=0,0,0,30,30,30&voxel_size=10,10,10", np.full((1, 4), 15, "<f4").tobytes()
 PILLARS = "#preset=kitti_pointpillar"
 LABELS = (
     "return [...document.querySelectorAll('#labels span')].filter((one) => one.style.visibility == 'visible')"
@@ -96,7 +98,11 @@ class ViewCase(browser.BrowserCase):
         self.addCleanup(self.browser.emulate)
         self.browser.emulate(**as_what)
 
-    def open(self, state=""):
+    def open(self, state="", **files):
+        """Opens the page with these files, the first a scan, or with a scan of few points instead of its sample."""
+        self.browser.open_with(self.daemon, state, **(files or {"mine_bin": scan()}))
+
+    def open_sample(self, state=""):
         self.browser.open(self.daemon, state)
         self.browser.await_text("#state", SHOWN)
 
@@ -116,12 +122,10 @@ class ViewCase(browser.BrowserCase):
 
     def red(self):
         """The red pixels of the picture alone."""
-        self.browser.look()  # the picture is whole
-        for part in ("over", "under", "labels"):
-            self.browser.run("document.getElementById(arguments[0]).style.opacity = 0", part)
-        found = self.browser.driver.execute_async_script(RED, self.browser.find("#canvas").screenshot_as_base64)
-        for part in ("over", "under", "labels"):
-            self.browser.run("document.getElementById(arguments[0]).style.opacity = 1", part)
+        script = "for (const part of ['over', 'under', 'labels']) document.getElementById(part).style.opacity = "
+        self.browser.run(script + "0")
+        found = self.browser.driver.execute_async_script(RED, self.browser.picture())
+        self.browser.run(script + "1")
         return found
 
     def inside(self, inner, outer):
@@ -131,7 +135,7 @@ class ViewCase(browser.BrowserCase):
 
 class First(ViewCase):
     def test_the_first_view_shows_voxels_of_30_cm_from_nearby(self):
-        self.open()
+        self.open_sample()
         self.assertIn("voxel_size=0.3,0.3,0.2", self.browser.run("return location.hash"))
         everything = self.browser.look()["drawn"]
         self.browser.find("#layer-points").click()
@@ -140,8 +144,7 @@ class First(ViewCase):
         self.assertGreater(voxels, 0.5 * everything)  # the rest are points out of range and the grid
 
     def test_voxels_have_edges(self):
-        self.open("#point_cloud_range=0,0,0,30,30,30&voxel_size=10,10,10&view.layers=faces")
-        self.drop(one_bin=np.full((1, 4), 15, "<f4").tobytes())
+        self.open(TENS + "&view.layers=faces", one_bin=ONE)
         self.assertGreater(self.browser.look()["colours"], 10)  # without edges: three faces and the background
 
     def test_another_preset_brings_its_own_grid(self):
@@ -163,15 +166,14 @@ class First(ViewCase):
 
     def test_the_grid_does_not_shine_through_pillars(self):
         for camera in ("-2.6,0.05,3,20,0,0", "-2.6,0.15,0.5,20,0,0", "-2.2,0.05,8,20,0,0"):
-            pictures = []
-            for layers in ("faces", "faces,box"):
-                self.open(f"#preset=kitti_pointpillar&view.layers={layers}&view.camera={camera}")
-                pictures.append(self.browser.look())
-            self.assertEqual(*pictures, camera)
+            self.open_sample(f"#preset=kitti_pointpillar&view.layers=faces&view.camera={camera}")
+            without = self.browser.look()
+            self.browser.find("#layer-box").click()
+            self.assertTrue(self.browser.find("#layer-box").is_selected())
+            self.assertEqual(self.browser.look(), without, camera)
 
     def test_the_camera_stays_while_frames_and_parameters_change(self):
-        self.open("#preset=kitti_second&view.layers=box")
-        self.drop(a_bin=scan(), b_bin=scan(points=500))
+        self.open("#preset=kitti_second&view.layers=box", a_bin=scan(), b_bin=scan(points=500))
         first = self.browser.look()
         self.browser.find("#frame").send_keys("\ue014")
         self.browser.await_text("#state", "b.bin: ")
@@ -229,8 +231,7 @@ class Phone(ViewCase):
         self.assertNotIn("finger", self.browser.text("#keys"))
 
     def test_a_tapped_voxel_opens_the_result(self):
-        self.open("#point_cloud_range=0,0,0,30,30,30&voxel_size=10,10,10")
-        self.drop(one_bin=np.full((1, 4), 15, "<f4").tobytes())
+        self.open(TENS, one_bin=ONE)
         self.browser.look()
         self.browser.find("#canvas").click()
         self.assertTrue(self.displayed("#told"))
@@ -289,8 +290,7 @@ class Columns(ViewCase):
         self.assertEqual(self.browser.find("#parameter-num_features").get_attribute("value"), str(columns))
 
     def test_rows_that_look_like_five_columns(self):
-        self.open()
-        self.drop(sweep_bin=scan(5))
+        self.open(sweep_bin=scan(5))
         self.browser.await_text("#notes", "look like 5 columns")
         self.inside("#notes", "#canvas")
         self.use(5)
@@ -311,21 +311,16 @@ class Colours(ViewCase):
     def contrasts(self, name):
         return self.browser.driver.execute_async_script(CONTRASTS, name)
 
-    def test_all_colours_stand_out(self):
+    def test_all_colours_stand_out_and_the_newest_sweep_most(self):
+        self.open()
         for dark, least in ((False, 2), (True, 3)):
             self.emulate(dark=dark)
-            self.open()
             for name in ("height", "age", "fate"):
                 with self.subTest(name, dark=dark):
-                    self.assertGreaterEqual(min(self.contrasts(name)), least)
-
-    def test_the_newest_sweep_stands_out_most(self):
-        for dark in (False, True):
-            with self.subTest(dark=dark):
-                self.emulate(dark=dark)
-                self.open()
-                contrasts = self.contrasts("age")
-                self.assertEqual(contrasts[0], max(contrasts))
+                    contrasts = self.contrasts(name)
+                    self.assertGreaterEqual(min(contrasts), least)
+                    if name == "age":
+                        self.assertEqual(contrasts[0], max(contrasts))
 
     def test_the_picture_follows_the_scheme(self):
         self.open()
@@ -338,8 +333,7 @@ class Boxes(ViewCase):
     CAR = (30, 0, -1, 8, 4, 2, 0.3)
 
     def test_class_score_and_heading_are_at_the_box(self):
-        self.open(PILLARS + "&view.layers=boxes")
-        self.drop(a_bin=scan(), a_safetensors=boxes(self.CAR, scores=[0.75]))
+        self.open(PILLARS + "&view.layers=boxes", a_bin=scan(), a_safetensors=boxes(self.CAR, scores=[0.75]))
         found = self.red()
         left, top, right, bottom = found["area"]
         self.assertEqual(self.browser.run(LABELS), ["label 0 · 0.75 · 17°"])
@@ -369,8 +363,7 @@ class Boxes(ViewCase):
         self.assertEqual(self.browser.run(LABELS), ["label 0 · 0.90 · 17°", "label 0 · 0.10 · -172°"])
 
     def test_lines_are_two_pixels_wide_and_over_the_pillars(self):
-        self.open(PILLARS)
-        self.drop(a_bin=scan(points=40000), a_safetensors=boxes((30, 0, -1, 8, 4, 2, 0)))
+        self.open(PILLARS, a_bin=scan(points=40000), a_safetensors=boxes((30, 0, -1, 8, 4, 2, 0)))
         self.browser.find("[data-look=top]").click()
         over = self.red()
         self.assertEqual(over["width"], 2)

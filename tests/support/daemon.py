@@ -56,14 +56,15 @@ def started(command, **options):
 
 def wait_until(condition, what, patience=PATIENCE):
     """Polls until the condition is true. Returns its value."""
-    deadline = time.monotonic() + patience
+    deadline, pause = time.monotonic() + patience, 0.01
     while True:
         result = condition()
         if result:
             return result
         if time.monotonic() > deadline:
             raise TimeoutError(f"{patience} s have passed without this: {what() if callable(what) else what}")
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(1.2 * pause, 0.05)
 
 
 def reload(daemon, message):
