@@ -70,9 +70,9 @@ static bool check_input(struct detector *detector, const struct vx_network_shape
   const struct vx_network_tensor *input = find(shape->input, shape->inputs, files->input);
   struct vx_grid grid;
   if (!input || shape->inputs != 1)
-    return error_set(&detector->fault, "%s: its only input must be %s (network.input); it has %d%s",
+    return error_set(&detector->fault, "%s: its only input must be %s (network.input); it has %d input%s",
                      files->network_file, files->input, shape->inputs,
-                     shape->inputs == 1 ? " of another name" : CUT_NETWORK);
+                     shape->inputs == 1 ? " of another name" : "s" CUT_NETWORK);
   if (vx_grid_of(&detector->core.voxelize, 1, &grid, &detector->fault) != VX_OK) return false;
   const struct vx_sparse_plan *plan = &detector->core.plan;
   const int32_t *last = plan->shape[plan->num_levels ? plan->num_levels - 1 : 0];

@@ -75,9 +75,11 @@ static bool fill_preset(struct preset *preset, json_t *root, struct error *error
   json_t *description = json_object_get(root, "description"), *parameters = json_object_get(root, "parameters");
   const json_t *operation = json_object_get(root, "operation");
   if (!json_is_string(description) || !json_is_object(parameters))
-    return error_set(error,
-                     "preset %s: expected an object of \"description\", \"parameters\" and, if needed, \"operation\"",
-                     preset->name);
+    return error_set(
+        error,
+        "preset %s: expected an object with \"description\" and \"parameters\"; it may also have \"operation\" and "
+        "the names of other operations",
+        preset->name);
   enum vx_op op = !operation                  ? VX_VOXELIZE
                   : json_is_string(operation) ? vx_op_find(json_string_value(operation))
                                               : VX_OPS;

@@ -34,7 +34,8 @@ static enum vx_status check_cylinder(const struct vx_job *job, struct error *err
   const struct vx_voxelize *params = &job->params.voxelize;
   bool plain = !params->sampling.enabled && params->encoder.num_layers == 0 && (job->tensors & VX_DENSE_TENSORS) == 0;
   if (plain && job->inputs[VX_POINTS].dims[1] + VX_CYLINDER_EXTRA <= VX_MAX_FEATURES) return VX_OK;
-  return vx_refuse(error, "cylindrical rows can only be voxelized, and have up to %d columns", VX_MAX_FEATURES);
+  return vx_refuse(error, "cylindrical rows have up to %d columns, and cannot be sampled, encoded or made into maps",
+                   VX_MAX_FEATURES);
 }
 
 static enum vx_status check_voxelize(const struct vx_job *job, struct error *error) {

@@ -27,10 +27,13 @@ static bool are_strides(const struct vx_serialize *params) {
 
 enum vx_status vx_check_serialize(const struct vx_serialize *params, struct error *error) {
   bool sizes = params->size[0] > 0 && params->size[1] > 0 && params->size[2] > 0;
-  if (sizes && are_orders(params) && are_strides(params) && params->depth >= 0 &&
-      params->depth <= VX_MAX_SERIAL_DEPTH && vx_serial_origin_fits(params))
-    return VX_OK;
-  return vx_refuse(error, "a parameter of serialize is out of its bounds");
+  const char *wrong = !sizes                                                     ? "size"
+                      : !are_orders(params)                                      ? "orders"
+                      : !are_strides(params)                                     ? "strides"
+                      : params->depth < 0 || params->depth > VX_MAX_SERIAL_DEPTH ? "depth"
+                      : !vx_serial_origin_fits(params)                           ? "origin"
+                                                                                 : NULL;
+  return wrong ? vx_refuse(error, "the parameter %s of serialize is out of its bounds", wrong) : VX_OK;
 }
 
 static int32_t bits_of(uint32_t number) {

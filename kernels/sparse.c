@@ -63,8 +63,8 @@ static enum vx_status begin_level(const struct vx_sparse_layer *layer, int32_t n
                                   struct error *error) {
   const int32_t *from = plan->shape[plan->num_levels - 1];
   if (plan->num_levels == VX_MAX_SPARSE_LEVELS)
-    return vx_refuse(error, "layer %d of the backbone begins a level; there are at most %d", (int)number,
-                     VX_MAX_SPARSE_LEVELS);
+    return vx_refuse(error, "layer %d of the backbone begins another level; a backbone has at most %d levels",
+                     (int)number, VX_MAX_SPARSE_LEVELS);
   int32_t *to = plan->shape[plan->num_levels++];
   for (int axis = 0; axis < 3; axis++) {
     int32_t room = from[axis] + 2 * layer->padding[axis] - layer->kernel[axis];
@@ -98,7 +98,9 @@ enum vx_status vx_sparse_plan_of(const struct vx_sparse *backbone, struct vx_spa
 enum vx_status vx_sparse_rows_fit(const struct vx_sparse_plan *plan, const struct vx_sparse_rows *rows,
                                   struct error *error) {
   if (rows->num_clouds < 1 || rows->num_rows < 0 || rows->max_rows < 1 || rows->max_rows > VX_MAX_SPARSE_ROWS)
-    return vx_refuse(error, "%d clouds with %d rows, and up to %lld rows of a level: the most is %lld",
+    return vx_refuse(error,
+                     "%d clouds with %d rows, and a limit of %lld rows of a level; allowed: 1 cloud or more, and a "
+                     "limit of 1 to %lld",
                      (int)rows->num_clouds, (int)rows->num_rows, (long long)rows->max_rows,
                      (long long)VX_MAX_SPARSE_ROWS);
   for (int32_t level = 0; level < plan->num_levels; level++) {

@@ -21,19 +21,31 @@ static void print_boxes(const struct voxeld_result *result) {
     printf("%s %.2f at %.1f, %.1f\n", voxeld_class_name(result, labels[i]), scores[i], box[0], box[1]);
 }
 
+// Returns the number of rows, or -1 with the reason on stderr.
+static long read_rows(const char *name, float rows[ROWS_MAX][4]) {
+  FILE *file = fopen(name, "rb");
+  if (!file) {
+    perror(name);
+    return -1;
+  }
+  size_t bytes = fread(rows, 1, ROWS_MAX * sizeof *rows, file);
+  const char *wrong = NULL;
+  if (fgetc(file) != EOF) wrong = "it has more than 200,000 rows";
+  if (bytes % sizeof *rows != 0) wrong = "its last row is incomplete";
+  if (ferror(file)) wrong = "it cannot be read";
+  fclose(file);
+  if (wrong) fprintf(stderr, "%s: %s\n", name, wrong);
+  return wrong ? -1 : (long)(bytes / sizeof *rows);
+}
+
 int main(int argc, char **argv) {
   static float rows[ROWS_MAX][4];
   if (argc != 4) {
     fprintf(stderr, "usage: detect URL MODEL SCAN.bin\n");
     return EXIT_FAILURE;
   }
-  FILE *file = fopen(argv[3], "rb");
-  if (!file) {
-    perror(argv[3]);
-    return EXIT_FAILURE;
-  }
-  size_t count = fread(rows, sizeof *rows, ROWS_MAX, file);
-  fclose(file);
+  long count = read_rows(argv[3], rows);
+  if (count < 0) return EXIT_FAILURE;
   char query[256];
   snprintf(query, sizeof query, "model=%s", argv[2]);
   struct voxeld_options options = voxeld_defaults(argv[1]);
@@ -42,7 +54,7 @@ int main(int argc, char **argv) {
   int status = EXIT_FAILURE;
   if (!client) {
     fprintf(stderr, "no client\n");
-  } else if (voxeld_detect(client, query, rows, count * sizeof *rows, &result) != VOXELD_OK) {
+  } else if (voxeld_detect(client, query, rows, (size_t)count * sizeof *rows, &result) != VOXELD_OK) {
     fprintf(stderr, "%s\n", result.error);
   } else {
     print_boxes(&result);

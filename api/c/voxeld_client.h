@@ -202,7 +202,7 @@ bool voxeld_sweeps_query(const char *query, const struct voxeld_sent_sweep *swee
                          size_t room);
 
 // GET /v1/streams/NAME/last: the tensor `points` has the points that the stream's last request joined, in host memory
-// even with options.cuda. The metadata have the `pose` of their frame.
+// even with options.cuda. The metadata has the `pose` of their frame.
 enum voxeld_status voxeld_last(struct voxeld_client *client, const char *stream, struct voxeld_result *result);
 
 // DELETE /v1/streams/NAME: the next sweep begins the stream anew. VOXELD_REFUSED with 404 if there is no such stream.

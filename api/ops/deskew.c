@@ -22,7 +22,7 @@ const struct param param_time_unit = {
     .type = &value_word,
     .offset = FIELD(time.unit),
     .words = time_unit_words,
-    .doc = "unit of time_field; without it s",
+    .doc = "unit of time_field; by default s",
 };
 
 const struct param param_time_origin = {
@@ -30,7 +30,7 @@ const struct param param_time_origin = {
     .type = &value_origin,
     .offset = FIELD(time.origin),
     .allowed = "stamp, first, or a finite number",
-    .doc = "subtracted from the times in time_field; in their unit; without it 0",
+    .doc = "subtracted from the times in time_field; in their unit; by default 0",
 };
 
 const struct param param_deskew = {
@@ -39,7 +39,7 @@ const struct param param_deskew = {
     .offset = FIELD(deskew.mode),
     .words = deskew_words,
     .doc = "moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by the "
-           "stream's motion since the previous sweep; without it off",
+           "stream's motion since the previous sweep; by default off",
 };
 
 const struct param param_deskew_poses = {
@@ -72,7 +72,7 @@ const struct param param_deskew_reference = {
     .offset = FIELD(deskew.reference),
     .allowed = "a finite number",
     .unit = "seconds",
-    .doc = "the time into whose frame points are moved; without it 0",
+    .doc = "the time into whose frame points are moved; by default 0",
 };
 
 const struct param param_interpolation = {
@@ -80,7 +80,7 @@ const struct param param_interpolation = {
     .type = &value_word,
     .offset = FIELD(deskew.slerp),
     .words = interpolation_words,
-    .doc = "between two deskew_poses: a screw motion, or a straight line and slerp; without it screw",
+    .doc = "between two deskew_poses: a screw motion, or a straight line and slerp; by default screw",
 };
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

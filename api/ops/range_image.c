@@ -193,9 +193,10 @@ static bool check_view(const struct job_request *request, struct error *error) {
   const struct vx_range_image *params = &request->job.params.image;
   if (params->rows != VX_ROWS_ELEVATION) return needs(request, "ring", error);
   if (!needs(request, "fov_up", error) || !needs(request, "fov_down", error)) return false;
-  return vx_view_of(params).span > 0 ||
-         error_refuse(error, ERROR_BAD_PARAMETER, "fov_down", "fov_down is %g and fov_up is %g; allowed: below fov_up",
-                      params->fov_down, params->fov_up);
+  if (vx_view_of(params).span > 0) return true;
+  return error_refuse(error, ERROR_BAD_PARAMETER, "fov_down",
+                      "fov_down is %g and fov_up is %g; allowed: fov_down below fov_up", params->fov_down,
+                      params->fov_up);
 }
 
 static int32_t count_names(const char *names) {

@@ -61,7 +61,7 @@ const struct param param_format = {
     .type = &value_word,
     .offset = FIELD(format),
     .words = format_words,
-    .doc = "format of the body's points; without it raw: rows of dtype",
+    .doc = "format of the body's points; by default raw: rows of dtype",
 };
 
 const struct param param_fields = {
@@ -125,7 +125,7 @@ const struct param param_metadata = {
     .offset = FIELD(metadata),
     .words = metadata_words,
     .doc =
-        "stable leaves out ids, times, devices and regions, so that equal requests give equal files; without it full",
+        "stable leaves out ids, times, devices and regions, so that equal requests give equal files; by default full",
 };
 
 const struct param param_latest = {

@@ -6,13 +6,15 @@ import { rowsOf } from "./scan.js";
 
 let models = [];
 
+const reasonOf = ({ reason, refused }) => reason ?? refused?.reason ?? "";
+
 // Shows the reason why a model cannot be used.
 export async function listModels() {
   ({ models } = await getJson("/v1/models"));
   const select = byId("model"), before = select.value;
-  select.replaceChildren(new Option("none", ""), ...models.map(({ name, ready, reason, refused }) => {
-    const option = new Option(ready ? name : `${name} (cannot be used)`, name);
-    return Object.assign(option, { disabled: !ready, title: reason ?? refused?.reason ?? "" });
+  select.replaceChildren(new Option("none", ""), ...models.map((model) => {
+    const { name, ready } = model, option = new Option(ready ? name : `${name} (cannot be used)`, name);
+    return Object.assign(option, { disabled: !ready, title: reasonOf(model) });
   }));
   choose(before);
 }
@@ -23,7 +25,7 @@ export function choose(name) {
   byId("model").value = model ? name : "";
   const broken = models.find(({ ready }) => !ready);
   byId("model-doc").textContent = model ? model.description
-    : !models.length ? "The service has no models." : broken ? `${broken.name}: ${broken.reason}` : "";
+    : !models.length ? "The service has no models." : broken ? `${broken.name}: ${reasonOf(broken)}` : "";
 }
 
 export const chosen = () => byId("model").value;

@@ -93,7 +93,7 @@ static inline uint64_t delta_of(uint64_t number) { return (number - 1) >> 1 ^ (0
 static bool take_delta(struct reader *reader, uint64_t *out) {
   uint64_t number;
   if (!take_number(reader, &number)) return false;
-  if (number == 0) return fail(reader, "an integer is a NaN");
+  if (number == 0) return fail(reader, "an integer has the code of a NaN");
   *out = delta_of(number);
   return true;
 }
@@ -197,7 +197,7 @@ static bool take_points(struct reader *reader, struct column *columns, int count
 
 // ---- columns after the points ---------------------------------------------------------------------------------------
 
-enum mode { MODE_DELTAS, MODE_PALETTE, MODE_RUNS, MODE_DELTA_RUNS, MODES };
+enum mode { MODE_DELTAS, MODE_PALETTE, MODE_RUNS, MODE_DELTA_RUNS };
 
 static bool take_deltas(struct reader *reader, const struct column *column, int64_t points, struct vx_stop *stop) {
   uint64_t value = 0, delta = 0;

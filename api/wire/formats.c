@@ -202,7 +202,7 @@ bool cloud_add(struct cloud_file *file, struct cloud_field field, struct error *
 
 static bool refuse_size(const struct cloud_file *file, const char *much, struct error *error) {
   return error_refuse(error, ERROR_BAD_BODY, NULL,
-                      "the header promises %lld points of %zu %s each; %zu bytes follow it, too %s for them",
+                      "the header promises %lld points of %zu %s each; the %zu bytes after the header are too %s",
                       (long long)file->points, file->point_bytes, file->layout == CLOUD_TEXT ? "values" : "bytes",
                       file->size, much);
 }

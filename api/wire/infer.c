@@ -158,7 +158,8 @@ static bool take_output(struct reading *reading, const json_t *object) {
   bool shared = json_object_get(parameters, "shared_memory_region");
   if (json_object_get(parameters, "classification"))
     return refuse(reading, "output %.64s: classification is not served", name);
-  if (strchr(name, ',')) return refuse(reading, "outputs is '%.64s'; allowed: one name each", name);
+  if (strchr(name, ','))
+    return refuse(reading, "output %.64s: the name has a comma; allowed: one name for each output", name);
   if (binary && !json_is_boolean(binary)) return refuse(reading, "output %.64s: binary_data is not a boolean", name);
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (strcmp(name, vx_tensors[tensor].name) != 0) continue;

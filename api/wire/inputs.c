@@ -73,8 +73,9 @@ static bool read_shape(const struct vx_input_row *row, const struct tensor_words
   for (size_t d = 0; d < rank; d++) {
     json_int_t dim = json_integer_value(json_array_get(shape, d));
     if (!json_is_integer(json_array_get(shape, d)) || dim < 0)
-      return error_refuse(error, ERROR_BAD_BODY, NULL, "%s %s: dimension %zu of its shape is not a number from 0 on",
-                          words->tensor, row->name, d);
+      return error_refuse(error, ERROR_BAD_BODY, NULL,
+                          "%s %s: dimension %zu of its shape is not a whole number of 0 or more", words->tensor,
+                          row->name, d);
     input->dims[d] = dim;
     if (__builtin_mul_overflow(*bytes, (uint64_t)dim, bytes))
       return error_refuse(error, ERROR_BAD_BODY, NULL, "%s %s: its shape is too large", words->tensor, row->name);

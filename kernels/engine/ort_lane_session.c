@@ -71,7 +71,7 @@ static bool open_parts(struct vx_session *session, const struct vx_network *netw
 enum vx_status ort_lane_session_open(struct vx_network *network, const struct vx_device_stream *stream,
                                      struct vx_session **session, struct error *error) {
   struct vx_session *made = calloc(1, sizeof *made);
-  if (!made) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a network");
+  if (!made) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a session of a network");
   made->library = network->library;
   if (open_parts(made, network, stream, error)) {
     *session = made;

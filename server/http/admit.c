@@ -31,7 +31,9 @@ static bool read_framing(struct request *request, const struct heads *heads) {
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
                         "the head has a NUL, a folded header, or a line that does not end in CR LF");
   int hosts = heads->count[HEAD_HOST], lengths = heads->count[HEAD_LENGTH], codings = heads->count[HEAD_TRANSFER];
-  if (hosts > 1 || (request->takes_interim && hosts == 0))
+  if (request->takes_interim && hosts == 0)
+    return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL, "there is no Host header; HTTP/1.1 needs one");
+  if (hosts > 1)
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL, "there are %d Host headers; allowed: one", hosts);
   if (lengths + codings > 1)
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,

@@ -102,10 +102,11 @@ static bool is_allowed(const struct stat *object, const char *address) {
 
 // The same text for every failure, so that no client learns which keys others have.
 static bool refuse_key(struct error *error, const char *key) {
-  return error_refuse(error, ERROR_BAD_REQUEST, "key",
-                      "the key '%.80s' cannot be opened; it must name shared memory (shm_open) of the client that "
-                      "the server's user (id %u) may read and write, and that no process has a lease on",
-                      key, (unsigned)geteuid());
+  return error_refuse(
+      error, ERROR_BAD_REQUEST, "key",
+      "the key '%.80s' cannot be opened; it must name shared memory (shm_open) of the client. "
+      "The server's user (id %u) must be able to read and write it, and no process may have a lease on it",
+      key, (unsigned)geteuid());
 }
 
 // Without O_NONBLOCK, a lease on the object (fcntl, F_SETLEASE) would delay the open by 45 s

@@ -22,7 +22,9 @@ bool small_start(struct small *small, const struct options *options, const struc
   for (; small->lane && small->count < options->io_threads; small->count++)
     if (vx_cpu_backend.lane_open(devices->cpu.handle, VX_LANE_QUICK, &small->lane[small->count].lane, error) != VX_OK)
       break;
-  return small->count == options->io_threads || error_prefix(error, "lanes for small jobs: ");
+  if (small->count == options->io_threads) return true;
+  small_end(small);
+  return error_prefix(error, "lanes for small jobs: ");
 }
 
 void small_end(struct small *small) {

@@ -193,11 +193,10 @@ static bool join(struct job *job, const struct gathered *gathered) {
 static bool refuse_memory(struct job *job, const char *what, size_t bytes, const struct shortage *shortage) {
   enum error_kind kind = grant_error(shortage->grant, ERROR_MEMORY_FULL);
   if (bytes > (uint64_t)streams_of(job)->memory_bytes)
-    return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, NULL,
-                        "%s %zu bytes of memory; stream_memory_bytes is %lld", what, bytes,
-                        (long long)streams_of(job)->memory_bytes);
-  return error_refuse(&job->result.error, kind, NULL, "%s %zu bytes; there is no room in stream_memory_bytes now", what,
-                      bytes);
+    return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, NULL, "%s %zu bytes; stream_memory_bytes is %lld", what,
+                        bytes, (long long)streams_of(job)->memory_bytes);
+  return error_refuse(&job->result.error, kind, NULL, "%s %zu bytes, which stream_memory_bytes leaves no room for now",
+                      what, bytes);
 }
 
 // Counts the memory, if any, towards SHARE_STREAM_BYTES. Evicts older sweeps to make room, unless the memory exceeds
@@ -216,7 +215,7 @@ static bool keep_memory(struct job *job) {
   struct shortage shortage;
   struct sweep *last = job->stream->sweep;
   if (!move_memory(job, last->memory, &shortage))
-    return refuse_memory(job, "the sweep takes", last->memory->capacity, &shortage);
+    return refuse_memory(job, "the sweep needs", last->memory->capacity, &shortage);
   while (last->next && move_memory(job, last->next->memory, &shortage)) last = last->next;
   for (const struct sweep *lost = last->next; lost; lost = lost->next) job->stream->lost_sweeps++;
   sweeps_release(streams_of(job), last->next);
@@ -281,7 +280,7 @@ static struct vx_tracks *acquire_tracks(struct job *job, int64_t count) {
   *tracks = (struct stream_tracks){.memory = memory, .bytes = memory->capacity, .tracks = (void *)(tracks + 1)};
   memcpy(tracks->model, job->asked.model, sizeof tracks->model);
   if (move_memory(job, memory, &shortage)) return tracks->tracks;
-  (void)refuse_memory(job, "the sweep and its tracks take", job->stream->sweep->bytes + memory->capacity, &shortage);
+  (void)refuse_memory(job, "the sweep and its tracks need", job->stream->sweep->bytes + memory->capacity, &shortage);
   return NULL;
 }
 

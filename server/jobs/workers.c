@@ -170,6 +170,8 @@ static bool start_worker(struct worker *worker, bool must, struct error *error) 
   int code = pthread_create(&worker->thread, NULL, worker_main, worker);
   if (code == 0) return true;
   error_set(error, "worker: pthread_create: %s", strerror(code));
+  lock_end(&worker->busy);
+  queue_waiter_end(&worker->waiter);
   close_lanes(worker);
   return false;
 }

@@ -176,8 +176,8 @@ static bool let_in(struct watcher *watcher, struct peer *peer, enum error_kind *
 static void refuse_connection(struct watcher *watcher, struct peer *peer, enum error_kind kind) HOLDS(watcher->lock) {
   atomic_store(&peer->phase, PEER_FAILED);
   peer_write_failure(peer, kind,
-                     kind == ERROR_CLIENT_OVER_SHARE ? "this client holds as many connections as are still free, "
-                                                       "the most that it may hold"
+                     kind == ERROR_CLIENT_OVER_SHARE ? "this client already holds as many connections as are "
+                                                       "still free, which is its limit"
                                                      : "all connections are in use");
   log_event(LOG_DEBUG, "a connection is refused", "client", peer->address);
   peer->refused = !peer->tls && watcher->refused_count < REFUSED_PEERS;

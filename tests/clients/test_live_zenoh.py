@@ -265,7 +265,7 @@ class Live(LiveCase):
             ((*robot, "--topic", "/a", "--publish", "a"), "--publish names the topic of --topic"),
             ((*robot, "--topic", "/a"), "--publish NAME or --view"),
             ((*robot, "--topic", "/a", "--publish", "/b", "--stream", "roof"), "--stream needs --pose TOPIC"),
-            ((*robot, "--topic", "/a", "--publish", "/b", "--outputs", "boxes"), "outputs would leave out"),
+            ((*robot, "--topic", "/a", "--publish", "/b", "--outputs", "boxes"), "--outputs cannot be used here"),
             ((*robot, "--topic", "/a", "--view", "rviz"), "'rviz' is not foxglove or rerun"),
             ((*robot, "--topic", "/a", "--view", "rerun:x"), "'x' is not PORT"),
             ((*robot, "--topic", "/a", "--metrics", "x"), "'x' is not PORT or HOST:PORT"),

@@ -409,7 +409,7 @@ class Losses(StreamCase):
             result = stream.send(sweep(2), quaternion(2), 2)
         self.assertEqual((result.lost, result.stream.times()), ((1.0,), (2.0,)))
         self.assertEqual(len(caught), 2)
-        self.assertIn("takes no older sweeps: 400", str(caught[0].message))
+        self.assertIn("refused the older sweeps: 400", str(caught[0].message))
         self.assertEqual(stream.send(sweep(3), quaternion(3), 3).lost, ())
 
     def test_what_has_no_room_is_not_sent_again(self):

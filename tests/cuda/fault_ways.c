@@ -127,11 +127,11 @@ void ways_init(void *stream) {
 
 // The weights depend on the number of layers, so that jobs bring different weights.
 static struct vx_encoder encoder_of(const struct way *way) {
-  enum { WIDTH = 20 };
+  enum { LAYER_WIDTH = 20 };
   struct vx_encoder encoder = {.num_layers = (way->tensors & VX_ENCODED_TENSORS) == 0 ? 0 : way->cap > 32 ? 3 : 1};
   for (int i = 0; i < encoder.num_layers; i++) {
-    int32_t inputs = i == 0 ? COLUMNS + VX_PILLAR_EXTRA : 2 * WIDTH;
-    encoder.layers[i] = (struct vx_encoder_layer){floats + encoder.num_layers, floats + 100 * i, inputs, WIDTH};
+    int32_t inputs = i == 0 ? COLUMNS + VX_PILLAR_EXTRA : 2 * LAYER_WIDTH;
+    encoder.layers[i] = (struct vx_encoder_layer){floats + encoder.num_layers, floats + 100 * i, inputs, LAYER_WIDTH};
   }
   return encoder;
 }

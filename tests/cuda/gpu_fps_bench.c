@@ -6,7 +6,7 @@
 // Medians of N runs (15; a third of that on the CPU) after a warm-up. `device` is by the device's clock, from the
 // arrival of the points to the finished tensors. `whole` is by the host's clock, with both transfers over the bus. The
 // clouds are points of kitti_raw_00 in DIRECTORY (../shared/data). The table says whether GPU and CPU chose the same
-// samples. One thread. Exit code 77 without a GPU.
+// samples. One thread. Exit code 77 without a GPU, 1 without kitti_raw_00.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +109,7 @@ int main(int argc, char **argv) {
   char path[1024];
   struct bench_scan scan;
   snprintf(path, sizeof path, "%s/kitti_raw_00.bin", directory);
-  if (!bench_load(path, COLUMNS * sizeof(float), &scan)) return 0;  // bench_load has printed why
+  if (!bench_load(path, COLUMNS * sizeof(float), &scan)) return 1;  // bench_load has printed why
   printf("medians of %ld, us\n%-22s | %9s %7s %8s %9s | %9s | %9s %9s |\n", repeat, "clouds x points", "device",
          "target", "a sample", "whole", "CPU whole", "OpenPCDet", "QuickFPS");
   bool good = true;

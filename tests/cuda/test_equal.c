@@ -173,8 +173,8 @@ int main(int argc, char **argv) {
   test_sparse(sides, options.seed, options.jobs, options.largest);
   if (!options.no_regions) test_regions(sides, options.seed);
   if (!options.no_lanes) test_lanes(options.seed);
-  printf("%d scans, %d jobs, %d equal, %d unequal, %d of them refused by both, %.1f MB compared\n", loaded, jobs_run,
-         jobs_equal, jobs_run - jobs_equal, jobs_refused, (double)bytes_compared / 1e6);
+  printf("%d scans, %d jobs, %d equal (%d of them refused by both), %d unequal, %.1f MB compared\n", loaded, jobs_run,
+         jobs_equal, jobs_refused, jobs_run - jobs_equal, (double)bytes_compared / 1e6);
   places_close(&sides[1]);
   side_close(&sides[0]);
   side_close(&sides[1]);

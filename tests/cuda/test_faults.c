@@ -168,7 +168,7 @@ static void go_through_opening(struct vx_device *device) {
     bool reached = inject_calls() >= call;
     if (status == VX_OK) vx_cuda_backend.lane_close(lane);
     if (!reached) break;
-    if (status != VX_OUT_OF_MEMORY) fail(&ways[0], call, VX_OUT_OF_MEMORY, "lane_open does not tell");
+    if (status != VX_OUT_OF_MEMORY) fail(&ways[0], call, VX_OUT_OF_MEMORY, "lane_open did not return the error");
   }
 }
 
@@ -184,7 +184,7 @@ static void go_through_pinning(struct vx_device *device) {
       enum vx_status status = vx_cuda_backend.host_pin(device, memory, BYTES, &error);
       reached = inject_calls() >= call;
       inject_set(VX_OK, 0, INJECT_ONCE);
-      if ((int)status != (reached ? class : VX_OK)) fail(&ways[0], call, class, "host_pin does not tell");
+      if ((int)status != (reached ? class : VX_OK)) fail(&ways[0], call, class, "host_pin did not return the error");
       if (status == VX_OK && !vx_cuda_backend.host_unpin(device, memory)) fail(&ways[0], call, class, "host_unpin");
       if (vx_cuda_backend.host_pin(device, memory, BYTES, &error) != VX_OK) fail(&ways[0], call, class, error.text);
       if (!vx_cuda_backend.host_unpin(device, memory)) fail(&ways[0], call, class, "host_unpin");

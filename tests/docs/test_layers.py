@@ -53,7 +53,6 @@ HOME = {
     "gnutls/x509.h": ("server/clients/",),
     "pthread.h": ("server/",),
     "sys/socket.h": ("server/",),
-    "zlib.h": ("api/wire/",),
     "lz4.h": ("api/wire/",),
     "zstd.h": ("api/wire/",),
     "zstd_errors.h": ("api/wire/",),

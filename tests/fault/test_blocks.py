@@ -477,7 +477,7 @@ class Blocks(Changing, BlockCase):
         draft.write_text(text)
         draft.rename(self.request)
 
-    @unittest.skipUnless(STAND_IN, "a GPU that is lost stays so")
+    @unittest.skipUnless(STAND_IN, "a real GPU stays lost")
     def test_a_gpu_that_is_lost(self):
         daemon = self.started()
         self.inject("lost@1+")

@@ -191,7 +191,7 @@ class Devices(FaultCase):
             with self.subTest(call):
                 daemon = self.start("--gpu-streams", "1", inject=f"lost@{call}")
                 backends = [self.ask(daemon, i % len(BODIES)) for i in range(12)]
-                wait_until(lambda: daemon.status()["state"] == "degraded", "the loss to be told")
+                wait_until(lambda: daemon.status()["state"] == "degraded", "the loss to be reported")
                 self.assertEqual(daemon.get("/readyz").body, b"degraded\n")
                 devices = daemon.status()["backend"]["devices"]
                 self.assertEqual([device["state"] for device in devices].count("lost"), 1)
@@ -284,20 +284,20 @@ class Devices(FaultCase):
                 self.assertIn("stopping", reply.json()["detail"])
         self.assertEqual(daemon.wait(), 3, daemon.log())
 
-    @unittest.skipUnless(STAND_IN, "a GPU is too fast to be met at work")
+    @unittest.skipUnless(STAND_IN, "on a real GPU the jobs end too soon")
     def test_exit_answers_what_was_accepted_and_ends_with_3(self):
         daemon, answers = self.accepted()
         self.inject("lost@1")
         self.assert_ends_with_3(daemon, answers)
 
-    @unittest.skipUnless(STAND_IN, "a GPU is too fast to be met at work")
+    @unittest.skipUnless(STAND_IN, "on a real GPU the jobs end too soon")
     def test_a_loss_during_the_drain_loses_no_job(self):
         daemon, answers = self.accepted()
         daemon.terminate()
         self.inject("lost@1")
         self.assert_ends_with_3(daemon, answers)
 
-    @unittest.skipUnless(STAND_IN, "a GPU is too fast to be met at work")
+    @unittest.skipUnless(STAND_IN, "on a real GPU the jobs end too soon")
     def test_the_first_sigterm_after_a_loss_ends_nothing(self):
         daemon, answers = self.accepted()
         self.inject("lost@1")
@@ -310,7 +310,7 @@ class Devices(FaultCase):
         daemon = self.start("--gpu-streams", "2", inject="lost@1")
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             answer = pool.submit(daemon.post, HEAVY, 4 * heavy_rows())
-            wait_until(lambda: daemon.status()["state"] == "degraded", "the loss to be told")
+            wait_until(lambda: daemon.status()["state"] == "degraded", "the loss to be reported")
             self.assertFalse(answer.done())
             self.assertEqual(self.assert_voxels(answer.result())["backend"], "cpu")
         daemon.stop()
@@ -336,7 +336,7 @@ class Starting(unittest.TestCase):
     def test_cuda_without_a_device_names_the_reason(self):
         code, text = self.run_daemon("--backend", "cuda")
         self.assertEqual(code, 2)
-        self.assertRegex(text, r"(?m)^voxeld: backend cuda: .*no device")
+        self.assertRegex(text, r"(?m)^voxeld: backend cuda: .*VOXELD_STANDIN_DEVICES")
 
     def test_a_device_that_is_not_there_is_named(self):
         code, text = self.run_daemon("--backend", "cuda", "--devices", "0,7", devices=2)
@@ -382,7 +382,7 @@ class Starting(unittest.TestCase):
         self.assertEqual(daemon.status()["backend"]["name"], "cpu")
         told = daemon.logged("no GPU")
         self.assertEqual(len(told), 1, daemon.log())
-        self.assertIn("no device", told[0])
+        self.assertIn("VOXELD_STANDIN_DEVICES", told[0])
 
     def test_devices_are_chosen_by_number(self):
         options = ("--backend", "auto", "--devices", "2,0", "--gpu-streams", "3")

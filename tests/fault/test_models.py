@@ -126,11 +126,11 @@ class Files(Models):
         "none": ({"network": b"no network"}, "network.onnx: onnxruntime: Load model failed"),
         "two inputs": (
             {"lines": ["input more 1 3"]},
-            "its only input must be map (network.input); it has 2; voxeld-convert onnx cuts the file after the scatter",
+            "must be map (network.input); it has 2 inputs; voxeld-convert onnx cuts the file after the scatter",
         ),
         "another input": (
             {"model": with_part("network", input="points")},
-            "network.onnx: its only input must be points (network.input); it has 1 of another name",
+            "network.onnx: its only input must be points (network.input); it has 1 input of another name",
         ),
         "no output": (
             {"model": with_part("network", outputs={"cls_preds": "cls", "box_preds": "box"})},

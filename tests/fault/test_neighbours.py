@@ -41,7 +41,7 @@ class Memory(Neighbourhood):
 
     def test_bodies_that_are_announced_and_do_not_come(self):
         with Neighbours(self.daemon, ANNOUNCED, 40):
-            wait_until(lambda: self.memory() > 32 * MB, "memory lent")
+            wait_until(lambda: self.memory() > 32 * MB, "memory in use by neighbours")
             before = self.preempted()
             self.assert_served(self.polite())
             self.assertEqual(self.preempted(), before)  # an upload without data loses its memory without preemption
@@ -49,7 +49,7 @@ class Memory(Neighbourhood):
     def test_bodies_that_come_slowly(self):
         before = self.preempted()
         with Neighbours(self.daemon, SLOW, 40):
-            wait_until(lambda: self.memory() > 40 * MB, "memory lent")
+            wait_until(lambda: self.memory() > 40 * MB, "memory in use by neighbours")
             self.assertLessEqual(self.memory(), 48 * MB)  # a quarter of the memory is only for answers
             self.assert_served(self.polite())
             large = lambda: self.polite(body=LARGE, number=1)
@@ -58,13 +58,13 @@ class Memory(Neighbourhood):
     def test_chunked_bodies_that_crawl_after_a_fast_start(self):
         with Neighbours(self.daemon, CHUNKED, 24):
             # Each client may take half of what is left, so about 10 bodies fit.
-            wait_until(lambda: self.memory() > 32 * MB, "memory lent")
+            wait_until(lambda: self.memory() > 32 * MB, "memory in use by neighbours")
             time.sleep(1)  # the daemon measures rates over half a second
             self.assert_served(self.polite())
 
     def test_bodies_of_samplings(self):
         with Neighbours(self.daemon, SAMPLING, 24):
-            wait_until(lambda: self.memory() > 24 * MB, "memory lent")
+            wait_until(lambda: self.memory() > 24 * MB, "memory in use by neighbours")
             self.assert_served(self.polite("/v1/fps?num_samples=8"))
 
     def test_answers_that_are_read_slowly(self):
@@ -79,7 +79,7 @@ class Memory(Neighbourhood):
         uploads = [self.raw(source=f"127.0.0.{100 + i}") for i in range(15)]
         for connection in uploads:
             connection.send(SLOW.beginning)
-        wait_until(lambda: self.memory() > 40 * MB, "memory lent")
+        wait_until(lambda: self.memory() > 40 * MB, "memory in use by neighbours")
         time.sleep(1)  # then the daemon knows the rates of these uploads
         answered = lambda: [connection for connection in uploads if connection.readable(0)]
 
@@ -147,7 +147,7 @@ class Places(Neighbourhood):
 
     def assert_served_beside(self, kind):
         with Neighbours(self.daemon, kind, 24):
-            wait_until(lambda: self.places()['lanes="quick"'] >= 7, "places lent")
+            wait_until(lambda: self.places()['lanes="quick"'] >= 7, "queue slots in use by neighbours")
             self.assert_served(self.polite())
 
     def test_places_of_bodies_that_do_not_come(self):
@@ -158,7 +158,7 @@ class Places(Neighbourhood):
 
     def test_places_of_samplings(self):
         with Neighbours(self.daemon, SAMPLING, 24):
-            wait_until(lambda: self.places()['lanes="long"'] >= 7, "places lent")
+            wait_until(lambda: self.places()['lanes="long"'] >= 7, "queue slots in use by neighbours")
             self.assert_served(self.polite("/v1/fps?num_samples=8", rows(1000)))
 
 

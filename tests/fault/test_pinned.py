@@ -229,7 +229,7 @@ class Pinned(PinnedCase):
                     self.assertEqual(sum(self.ways(daemon)), 4 * call)
             self.assertGreater(self.use(daemon)["pin_failures"], 0)
 
-    @unittest.skipUnless(STAND_IN, "a GPU that is lost stays so")
+    @unittest.skipUnless(STAND_IN, "a real GPU stays lost")
     def test_a_gpu_that_is_lost(self):
         daemon = self.start()
         self.works(daemon)

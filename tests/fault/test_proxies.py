@@ -98,7 +98,7 @@ class Proxies(FaultCase):
 
     def tearDown(self):
         self.end_all()
-        wait_until(lambda: self.connections_at_most(8), "room for a look at the daemon")
+        wait_until(lambda: self.connections_at_most(8), "a free connection for the status")
         super().tearDown()
 
     def test_a_proxy_may_have_all_connections_but_an_eighth(self):

@@ -363,7 +363,7 @@ class Regions(FaultCase):
                 leased.file = os.open(leased.path, mode)
                 fcntl.fcntl(leased.file, fcntl.F_SETLEASE, kind)
                 reply = leased.register(self.daemon, "b")
-                self.refused(reply, 400, "no process has a lease on", "key")
+                self.refused(reply, 400, "no process may have a lease on", "key")
                 absent = leased.register(self.daemon, "b", key="/voxeld-test-none").json()["detail"]
                 self.assertEqual(reply.json()["detail"], absent.replace("/voxeld-test-none", leased.key))
                 fcntl.fcntl(leased.file, fcntl.F_SETLEASE, fcntl.F_UNLCK)

@@ -130,7 +130,7 @@ class TlsUploads(TlsCase):
         with contextlib.suppress(OSError):
             for _ in range(10 * LIMIT // 65536):
                 connection.socket.sendall(piece)
-            self.fail("ten times the largest body were taken without a word")
+            self.fail("the daemon took ten times the largest body without an answer")
         wait_until(lambda: refusals(self.daemon, "body-too-large") == before + 1, "the refusal is counted")
         wait_until(
             lambda: any("reason=body-too-large" in line for line in list(self.daemon.lines)), "its line of the log"
@@ -186,7 +186,7 @@ class TlsDeadlines(TlsCase):
         self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
         for plain in stalled:
             self.ends(plain)
-        wait_until(lambda: self.daemon.status()["connections"]["open"] == 1, "all connections but the asking one gone")
+        wait_until(lambda: self.daemon.status()["connections"]["open"] == 1, "the end of all other connections")
 
     def test_a_handshake_that_drips_is_ended(self):
         plain = self.bare()
@@ -202,7 +202,7 @@ class TlsDeadlines(TlsCase):
                 plain = self.bare()
                 plain.send(sent)
                 plain.close()
-        wait_until(lambda: self.daemon.status()["connections"]["open"] == 1, "all connections but the asking one gone")
+        wait_until(lambda: self.daemon.status()["connections"]["open"] == 1, "the end of all other connections")
 
 
 class TlsShares(TlsCase):

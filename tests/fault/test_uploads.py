@@ -82,7 +82,7 @@ class Uploads(FaultCase):
         piece, sent = bytes(65536), 0
         while not connection.readable(0) and sent < 256 * MB:
             sent += connection.send_some(piece)
-        self.assertLess(sent, 256 * MB, "256 MB were taken without a word")
+        self.assertLess(sent, 256 * MB, "the daemon took 256 MB without an answer")
         reply = connection.read()
         self.assert_problem(reply, 413, mentions=(str(LIMIT),))
         self.assertEqual(reply.headers["Connection"].lower(), "close")

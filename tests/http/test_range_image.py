@@ -70,7 +70,7 @@ class RangeImage(SharedDaemonCase):
         for query, parameter, reason in (
             ("width=8&fov_up=3&fov_down=-25", "height", "height is missing"),
             ("height=2&width=8&fov_up=3", "fov_down", "fov_down is missing"),
-            ("height=2&width=8&fov_up=-25&fov_down=-25", "fov_down", "allowed: below fov_up"),
+            ("height=2&width=8&fov_up=-25&fov_down=-25", "fov_down", "allowed: fov_down below fov_up"),
             ("height=2&width=8&rows=ring", "ring", "ring is missing"),
             (f"{VIEW}&height=0", "height", "whole number from 1 to 1024"),
             (f"{VIEW}&rows=ring&ring=beam", "ring", "no column named beam; name their columns with fields"),

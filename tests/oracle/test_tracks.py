@@ -162,7 +162,7 @@ class Tracking(Detections):
             asked = query({"model": "whole", "stream": "s", "track": "yes", "pose": STILL, "time": 1})
             reply = daemon.post(f"/v1/detect?{asked}", scan(900).tobytes())
             self.assertEqual(reply.status, 422, reply)
-            self.assertIn("the sweep and its tracks take 131072 bytes", json.loads(reply.body)["detail"])
+            self.assertIn("the sweep and its tracks need 131072 bytes", json.loads(reply.body)["detail"])
 
     def test_requests_at_once(self):
         """Requests of one stream take turns by their times; each stream has its own tracks."""

@@ -49,7 +49,7 @@ libc_versions() { readelf -VW "$1" | grep -oE '\bGLIBC_[0-9.]+' | sed 's/GLIBC_/
   done
 }
 
-@test "every library that a file needs is libc's or in the package, and the program itself names each of those" {
+@test "files need only libraries of libc and of the package, and the program needs each of the package's" {
   local file all
   all=$(ls "$unpacked/lib/voxeld")
   for file in "$unpacked"/bin/* "$unpacked"/lib/voxeld/*; do
@@ -61,7 +61,7 @@ libc_versions() { readelf -VW "$1" | grep -oE '\bGLIBC_[0-9.]+' | sed 's/GLIBC_/
   has "$output" '(RUNPATH)            Library runpath: [$ORIGIN/../lib/voxeld]'
 }
 
-@test "each library has its licence, and the texts that this names, beside it" {
+@test "the package has each library's licence, and the texts that the licence names" {
   local licences=$unpacked/share/doc/voxeld/libraries library package text
   for library in "$unpacked"/lib/voxeld/*; do
     package=$(sed -n "s/^${library##*/}  \([^ ]*\) .*/\1/p" "$licences/README")

@@ -242,7 +242,7 @@ class Daemon(Listener):
     def await_accounts(self):
         """Waits until every earlier request is counted and logged, which happens after its answer is sent."""
         requests = lambda: self.status()["requests"]
-        wait_until(lambda: requests()["open"] == 1, lambda: f"the end of all requests but the asking one: {requests()}")
+        wait_until(lambda: requests()["open"] == 1, lambda: f"the end of all other requests: {requests()}")
 
     def assert_alive(self):
         assert self.process.poll() is None, f"voxeld ended with {self.process.returncode}:\n{self.log()}"

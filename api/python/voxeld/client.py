@@ -149,5 +149,5 @@ def _sound(token: str) -> str:
     if not isinstance(token, str):
         raise TypeError(f"the token is {type(token).__name__}; expected str")
     if not re.fullmatch(r"[\x21-\x7e]+", token):  # the message must not show the token
-        raise ValueError("the token is empty, or holds something else than printable ASCII without blanks")
+        raise ValueError("the token is empty, or has a blank or a character that is not printable ASCII")
     return token

@@ -120,7 +120,7 @@ class Request:
                 headers["Transfer-Encoding"] = "chunked"
         if not PRINTABLE.fullmatch("".join(headers.values())):  # the message shows no value, which may be a token
             odd = [name for name, value in headers.items() if not PRINTABLE.fullmatch(value)]
-            raise ValueError(f"the header {odd[0]} would hold something else than printable ASCII")
+            raise ValueError(f"the header {odd[0]} has a character that is not printable ASCII")
         target = endpoint.prefix + self.target
         if not WITHOUT_BLANKS.fullmatch(target):
             raise ValueError(f"{target!r} is not a path of a URL")

@@ -209,7 +209,9 @@ class Memory:
     def region_of(self, block: Block) -> str:
         if block.region is None:
             if not self._endpoint.is_local():
-                raise Unavailable(f"{self._endpoint.address[0]} is not this machine (localhost, or a Unix socket)")
+                raise Unavailable(
+                    f"{self._endpoint.address[0]} is not this machine; shared memory needs localhost or a Unix socket"
+                )
             try:
                 name = self._register(block.address, block.size, block.device)
             except CudaError as reason:

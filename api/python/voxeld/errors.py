@@ -54,10 +54,10 @@ class RequestWarning(UserWarning):
 def warnings_of(metadata: Mapping[str, Any]) -> List[RequestWarning]:
     told = metadata.get("warnings", [])
     if not isinstance(told, list) or not all(isinstance(item, dict) for item in told):
-        raise BadAnswer("the metadata's warnings are no list of kinds and details")
+        raise BadAnswer("the metadata's warnings are not a list of kinds and details")
     pairs = [(item.get("kind"), item.get("detail")) for item in told]
     if not all(isinstance(part, str) for pair in pairs for part in pair):
-        raise BadAnswer("the metadata's warnings are no list of kinds and details")
+        raise BadAnswer("the metadata's warnings are not a list of kinds and details")
     return [RequestWarning(*pair) for pair in pairs]
 
 

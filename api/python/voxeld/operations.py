@@ -507,7 +507,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "raw or pcd or ply or pointcloud2 or compressedpointcloud2 or cloudini or safetensors",
-        "format of the body's points; without it raw: rows of dtype",
+        "format of the body's points; by default raw: rows of dtype",
     ),
     Parameter(
         "fields",
@@ -618,7 +618,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "no or yes",
-        "yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep",
+        "yes appends a column to joined rows: seconds from a point's sweep to the first stream's newest",
     ),
     Parameter(
         "remove_close",
@@ -648,7 +648,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "s or ms or us or ns",
-        "unit of time_field; without it s",
+        "unit of time_field; by default s",
     ),
     Parameter(
         "time_origin",
@@ -657,7 +657,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "stamp, first, or a finite number",
-        "subtracted from the times in time_field; in their unit; without it 0",
+        "subtracted from the times in time_field; in their unit; by default 0",
     ),
     Parameter(
         "deskew",
@@ -668,7 +668,7 @@ PARAMETERS: List[Parameter] = [
         "off or poses or twists or stream",
         (
             "moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by the "
-            "stream's motion since the previous sweep; without it off"
+            "stream's motion since the previous sweep; by default off"
         ),
     ),
     Parameter(
@@ -699,7 +699,7 @@ PARAMETERS: List[Parameter] = [
         "seconds",
         None,
         "a finite number",
-        "the time into whose frame points are moved; without it 0",
+        "the time into whose frame points are moved; by default 0",
     ),
     Parameter(
         "interpolation",
@@ -708,7 +708,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "screw or slerp",
-        "between two deskew_poses: a screw motion, or a straight line and slerp; without it screw",
+        "between two deskew_poses: a screw motion, or a straight line and slerp; by default screw",
     ),
     Parameter(
         "max_age_ms",
@@ -941,7 +941,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "full or stable",
-        "stable leaves out ids, times, devices and regions, so that equal requests give equal files; without it full",
+        "stable leaves out ids, times, devices and regions, so that equal requests give equal files; by default full",
     ),
     Parameter(
         "latest",
@@ -2930,7 +2930,7 @@ class Operations:
             scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
                 above 0
             filter: what the client did with the rows of the body so that they compress better
-            format: format of the body's points; without it raw: rows of dtype
+            format: format of the body's points; by default raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
@@ -2952,23 +2952,24 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
+                newest
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
-            time_unit: unit of time_field; without it s
-            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+            time_unit: unit of time_field; by default s
+            time_origin: subtracted from the times in time_field; in their unit; by default 0; allowed: stamp, first,
                 or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the stream's motion since the previous sweep; without it off
+                the stream's motion since the previous sweep; by default off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
                 the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
-            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+            deskew_reference: seconds; the time into whose frame points are moved; by default 0; allowed: a finite
                 number
-            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; by default screw
             max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
@@ -3012,8 +3013,8 @@ class Operations:
                 a finite number
             outputs: tensors to return; without it voxel_coords, voxel_num_points and the tensors that feature
                 computes; with fps also sampled_indices and sampled_points
-            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
-                without it full
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files; by
+                default full
             latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
                 digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -3135,7 +3136,7 @@ class Operations:
             scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
                 above 0
             filter: what the client did with the rows of the body so that they compress better
-            format: format of the body's points; without it raw: rows of dtype
+            format: format of the body's points; by default raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
@@ -3157,23 +3158,24 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
+                newest
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
-            time_unit: unit of time_field; without it s
-            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+            time_unit: unit of time_field; by default s
+            time_origin: subtracted from the times in time_field; in their unit; by default 0; allowed: stamp, first,
                 or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the stream's motion since the previous sweep; without it off
+                the stream's motion since the previous sweep; by default off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
                 the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
-            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+            deskew_reference: seconds; the time into whose frame points are moved; by default 0; allowed: a finite
                 number
-            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; by default screw
             max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
@@ -3183,8 +3185,8 @@ class Operations:
             start: the first sample of each cloud: this point (in /v1/voxelize: this voxel), or the next finite one;
                 allowed: a whole number from 0 to 2147483647; default: 0
             outputs: tensors to return; without it sampled_indices and sampled_points
-            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
-                without it full
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files; by
+                default full
             latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
                 digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -3274,7 +3276,7 @@ class Operations:
             scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
                 above 0
             filter: what the client did with the rows of the body so that they compress better
-            format: format of the body's points; without it raw: rows of dtype
+            format: format of the body's points; by default raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
@@ -3296,23 +3298,24 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
+                newest
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
-            time_unit: unit of time_field; without it s
-            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+            time_unit: unit of time_field; by default s
+            time_origin: subtracted from the times in time_field; in their unit; by default 0; allowed: stamp, first,
                 or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the stream's motion since the previous sweep; without it off
+                the stream's motion since the previous sweep; by default off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
                 the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
-            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+            deskew_reference: seconds; the time into whose frame points are moved; by default 0; allowed: a finite
                 number
-            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; by default screw
             max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
@@ -3320,8 +3323,8 @@ class Operations:
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
                 taken as the service takes them.
             outputs: tensors to return; without it points and point_indices
-            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
-                without it full
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files; by
+                default full
             latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
                 digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -3409,7 +3412,7 @@ class Operations:
             scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
                 above 0
             filter: what the client did with the rows of the body so that they compress better
-            format: format of the body's points; without it raw: rows of dtype
+            format: format of the body's points; by default raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
@@ -3431,28 +3434,29 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
+                newest
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
-            time_unit: unit of time_field; without it s
-            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+            time_unit: unit of time_field; by default s
+            time_origin: subtracted from the times in time_field; in their unit; by default 0; allowed: stamp, first,
                 or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the stream's motion since the previous sweep; without it off
+                the stream's motion since the previous sweep; by default off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
                 the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
-            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+            deskew_reference: seconds; the time into whose frame points are moved; by default 0; allowed: a finite
                 number
-            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; by default screw
             max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             outputs: tensors to return; without it points and point_indices
-            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
-                without it full
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files; by
+                default full
             latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
                 digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -3526,8 +3530,8 @@ class Operations:
                 default: 500
             class_agnostic: whether a box also suppresses boxes with other labels; default: yes
             outputs: tensors to return; without it kept_indices
-            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
-                without it full
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files; by
+                default full
             latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
                 digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -3653,8 +3657,8 @@ class Operations:
             class_names: names of the labels; the body must have as many classes; allowed: 1 to 64 names, each once,
                 of up to 255 bytes in all
             outputs: tensors to return; without it all
-            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
-                without it full
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files; by
+                default full
             latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
                 digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -3727,8 +3731,8 @@ class Operations:
                 nx,ny,nz, whole numbers from 1 to 2147483647
             batch_size: number of clouds in the batch (B); allowed: a whole number from 1 to 1024; default: 1
             outputs: tensors to return; without it bev_features
-            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
-                without it full
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files; by
+                default full
             latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
                 digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -3819,7 +3823,7 @@ class Operations:
             scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
                 above 0
             filter: what the client did with the rows of the body so that they compress better
-            format: format of the body's points; without it raw: rows of dtype
+            format: format of the body's points; by default raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
@@ -3841,23 +3845,24 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
+                newest
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
-            time_unit: unit of time_field; without it s
-            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+            time_unit: unit of time_field; by default s
+            time_origin: subtracted from the times in time_field; in their unit; by default 0; allowed: stamp, first,
                 or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the stream's motion since the previous sweep; without it off
+                the stream's motion since the previous sweep; by default off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
                 the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
-            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+            deskew_reference: seconds; the time into whose frame points are moved; by default 0; allowed: a finite
                 number
-            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; by default screw
             max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
@@ -3885,8 +3890,8 @@ class Operations:
                 above 0, or one for each class
             track_max_age: sweeps that a track survives without a box; allowed: a whole number from 0 to 100
             outputs: tensors to return; without it boxes, scores, labels, box_counts and, with track=yes, track_ids
-            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
-                without it full
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files; by
+                default full
             latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
                 digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -4007,7 +4012,7 @@ class Operations:
             scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
                 above 0
             filter: what the client did with the rows of the body so that they compress better
-            format: format of the body's points; without it raw: rows of dtype
+            format: format of the body's points; by default raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
@@ -4029,23 +4034,24 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
+                newest
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
-            time_unit: unit of time_field; without it s
-            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+            time_unit: unit of time_field; by default s
+            time_origin: subtracted from the times in time_field; in their unit; by default 0; allowed: stamp, first,
                 or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the stream's motion since the previous sweep; without it off
+                the stream's motion since the previous sweep; by default off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
                 the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
-            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+            deskew_reference: seconds; the time into whose frame points are moved; by default 0; allowed: a finite
                 number
-            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; by default screw
             max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
@@ -4059,8 +4065,8 @@ class Operations:
                 2147483647
             precision: type of the backbone's features and weights; float16 needs a GPU; default: float32
             outputs: tensors to return; without it sparse_coords and sparse_features
-            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
-                without it full
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files; by
+                default full
             latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
                 digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -4156,7 +4162,7 @@ class Operations:
             scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
                 above 0
             filter: what the client did with the rows of the body so that they compress better
-            format: format of the body's points; without it raw: rows of dtype
+            format: format of the body's points; by default raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
@@ -4178,23 +4184,24 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
+                newest
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
-            time_unit: unit of time_field; without it s
-            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+            time_unit: unit of time_field; by default s
+            time_origin: subtracted from the times in time_field; in their unit; by default 0; allowed: stamp, first,
                 or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the stream's motion since the previous sweep; without it off
+                the stream's motion since the previous sweep; by default off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
                 the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
-            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+            deskew_reference: seconds; the time into whose frame points are moved; by default 0; allowed: a finite
                 number
-            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; by default screw
             max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
@@ -4212,8 +4219,8 @@ class Operations:
             strides: one stage of pooling per number, which joins that many cells along each axis; without it, no
                 pooling; allowed: 1 to 8 powers of two, from 1 to 65536
             outputs: tensors to return; without it points, serialized_* and, with strides, pool_*
-            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
-                without it full
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files; by
+                default full
             latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
                 digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -4330,7 +4337,7 @@ class Operations:
             scale: factors of the columns of the body, in order; the others have 1; allowed: 1 to 64 finite numbers
                 above 0
             filter: what the client did with the rows of the body so that they compress better
-            format: format of the body's points; without it raw: rows of dtype
+            format: format of the body's points; by default raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
@@ -4352,23 +4359,24 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
+                newest
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
                 seconds from time_origin; allowed: a name other than x, y and z
-            time_unit: unit of time_field; without it s
-            time_origin: subtracted from the times in time_field; in their unit; without it 0; allowed: stamp, first,
+            time_unit: unit of time_field; by default s
+            time_origin: subtracted from the times in time_field; in their unit; by default 0; allowed: stamp, first,
                 or a finite number
             deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
-                the stream's motion since the previous sweep; without it off
+                the stream's motion since the previous sweep; by default off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame; a row holds from
                 the previous row's t to its own; allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
-            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+            deskew_reference: seconds; the time into whose frame points are moved; by default 0; allowed: a finite
                 number
-            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; without it screw
+            interpolation: between two deskew_poses: a screw motion, or a straight line and slerp; by default screw
             max_age_ms: milliseconds; refuses points older than this when their job begins; their age counts from the
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
@@ -4392,8 +4400,8 @@ class Operations:
             stds: see means; allowed: a finite number above 0 for each channel
             empty: value of pixels without a point; 0 if means are given; allowed: a finite number; default: -1
             outputs: tensors to return; without it range_image, range_indices, range_mask and point_pixels
-            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
-                without it full
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files; by
+                default full
             latest: of the client's requests with this name, at most one waits: the newest; allowed: 1 to 63 letters,
                 digits, '.', '_' or '-', but not '.' or '..'
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;

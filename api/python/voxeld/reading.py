@@ -57,7 +57,7 @@ def document(answer: Answer) -> Dict[str, Any]:
     try:
         read = json.loads(answer.body.tobytes())
     except (ValueError, RecursionError) as reason:
-        raise BadAnswer(f"the answer is no JSON: {reason}") from None
+        raise BadAnswer(f"the answer is not JSON: {reason}") from None
     if not isinstance(read, dict):
         raise BadAnswer("the answer is not a JSON object")
     return read

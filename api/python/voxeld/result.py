@@ -40,9 +40,9 @@ class Result(Mapping[str, "NDArray[Any]"]):
             try:
                 self._metadata = json.loads(self._metadata)
             except (ValueError, RecursionError) as reason:
-                raise BadAnswer(f"the metadata are no JSON: {reason}") from None
+                raise BadAnswer(f"the metadata is not JSON: {reason}") from None
             if not isinstance(self._metadata, dict):
-                raise BadAnswer("the metadata are not a JSON object")
+                raise BadAnswer("the metadata is not a JSON object")
         return self._metadata
 
     @property
@@ -82,7 +82,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
     def _told(self, name: str, kind: Type[T]) -> T:
         value = self.metadata.get(name)
         if not isinstance(value, kind):
-            raise BadAnswer(f"the metadata have no {name}")
+            raise BadAnswer(f"the metadata has no {name}")
         return value
 
     def to_torch(self) -> Dict[str, Any]:

@@ -98,7 +98,9 @@ class Slots:
 
     def __init__(self, transport: Transport, endpoint: Endpoint, headers: dict[str, str]) -> None:
         if not endpoint.is_local():
-            raise Unavailable(f"{endpoint.address[0]} is not this machine (localhost, or a Unix socket)")
+            raise Unavailable(
+                f"{endpoint.address[0]} is not this machine; shared memory needs localhost or a Unix socket"
+            )
         if not os.path.isdir(FOLDER):
             raise Unavailable(f"this system has no {FOLDER}")
         self._transport, self._headers = transport, headers

@@ -65,7 +65,7 @@ def counts_of(metadata: Mapping[str, Any]) -> List[StepCounts]:
     try:
         return [_counts(dict(told)) for told in metadata.get(STEPS, [])]
     except (AttributeError, KeyError, TypeError, ValueError) as reason:
-        raise BadAnswer(f"the metadata do not say what the steps did: {reason!r}") from None
+        raise BadAnswer(f"the metadata does not say what the steps did: {reason!r}") from None
 
 
 def _counts(told: Dict[str, Any]) -> StepCounts:

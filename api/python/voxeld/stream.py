@@ -158,7 +158,7 @@ class Stream(Generic[R]):
             except Problem as problem:
                 if _may_join_later(problem):
                     raise
-                self._warn(f"the service takes no older sweeps: {problem}")
+                self._warn(f"the service refused the older sweeps: {problem}")
         return self._ask(newest.points, {"time": newest.time, "pose": newest.pose}, terms)
 
     def _ask(self, points: Points, told: Dict[str, Any], terms: Dict[str, Any]) -> R:
@@ -196,7 +196,7 @@ def _has_begun_tracks(result: Result) -> bool:
 def _told(result: Result) -> Joined:
     told = result.stream
     if told is None:
-        raise BadAnswer("the metadata do not say which sweeps were joined")
+        raise BadAnswer("the metadata does not say which sweeps were joined")
     return told
 
 

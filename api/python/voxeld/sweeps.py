@@ -62,7 +62,7 @@ class Joined:
                 tuple(map(_sweep, told["sweeps"])),
             )
         except (KeyError, TypeError, ValueError) as reason:
-            raise BadAnswer(f"the metadata do not say which sweeps were joined: {reason!r}") from None
+            raise BadAnswer(f"the metadata does not say which sweeps were joined: {reason!r}") from None
 
     def times(self) -> Tuple[float, ...]:
         """The times of the joined sweeps of the stream `name`, the newest first."""

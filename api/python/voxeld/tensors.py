@@ -86,7 +86,7 @@ def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, 
     tensors = {}
     end = 0  # of the previous tensor, where the next must begin
     for name, (dtype, shape, first, last) in sorted(_entries(header), key=lambda entry: entry[1][2:]):
-        _require(first == end, f"{name} begins at {first}, what is before it ended at {end}")
+        _require(first == end, f"{name} begins at {first}, but the tensor before it ends at {end}")
         _require(last - first == math.prod(shape) * dtype.itemsize, f"{name} has {last - first} bytes for {shape}")
         _require(last <= len(data), f"{name} ends at {last} of {len(data)} bytes")
         end = last

@@ -26,7 +26,7 @@ enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct er
 
 static enum vx_status see_part(const void *memory, size_t bytes, bool pinned, void **seen, struct error *error) {
   CUDA_TRY(cuda_see(memory, bytes, seen, error));
-  if (!*seen && pinned) return vx_refuse(error, "the device does not see memory that was pinned for it");
+  if (!*seen && pinned) return vx_refuse(error, "the device cannot access memory that was pinned for it");
   return VX_OK;
 }
 
@@ -175,7 +175,8 @@ enum vx_status cuda_read_counters(struct cuda_run *run, uint32_t sequence, struc
   run->sizes = ((const struct cuda_device_status *)run->lane->status)->counters;
   if (cuda_deskews(run)) cuda_read_deskew(run->job, &run->sizes.deskew);
   if (cuda_is_folded(run->job)) cuda_read_folded(run->job, &run->sizes);
-  if (run->sizes.unplaced != 0) return vx_fail(error, VX_DEVICE_LOST, "%u items found no slot", run->sizes.unplaced);
+  if (run->sizes.unplaced != 0)
+    return vx_fail(error, VX_DEVICE_LOST, "a table had no slot for %u keys", run->sizes.unplaced);
   return VX_OK;
 }
 

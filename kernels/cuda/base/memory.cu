@@ -95,7 +95,7 @@ static enum vx_status grow(struct vx_lane *lane, struct cuda_memory *block, size
 enum vx_status cuda_reserve_exactly(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
                                     struct error *error) {
   if (bytes <= block->bytes) return VX_OK;
-  if (bytes > PTRDIFF_MAX) return vx_fail(error, VX_OUT_OF_MEMORY, "no device has memory for such a job");
+  if (bytes > PTRDIFF_MAX) return vx_fail(error, VX_OUT_OF_MEMORY, "the job needs more memory than any device has");
   bytes += -bytes % sizeof(uint32_t);
   return grow(lane, block, bytes, bytes, error);
 }

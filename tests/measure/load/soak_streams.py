@@ -120,7 +120,7 @@ class Deeds:
             raise cases.Wrong(f"other counts than by hand: {found} instead of {counts}")
         warned = any(warning["kind"] == "fewer_sweeps" for warning in metadata["warnings"])
         if warned != (len(found) < told["asked"]):
-            raise cases.Wrong(f"fewer sweeps than asked for must be told, and no others: {metadata}")
+            raise cases.Wrong(f"the answer must warn of fewer sweeps if, and only if, some are missing: {metadata}")
         if (query["stream"], float(query["time"])) not in {each[:2] for each in found}:
             raise cases.Wrong(f"without its own sweep: {told}")
         plain = self.post({}, rows)

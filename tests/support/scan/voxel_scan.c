@@ -23,7 +23,7 @@ static void usage(FILE *to) {
   fputs("usage: voxel-scan [--sensor NAME] [--seed N] [--columns N] [--points N] [--traffic]\n"
         "                  [--labels FILE] [--output FILE]\n"
         "Writes a simulated lidar scan as raw float32 rows: x y z intensity ring time, then meaningless features.\n"
-        "  --sensor NAME   one of (the first is the default)\n",
+        "  --sensor NAME   one of these; default: the first\n",
         to);
   for (const struct scan_sensor *sensor = scan_sensors; sensor->name; sensor++)
     fprintf(to, "                    %-9s %s\n", sensor->name, sensor->description);
@@ -32,7 +32,7 @@ static void usage(FILE *to) {
           "  --columns N     floats of a row, %d to %d (default 4)\n"
           "  --points N      exactly N points: a thinned turn, or several turns (default: one whole turn)\n"
           "  --traffic       a street of any width with cars, pedestrians and cyclists of every heading\n"
-          "  --labels FILE   with --traffic: their boxes, and how many points of one turn are on each, as CSV\n"
+          "  --labels FILE   with --traffic: each object's box and number of points in the first turn, as CSV\n"
           "  --output FILE   default: standard output\n",
           SCAN_MIN_COLUMNS, SCAN_MAX_COLUMNS);
 }

@@ -46,7 +46,7 @@ static enum vx_status count_devices(int *count, struct error *error) {
   const char *text = getenv("VOXELD_STANDIN_DEVICES");
   *count = text == NULL ? 0 : atoi(text);
   if (*count > 0) return VX_OK;
-  return vx_refuse(error, "this build has a stand-in for CUDA, and no device is asked of it");
+  return vx_refuse(error, "this build has a stand-in for CUDA; set VOXELD_STANDIN_DEVICES to use it");
 }
 
 static enum vx_status open_device(int index, struct vx_device **device, struct error *error) {
@@ -111,7 +111,7 @@ static enum vx_status pin(struct vx_device *device, void *memory, size_t bytes, 
   (void)device;
   enum vx_status status = checked("pin", error);
   if (status == VX_OK && madvise(memory, bytes, MADV_POPULATE_WRITE) != 0) {
-    snprintf(error->text, sizeof error->text, "pin: the memory has not so many bytes");
+    snprintf(error->text, sizeof error->text, "pin: the memory has fewer bytes");
     status = VX_REFUSED;
   }
   return status;

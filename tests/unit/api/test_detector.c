@@ -338,9 +338,9 @@ static void what_is_wrong_with_the_network(void **state) {
     has_fault(fault);                                                                                                  \
   } while (0)
   FAULT_OF(opens = false, "net.onnx: it is torn");
-  FAULT_OF(shape.inputs = 2, "net.onnx: its only input must be in (network.input); it has 2; voxeld-convert onnx "
-                             "cuts the file after the scatter");
-  FAULT_OF(*input = other, "net.onnx: its only input must be in (network.input); it has 1 of another name");
+  FAULT_OF(shape.inputs = 2, "net.onnx: its only input must be in (network.input); it has 2 inputs; voxeld-convert "
+                             "onnx cuts the file after the scatter");
+  FAULT_OF(*input = other, "net.onnx: its only input must be in (network.input); it has 1 input of another name");
   FAULT_OF(input->dims[0] = 1, NULL);
   FAULT_OF(input->dims[0] = 2, "net.onnx: network.input is for 2 clouds; allowed: any number, or 1");
   FAULT_OF(input->dims[0] = 0, "net.onnx: network.input is for 0 clouds; allowed: any number, or 1");

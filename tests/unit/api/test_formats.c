@@ -150,7 +150,7 @@ static void zeros_after_the_points_are_ignored(void **state) {
       gives(FORMAT_PCD + format, body, sizeof body, "num_features=3", none ? 0 : 6, points);
       gives(FORMAT_PCD + format, body, head + (none ? 0 : 6), "num_features=3", none ? 0 : 6, points);
       body[sizeof body - 1] = 1;
-      is_refused(FORMAT_PCD + format, body, sizeof body, "num_features=3", "too many for them");
+      is_refused(FORMAT_PCD + format, body, sizeof body, "num_features=3", "are too many");
     }
 }
 
@@ -181,8 +181,10 @@ static void pcd_is_refused(void **state) {
       {"FIELDS x y z\nSIZE 4 4 2\nPOINTS 0\nDATA binary\n", "field z has TYPE F and SIZE 2"},
       {"FIELDS x y z\nSIZE 4 4 2\nTYPE F F F\nPOINTS 0\nDATA binary\n", "field z has TYPE F and SIZE 2"},
       {"FIELDS\nSIZE\nTYPE\nPOINTS 1\nDATA ascii\n1\n", "no fields"},
-      {XYZ "POINTS 2\nDATA binary\n12345678901", "promises 2 points of 12 bytes each; 11 bytes follow it, too few"},
-      {XYZ "POINTS 0\nDATA binary\n123456789012", "promises 0 points of 12 bytes each; 12 bytes follow it, too many"},
+      {XYZ "POINTS 2\nDATA binary\n12345678901",
+       "promises 2 points of 12 bytes each; the 11 bytes after the header are too few"},
+      {XYZ "POINTS 0\nDATA binary\n123456789012",
+       "promises 0 points of 12 bytes each; the 12 bytes after the header are too many"},
       {XYZ "POINTS 9223372036854775807\nDATA ascii\n1 2 3\n", "promises 9223372036854775807 points of 3 values each"},
       {TEXT "1.5 2 3\n1 2\n", "line 7 has 2 values; a point has 3"},
       {TEXT "1 2 3\n1 2 3 4\n", "line 7 has 4 values; a point has 3"},
@@ -316,13 +318,12 @@ static void lists_of_a_vertex_are_skipped(void **state) {
   const size_t head = sizeof binary - 1 - 22;
   gives(FORMAT_PLY, binary, sizeof binary - 1, "num_features=3", 6, points);
   for (size_t size = head; size < sizeof binary - 1; size++)
-    is_refused(FORMAT_PLY, binary, size, "num_features=3",
-               size < head + 12 ? "too few for them" : "the body ends within");
+    is_refused(FORMAT_PLY, binary, size, "num_features=3", size < head + 12 ? "are too few" : "the body ends within");
   char longer[sizeof binary + 8] = "";
   memcpy(longer, binary, sizeof binary);
   gives(FORMAT_PLY, longer, sizeof longer, "num_features=3", 6, points);
   longer[sizeof longer - 1] = 1;
-  is_refused(FORMAT_PLY, longer, sizeof longer, "num_features=3", "too many for them");
+  is_refused(FORMAT_PLY, longer, sizeof longer, "num_features=3", "are too many");
 }
 
 static void ply_is_refused(void **state) {
@@ -352,7 +353,8 @@ static void ply_is_refused(void **state) {
       {ASCII VERTEX "end_header\n1 2\n3\n", "line 8 has 2 values; a point has 3"},
       {ASCII VERTEX "end_header\n1 2 3\n4 5 6\n", "line 9 comes after the 1 points"},
       {ASCII "element a 2\nproperty int i\n" VERTEX "end_header\n1\n", "ends at byte 129, within the elements"},
-      {"ply\nformat binary_little_endian 1.0\n" VERTEX "end_header\n12345678901", "11 bytes follow it, too few"},
+      {"ply\nformat binary_little_endian 1.0\n" VERTEX "end_header\n12345678901",
+       "the 11 bytes after the header are too few"},
       {"ply\nformat binary_little_endian 1.0\n" VERTEX "end_header\n123456789012123456789012", "too many"},
       {"ply\nformat binary_little_endian 1.0\nelement a 9223372036854775807\nproperty int i\n" VERTEX
        "end_header\n1234",

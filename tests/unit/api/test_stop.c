@@ -235,14 +235,15 @@ static void each_ends_when_the_job_is_stopped(void **state) {
   for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
     struct asker asker = {0, INT32_MAX};
     struct vx_stop stop = {is_stopped, &asker, 0, false};
-    if (passes[i].run(&stop) == passes[i].fails) fail_msg("%s: not as it should end", passes[i].name);
+    if (passes[i].run(&stop) == passes[i].fails) fail_msg("%s: the pass did not end as expected", passes[i].name);
     int questions = asker.asked;
-    if (questions == 0) fail_msg("%s: nobody was asked", passes[i].name);
+    if (questions == 0) fail_msg("%s: `stopped` was never called", passes[i].name);
     for (int question = 1; question <= questions; question++) {
       asker = (struct asker){0, question};
       stop = (struct vx_stop){is_stopped, &asker, 0, false};
       (void)passes[i].run(&stop);  // the caller of a pass checks `stop`
-      if (!stop.has_stopped || asker.asked != question) fail_msg("%s: not stopped at %d", passes[i].name, question);
+      if (!stop.has_stopped || asker.asked != question)
+        fail_msg("%s: not stopped at call %d of `stopped`", passes[i].name, question);
     }
   }
 }

@@ -269,7 +269,7 @@ static void assert_whole(const struct asker *asker, const struct asker *whole) {
 static void check_stopped_at(enum kind kind, int question, const struct asker *whole) {
   static struct asker asker;
   run(kind, question, &asker);
-  if (asker.outcome.status != VX_STOPPED) fail_msg("kind %d goes on after question %d", kind, question);
+  if (asker.outcome.status != VX_STOPPED) fail_msg("kind %d: not stopped at call %d of `stopped`", kind, question);
   assert_int_equal(asker.asked, question);  // not called again
   assert_true(strlen(asker.outcome.error.text) > 0);
   free(asker.outcome.block);
@@ -286,7 +286,8 @@ static void jobs_of_every_kind_can_be_stopped(void **state) {
     run(kind, INT32_MAX, &whole);
     assert_whole(&whole, &whole);
     if (whole.asked < whole.outcome.counts.received / VX_STRIDE)
-      fail_msg("kind %d: %lld rows, and %d questions", kind, (long long)whole.outcome.counts.received, whole.asked);
+      fail_msg("kind %d: %lld rows, but only %d calls of `stopped`", kind, (long long)whole.outcome.counts.received,
+               whole.asked);
     for (int question = 1; question <= whole.asked; question += 1 + whole.asked * PART / 6)
       check_stopped_at(kind, question, &whole);
     check_stopped_at(kind, whole.asked, &whole);

@@ -242,6 +242,7 @@ int main(void) {
       TEST(shortened_between_two_chunks),
       TEST(addresses_that_stay),
   };
-  if (!populates()) return puts("skipped: the system brings in no pages by madvise, as qemu does not"), SKIPPED;
+  if (!populates())
+    return puts("skipped: madvise(MADV_POPULATE_WRITE) makes no pages resident here (so it is under qemu)"), SKIPPED;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

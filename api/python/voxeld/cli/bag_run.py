@@ -49,7 +49,7 @@ def _refuse(args: argparse.Namespace, parameters: Dict[str, str]) -> None:
         raise UsageError("--pose of a bag is the name of a topic")
     if args.output is None or args.output.suffix == MCAP:
         if "outputs" in parameters:
-            raise UsageError("outputs needs a folder as --output; tables and messages have only boxes or points")
+            raise UsageError("--outputs needs a folder as --output; tables and messages have only boxes or points")
         if args.output is not None and args.operation not in MESSAGES:
             raise UsageError(f"ROS has no message for the answers of {args.operation}; --output needs a folder")
 

@@ -3,6 +3,7 @@ of this package installs mcap, for .mcap files, and rosbags, for the others. One
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from dataclasses import dataclass, field, replace
@@ -170,15 +171,18 @@ def is_bag(path: Path) -> bool:
 def open_all(names: Sequence[str]) -> List[Bag]:
     """The bags by their times. UsageError if a bag cannot be read, or if only some of the names are bags."""
     bags: List[Bag] = []
-    for path in map(Path, names):
-        if not is_bag(path):
-            raise UsageError(f"{path} is not a bag, but others of the scans are; send files and bags in two runs")
-        if not os.path.lexists(path):
-            raise UsageError(f"there is no {path}")
-        try:
-            bags.append(McapBag(path) if path.is_file() and path.suffix.lower() == MCAP else RosBag(path))
-        except (Damaged, OSError) as reason:
-            raise UsageError(f"cannot read {path}: {getattr(reason, 'strerror', None) or reason}") from None
+    with contextlib.ExitStack() as ends:
+        for path in map(Path, names):
+            if not is_bag(path):
+                raise UsageError(f"{path} is not a bag, but others of the scans are; send files and bags in two runs")
+            if not os.path.lexists(path):
+                raise UsageError(f"there is no {path}")
+            try:
+                bags.append(McapBag(path) if path.is_file() and path.suffix.lower() == MCAP else RosBag(path))
+            except (Damaged, OSError) as reason:
+                raise UsageError(f"cannot read {path}: {getattr(reason, 'strerror', None) or reason}") from None
+            ends.callback(bags[-1].close)
+        ends.pop_all()  # the caller closes the bags
     return sorted(bags, key=lambda bag: bag.start)
 
 

@@ -262,7 +262,7 @@ def run(client: Client, args: argparse.Namespace, parameters: Dict[str, str], sa
         raise UsageError("give --publish NAME or --view, so that the answers go somewhere")
     parameters, poses = poses_of(parameters, args.fixed_frame, say)
     if args.operation == DETECT and "outputs" in parameters:
-        raise UsageError("outputs would leave out boxes that are published")
+        raise UsageError("--outputs cannot be used here: boxes, scores and labels are all published")
     kind = ros.DETECTIONS if args.operation == DETECT else ros.POINT_CLOUD
     node = "voxeld" + (target or topic).replace("/", "_")
     counts = Counts()

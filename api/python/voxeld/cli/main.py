@@ -142,7 +142,7 @@ def _compute(client: Client, args: argparse.Namespace) -> int:
 
 def _print_boxes(client: Client, args: argparse.Namespace, parameters: Dict[str, str]) -> int:
     if "outputs" in parameters:
-        raise UsageError("outputs needs --output DIR; what is printed is the boxes")
+        raise UsageError("--outputs needs --output DIR; without it only boxes are printed")
     scans = _sweeps(args, parameters, find(args.scans, None, "format" in parameters))
     job = Printer(client, parameters, args.json)
     if STREAM not in parameters:
