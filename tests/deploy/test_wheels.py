@@ -1,5 +1,5 @@
-"""The Python packages that packaging/wheels makes from this build's .tar.gz. tests/releases/wheels.bats tests a
-release's wheels."""
+"""The Python packages that packaging/wheels makes from this build's .tar.gz, with this machine's libraries. The
+wheels of a release are tried by tests/releases/wheels.bats."""
 
 import base64
 import csv
@@ -64,7 +64,7 @@ class Wheels(unittest.TestCase):
 
     @classmethod
     def make(cls, name):
-        """Makes the packages in a folder of that name. Returns their paths."""
+        """Makes the packages, in a folder of that name; their paths."""
         target = cls.folder / name
         run(sys.executable, str(ROOT / "packaging" / "wheels"), str(target), str(cls.archive))
         return sorted(target.iterdir())
@@ -158,15 +158,15 @@ class Wheels(unittest.TestCase):
 
     def test_both_are_installed_and_used(self):
         fresh = self.folder / "fresh"
-        run(sys.executable, "-m", "venv", str(fresh))
+        run(sys.executable, "-m", "venv", "--without-pip", str(fresh))
         python = str(fresh / "bin" / "python")
+        (packages,) = fresh.glob("lib/python*/site-packages")
+        for module in (np, tqdm):  # what pip would install; pip itself is there too
+            (packages / f"{module.__name__}.pth").write_text(f"{pathlib.Path(module.__file__).parents[1]}\n")
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         environment["PATH"] = f"{fresh / 'bin'}:{environment['PATH']}"
         pip = (python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--no-deps", "--no-index")
         run(*pip, str(self.client), str(self.server), env=environment)
-        (packages,) = fresh.glob("lib/python*/site-packages")
-        for module in (np, tqdm):  # what pip would install
-            (packages / f"{module.__name__}.pth").write_text(f"{pathlib.Path(module.__file__).parents[1]}\n")
         program = packages / "voxeld_server" / "bin" / "voxeld"
         self.assertEqual(run("voxeld", "--version", env=environment), f"voxeld {VERSION}\n")
         output = run(python, "-c", PROGRAM, env=environment, cwd=self.folder)

@@ -1,15 +1,19 @@
 #!/usr/bin/env bats
-# Tests of tests/platform/in.
+# tests/platform/in: a machine has this tree, keeps what is installed, is made anew when broken, and leaves nothing
+# behind.
 
 # shellcheck disable=SC2154 # helpers.bash sets root
 load ../deploy/helpers
-machine=$root/build/platform/bookworm/trial # for these tests alone, which break it
+machine=$root/build/platform/bookworm/trial # a machine for these tests alone, because they break it
 why=$BATS_FILE_TMPDIR/why
 
 there() { "$root/tests/platform/in" bookworm/trial "$@" 3>&-; }
 
+# Leaves a machine that is broken, without dpkg, so that it is made anew.
 setup_file() {
   rm -rf "$root/build/platform/bookworm/trial"
+  mkdir -p "$root/build/platform/bookworm/trial"
+  touch "$root/build/platform/bookworm/trial/broken"
   local status=0
   "$root/tests/platform/in" bookworm/trial true 2>"$BATS_FILE_TMPDIR/why" 3>&- || status=$?
   ((status == 77)) || : >"$BATS_FILE_TMPDIR/why"
@@ -24,17 +28,15 @@ setup() { [[ ! -s $why ]] || skip "$(sed -n 's/^skipped: //p' "$why")"; }
 sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
 
 @test "the script ends with the command's exit status, and the command reads the script's input" {
-  run there sh -c 'exit 5'
-  [[ $status == 5 ]]
-  [[ $(echo words | there cat) == words ]]
+  run there sh -c 'cat; exit 5' <<<words
+  is "$status $output" '5 words'
 }
 
 @test "the tree is there as it is, without what git ignores" {
-  local file
-  for file in dev tests/platform/in CMakeLists.txt; do
-    there cat "$file" | cmp - "$root/$file"
-  done
-  [[ $(there ls) != *build* && $(there pwd) == /work/voxeld ]]
+  local files=(dev tests/platform/in CMakeLists.txt)
+  there cat "${files[@]}" | cmp - <(cd "$root" && cat "${files[@]}")
+  run there sh -c 'ls; pwd'
+  [[ $output != *build* && $output == */work/voxeld ]]
 }
 
 @test "of the host's environment only TERM and the proxy variables reach the machine" {
@@ -49,15 +51,13 @@ sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
 }
 
 @test "a machine that is broken is made anew: no dpkg" {
-  there touch /usr/bin/installed
-  rm "$machine/usr/bin/dpkg"
-  there test ! -e /usr/bin/installed -a -x /usr/bin/dpkg
+  [[ ! -e $machine/broken && -x $machine/usr/bin/dpkg ]]
 }
 
 @test "a machine that is broken is made anew: a package is half installed" {
-  there touch /usr/bin/installed
+  touch "$machine/broken"
   sed -i '/^Package: tar$/,/^Status:/s/ok installed/ok half-installed/' "$machine/var/lib/dpkg/status"
-  there test ! -e /usr/bin/installed
+  there test ! -e /broken
 }
 
 @test "a machine cannot be made within a machine" {
@@ -93,7 +93,7 @@ sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
   there sh -c 'sleep 1; touch build.mark' &
   local first=$!
   sleep 0.5
-  # Before the second command the tree is copied anew, which removes the first command's file.
+  # Once the first command has ended, the tree is copied anew, which removes that command's file.
   run there test -e build.mark
   [[ $output == *waiting* && $status == 1 ]]
   wait "$first"
