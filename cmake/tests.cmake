@@ -266,8 +266,8 @@ foreach(source IN LISTS all_fuzz_sources)
   voxeld_fuzz_objects(object ${source})
   cmake_path(GET object PARENT_PATH folder)
   set(optimization -O1)
-  if(source MATCHES "^${CMAKE_SOURCE_DIR}/(kernels|server)/") # little of their code runs, and -O0 compiles in half the time
-    set(optimization -O0)
+  if(source MATCHES "^${CMAKE_SOURCE_DIR}/(kernels|server)/")
+    set(optimization -O0) # compiles in half the time, and little of this code runs
   endif()
   file(MAKE_DIRECTORY ${folder})
   add_custom_command(
