@@ -265,7 +265,7 @@ int main(int argc, char **argv) {
     packed = pack_points(query, rows, size, resolution, &points);
     rows = points.body, size = points.bytes, query = points.query;
   }
-  if (move) rows = memcpy(cuda.block, rows, size);
+  if (move && cuda.block) rows = memcpy(cuda.block, rows, size);
   if (beyond) rows = (const unsigned char *)cuda.block + cuda.bytes - 1;
   struct voxeld_result result = {0};
   for (int i = 0; packed && i < calls; i++) {

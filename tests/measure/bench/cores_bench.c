@@ -224,7 +224,7 @@ static struct tasks_done tasks_of(const struct room *room) {
 }
 
 static bool measure(const struct kind *kind, const float *scan, int64_t rows, int repeat) {
-  struct tasks_done before[MOST_ROOMS];
+  struct tasks_done before[MOST_ROOMS] = {{0}};
   for (int i = 0; i < num_rooms; i++) before[i] = tasks_of(&rooms[i]);
   for (int round = -WARM_UP; round < repeat; round++)
     if (!run_round(kind, scan, rows, round)) return false;
