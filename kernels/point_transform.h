@@ -22,7 +22,7 @@ VX_SHARED bool vx_is_inside(const struct vx_box *box, const float at[3]) {
   return inside;
 }
 
-// `cuts`: the boxes to remove, because a GPU cannot read params->cuts.
+// `cuts`: the boxes of params->cuts, passed separately because a GPU cannot read through that pointer.
 VX_SHARED enum vx_fate vx_fate_of_moved(const struct vx_transform *params, const struct vx_box *cuts,
                                         const float at[3]) {
   if (!vx_are_finite(at[0], at[1], at[2])) return VX_FATE_NOT_FINITE;

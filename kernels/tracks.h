@@ -12,8 +12,8 @@
 //      x - vx * dt, y - vy * dt. A box without a velocity stays where it is.
 //   4. The box takes, of the tracks that have its label and that no box has taken, the track with the smallest
 //      dx * dx + dy * dy; of equal sums, the first. The sum may be at most max_distance * max_distance.
-//   5. A box that has taken a track gets the track's id. The other boxes get new ids, counted from 1, in the order of
-//      the boxes.
+//   5. A box that has taken a track gets the track's id. The other boxes get new ids, in the order of the boxes: 1 for
+//      the first ever, then one more each time.
 //   6. Each box becomes a track, in the order of the boxes: its centre is R * (x, y, z) + T, its velocity
 //      R * (vx, vy, 0), or 0. The tracks that no box took follow, in their order. If dt is above 0, such a track has
 //      missed a sweep: it ends if it has missed more than max_age sweeps in a row. If it stays, its centre moves by

@@ -16,7 +16,7 @@ void model_params_choose(struct job_request *request, const struct vx_detector *
 VX_WARN_UNUSED bool model_params_finish(struct job_request *request, struct error *error);
 VX_WARN_UNUSED bool model_params_split(struct job_request *request, struct error *error);
 
-// Writes the model's version, and the rows of its backbone if it has one.
+// Writes the model's version and, if it has a backbone, the number of rows of each level and max_rows.
 void model_params_write(const struct vx_job *job, struct text *out);
 
 #endif

@@ -82,7 +82,8 @@ struct page_body {
   char bytes[PAGE_BODY_MAX + 1];  // with a NUL after its end
 };
 
-enum job_kind { NO_JOB, PAGE_JOB, POINTS_JOB };  // PAGE_JOB: its job writes a page, and its body is not the input
+// PAGE_JOB: a worker makes the answer with the page's `fill` (page.h); the body is not the job's input.
+enum job_kind { NO_JOB, PAGE_JOB, POINTS_JOB };
 
 struct request {
   struct service *service;

@@ -49,8 +49,8 @@ static int phase_to_preempt(const struct peer *peer) {
 //
 // Clients that hold little are safe from a flood. A request of a client over its share preempts no upload of a client
 // that holds less. An upload at PACE_SLOW or faster is safe if its client holds less than the request wants. An upload
-// with unread bytes is not slow, because the server is late; at the gate, where the server reads nothing, it may lose
-// its reservation.
+// whose socket has bytes that the server has not read does not count as slow: the server is behind, not the client. At
+// the gate, where the server reads nothing, such an upload may still lose its reservation.
 static struct peer *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->services->clients;
   struct watcher *watcher = need->services->uploads->watcher;
@@ -261,7 +261,8 @@ static bool reserve_from_others(const struct reserving *it, size_t bytes, struct
 
 // ---- an upload ------------------------------------------------------------------------------------------------------
 
-// Reserves the first part, when the headers have arrived. The client's shares must allow the whole body.
+// Reserves the first part, if there is room for it and the whole body would be allowed. If not, but an upload could be
+// preempted, reserves nothing and returns true: the first bytes then reserve.
 bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error) {
   struct upload *upload = &peer->upload;
   const struct reserving it = {peer, upload, job, 0};

@@ -96,7 +96,7 @@ class Streams(unittest.TestCase):
         for number, time in enumerate(TIMES):
             stream.send(sweep(number), quaternion(time), time)
         self.assertEqual(
-            self.run_here("streams").output.split(), "roof.1 3 sweeps, 900 points, the last of 1.8".split()
+            self.run_here("streams").output.split(), "roof.1 3 sweeps, 900 points, the last sweep at time 1.8".split()
         )
         self.assertEqual(json.loads(self.run_here("streams", "--json").output)[0]["name"], "roof.1")
         self.assertRegex(self.run_here("streams", "roof.1").output, r"(?m)^sweeps\.2\.time +1\.6$")

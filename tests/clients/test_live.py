@@ -1,4 +1,4 @@
-"""voxeld-client live: what is dropped and published in which order, counts, pages; and ROS 2, with a stand-in. The rest
+"""voxeld-client live: dropped messages, the order of published messages, counts, pages; ROS 2 with a stand-in. The rest
 is in test_live_zenoh.py, test_live_poses.py and test_live_view.py."""
 
 import os

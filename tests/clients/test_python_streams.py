@@ -39,8 +39,8 @@ def text(numbers):
 
 
 class Between:
-    """A proxy before a service. `sent` has the times of each forwarded request. While `refusals` are left, a request
-    with `where` in its query gets the next of them."""
+    """A proxy before a service. `sent` has the times of the sweeps of each forwarded request. While `refusals` are
+    left, a request whose query contains `where` gets the next refusal."""
 
     def __init__(self, daemon):
         self.daemon, self.sent, self.refusals, self.where = daemon, [], [], ""
@@ -97,7 +97,7 @@ class Streams(StreamCase):
             self.assertTrue(self.client.stream(stream["name"], 1).delete())
 
     def run_stream(self, client, operation, parameters, columns=4):
-        """Five sweeps, the last one twice, with poses in all three forms."""
+        """Four sweeps, the last one sent twice, with poses in all three forms."""
         mirror, joining = Mirror(), {"time_column": "yes", "remove_close": 1.5}
         stream = client.stream("s", sweeps=3, operation=operation, **parameters, **joining)
         for time, pose in (
@@ -333,7 +333,7 @@ class Losses(StreamCase):
         self.assertEqual(between.sent, [[1], [4, 3, 2, 1], [6]])
 
     def test_a_superseded_or_late_sweep_is_kept(self):
-        """The service has kept it: the client does not send it again, and later sweeps are joined with it."""
+        """The service has kept the sweep: the client does not send it again, and later sweeps are joined with it."""
         for kind, error in (("superseded", voxeld.Superseded), ("too-old", voxeld.TooOld)):
             with self.subTest(kind):
                 self.check_kept(kind, error)
@@ -356,7 +356,7 @@ class Losses(StreamCase):
         self.assertEqual((result.lost, between.sent[-1]), ((3.0, 2.0, 1.0), [4, 3, 2, 1]))
 
     def test_a_failed_sweep_that_is_sent_again_goes_once(self):
-        """All poses of a body have one form: a list would not say which are matrices and which quaternions."""
+        """The client does not resend the first sweep, whose pose has another form: a body's poses all have one form."""
         stream = self.behind(between := Between(self.daemon), retries=0)
         stream.send(sweep(1), matrix(1), 1)
         stream.send(sweep(2), quaternion(2), 2)
@@ -399,7 +399,7 @@ class Losses(StreamCase):
                         self.assertIn(f"\r\nVoxeld-Stream: {word}", head)
 
     def test_a_service_that_takes_no_older_sweeps(self):
-        """The sweep itself is still answered."""
+        """The new sweep is still answered, without the older sweeps."""
         stream = self.behind(between := Between(self.daemon))
         stream.send(sweep(1), quaternion(1), 1)
         self.daemon.request("DELETE", "/v1/streams/k")

@@ -1,5 +1,5 @@
-// A stand-in for the network of a detection, on either backend. It computes in copies of its tensors, because on the
-// CUDA side they are in the device's memory.
+// A stand-in for the network of a detection, on either backend. It computes in copies of its tensors, because those
+// of the CUDA backend are in the device's memory.
 #ifndef VOXELD_TESTS_COPYING_NETWORK_H
 #define VOXELD_TESTS_COPYING_NETWORK_H
 

@@ -15,8 +15,8 @@ struct way {
   int32_t cap, num_clouds;
   enum vx_order order;
   enum vx_dtype input;
-  // voxels: a block filter; transform: one matrix per cloud; boxes: only some get a rank; range image: rows by ring;
-  // detection: one cloud at a time, channels first
+  // What this switches on. Voxels: a block filter; transform: one matrix per cloud; NMS: pre_max below the number of
+  // boxes; range image: rows by ring; detection: one cloud at a time, channels first.
   bool filtered;
   vx_tensor_set tensors;
   float size;  // of a voxel; for a scatter: the grid's length along x

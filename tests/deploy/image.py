@@ -54,7 +54,7 @@ class Buildah:
         return output(*self.prefix, *arguments)
 
     def base(self, name):
-        """Makes the image `name` of the Debian."""
+        """Makes the image `name` from the Debian `suite`."""
         root = debian(self.suite)
         container = self("from", "scratch")
         self("add", "--quiet", container, root, "/")
@@ -115,7 +115,7 @@ class Image:
 
 
 # Makes a read-only root of $1, with its own /proc and the mounts SOURCE:TARGET of $3. Then runs the other arguments as
-# process 1 of the user $2, without privileges.
+# process 1, as the user $2, without a way to gain privileges.
 CONTAIN = """
 set -e
 root=$1 user=$2 mounts=$3

@@ -261,8 +261,8 @@ class Devices(FaultCase):
         daemon.stop()
 
     def accepted(self, *args, number=20):
-        """Starts a daemon with one worker, and sends `number` jobs, until several wait. Returns the daemon and the
-        answers' futures."""
+        """Starts a daemon with one worker and submits `number` jobs. Returns the daemon and the answers' futures once
+        several jobs wait in the queue."""
         devices = ("--devices", "0")
         daemon = self.start("--gpu-streams", "1", "--workers", "1", "--on-device-lost", "exit", *devices, *args)
         pool = concurrent.futures.ThreadPoolExecutor(number)
@@ -395,6 +395,6 @@ class Starting(unittest.TestCase):
 
 if __name__ == "__main__":
     if not CAN_FAIL:
-        print("skipped: needs CUDA calls that fail on request (another build), or a GPU")
+        print("skipped: needs a build whose CUDA calls fail on request, with the stand-in for GPUs or with a GPU")
         sys.exit(77)
     unittest.main()

@@ -18,7 +18,7 @@ BEGINNINGS = (b"", WHOLE[:10], WHOLE[:70])
 
 
 def raise_files():
-    """Raises the limit of descriptors as far as possible. Returns how many connections it allows."""
+    """Raises the limit of descriptors to WANTED + SPARE or the system's maximum. Returns the number of connections."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED + SPARE if most == resource.RLIM_INFINITY else min(WANTED + SPARE, most)
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

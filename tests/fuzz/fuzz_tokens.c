@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char known[] = "hunter2";
 static const char known_sum[] = "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7";
 
-// A simple reader of the file, to compare with. Returns the number of tokens. `name_of_known`: of the known token.
+// A simple reader of the file, to compare with. Returns the number of tokens. Copies the known token's name, if any.
 static size_t read_plainly(const char *text, char name_of_known[TOKEN_NAME_MAX + 1]) {
   size_t count = 0;
   while (*text) {

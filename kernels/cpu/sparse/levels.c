@@ -1,5 +1,5 @@
-// The occupied cells of the levels; see sparse.h. Passes over lines count words for `stop` too, as a line can have
-// MOST_WORDS.
+// The occupied cells of the levels; see sparse.h. A pass that goes through the words of lines also reports the words to
+// vx_stopped, because one line can have up to MOST_WORDS words.
 #include <string.h>
 
 #include "kernels/cpu/base/base.h"

@@ -29,8 +29,8 @@ struct __align__(16) cuda_record {
   uint32_t first_point, hits, begin, slot;
 };
 
-// The rank of the last cell of a cloud that max_voxels keeps: its highest `digits` so far. `left`: how many of the
-// cells with these digits are kept.
+// The last cell that max_voxels keeps in a cloud. `digits`: the highest digits of its rank, as far as they are known.
+// `left`: how many of the cells with these digits are kept.
 struct cuda_last_cell {
   uint32_t digits, left;
 };

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// A part of the image and its target: host memory as the device sees it, with any alignment.
+// A part of the image, or the header of an answer, and its target: addresses as the device sees them. Any alignment.
 struct cuda_part {
   const unsigned char *from;
   unsigned char *to;
@@ -15,7 +15,8 @@ struct cuda_parts {
   struct cuda_part part[VX_TENSOR_COUNT];
 };
 
-// Sends the parts and the head (of 0 bytes: there is none), and tells the host that the job has ended.
+// Sends the parts and `head`, the header of the answer (job->head; 0 bytes: nothing to send). Tells the host that the
+// job has ended.
 VX_WARN_UNUSED enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *parts,
                                         const struct cuda_part *head, struct error *error);
 // Removes what the job left in the lane's table and counters.

@@ -23,7 +23,7 @@ struct encoding {
   float *room;      // of all warps of all blocks; NULL: in shared memory, after the warp's chunk
 };
 
-// One more row than points, for the padding.
+// A chunk has one more row than points, for the padding.
 static __host__ __device__ uint32_t chunk_floats(const struct voxel_view &v, const struct encoding &e) {
   return (v.chunk + 1) * e.stride;
 }
@@ -133,7 +133,7 @@ static bool is_shared(const struct cuda_run *run, const struct encoding &e) {
   return chunk_floats(*run, e) + e.encoder.room <= SHARED_BYTES / (WARPS * sizeof(float));
 }
 
-// The largest room is 2^35 floats, so the product fits in 64 bits.
+// The largest room is 2^35 floats, so num_rooms * room_floats (memory.cu) fits in 64 bits.
 void cuda_measure_encoder(struct cuda_run *run) {
   struct encoding e = encoding_of(run);
   run->room_floats = is_shared(run, e) ? 0 : e.encoder.room;

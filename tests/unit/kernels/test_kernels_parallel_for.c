@@ -61,7 +61,8 @@ static enum vx_status do_own(struct crew *crew, const struct vx_worker *own, con
   return status;
 }
 
-// Does the tasks in a random order, each by a random worker, then those that helpers gave up by the job's own worker.
+// Does the tasks in a random order, each by a random worker. Then the job's own worker does the tasks that helpers gave
+// up.
 static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                    struct error *error) {
   struct crew *crew = ctx;
@@ -301,7 +302,7 @@ static int loops_of(int32_t count, int helpers) {
   return crew.loops;
 }
 
-// A cut cloud takes five parallel steps, which a small cloud is not worth.
+// Cutting a cloud takes five parallel steps, which do not pay for a small cloud.
 static void only_large_clouds_are_cut(void **state) {
   (void)state;
   make_points();

@@ -204,7 +204,8 @@ def _watch(client: Client, args: argparse.Namespace) -> int:
                 first = scan.answer not in answered
                 if answered.setdefault(scan.answer, path) != path:
                     report.fail(scan, f"{answered[scan.answer]} has the same name")
-                elif first and scan.is_answered():  # by an earlier run; if complete() returns it again, it has changed
+                elif first and scan.is_answered():
+                    # An earlier run has answered the scan. If complete() returns the scan again, the scan has changed.
                     skipped += 1
                 else:
                     workers.put(scan)

@@ -54,7 +54,7 @@ def streams(client: Client, name: Optional[str], as_json: bool) -> None:
 
 
 def _words_of(stream: Dict[str, Any]) -> str:
-    return f"{stream.get('kept')} sweeps, {stream.get('points')} points, the last of {stream.get('time')}"
+    return f"{stream.get('kept')} sweeps, {stream.get('points')} points, the last sweep at time {stream.get('time')}"
 
 
 def status(client: Client, as_json: bool) -> None:
