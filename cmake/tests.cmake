@@ -63,7 +63,7 @@ endfunction()
 # Tests without TSan: http tests, which send one request at a time; fault tests of what the I/O thread does alone; and
 # fault.memory, since TSan adds memory of its own.
 set(without_tsan
-    "^(http\\..*|fault\\.(abuse|encodings|families|foreign|framing|idle|infer|memory|parameters|proxies))$")
+    "^(http\\..*|fault\\.(abuse|encodings|families|foreign|framing|idle|infer|memory|neighbours|parameters|proxies))$")
 
 # Adds a test for each file that matches PATTERN, in each of FLAVOURS: the command, with the file's path at its end.
 function(voxeld_script_tests LABEL PATTERN TIMEOUT FLAVOURS)
