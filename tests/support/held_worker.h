@@ -9,6 +9,7 @@
 #include "server/jobs/job.h"
 
 static pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int kept;      // workers that came into on_done_held
 static atomic_int finished;  // jobs that are done
 
 static void on_done(struct job *job) {
@@ -17,6 +18,7 @@ static void on_done(struct job *job) {
 }
 
 static void on_done_held(struct job *job) {
+  atomic_fetch_add(&kept, 1);
   pthread_mutex_lock(&hold);
   pthread_mutex_unlock(&hold);
   on_done(job);

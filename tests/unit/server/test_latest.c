@@ -57,12 +57,13 @@ static int open_room(void **state) {
   (void)state;
   open_job_room(&options);
   atomic_store(&finished, 0);
+  atomic_store(&kept, 0);
   pthread_mutex_lock(&hold);
   for (int i = 0; i < 2; i++) {
     make(&held[i], i ? VX_FPS : VX_VOXELIZE, "a")->spec.done = on_done_held;
     submit(&held[i]);
   }
-  while (waiting() > 0) sched_yield();
+  while (atomic_load(&kept) < 2) sched_yield();
   return 0;
 }
 
