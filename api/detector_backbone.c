@@ -104,7 +104,7 @@ static bool read_layers(struct backbone *backbone, const json_t *object, struct 
 static bool check_grid(const struct backbone *backbone, const int32_t cells[3], struct error *error) {
   const int32_t *shape = backbone->layers.shape;
   return (shape[0] == cells[2] + 1 && shape[1] == cells[1] && shape[2] == cells[0]) ||
-         error_set(error, MODEL "backbone.shape is [%d,%d,%d]; with these voxels it is [%d,%d,%d]", (int)shape[0],
+         error_set(error, MODEL "backbone.shape is [%d,%d,%d]; with these voxels it must be [%d,%d,%d]", (int)shape[0],
                    (int)shape[1], (int)shape[2], (int)cells[2] + 1, (int)cells[1], (int)cells[0]);
 }
 

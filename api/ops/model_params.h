@@ -1,4 +1,4 @@
-// What operations that need a model share. A row that sets a member of struct vx_detect overrides the model's value.
+// The parameters that all operations with a model have. A row that sets a member of struct vx_detect overrides the model's value.
 // The rows are constant. Any thread.
 #ifndef VOXELD_API_MODEL_PARAMS_H
 #define VOXELD_API_MODEL_PARAMS_H

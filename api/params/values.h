@@ -21,7 +21,7 @@ extern const struct value_type value_doubles;  // double * in the record's pool,
 // char[VALUE_NAMES_SIZE]: from least to most names, each once, separated by commas; second: int32, their number
 extern const struct value_type value_names;
 extern const struct value_type
-    value_tensors;  // vx_tensor_set, a subset of `most`; second: vx_tensor_set, the tensors that are returned
+    value_tensors;  // vx_tensor_set, the given names; second: vx_tensor_set, the tensors that the answer will have
 
 enum { VALUE_NAMES_SIZE = 256 };
 

@@ -5,8 +5,8 @@
 
 #include "server/base/base.h"
 
-// An upload whose whole body takes no longer is not preempted. The documentation promises 2 s; the rest is for errors
-// in the rate.
+// Seconds. An upload is not preempted if its whole body takes at most this long. The documentation promises 2 s; the
+// rest is for errors in the rate.
 static const double patience_s = 3;
 
 // ---- who is preempted; with the lock held ---------------------------------------------------------------------------
@@ -75,8 +75,8 @@ static struct peer *slowest(const struct need *need, int64_t now_ns) {
   return found;
 }
 
-// The upload to preempt, or NULL. Until the body of the request is whole, an upload of its own client that has just
-// begun is not preempted, because its rate is unknown. The request then preempts no other upload either.
+// The upload to preempt: the slowest. NULL also if the slowest is an upload of the request's own client that has just
+// begun, so that its rate is unknown, and the request's own body is not whole.
 static struct peer *peer_to_preempt(const struct need *need, int64_t now_ns) {
   struct peer *peer = slowest(need, now_ns);
   bool begun = peer && atomic_load(&peer->upload.client) == need->client && atomic_load(&peer->upload.bytes) > 0 &&
@@ -84,7 +84,7 @@ static struct peer *peer_to_preempt(const struct need *need, int64_t now_ns) {
   return begun && !need->whole ? NULL : peer;
 }
 
-// Another owner has taken over slot and input.
+// Forgets the slot and the input, which the caller passes on or releases.
 static void clear(struct upload *upload) {
   upload->input = NULL;
   atomic_store(&upload->memory, 0);

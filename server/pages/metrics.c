@@ -359,7 +359,7 @@ static const struct family {
     {"voxeld_connections", "gauge", "Open connections.", .value = connections},
     {"voxeld_connections_limit", "gauge", "Connections that may be open.", .value = connection_limit},
     {"voxeld_page_connections", "gauge", "Open connections of the listeners for pages.", .value = page_connections},
-    {"voxeld_page_connections_limit", "gauge", "Connections of the listeners for pages that may be open.",
+    {"voxeld_page_connections_limit", "gauge", "Connections that may be open to listeners for pages.",
      .value = page_connection_limit},
     {"voxeld_connections_ended_total", "counter", "Ended connections by reason.", .write = write_ended},
     {"voxeld_buffer_bytes", "gauge",

@@ -227,7 +227,7 @@ class Files(Models):
             ),
             "grid": (
                 sparse(voxelize=models.VOXELIZE),
-                "model.json: backbone.shape is [9,32,32]; with these voxels it is [2,32,32]",
+                "model.json: backbone.shape is [9,32,32]; with these voxels it must be [2,32,32]",
             ),
             "float16": (
                 sparse(voxelize=narrow), "model.json: voxelize.feature_dtype is float16; a backbone takes float32"

@@ -8,7 +8,7 @@
 struct cpu_summands {
   const float *rows;
   int32_t stride;   // floats from row to row
-  int32_t columns;  // summed from the first on
+  int32_t columns;  // the first columns of each row are summed
   bool grouped;
 };
 

@@ -68,7 +68,7 @@ static void what_is_wrong_with_the_layers(void **state) {
       {-1, "colour", "1", "backbone has a member 'colour' that has no meaning there"},
       {-1, "shape", "[9,5]", "backbone.shape is not a list of three numbers from 1 to 32768, along z, y and x"},
       {-1, "shape", "[9,0,6]", "backbone.shape is not a list of three numbers from 1 to 32768, along z, y and x"},
-      {-1, "shape", "[8,5,6]", "backbone.shape is [8,5,6]; with these voxels it is [9,5,6]"},
+      {-1, "shape", "[8,5,6]", "backbone.shape is [8,5,6]; with these voxels it must be [9,5,6]"},
       {-1, "layers", NULL, "backbone.layers is not a list of 1 to 32 layers"},
       {-1, "layers", "[]", "backbone.layers is not a list of 1 to 32 layers"},
       {-1, "layers", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33]",

@@ -28,7 +28,8 @@ from .watch import Watch
 
 
 def program() -> None:
-    """Ends the process at once: a thread inside Zenoh or a viewer would abort it while the interpreter shuts down."""
+    """Runs the command, then ends the process without the interpreter's shutdown, in which a thread inside Zenoh or a
+    viewer would abort the process."""
     try:
         status = main()
     except SystemExit as end_of_options:  # after --help, or a usage error
