@@ -1,4 +1,5 @@
-// The parameters that all operations with a model have. A row that sets a member of struct vx_detect overrides the model's value.
+// The parameters that all operations with a model have. A row that sets a member of struct vx_detect overrides the
+// model's value.
 // The rows are constant. Any thread.
 #ifndef VOXELD_API_MODEL_PARAMS_H
 #define VOXELD_API_MODEL_PARAMS_H

@@ -226,8 +226,8 @@ def help_with_voxels(_):
 
 @deed(("voxeld_gate_waiting",))
 def wait_at_the_gate(_):
-    # Requests wait at the gate while another client is served. One is admitted every 50 ms: 300 take 15 s. They come from
-    # an address of their own, since the request for the counters would wait behind them.
+    # Requests wait at the gate while another client is served. One is admitted every 50 ms: 300 take 15 s. They come
+    # from an address of their own, since the request for the counters would wait behind them.
     with Daemon("--client-requests", "1") as daemon, Bystander(daemon, pace=0.1), contextlib.ExitStack() as kept:
         for _ in range(300):
             connection = kept.enter_context(Raw(daemon, source="127.0.0.78"))

@@ -2,7 +2,7 @@
 // the text, so that AddressSanitizer reports a read past the text. In the connection's memory the next text follows.
 // Any thread.
 //
-// Copies are kept for a while: the library's own texts last until their request is over.
+// The last copies are kept, since callers may use libmicrohttpd's own texts until their request is over.
 #include <dlfcn.h>
 #include <microhttpd.h>
 #include <pthread.h>

@@ -224,7 +224,7 @@ class Corners(check.OracleCase):
             self.check({"num_samples": "100", "outputs": name}, body)
         self.check({"num_samples": "100"}, body)
 
-    def test_one_slot_after_another_request(self):
+    def test_a_small_request_after_a_large_one(self):
         # Data of a larger request in the scratch must not show in a smaller request.
         big, small = (rows(np.random.default_rng(n), n, "uniform") for n in (40000, 50))
         for _ in range(10):

@@ -232,8 +232,8 @@ class Corners(check.OracleCase):
             query, _ = self.cloud(26, "uniform", 0, point_cloud_range=f"0,-1,-1,{extent},1,1", voxel_size="1,1,1")
             self.check(query, rows.tobytes(), what=f"extent {extent}")
 
-    def test_one_slot_after_another_request(self):
-        # Data of a larger request in buffers and tables must not show in a smaller request.
+    def test_a_small_request_after_a_large_one(self):
+        # No data of the large request in buffers and tables shows in the small one.
         big, big_body = self.cloud(27, "crowded", 50000)
         small, small_body = self.cloud(28, "crowded", 50)
         for _ in range(20):

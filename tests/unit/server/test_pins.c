@@ -243,6 +243,6 @@ int main(void) {
       TEST(addresses_that_stay),
   };
   if (!populates())
-    return puts("skipped: madvise(MADV_POPULATE_WRITE) makes no pages resident here (so it is under qemu)"), SKIPPED;
+    return puts("skipped: madvise(MADV_POPULATE_WRITE) makes no pages resident here, as under qemu"), SKIPPED;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ POSES = 100  # length of the queue of a topic of poses
 
 
 class Ros2:
-    """The arguments are those of Zenoh."""
+    """The arguments are those of live_zenoh.Zenoh, without `place` and `domain`."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ def asked(args: argparse.Namespace, parameters: Dict[str, str]) -> Dict[str, Any
 
 
 def record(args: argparse.Namespace, request: Dict[str, Any]) -> None:
-    """UsageError if the answers in the folder belong to other requests."""
+    """Writes the request to RECORD. UsageError if answers in the folder belong to another request, without --force."""
     path = args.output / RECORD
     try:
         before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
