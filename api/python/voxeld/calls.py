@@ -180,8 +180,8 @@ class Calls:
         return packed, {**given, **packed.query}
 
     def _rows_of(self, operation: str, given: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
-        """The parameters in ROWS of the request's preset or model, whose page is read once. Empty if the request names
-        neither. None if the service does not show them."""
+        """What the request's preset or model sets of the parameters named in ROWS; its page is read once. Empty if the
+        request names neither. None if the service does not show them."""
         kind = "model" if "model" in given else "preset"
         name = str(given.get(kind, ""))
         if not name:

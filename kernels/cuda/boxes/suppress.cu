@@ -3,8 +3,9 @@
 //
 //   compare  Blocks share the pairs of a chunk, a tile at a time, with one bit per pair. Near pairs are listed first;
 //            then the threads of a block clip polygons together.
-//   settle   One block goes through the chunk's bits. It keeps the best of the next boxes that are not suppressed, a
-//            window. Then it marks what these suppress in the rest of the chunk.
+//   settle   One block goes through the chunk's bits. It takes the next boxes that are not suppressed, up to 64: a
+//            window. It keeps those that no better kept box of the window suppresses, then marks what the kept ones
+//            suppress in the rest of the chunk.
 //   strike   The kept boxes of the chunk suppress boxes in all later chunks, tile by tile.
 #include "kernels/cuda/boxes/boxes.cuh"
 

@@ -56,7 +56,7 @@ class Poses:
             self._come.notify_all()
 
     def own(self, header: ros.Header) -> Own:
-        """The time and the pose of a sweep. Unknown if no pose comes in time."""
+        """The time and the pose of a sweep. Raises Unknown if no pose comes in time."""
         until = time.monotonic() + WAIT
         with self._come:
             while True:

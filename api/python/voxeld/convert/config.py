@@ -91,11 +91,12 @@ class Config:
         return numbers
 
     def agree(self, key: str, *values: Any, default: Any = None) -> None:
-        """Checks that voxelization uses one of the `values`. `default`: the project's value if the key is absent."""
+        """Checks that the key has one of `values`, which are those of voxelization. `default`: what the project takes
+        if the key is absent."""
         given = self.numbers(key) if key in self.values else default
         if given is not None and list(given) not in [list(value) for value in values]:
-            absent = "" if key in self.values else " without the key"
-            raise ConvertError(f"{self._path(key)} is {list(given)}{absent}, but voxelization has {list(values[0])}")
+            told = str(list(given)) if key in self.values else f"absent, so it is {list(given)} by default"
+            raise ConvertError(f"{self._path(key)} is {told}, but voxelization has {list(values[0])}")
 
     def expect(self, key: str, value: Any) -> None:
         self.choice(key, (value,))
