@@ -13,6 +13,6 @@ if(CPACK_GENERATOR STREQUAL DEB)
     set(ENV{DEB_HOST_ARCH} ${CPACK_DEBIAN_PACKAGE_ARCHITECTURE})
   endif()
   unset(ENV{VOXELD_INSTALLED_PREFIX})
-else() # may be unpacked anywhere: the service has the most likely place
+else() # may be unpacked anywhere: the paths in voxeld.service have the most likely prefix
   set(ENV{VOXELD_INSTALLED_PREFIX} /usr/local)
 endif()

@@ -724,9 +724,7 @@ class Convert(unittest.TestCase):
             "model.test_cfg.use_rotate_nms is False": anchors.replace("nms_thr", "use_rotate_nms=False, nms_thr"),
             "model.test_cfg.soft: the converter does not know": anchors.replace("nms_thr", "soft=1, nms_thr"),
             "model.voxel_encoder.voxel_size is [0.2, 0.2, 4], but": anchors.replace(f"={SIZE},", "=(0.2, 0.2, 4),"),
-            "model.voxel_encoder.voxel_size is [0.2, 0.2, 4] without the key": anchors.replace(
-                f"voxel_size={SIZE},", ""
-            ),
+            "model.voxel_encoder.voxel_size is [0.2, 0.2, 4] by default": anchors.replace(f"voxel_size={SIZE},", ""),
             "model.test_cfg.nms_pre is -1; expected a whole number above 0": anchors.replace(
                 "nms_pre=100", "nms_pre=-1"
             ),

@@ -1,6 +1,6 @@
 """SECOND, converted and served: a small model with random weights. The maps of POST /v1/detect, after the backbone and
-after the network, are compared with numpy in float64, where norms stay layers. The voxels for numpy come from POST
-/v1/voxelize."""
+after the network, are compared with numpy in float64, which keeps the norms as layers; the converter folds them into
+the convolutions. The voxels for numpy come from POST /v1/voxelize."""
 
 import json
 import pathlib

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # The .deb in a root file system of Debian, from installation to purge. setup_file installs the package, and each test
-# has its own copy of the Debian. The package is the build's, or RELEASE_PACKAGE; the Debian this machine's release, or
-# RELEASE_SUITE. Programs of a package for arm64 run under qemu, beside packages of the machine's own architecture.
+# has its own copy of the Debian. The package is the build's, or RELEASE_PACKAGE. The Debian is of this machine's
+# release, or of RELEASE_SUITE. Programs of a package for arm64 run under qemu, beside packages of the machine's own
+# architecture.
 
 # shellcheck disable=SC2016,SC2154 # ${...} is dpkg-query's too; packages.bash sets root, packages, why and the like
 load packages

@@ -24,8 +24,8 @@ struct callers {
   struct caller at[MOST_CALLERS];
 };
 
-// Connects to the place, over TCP from 127.0.0.NUMBER. A TLS client does the handshake when it first sends bytes; if
-// `number` is even, it shows its certificate.
+// Connects to the place; unless it is PLACE_UNIX, over TCP from 127.0.0.NUMBER. A TLS client does the handshake when it
+// first sends bytes; if `number` is even, it shows its certificate.
 struct caller *callers_open(struct callers *callers, enum place place, int number);
 // Sends the bytes, unless the caller has finished or is gone. Meanwhile all callers receive.
 void callers_send(struct callers *callers, struct caller *caller, const char *bytes, size_t size);

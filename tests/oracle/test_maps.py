@@ -186,7 +186,7 @@ class Maps(MapCase):
         for name in (*oracle.CELL_MAPS, *oracle.PILLAR_MAPS):
             self.same(name, capped[name], free[name], "")
 
-    def test_samples_that_are_stacked_leave_the_batch_of_maps(self):
+    def test_stacked_samples_do_not_change_the_batch_dimension_of_maps(self):
         body = self.rows((0, 0, 0, 1), (5, 1, 1, 1), (2, 0, 0, 1))
         query = {**self.GRID, "point_counts": "2,1", "fps": "1,1", "outputs": "occupancy,sampled_indices"}
         answered, _ = self.check(query, body)

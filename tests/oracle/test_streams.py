@@ -30,7 +30,7 @@ OPERATIONS = (
 )
 FATES = ("not_finite", "out_of_range", "over_max_points_per_voxel", "over_max_voxels", "block_filtered")
 JOINING = ("stream", "streams", "sweeps", "pose", "poses", "mount", "time", "times", "time_column", "remove_close")
-JOINING += ("point_counts",)  # these count sweeps
+JOINING += ("point_counts",)  # here: the numbers of points of the sweeps in a body
 
 
 def numbers(values):
@@ -70,7 +70,7 @@ class Streams(OneDaemonCase):
         return self.post(path, {**plain, "num_features": str(joined.shape[1])}, joined.tobytes())
 
     def check(self, path, query, rows, mirror, where="", along=()):
-        """`along` has older sweeps that are sent after the newest."""
+        """`along`: older sweeps, which follow the newest in the same body."""
         bodies = (rows, *along)
         joined, told = mirror.send(query, *bodies)
         expected = self.plain(path, query, joined)
@@ -243,7 +243,7 @@ class Streams(OneDaemonCase):
             self.assertTrue(wanted[number] <= seen, f"{kind} {seen}")
 
     def test_inference(self):
-        """KServe's protocol: the parameters of the request are the stream's."""
+        """KServe's protocol: the parameters of a stream are parameters of the inference request."""
         rng, mirror = np.random.default_rng(SEED), Mirror()
         self.addCleanup(self.delete, "k")
         for step in range(4):
@@ -310,7 +310,8 @@ class Streams(OneDaemonCase):
         np.testing.assert_array_equal(metadata["pose"], matrix.ravel())
 
     def test_far_from_the_origin(self):
-        """A sweep moves to the micrometre even in UTM coordinates, where float32 has steps of half a metre."""
+        """A sweep is moved with an error below 0.04 mm even in UTM coordinates, where float32 has steps of half a
+        metre."""
         origin = np.array([456789.123, 5412345.678, 321.5])
         turn = np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])
         now, then = (turn, origin + [1.25, 2.5, 0.0]), (turn, origin)

@@ -136,8 +136,8 @@ def pointcloud2(
     packed=None,
     **numbers,
 ):
-    """A serialized PointCloud2 or, with `packed`, a pair (format, function that compresses the data), a
-    CompressedPointCloud2. `padding` bytes follow each row; `numbers` replace numbers of the message."""
+    """A serialized PointCloud2; a CompressedPointCloud2 if `packed` is given, which is a pair: format, function that
+    compresses the data. `padding` bytes follow each row; `numbers` replace numbers of the message."""
     order = ">" if big_header else "<"
     out = bytearray([0, (6 if xcdr2 else 0) + (not big_header), 0, 0])
 

@@ -180,8 +180,8 @@ class Calls:
         return packed, {**given, **packed.query}
 
     def _rows_of(self, operation: str, given: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
-        """The parameters in ROWS of the request's preset or model, whose page is read once. Empty if the request names
-        neither. None if the service does not show them."""
+        """What the request's preset or model sets of the parameters named in ROWS; its page is read once. Empty if the
+        request names neither. None if the service does not show them."""
         kind = "model" if "model" in given else "preset"
         name = str(given.get(kind, ""))
         if not name:
@@ -341,7 +341,7 @@ def _rows_of_preset(page: Mapping[str, Any], operation: str) -> Optional[Dict[st
 
 
 def _rows_of_model(page: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
-    """The columns, which are all that the service takes from a model. None if the model is not ready."""
+    """The number of columns; a model sets no other parameter of ROWS. None if the model is not ready."""
     own = page.get("voxelize")
     return {"num_features": int(own["num_features"])} if isinstance(own, dict) and "num_features" in own else None
 

@@ -319,7 +319,7 @@ class Connection:
             self._peeking = False
 
     def _has_more(self) -> bool:
-        """Bytes that are still in the kernel make is_stale() true."""
+        """Whether bytes after the answer were already received. is_stale() notices those still in the kernel."""
         return bool(self._received) or (self._endpoint.tls is not None and bool(self._peek()))
 
     def _patience(self) -> float:

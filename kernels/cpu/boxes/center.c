@@ -1,5 +1,5 @@
 // Decoding of a centre head's maps on the CPU, cloud by cloud and task by task; see center.h. A pass over the heatmap
-// finds the candidates; the first max_objects of each task become boxes.
+// finds the candidates; the best max_objects of each task become boxes.
 #include "kernels/cpu/boxes/boxes.h"
 
 #include "kernels/centers.h"
@@ -102,8 +102,8 @@ static void add_box(struct center *center, int32_t cloud, int32_t task, struct c
     cpu_found_add(&center->found, &candidate, box);
 }
 
-// Adds the boxes of the task's best candidates, of listed[begin..end - 1], by rank or, if scores are rectified, by
-// index.
+// Of the candidates listed[begin..end - 1], adds the boxes of the best max_objects: in order of rank or, if scores are
+// rectified, of index.
 static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end) {
   int32_t count = end - begin, objects = at_most(count, center->params->max_objects);
   const struct cpu_keyed *sorted = cpu_listing_rank(&center->listing, begin, end);

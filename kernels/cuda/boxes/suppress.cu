@@ -3,8 +3,9 @@
 //
 //   compare  Blocks share the pairs of a chunk, a tile at a time, with one bit per pair. Near pairs are listed first;
 //            then the threads of a block clip polygons together.
-//   settle   One block goes through the chunk's bits. It keeps the best of the next boxes that are not suppressed, a
-//            window. Then it marks what these suppress in the rest of the chunk.
+//   settle   One block goes through the chunk's bits. It takes the next boxes that are not suppressed, up to 64: a
+//            window. It keeps those that no kept box of the window suppresses, and marks what the kept boxes suppress
+//            in the rest of the chunk.
 //   strike   The kept boxes of the chunk suppress boxes in all later chunks, tile by tile.
 #include "kernels/cuda/boxes/boxes.cuh"
 
@@ -227,7 +228,7 @@ static __global__ void __launch_bounds__(TILE_BLOCK)
 
 // ---- all together ---------------------------------------------------------------------------------------------------
 
-// The maximum ranked boxes of a segment.
+// The largest number of ranked boxes of a segment.
 static uint32_t longest_of(const struct cuda_suppression *s) {
   return min(s->segments.largest, (uint32_t)s->nms.pre_max);
 }

@@ -117,14 +117,15 @@ newer. The exit status is 0 if every scan has its answer, 1 if not, 2 for wrong 
 BAGS = """\
 A bag is an MCAP file, a folder or a .db3 file of rosbag2, or a .bag file of ROS 1. Its messages with points are scans:
 PointCloud2, CompressedPointCloud2 and Livox's CustomMsg. --output FILE.mcap writes the answers as messages into one
-file. --pose TOPIC, of odometry or /tf, gives the pose of each sweep of a --stream, and those for --deskew poses.
+file. --pose TOPIC, of odometry or /tf, gives each sweep of a --stream its pose; --deskew poses takes its poses from
+there too.
 """
 SWEEPS = """\
 With --stream the scans are sweeps, which the service joins. They are sent in order, one at a time, and all of
-them, even if they have answers. --poses names the file with their times and poses; the stream begins anew. Without it
-there is one scan, with --time and --pose.
+them, even if they have answers. --poses names the file with their times and poses; the stream then begins anew.
+Without --poses only one file can be sent, with --time and --pose.
 """
-STEPS = "of a step named by its type; --TAG.NAME VALUE sets those of a step with another tag"
+STEPS = "These are for a step whose tag is its type. For a step with another tag: --TAG.NAME VALUE."
 PRINTED = """\
 Without --output a table of the boxes of each scan is printed: class, score, centre and size in metres, heading in
 degrees from -180 to 180. --json prints one object per line instead; its headings are in radians, as the service sends
@@ -148,7 +149,9 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(operation=operation, json=False)
         command.add_argument("scans", nargs="+", metavar="SCAN", help="a file, a folder or a bag")
         _add_answers(command, prints)
-        command.add_argument("--root", type=FOLDER, metavar="DIR", help="keep the folders of the scans below DIR")
+        command.add_argument(
+            "--root", type=FOLDER, metavar="DIR", help="place the answers below --output as the scans lie below DIR"
+        )
         command.add_argument("--force", action="store_true", help="replace answers that exist already")
         command.add_argument(
             "--poses",

@@ -369,7 +369,7 @@ class _Machine:
         return self._made(*made.arguments) if isinstance(made, _Call) else made
 
     def _binpersid(self, _: Any) -> None:
-        """A storage; or the class of a module with its source."""
+        """Pushes a storage or, for a module's class with its source code (older torch), the class."""
         kind, *rest = self._stack.pop()
         if kind != "storage":
             self._stack.append(rest[0] if rest else Shell(str(kind)))
@@ -451,7 +451,7 @@ def _state(path: pathlib.Path, document: Any) -> State:
 
 
 def _versions(document: Any) -> Dict[str, str]:
-    """Reads them from `meta`."""
+    """The versions of the programs that wrote the checkpoint, by program, from `meta`."""
     meta: Optional[Any] = document.get("meta") if isinstance(document, dict) else None
     pairs = meta.items() if isinstance(meta, dict) else ()
     return {

@@ -91,10 +91,11 @@ class Config:
         return numbers
 
     def agree(self, key: str, *values: Any, default: Any = None) -> None:
-        """Checks that voxelization uses one of the `values`. `default`: the project's value if the key is absent."""
+        """Checks that the key has one of `values`, which are forms of what voxelization has. `default`: what the
+        project takes if the key is absent."""
         given = self.numbers(key) if key in self.values else default
         if given is not None and list(given) not in [list(value) for value in values]:
-            absent = "" if key in self.values else " without the key"
+            absent = "" if key in self.values else " by default"
             raise ConvertError(f"{self._path(key)} is {list(given)}{absent}, but voxelization has {list(values[0])}")
 
     def expect(self, key: str, value: Any) -> None:
