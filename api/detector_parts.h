@@ -6,8 +6,8 @@
 
 #define MODEL "model.json: "
 
-// Each returns false with a reason. `where` names the object; it is "" or ends with a dot, except in
-// part_check_members. Members whose names begin with # are comments.
+// Each returns false with a reason. `where` stands before the member's name in the reason: "encoder." or "". In
+// part_check_members it is the object itself: "encoder" or "it". Members whose names begin with # are comments.
 VX_WARN_UNUSED bool part_check_members(const char *where, json_t *object, const char *const *known,
                                        struct error *error);
 VX_WARN_UNUSED bool part_read_text(const json_t *object, const char *where, const char *name, char *out, size_t size,

@@ -100,8 +100,8 @@ void text_fixed(struct text *text, int64_t units, int decimals) {
   text_append_plain(text, digits + first, sizeof digits - first);
 }
 
-// Writes a number that is a short decimal: up to six digits, four of them after the point. Such a decimal is the
-// shortest that reads back as the number, since a float32 preserves six digits. False if the number is not one.
+// Writes a number that is a short decimal: up to six digits, up to four of them after the point. Such a decimal is the
+// shortest that reads back as the number, since a float32 preserves six digits. Returns false for other numbers.
 static bool put_short(struct text *text, double value, bool single) {
   double units = rint(value * 1e4), read = units / 1e4;
   if (!(fabs(units) < 1e10) || (single ? (double)(float)read : read) != value || (value == 0 && signbit(value)))

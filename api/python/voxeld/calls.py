@@ -341,7 +341,7 @@ def _rows_of_preset(page: Mapping[str, Any], operation: str) -> Optional[Dict[st
 
 
 def _rows_of_model(page: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
-    """The columns, which are all that the service takes from a model. None if the model is not ready."""
+    """The number of columns; a model sets no other parameter of ROWS. None if the model is not ready."""
     own = page.get("voxelize")
     return {"num_features": int(own["num_features"])} if isinstance(own, dict) and "num_features" in own else None
 

@@ -1,5 +1,5 @@
 // Decoding of a centre head's maps on the CPU, cloud by cloud and task by task; see center.h. A pass over the heatmap
-// finds the candidates; the first max_objects of each task become boxes.
+// finds the candidates; the best max_objects of each task become boxes.
 #include "kernels/cpu/boxes/boxes.h"
 
 #include "kernels/centers.h"

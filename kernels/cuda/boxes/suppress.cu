@@ -228,7 +228,7 @@ static __global__ void __launch_bounds__(TILE_BLOCK)
 
 // ---- all together ---------------------------------------------------------------------------------------------------
 
-// The maximum ranked boxes of a segment.
+// The largest number of ranked boxes of a segment.
 static uint32_t longest_of(const struct cuda_suppression *s) {
   return min(s->segments.largest, (uint32_t)s->nms.pre_max);
 }

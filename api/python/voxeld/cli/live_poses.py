@@ -79,7 +79,8 @@ class Poses:
 def poses_of(
     given: Dict[str, str], fixed: Optional[str], say: Callable[[str], None]
 ) -> Tuple[Dict[str, str], Optional[Poses]]:
-    """The parameters of each message, and where its pose comes from. UsageError if they do not fit a live stream."""
+    """The parameters of each message, and where its pose comes from. Raises UsageError if they do not fit a live
+    stream."""
     parameters = dict(given)
     pose = parameters.pop(POSE, None)
     if "time" in parameters:
