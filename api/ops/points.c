@@ -1,4 +1,4 @@
-// The parameters of POST /v1/points: its steps, and nothing more; kernels/steps.h says what it computes.
+// The parameters of POST /v1/points, which only runs the steps; kernels/steps.h says what they compute.
 #include "api/ops/deskew.h"
 #include "api/ops/stream.h"
 

@@ -32,7 +32,7 @@ VX_WARN_UNUSED bool uploads_make_room(struct job_services *services, struct clie
 // Reserves for a body of `bytes` (0: no body, or an unknown length), once the headers are complete. False with an
 // error: there is no room, even if uploads were preempted.
 VX_WARN_UNUSED bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error);
-// Appends bytes to the body. The caller has counted them.
+// Appends bytes to the body. The caller has already added `size` to peer->upload.bytes.
 VX_WARN_UNUSED bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size,
                                  struct error *error);
 // The body is whole: the job gets the reserved queue slot and input.

@@ -374,8 +374,8 @@ class Ros(OneDaemonCase):
         self.assertGreater(len(list(boxes_of(standin.published[0]))), 3)
 
     def test_topics_of_poses(self):
-        """The bridge subscribes to each topic once, after the topic has a publisher, with that kind's quality of
-        service."""
+        """The bridge subscribes to each topic once, after the topic has a publisher. Topics of points, of poses and of
+        static transforms each have their own quality of service."""
         standin, came = StandIn(b""), []
         types_of = {"/lidar_top": [ros.POINT_CLOUD], "/odom": [], "/tf_static": ["tf2_msgs/msg/TFMessage"] * 2}
         standin.node.get_publishers_info_by_topic.side_effect = lambda topic: [

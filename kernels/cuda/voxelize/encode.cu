@@ -1,5 +1,5 @@
-// From rows to encoded features. A warp brings a row's points to shared memory, as in pillar_features, and encodes them
-// there.
+// From rows to encoded features. A warp brings a row's points to shared memory, as whole_voxels.cuh does for the tensor
+// pillar_features, and encodes them there.
 //
 // Encoders with one layer of up to 64 channels over points of 3 to 5 columns use one_layer, with the weights in
 // registers. All others use all_layers, whose room (encode.cuh) is in shared memory if it fits.

@@ -248,7 +248,7 @@ static void tasks_that_helpers_give_up_are_done_again(void **state) {
   check_crews(true);
 }
 
-// Compares a cloud cut into segments with the same cloud on one thread.
+// Compares a cloud that helpers share, cut into segments, with the same cloud computed by one worker.
 static void check_lone(const struct vx_job *asked, int32_t count, int helpers, bool unwilling) {
   struct crew alone = crew_of(0, false, 0), crew = crew_of(helpers, unwilling, (uint64_t)count + (uint64_t)helpers);
   if (run_clouds(&alone, asked, 1, &count) != VX_OK) fail_msg("%s", alone.outcome.error.text);
