@@ -252,6 +252,7 @@ int main(int argc, char **argv) {
       default: return 2;
     }
   }
+  if ((move || beyond) && !cuda.block) return 2;
   if (sent > 0) query = made = sweeps_query(query, sweeps, sent);
   signal(SIGPIPE, SIG_IGN);
   struct voxeld_client *client = voxeld_open(&options);
@@ -265,7 +266,7 @@ int main(int argc, char **argv) {
     packed = pack_points(query, rows, size, resolution, &points);
     rows = points.body, size = points.bytes, query = points.query;
   }
-  if (move && cuda.block) rows = memcpy(cuda.block, rows, size);
+  if (move) rows = memcpy(cuda.block, rows, size);
   if (beyond) rows = (const unsigned char *)cuda.block + cuda.bytes - 1;
   struct voxeld_result result = {0};
   for (int i = 0; packed && i < calls; i++) {
