@@ -9,8 +9,8 @@
 extern const struct param param_model, param_model_voxels_by, param_model_points_by, param_model_seed,
     param_model_precision;
 
-// Call this before the query is read. Chooses the detector, and takes its model's values: their parameters count as
-// given, and the query may change them.
+// Call this before the query is read. Chooses the detector and takes its model's values. Each parameter that such a
+// value sets counts as given; the query may change it.
 void model_params_choose(struct job_request *request, const struct vx_detector *detector);
 
 // `finish` and `split` of struct operation.

@@ -93,7 +93,7 @@ const struct param param_time_column = {
     .type = &value_word,
     .offset = FIELD(stream.time_column),
     .words = flag_words,
-    .doc = "yes appends a column to joined rows: seconds from its sweep to the first stream's newest sweep",
+    .doc = "yes appends a column to joined rows: seconds from their sweep to the first stream's newest sweep",
 };
 
 const struct param param_remove_close = {

@@ -127,8 +127,8 @@ struct request {
 };
 _Static_assert(offsetof(struct request, job) <= 4096, "what is cleared for each request is small");
 
-// A new request, counted as begun, open and active. Its memory belongs to the peer, for this and later requests. NULL:
-// out of memory.
+// A new request, counted as begun and open, and as active until it is known to have no job. Its memory belongs to the
+// peer, for this and later requests. NULL: out of memory.
 struct request *request_begin(struct service *service, struct MHD_Connection *connection, struct peer *peer);
 // Stops counting the request as active. Does nothing the second time.
 void request_uncount_active(struct request *request);

@@ -262,7 +262,7 @@ static bool reserve_from_others(const struct reserving *it, size_t bytes, struct
 // ---- an upload ------------------------------------------------------------------------------------------------------
 
 // Reserves the first part, if there is room for it and the whole body would be allowed. If not, but an upload could be
-// preempted, reserves nothing and returns true: the first bytes then reserve.
+// preempted, reserves nothing and returns true: upload_write then reserves when bytes arrive.
 bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error) {
   struct upload *upload = &peer->upload;
   const struct reserving it = {peer, upload, job, 0};

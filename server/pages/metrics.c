@@ -314,7 +314,7 @@ static const struct family {
     {"voxeld_gpu_jobs_running", "gauge", "Jobs that run on each GPU now.", .of_gpu = running_of},
     {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", .of_gpu = answered_of},
     {"voxeld_gpu_network_sessions", "gauge",
-     "Sessions of networks on each GPU: gpu_detection_streams for each network of a model.",
+     "Sessions of networks on each GPU: as many per network as gpu_detection_streams says.",
      .of_gpu = service_sessions},
     {"voxeld_gpu_network_memory_limit_bytes", "gauge",
      "Memory of each GPU that ONNX Runtime may take for networks of models; 0 if there is no limit.",

@@ -291,7 +291,7 @@ class Pages(unittest.TestCase):
             self.skipTest("there is no systemd-analyze here")
         told = subprocess.run(("systemd-analyze", "--version"), capture_output=True, text=True).stdout
         if int(told.split()[1]) < 250:
-            self.skipTest("this systemd looks at no unit offline; 250 does")
+            self.skipTest("systemd before version 250 cannot check a unit offline")
         unit = ROOT / "packaging" / "voxeld-live@.service"
         text, count = re.subn(r"ExecStart=\S+/voxeld-client live ", "ExecStart=/bin/true ", unit.read_text("utf-8"))
         self.assertEqual(count, 1)

@@ -74,7 +74,7 @@ shared_files() {
   is "$(sed -n 's/^TimeoutStopSec=//p' "$prefix/lib/systemd/system/voxeld.service")" infinity
   command -v systemd-analyze >/dev/null || skip 'there is no systemd-analyze here'
   version=$(systemd-analyze --version | sed -n 's/^systemd \([0-9]*\).*/\1/p')
-  ((version >= 250)) || skip "systemd $version looks at no unit offline; 250 does"
+  ((version >= 250)) || skip "systemd before version 250 cannot check a unit offline"
   run systemd-analyze verify --man=no "$prefix/lib/systemd/system/voxeld.service"
   is "$output" ''
   is "$status" 0

@@ -26,7 +26,7 @@ class Tables(unittest.TestCase):
         cls.lines = [normal(line) for line in TEXT.splitlines()]
 
     def shown(self, header):
-        """The rows of the tables whose header begins with these columns, without further columns."""
+        """The rows of the tables whose header begins with these columns, each row cut to these columns."""
         columns = len(cells_of(header))
         rows, inside = [], False
         for line in self.lines:

@@ -2,7 +2,7 @@
 // the text, so that AddressSanitizer reports a read past the text. In the connection's memory the next text follows.
 // Any thread.
 //
-// The last copies are kept, since callers may use libmicrohttpd's own texts until their request is over.
+// The newest copies are kept, since a caller may use a text until the request is over.
 #include <dlfcn.h>
 #include <microhttpd.h>
 #include <pthread.h>

@@ -618,7 +618,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "no or yes",
-        "yes appends a column to joined rows: seconds from its sweep to the first stream's newest sweep",
+        "yes appends a column to joined rows: seconds from their sweep to the first stream's newest sweep",
     ),
     Parameter(
         "remove_close",

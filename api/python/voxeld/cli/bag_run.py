@@ -1,4 +1,4 @@
-"""Sends the messages of bags with points, in the order in which they were recorded."""
+"""Sends the messages with points from bags, in the order in which they were recorded."""
 
 from __future__ import annotations
 
