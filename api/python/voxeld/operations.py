@@ -2952,8 +2952,8 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
-                newest
+            time_column: yes appends a column to joined rows: seconds from their sweep to the first stream's newest
+                sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
@@ -3158,8 +3158,8 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
-                newest
+            time_column: yes appends a column to joined rows: seconds from their sweep to the first stream's newest
+                sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
@@ -3298,8 +3298,8 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
-                newest
+            time_column: yes appends a column to joined rows: seconds from their sweep to the first stream's newest
+                sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
@@ -3434,8 +3434,8 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
-                newest
+            time_column: yes appends a column to joined rows: seconds from their sweep to the first stream's newest
+                sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
@@ -3845,8 +3845,8 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
-                newest
+            time_column: yes appends a column to joined rows: seconds from their sweep to the first stream's newest
+                sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
@@ -4034,8 +4034,8 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
-                newest
+            time_column: yes appends a column to joined rows: seconds from their sweep to the first stream's newest
+                sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
@@ -4184,8 +4184,8 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
-                newest
+            time_column: yes appends a column to joined rows: seconds from their sweep to the first stream's newest
+                sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
@@ -4359,8 +4359,8 @@ class Operations:
                 1e12
             times: seconds; for a body with several sweeps: their times, the newest first; allowed: up to 32 times
                 from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
-            time_column: yes appends a column to joined rows: seconds from a point's sweep to the first stream's
-                newest
+            time_column: yes appends a column to joined rows: seconds from their sweep to the first stream's newest
+                sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column in fields, with the points' times; such a column becomes
