@@ -65,13 +65,27 @@ endfunction()
 set(without_tsan
     "^(http\\..*|fault\\.(abuse|encodings|families|foreign|framing|idle|infer|memory|neighbours|parameters|proxies))$")
 
+# The flavours of unit, http and fault tests: a build with sanitizers runs them only under these.
+set(sanitized ${flavours})
+if(VOXELD_SANITIZERS)
+  list(REMOVE_ITEM sanitized plain)
+endif()
+
+# They run plain too, since they skip some parts under sanitizers.
+set(plain_too "^fault\\.(abuse|files|idle|memory|oom|shutdown)$")
+
 # Adds a test for each file that matches PATTERN, in each of FLAVOURS: the command, with the file's path at its end.
 function(voxeld_script_tests LABEL PATTERN TIMEOUT FLAVOURS)
   file(GLOB scripts CONFIGURE_DEPENDS ${PATTERN})
   foreach(script IN LISTS scripts)
     cmake_path(GET script STEM name)
     string(REGEX REPLACE "[.]test_" "." name ${LABEL}.${name})
-    foreach(flavour IN LISTS FLAVOURS)
+    set(own ${FLAVOURS})
+    if(name MATCHES "${plain_too}")
+      list(APPEND own plain)
+      list(REMOVE_DUPLICATES own)
+    endif()
+    foreach(flavour IN LISTS own)
       if(NOT flavour STREQUAL tsan OR NOT name MATCHES "${without_tsan}")
         voxeld_test(${name} ${flavour} ${LABEL} ${TIMEOUT} ${ARGN} ${script})
       endif()
@@ -86,8 +100,9 @@ target_compile_definitions(onnxruntime_standin PRIVATE _GNU_SOURCE)
 target_compile_options(onnxruntime_standin PRIVATE ${voxeld_warnings})
 set_target_properties(onnxruntime_standin PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
-# unit: a cmocka program for each file, in each flavour; the target `units` builds all. Code outside of server/ has no
-# threads (docs.layers checks this), so its tests have no tsan flavour.
+# unit: a cmocka program for each file; the target `units` builds all. Code outside of server/ has no threads
+# (docs.layers checks this), so its tests have no tsan flavour. Only the plain flavour of kernels/ has vectors, so its
+# tests run plain too.
 if(NOT VOXELD_TESTS STREQUAL DAEMON)
   pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
   add_custom_target(units)
@@ -96,11 +111,15 @@ if(NOT VOXELD_TESTS STREQUAL DAEMON)
   foreach(source IN LISTS unit_sources)
     cmake_path(GET source STEM stem)
     string(REGEX REPLACE "^test_" "unit." name ${stem})
-    set(unit_flavours ${flavours})
+    set(own ${sanitized})
     if(NOT source MATCHES "/tests/unit/server/")
-      list(REMOVE_ITEM unit_flavours tsan)
+      list(REMOVE_ITEM own tsan)
     endif()
-    foreach(flavour IN LISTS unit_flavours)
+    if(source MATCHES "/tests/unit/kernels/")
+      list(APPEND own plain)
+      list(REMOVE_DUPLICATES own)
+    endif()
+    foreach(flavour IN LISTS own)
       voxeld_program(${stem} ${flavour} DIRECTORY tests SOURCES ${source} ${${stem}_sources}
                      LIBRARIES server PkgConfig::cmocka)
       voxeld_target_name(${stem} ${flavour} target)
@@ -124,9 +143,9 @@ foreach(name oom hang)
   set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endforeach()
 
-voxeld_script_tests(http "tests/http/test_*.py" 600 "${flavours}" ${PYTHON})
-voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${flavours}" ${PYTHON})
-foreach(flavour IN LISTS flavours) # short, to test its code
+voxeld_script_tests(http "tests/http/test_*.py" 600 "${sanitized}" ${PYTHON})
+voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${sanitized}" ${PYTHON})
+foreach(flavour IN LISTS sanitized) # short, to test its code
   voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000
               --processes 3 --threads 3)
 endforeach()
