@@ -6,8 +6,9 @@
 
 #define MODEL "model.json: "
 
-// Each returns false with a reason. `where` stands before the member's name in the reason: "encoder." or "". In
-// part_check_members it is the object itself: "encoder" or "it". Members whose names begin with # are comments.
+// On failure each returns false with a reason. `where` is the text before the member's name there, "encoder." or "". In
+// part_check_members it is the name of the object, "encoder", or "it" for the whole file. A member whose name begins
+// with # is a comment.
 VX_WARN_UNUSED bool part_check_members(const char *where, json_t *object, const char *const *known,
                                        struct error *error);
 VX_WARN_UNUSED bool part_read_text(const json_t *object, const char *where, const char *name, char *out, size_t size,

@@ -49,8 +49,8 @@ const struct param param_class_names = {
 
 const struct result_row decoded_results[] = {
     {VX_DECODED_BOXES,
-     "x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has vel or velocity is yes; best first "
-     "within each cloud, or within each of its tasks",
+     "x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has the map vel, or the parameter "
+     "velocity is yes; best first within each cloud, or within each of its tasks",
      NULL},
     {VX_DECODED_SCORES, "score of each box, from 0 to 1", NULL},
     {VX_DECODED_LABELS, "class of each box, from 0", NULL},

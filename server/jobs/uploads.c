@@ -75,8 +75,8 @@ static struct peer *slowest(const struct need *need, int64_t now_ns) {
   return found;
 }
 
-// The upload to preempt: the slowest. NULL also if the slowest is an upload of the request's own client that has just
-// begun, so that its rate is unknown, and the request's own body is not whole.
+// The upload to preempt: the slowest. While the request's own body is incomplete, it does not preempt an upload of its
+// own client whose rate is not yet known; then NULL.
 static struct peer *peer_to_preempt(const struct need *need, int64_t now_ns) {
   struct peer *peer = slowest(need, now_ns);
   bool begun = peer && atomic_load(&peer->upload.client) == need->client && atomic_load(&peer->upload.bytes) > 0 &&

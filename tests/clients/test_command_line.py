@@ -207,7 +207,7 @@ class Commands(OneDaemonCase):
         both = (self.scans / "00", self.scans / "01")
         done = run("voxelize", *both, *PRESET, "-o", self.output, *self.service)
         self.assertEqual(done.status, 2)
-        self.assertIn("--root DIR keeps the folders", done.errors)
+        self.assertIn("--root DIR gives answers the folders", done.errors)
         done = run("voxelize", *both, *PRESET, "-o", self.output, "--root", self.scans, *self.service)
         self.assert_counts(done, 0, done=2)
         self.assertEqual(files_below(self.output), ["00/a.safetensors", "01/a.safetensors", "voxeld.json"])

@@ -147,7 +147,7 @@ class Text(unittest.TestCase):
         self.assertNotIn("track", json.loads(boxes.line({"scan": "a.bin"}, self.result(7)))["boxes"][0])
 
     def test_ids_go_on_where_tracks_begin_anew(self):
-        """When a stream's tracks begin anew, they get new ids."""
+        """When a stream's tracks begin anew, the service counts from 1 again, and the client goes on counting."""
         given = [(True, [1, 2, 3]), (False, [3]), (True, []), (True, [2, 1]), (False, [1, 3])]
         expected = [[1, 2, 3], [3], [], [5, 4], [4, 6]]
         answers = [self.result(7, (0,) * len(ids), tracks={"begun": begun}) for begun, ids in given]

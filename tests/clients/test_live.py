@@ -54,7 +54,7 @@ def boxes_of(message):
 
 
 class Service:
-    """Stands for the service. ask() waits for the test's answer to the message's number."""
+    """Stands for the service. ask() waits until the test calls answer() with the number of its message."""
 
     def __init__(self):
         self.asked, self._answers, self._condition = [], {}, threading.Condition()
@@ -163,7 +163,7 @@ class Order(unittest.TestCase):
         self.assertEqual(self.failing(superseded, too_old), {"superseded": 1, "too_old": 1})
         self.assertEqual(self.said, [])
 
-    def test_a_refusal_of_every_message_stops_the_run_only_before_the_first_answer(self):
+    def test_a_refusal_that_each_message_would_get_stops_the_run_only_before_the_first_answer(self):
         bridge = self.bridge(1)
         self.service.answer(1, refusal(404, title="no such model"))
         bridge.receive(b"", "kind", 0)

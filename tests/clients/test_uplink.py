@@ -680,7 +680,7 @@ class Served(unittest.TestCase):
             output = folder / given[0]
             done = run("points", folder / "a.bin", folder / "b.npy", "-o", output, "--uplink", *given, *service)
             self.assertEqual(done.counts["done"], 2, done)
-            self.assertRegex(done.errors, r"points: [0-9.]+% of 96000 bytes were sent, as (zstd|gzip); largest error ")
+            self.assertRegex(done.errors, r"points: sent as (zstd|gzip), in [0-9.]+% of their 96000 bytes; largest ")
             for name in ("a", "b"):
                 tensors, _ = parse_by_hand((output / f"{name}.safetensors").read_bytes())
                 error = np.abs(tensors["points"] - points).max()

@@ -87,7 +87,8 @@ static void grow_beside(struct side *side, const struct sampler *sampler, const 
   count(!atomic_load(&sampler->done), scan->name, "waited for another lane's sampling");
 }
 
-// The first job replaces a block by a larger one. The second job takes more than a lane keeps.
+// Beside a sampling, `large` replaces a block by a larger one, and `giant` takes more than a lane keeps. Before that,
+// `giant` runs alone, on a lane that is then replaced.
 static void test_beside_sampling(struct side sides[2], struct random *random) {
   static struct sampler sampler;
   static struct scan some, many;

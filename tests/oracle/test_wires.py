@@ -1,6 +1,6 @@
-"""Every way in and out gives the tensors of the plain request, byte for byte: each format, encoding, region and kind of
-answer, and KServe's protocol, in all combinations, except that each has only one encoding or region of the answer, in
-turn. A test fails if the ways here lack a row of the daemon's tables.
+"""Every way in and out gives the tensors of the plain request, byte for byte: all combinations of the body's format and
+encoding and the answer's kind, and all of KServe's protocol. With each combination, the next of the answer's encodings
+or a region takes its turn. A test fails if the ways here lack a row of the daemon's tables.
 """
 
 import functools

@@ -180,8 +180,8 @@ class Calls:
         return packed, {**given, **packed.query}
 
     def _rows_of(self, operation: str, given: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
-        """What the request's preset or model sets of the parameters named in ROWS; its page is read once. Empty if the
-        request names neither. None if the service does not show them."""
+        """The values that the request's preset or model gives to the parameters in ROWS; a preset's or model's page is
+        read once. Empty if the request names neither. None if the service does not show them."""
         kind = "model" if "model" in given else "preset"
         name = str(given.get(kind, ""))
         if not name:

@@ -2380,8 +2380,8 @@ class DecodeResult(Result):
 
     @property
     def boxes(self) -> NDArray[np.float32]:
-        """[K, 7 or 9] float32: x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has vel or
-        velocity is yes; best first within each cloud, or within each of its tasks.
+        """[K, 7 or 9] float32: x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has the map
+        vel, or the parameter velocity is yes; best first within each cloud, or within each of its tasks.
         """
         return self._tensor("boxes")
 
@@ -3691,7 +3691,8 @@ class Operations:
 
         Returns the tensors, as attributes and as a mapping:
             boxes: [K, 7 or 9] float32; x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has
-                vel or velocity is yes; best first within each cloud, or within each of its tasks
+                the map vel, or the parameter velocity is yes; best first within each cloud, or within each of its
+                tasks
             scores: [K] float32; score of each box, from 0 to 1
             labels: [K] int32; class of each box, from 0
             box_indices: [K] int32; for each box, the flat index of its anchor, or of its class and cell, within its

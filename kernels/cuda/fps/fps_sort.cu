@@ -84,7 +84,8 @@ static __device__ void report_sight(const struct cuda_view &v, const struct cuda
   }
 }
 
-// The number that `start` is compared with: the row's number in its cloud, or among the rows that a chain left.
+// The number that `start` is compared with: the row's number in its cloud or, after a chain, among those rows of the
+// cloud that the chain kept.
 static __device__ uint32_t rank_of(const struct cuda_fps &fps, uint32_t row, uint32_t first_row) {
   if (!fps.row_of) return row - first_row;
   int32_t before = fps.row_of[first_row];

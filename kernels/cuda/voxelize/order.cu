@@ -1,4 +1,5 @@
-// Ascending order: of rows by their cells' keys, and of all points by their cells if a list is too long for a block.
+// Ascending order: of rows by their cells' keys; and of all points by their cells, if the list of one cell's points is
+// too long for a block to sort in shared memory (CUDA_SHARED_LIST).
 //
 // In grids of up to CUDA_MARKED_CELLS, a row's place is the number of marks before the mark of its cell (voxelize.cuh).
 // In larger grids cub sorts the rows; the host must know their number first.

@@ -39,7 +39,7 @@ const uint64_t *emulated_meet(uint32_t mask, uint64_t bits);
 void emulated_part(uint32_t mask);
 
 // On a GPU a kernel may start before earlier kernels have ended. So until a thread calls emulated_wait, its __ldcg, by
-// emulated_seen, reads memory as it was before the earliest kernel that may still run. Plain loads, and __ldcg of
+// emulated_seen, reads memory as it was before the first kernel that could still be running. Plain loads, and __ldcg of
 // memory larger than LARGEST_COPY bytes, read what the earlier kernels wrote.
 void emulated_let_next();
 void emulated_wait();

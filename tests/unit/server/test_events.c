@@ -216,7 +216,7 @@ static void the_last_event(void **state) {
   assert_int_equal(error.kind, ERROR_DRAINING);
 }
 
-// A subscriber from before the reload ends at once: its credentials may be withdrawn.
+// A request that came before the reload, and subscribes after it, ends at once: its credentials may be withdrawn.
 static void late_with_old_credentials(void **state) {
   (void)state;
   int64_t came_ns = clock_ns();

@@ -149,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(operation=operation, json=False)
         command.add_argument("scans", nargs="+", metavar="SCAN", help="a file, a folder or a bag")
         _add_answers(command, prints)
-        command.add_argument("--root", type=FOLDER, metavar="DIR", help="place the answers as the scans lie below DIR")
+        command.add_argument("--root", type=FOLDER, metavar="DIR", help="give answers the scans' folders below DIR")
         command.add_argument("--force", action="store_true", help="replace answers that exist already")
         command.add_argument(
             "--poses",

@@ -73,8 +73,8 @@ def summary(report: Report, skipped: int, total: Optional[int], sent: Optional[S
         if len(errors) > MOST_ERRORS:
             say(f"failed: {len(errors) - MOST_ERRORS} more")
     if sent and sent.plain_bytes:
-        share, error = f"{sent.ratio:.1%} of {sent.plain_bytes} bytes", f"largest error {sent.largest_error:g}"
-        say(f"points: {share} were sent, as {sent.encoding}; {error}")
+        share, error = f"{sent.ratio:.1%} of their {sent.plain_bytes} bytes", f"largest error {sent.largest_error:g}"
+        say(f"points: sent as {sent.encoding}, in {share}; {error}")
     seconds = report.seconds()
     counts = f"{report.done} done, {skipped} skipped, {len(report.errors)} failed"
     if report.superseded:

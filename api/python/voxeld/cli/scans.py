@@ -90,7 +90,7 @@ def stamp(path: Path) -> Stamp:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where answers belong: below `output`, as the scans lie below `root`."""
+    """Where answers belong: below `output`, in the folders that the scans have below `root`."""
 
     output: Path
     extension: str
@@ -117,7 +117,7 @@ def find(names: Sequence[str], layout: Optional[Layout], any_kind: bool) -> List
             if os.path.abspath(other.path) != os.path.abspath(scan.path):
                 raise UsageError(
                     f"{other.path} and {scan.path} would both be answered in {scan.answer}; "
-                    "--root DIR keeps the folders below DIR"
+                    "--root DIR gives answers the folders that scans have below DIR"
                 )
     return list(scans.values())
 

@@ -91,8 +91,8 @@ class Config:
         return numbers
 
     def agree(self, key: str, *values: Any, default: Any = None) -> None:
-        """Checks that the key has one of `values`, which are those of voxelization. `default`: what the project takes
-        if the key is absent."""
+        """Checks that the key has one of `values`, which the file has for voxelization. `default`: what the project
+        that reads the file, such as mmdetection3d, takes if the key is absent."""
         given = self.numbers(key) if key in self.values else default
         if given is not None and list(given) not in [list(value) for value in values]:
             told = str(list(given)) if key in self.values else f"absent, so it is {list(given)} by default"
