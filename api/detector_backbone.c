@@ -64,7 +64,7 @@ static bool read_width(const json_t *object, const char *where, int64_t *width, 
   *width = json_integer_value(value);
   return (json_is_integer(value) && *width >= VX_SPARSE_WIDTH_STEP && *width <= VX_MAX_SPARSE_WIDTH &&
           *width % VX_SPARSE_WIDTH_STEP == 0) ||
-         error_set(error, MODEL "%sout is not a number from %d to %d in steps of %d", where, VX_SPARSE_WIDTH_STEP,
+         error_set(error, MODEL "%sout is not a whole number from %d to %d in steps of %d", where, VX_SPARSE_WIDTH_STEP,
                    VX_MAX_SPARSE_WIDTH, VX_SPARSE_WIDTH_STEP);
 }
 

@@ -43,7 +43,7 @@ bool part_read_number(const json_t *object, const char *where, const char *name,
   const json_t *value = json_object_get(object, name);
   *out = json_integer_value(value);
   return (json_is_integer(value) && *out >= least && *out <= most) ||
-         error_set(error, MODEL "%s%s is not a number from %lld to %lld", where, name, (long long)least,
+         error_set(error, MODEL "%s%s is not a whole number from %lld to %lld", where, name, (long long)least,
                    (long long)most);
 }
 

@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
   struct voxeld_result result = {0};
   int status = EXIT_FAILURE;
   if (!client) {
-    fprintf(stderr, "no client\n");
+    fprintf(stderr, "no memory for a client, or a bad URL\n");
   } else if (voxeld_detect(client, query, rows, (size_t)count * sizeof *rows, &result) != VOXELD_OK) {
     fprintf(stderr, "%s\n", result.error);
   } else {

@@ -207,7 +207,7 @@ static bool check_channels(const struct vx_decode *params, int64_t channels, int
                       (long long)channels, (long long)logits);
 }
 
-// The items of a cloud are all anchors of its maps, or all logits.
+// Counts the items (kernels/decode.h) of each cloud: all anchors or, with labels=all, all logits.
 static bool count(struct job_request *request, struct error *error) {
   int64_t classes;
   return boxes_check_maps(request, error) &&

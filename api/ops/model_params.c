@@ -89,7 +89,7 @@ bool model_params_finish(struct job_request *request, struct error *error) {
   if (!detector)
     return error_refuse(error, ERROR_BAD_PARAMETER, "model", "model is missing; give a name from GET /v1/models");
   if (!job_request_is_given(request, "num_features") && !request->num_fields) {
-    // The body lacks the time of a sweep, which the server appends.
+    // As many columns as the model takes, but not the time of a sweep if the server appends it (time_column).
     request->num_features += vx_detector_columns(detector) - job_request_columns(request);
     request->job.inputs[VX_POINTS].dims[1] = request->num_features;
   }

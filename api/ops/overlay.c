@@ -61,7 +61,8 @@ bool job_request_overlay(struct job_request *request, const struct query *query,
 
 enum {
   LONGEST_NUMBER = sizeof "-1.7976931348623157e+308,",
-  MAX_VALUE = STEP_MATRICES * VX_MATRIX_VALUES * LONGEST_NUMBER  // bytes of a value's text: the longest is a matrix
+  // Bytes of a value's text: the longest is a list of matrices.
+  MAX_VALUE = STEP_MATRICES * VX_MATRIX_VALUES * LONGEST_NUMBER
 };
 
 // Writes numbers and strings unchanged, and the items of an array separated by commas.

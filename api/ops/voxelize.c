@@ -326,9 +326,10 @@ static bool finish_cylinder(struct job_request *request, struct error *error) {
 
 static bool check_grid(const struct job_request *request, struct error *error) {
   static const char *const needed[] = {"point_cloud_range", "voxel_size"};
-  static const char axes[] = "xyz";
+  static const char *const planes[] = {"x", "y", "z"}, *const cylinders[] = {"rho", "phi", "z"};
   const struct vx_voxelize *params = &request->job.params.voxelize;
   bool cylinder = params->coordinates == VX_CYLINDER;
+  const char *const *axes = cylinder ? cylinders : planes;
   const char *sized_by = cylinder ? "grid_shape" : "voxel_size";
   for (size_t i = 0; i < (cylinder ? 1 : 2); i++)
     if (!job_request_is_given(request, needed[i]))
@@ -337,11 +338,11 @@ static bool check_grid(const struct job_request *request, struct error *error) {
   for (int a = 0; a < 3; a++) {
     if (!(params->range_min[a] < params->range_max[a]))
       return error_refuse(error, ERROR_BAD_PARAMETER, "point_cloud_range",
-                          "along %c point_cloud_range runs from %g to %g; allowed: min below max", axes[a],
+                          "along %s point_cloud_range runs from %g to %g; allowed: min below max", axes[a],
                           (double)params->range_min[a], (double)params->range_max[a]);
     if (!(params->voxel_size[a] > 0 && params->voxel_size[a] <= FLT_MAX))
-      return error_refuse(error, ERROR_BAD_PARAMETER, sized_by, "voxel_size along %c is %g; allowed: finite, above 0",
-                          axes[a], (double)params->voxel_size[a]);
+      return error_refuse(error, ERROR_BAD_PARAMETER, sized_by, "%s along %s is %g; allowed: finite, above 0",
+                          cylinder ? "the size of cells" : "voxel_size", axes[a], (double)params->voxel_size[a]);
   }
   struct vx_grid grid;
   return vx_grid_of(params, request->num_clouds ? request->num_clouds : 1, &grid, error) == VX_OK ||

@@ -92,7 +92,7 @@ class Framing(FaultCase):
     def test_length_missing(self):
         for version in ("HTTP/1.1", "HTTP/1.0"):
             with self.subTest(version):
-                # A body may follow this head, which must not be taken for a request.
+                # A body may follow this head. The body must not be taken for a request.
                 self.refuse_whole(head("POST", VOXELIZE, version=version), 411)
 
     def test_length_zero(self):
@@ -289,8 +289,9 @@ class Framing(FaultCase):
                 )
                 self.assertEqual(self.assert_voxels(reply)["points"]["received"], 8)
 
-    def test_chunks_before_http_1_1(self):
-        """HTTP/1.0 has no chunked bodies, so a proxy may see another end of the request (RFC 9112, 6.1)."""
+    def test_chunks_in_other_versions_than_http_1_1(self):
+        """HTTP/1.0 has no chunked bodies, so a proxy may see another end of such a request (RFC 9112, 6.1). Later
+        versions are refused too."""
         chunked = "Transfer-Encoding: chunked"
         for version in ("HTTP/1.0", "HTTP/1.9"):
             for lines in ((chunked,), ("Connection: keep-alive", chunked)):

@@ -97,8 +97,8 @@ class Files(Models):
             with_part("encoder", features="pillar9"),
             "model.json: encoder.features is 'pillar9'; with voxelize.num_features = 4 it is 'pillar10'",
         ),
-        "width": (with_part("encoder", width=4097), "model.json: encoder.width is not a number from 1 to 4096"),
-        "layers": (with_part("encoder", layers=5), "model.json: encoder.layers is not a number from 1 to 4"),
+        "width": (with_part("encoder", width=4097), "model.json: encoder.width is not a whole number from 1 to 4096"),
+        "layers": (with_part("encoder", layers=5), "model.json: encoder.layers is not a whole number from 1 to 4"),
         "second": (with_part("encoder", layers=2), "encoder.safetensors: it has no tensor weight_1"),
         "columns": (
             with_part("encoder", width=9),

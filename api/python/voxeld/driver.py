@@ -54,7 +54,8 @@ class On:
 
 
 class Driver:
-    """Each method raises CudaError if the driver refuses."""
+    """Each method raises CudaError if the driver refuses. Only questions do not: then has_passed() is True, is_idle()
+    False."""
 
     def __init__(self, functions: Any) -> None:
         self._functions = functions

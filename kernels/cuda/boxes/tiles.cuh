@@ -112,7 +112,7 @@ static __device__ void list_pairs(const struct vx_nms &nms, bool diagonal, struc
   __syncthreads();
 }
 
-// Called by a whole block. Sets the bits of the listed pairs.
+// Called by a whole block. Sets the bit of each listed pair in which one box suppresses the other.
 static __device__ void compare_pairs(const struct vx_nms &nms, struct tile *tile) {
   for (uint32_t i = threadIdx.x; i < tile->count; i += TILE_BLOCK) {
     uint32_t row = tile->pairs[i] / TILE, column = tile->pairs[i] % TILE;

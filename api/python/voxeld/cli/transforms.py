@@ -76,7 +76,8 @@ class Track:
         return self._keep is not None and bool(self._times) and time < self._times[-1] - self._keep
 
     def _forget(self, time: int, keep: int) -> None:
-        """Drops all poses if the robot's time has gone back."""
+        """Drops what a pose of this time replaces: all poses if the track is static or the robot's time has gone back,
+        else the oldest ones now and then, or a last pose of the same time."""
         self._sort()
         times, dropped = self._times, 0
         if self.static or self._is_back(time):
@@ -122,9 +123,9 @@ class Tree:
             self._put(header, _name(child), _pose(reader)).static = topic.endswith(STATIC)
 
     def chain(self, frame: str, fixed: Optional[str], mounted: bool) -> List[Track]:
-        """The tracks from a sensor's frame or, if `mounted`, the vehicle's frame up to the fixed frame. Without
-        `fixed`, this is that of the odometry or, without odometry, the topmost frame. Unknown if the tracks do not lead
-        there."""
+        """The tracks up to the fixed frame. They begin at the sensor's frame or, if `mounted` or if the messages do not
+        name the vehicle, at the vehicle's. Without `fixed`, the fixed frame is the odometry's or, without odometry, the
+        topmost one. Unknown if the tracks do not lead there."""
         start = frame = _name(frame)
         if self.vehicle is not None and (mounted or not self.vehicle):
             start = self.vehicle

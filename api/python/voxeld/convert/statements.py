@@ -1,9 +1,9 @@
 """Configurations in Python, as mmengine executes them, without executing them.
 
 Statements and expressions are followed one by one: assignments, updates of dicts and lists, arithmetic, `if`, `for`,
-members of bases. Only the functions in FUNCTIONS, IMPORTED and METHODS are called. Another statement, or an expression
-with another call, is refused with file and line. Any other expression that is not followed gives an unknown value,
-whose use is an error with file and line."""
+members of bases. Only the functions in FUNCTIONS, IMPORTED and METHODS are called. Another statement is refused with
+file and line, and so is another call that could change a dict or a list. Any other expression that is not followed
+gives an unknown value, whose use is an error with file and line."""
 
 from __future__ import annotations
 

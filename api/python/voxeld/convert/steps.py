@@ -41,7 +41,7 @@ def _from_checkpoint(args: argparse.Namespace) -> Tuple[List[str], Model]:
         raise ConvertError("--map names outputs of an ONNX file; a checkpoint has none")
     (path,), project = args.config, PROJECTS[args.source]
     if (path.suffix in YAML) != project.is_yaml:
-        wanted = "YAML, .yaml" if project.is_yaml else "Python, .py, or the same as .json"
+        wanted = "YAML files, .yaml" if project.is_yaml else "Python files, .py, or JSON files made from them, .json"
         raise ConvertError(f"{path} is not a configuration of {args.source}; its configurations are {wanted}")
     state = read_state(args.checkpoint[0])
     _check_names(state, args.source)
