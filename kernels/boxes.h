@@ -7,10 +7,9 @@
 // fates that applies:
 //   invalid        the box is not valid
 //   over_pre_max   pre_max valid boxes of its cloud rank before it
+//   over_post_max  post_max kept boxes of its cloud rank before it
 //   suppressed     a kept box of better rank overlaps it too much, or is too near (overlap.h)
-//   over_post_max  post_max boxes of its cloud are kept
 //   kept           otherwise
-// Once post_max boxes are kept, all boxes of lower rank are over_post_max, even if a kept box overlaps them.
 //
 // Kept indices are rows of the input, in one list over all clouds, by rank in each cloud.
 #ifndef VOXELD_BOXES_H

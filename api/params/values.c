@@ -50,7 +50,7 @@ bool value_take_double(const char **cursor, const char *end, double *out) {
   return *rest == '\0' && isfinite(*out);
 }
 
-// Rounds a double, as the numbers in presets are, so that both ways give the same bits.
+// Reads doubles and rounds them to float. The numbers of presets go the same way, so the bits are the same.
 bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count) {
   double number;
   for (int64_t i = 0; i < count; i++) {

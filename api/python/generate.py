@@ -62,7 +62,7 @@ buffers of such numbers."""
 STEPS = """\
 what happens to the points before the operation, as a list of steps in their order: [RingOutlier("ring"),
 Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters of the preset's or the model's steps
-instead. "none" or an empty list leaves them out. Texts are taken as the service takes them."""
+instead. "none" or an empty list leaves them out. A text, for all steps or for one, goes to the service as it is."""
 HEADERS = ("request_id: Optional[str] = None", "traceparent: Optional[str] = None")
 TAG = "tag: the step's name in the request and in the metadata; without it the name of its type"
 OUT = """\

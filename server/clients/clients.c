@@ -105,8 +105,8 @@ void share_hold(struct clients *clients, struct client *client, enum share share
   if (amount < 0 && !client->references) end_if_unused(clients, client);
 }
 
-// Whether the share is a part of SHARE_BYTES. A lone request may exceed its limit, since that of SHARE_BYTES still
-// holds.
+// Whether the share is a part of SHARE_BYTES. A lone request may exceed the limit of a part, since the limit of
+// SHARE_BYTES still holds.
 static bool is_part(enum share share) {
   return share >= SHARE_QUICK_BYTES && share < SHARE_QUICK_BYTES + (int)VX_LANE_USES;
 }
@@ -115,7 +115,7 @@ bool share_is_memory(enum share share) {
   return share == SHARE_BYTES || is_part(share) || share == SHARE_PINNED || share == SHARE_STREAM_BYTES;
 }
 
-// A client may take from the last sixteenth of a share only if it holds at most this much afterwards.
+// While others hold some of a share, a client may take from its last sixteenth only up to this much in all.
 static int64_t few(const struct clients *clients, enum share share) {
   return share_is_memory(share) ? clients->limits[share] / 64 : 1;
 }

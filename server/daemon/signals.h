@@ -19,10 +19,10 @@
 // Blocks the signals in this thread and in all threads that it starts. Main calls this first: the kernel discards a
 // signal that process 1 of a container neither blocks nor handles.
 void signals_block(void);
-// Lets the signals end the process through this thread too.
+// Unblocks them in this thread, for actions that do not serve: the first SIGTERM or SIGINT then ends the process.
 void signals_unblock(void);
-// Waits for the end of a thread that may hang, such as the thread of the start. Ends the process if the thread does not
-// end within a second after SIGTERM, SIGINT or the end of standard input. Signals stay pending meanwhile.
+// Waits for the end of a thread that may hang, such as the one that starts the service. Ends the process if the thread
+// does not end within a second after SIGTERM, SIGINT or the end of standard input. Signals stay pending meanwhile.
 void signals_join(pthread_t thread);
 // Starts a thread that reads standard input, and sends SIGNAL_STDIN_ENDED to the process when the input ends. The
 // thread is not joined, since a read may wait for ever. False with a reason.

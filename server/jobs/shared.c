@@ -62,7 +62,7 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
          !job_request_widens(&job->asked);
 }
 
-// False for a source beyond max_body_bytes: the caller then copies it, and refuses it there.
+// False for a source beyond max_body_bytes: the caller checks the size before it copies, and refuses.
 bool source_reach(struct job *job, const struct device *gpu) {
   struct region_part *source = &job->shared->source;
   if (job->shared->gpu) gpu = job->shared->gpu;

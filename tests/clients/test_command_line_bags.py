@@ -501,9 +501,9 @@ class Bags(unittest.TestCase):
         folder = self.output / "folder.mcap"
         folder.mkdir()
         for reason, *asked in (
-            ("several topics of points; choose one with --topic: /", "two", *out),
-            ("two has no points in /odom; it has them in /", "two", "--topic", "/odom", *out),
-            ("has no poses in /livox; it has them in /odom, /tf, ", "two", *topic, *stream, "--pose", "/livox", *out),
+            ("two: several topics have points; choose one with --topic: /", "two", *out),
+            ("two: no points in /odom; they are in /", "two", "--topic", "/odom", *out),
+            ("two: no poses in /livox; they are in /odom, /tf, ", "two", *topic, *stream, "--pose", "/livox", *out),
             ("--pose TOPIC needs --stream, or --deskew poses", "two", *topic, "--pose", "/odom", *out),
             ("--pose of a bag is the name of a topic", "two", *topic, "--pose", "0,0,0,1,0,0,0", "--stream", "s", *out),
             ("max_voxels is '0'", "two", *topic, "--max-voxels", "0", *out),
@@ -522,7 +522,7 @@ class Bags(unittest.TestCase):
         self.assertEqual(ended.status, 2, ended)
         self.assertIn("ROS has no message for the answers of backbone", ended.errors)
         self.robot.write(self.output / "none", [("/odom", BEGIN, self.robot.odometry(BEGIN, pose(BEGIN)))])
-        self.check_refused("has no topic of sensor_msgs/msg/PointCloud2", self.output / "none", *out)
+        self.check_refused("none: no topic of sensor_msgs/msg/PointCloud2", self.output / "none", *out)
         ended = self.voxelize("two", *topic, "--pose", "/tf", "--fixed-frame", "map", "--stream", "s", *out)
         self.check_done(ended, 0, failed=SWEEPS)
         self.assertIn("no transforms lead from lidar to map", ended.errors)

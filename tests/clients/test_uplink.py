@@ -195,7 +195,7 @@ class Exact(unittest.TestCase):
         self.assert_same(np.concatenate(clouds), packed)
 
     def test_a_packer_keeps_no_numbers(self):
-        """What it packs does not depend on earlier points, and does not change later. It keeps memory."""
+        """A packer uses its memory again. Still, what it packs does not depend on earlier points, nor change later."""
         rng = np.random.default_rng(15)
         packers = [uplink.Packer(each) for each in ("auto", 0.01)]
         packed = []

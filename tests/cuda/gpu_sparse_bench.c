@@ -146,7 +146,7 @@ static bool measure(struct gpu *gpu, int32_t clouds, int rounds, struct error *e
 int main(int argc, char **argv) {
   static struct backbone_bench bench;
   static struct gpu gpu;
-  struct error error = {.text = "no memory of the device"};
+  struct error error = {.text = "no backbone, or no memory"};
   int rounds = argc >= 4 ? (int)strtol(argv[3], NULL, 10) : 200;
   bool half = argc == 5 && strcmp(argv[4], "float16") == 0;
   if (argc < 3 || argc > 5 || rounds < 1 || rounds > MOST_ROUNDS ||

@@ -221,7 +221,7 @@ class Latest(Held):
         self.assertEqual([each["superseded"] for each in told], [False, True, True, False])
 
     def test_sweeps_that_wait_for_a_worker_are_kept(self):
-        """The first sweep has the stream's turn and waits in the queue. The others wait in the stream."""
+        """The first of them has the stream's turn, and waits in the queue. The others wait in the stream."""
         self.assertEqual(self.daemon.post(self.path(1), self.sweep(1)).status, 200)
         self.hold()
         replies = [self.post_sweep(2, lambda: self.depth() == 1)]

@@ -17,7 +17,7 @@ struct rehearsal {
   const char *request;
   size_t length;
   // Out; zero before.
-  bool reached;       // the library called for the head
+  bool reached;       // the library called the handler with the head
   bool broken;        // the request in the library's memory differs from what was sent (head_trace.h)
   int answers;        // status lines that came back
   char answer[1024];  // the first bytes that came back, zero-terminated

@@ -41,7 +41,8 @@ class Client(Operations):
                       A number: the resolution to which columns are rounded, or a list with one for each column.
                       Result.uplink says what was sent. `encoding` chooses the compression; without it, zstd if this
                       Python has it, else gzip.
-                      Answers come shuffled and compressed. If the rows of a preset change, make a new client.
+                      Answers come shuffled and compressed. The client asks once what rows a preset or a model takes; if
+                      that changes, make a new client.
 
     Result.warnings has the warnings of the service. The first warning of each kind is also a Python RequestWarning.
     """

@@ -148,7 +148,7 @@ class Memory:
                 self._end(self._idle.popleft())
 
     def _end(self, block: Block) -> None:
-        """What the service still writes then goes to memory that nobody else gets."""
+        """Frees the block. It is not used again, so what the service may still write reaches no other tensor."""
         if block.region is not None:
             self._unregister(block.region, time.monotonic() + PATIENCE)
         self._free(block)

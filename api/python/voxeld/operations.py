@@ -2974,8 +2974,8 @@ class Operations:
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
-                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
-                taken as the service takes them.
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. A text, for
+                all steps or for one, goes to the service as it is.
             point_cloud_range: metres; a point is in range if its cell index is inside the grid; allowed:
                 x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
             voxel_size: metres; size of a voxel along x, y and z; allowed: x,y,z, finite, each above 0
@@ -3180,8 +3180,8 @@ class Operations:
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
-                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
-                taken as the service takes them.
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. A text, for
+                all steps or for one, goes to the service as it is.
             start: the first sample of each cloud: this point (in /v1/voxelize: this voxel), or the next finite one;
                 allowed: a whole number from 0 to 2147483647; default: 0
             outputs: tensors to return; without it sampled_indices and sampled_points
@@ -3320,8 +3320,8 @@ class Operations:
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
-                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
-                taken as the service takes them.
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. A text, for
+                all steps or for one, goes to the service as it is.
             outputs: tensors to return; without it points and point_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files; by
                 default full
@@ -3868,8 +3868,8 @@ class Operations:
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
-                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
-                taken as the service takes them.
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. A text, for
+                all steps or for one, goes to the service as it is.
             max_voxels_by: which voxels are kept: the first that appear, the nearest to the origin in x and y, or
                 those with the most points
             max_points_by: which points a voxel keeps
@@ -4057,8 +4057,8 @@ class Operations:
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
-                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
-                taken as the service takes them.
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. A text, for
+                all steps or for one, goes to the service as it is.
             max_voxels_by: which voxels are kept: the first that appear, the nearest to the origin in x and y, or
                 those with the most points
             max_points_by: which points a voxel keeps
@@ -4207,8 +4207,8 @@ class Operations:
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
-                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
-                taken as the service takes them.
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. A text, for
+                all steps or for one, goes to the service as it is.
             voxel_size: metres; edges of the cells; points over 1048575 cells from 0,0,0 are dropped as
                 out_of_lattice; allowed: one number for all axes, or x,y,z, finite, each above 0
             orders: the curves that order the points, each once; strides uses the first; default:
@@ -4382,8 +4382,8 @@ class Operations:
                 parameter time or a PointCloud2's stamp; allowed: a whole number from 1 to 3600000
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
-                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
-                taken as the service takes them.
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. A text, for
+                all steps or for one, goes to the service as it is.
             height: rows of the image (H); allowed: a whole number from 1 to 1024
             width: columns of the image (W); allowed: a whole number from 1 to 65536
             rows: what gives a point its row: its elevation, or its ring, from the bottom (ring) or from the top

@@ -64,7 +64,8 @@ def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parame
 
 
 def describe(clouds: Sequence[Described], batch: bool, given: Parameters) -> Parameters:
-    """The parameters of body_of(), for clouds in the memory of a GPU or one array of clouds."""
+    """The parameters that body_of() would return. `clouds`: one cloud in the memory of a GPU, an array [B, N, C] of
+    clouds or, with `batch`, several clouds."""
     shapes = [cloud.shape for cloud in clouds]
     if not batch and len(shapes[0]) == 3:
         shapes, batch = [shapes[0][1:]] * shapes[0][0], True

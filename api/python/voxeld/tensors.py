@@ -75,7 +75,8 @@ def parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, A
 def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, Any]]:
     _require(len(file) >= 8, f"it has {len(file)} bytes")
     length = int.from_bytes(file[:8].tobytes(), "little")
-    _require(length <= min(LONGEST_HEADER, len(file) - 8), f"its header would have {length} bytes, it has {len(file)}")
+    most = min(LONGEST_HEADER, len(file) - 8)
+    _require(length <= most, f"it has {len(file)} bytes, but its header should have {length}")
     data = file[8 + length :]
     header = _object(file[8 : 8 + length].tobytes(), "its header")
     extra = header.pop("__metadata__", None)

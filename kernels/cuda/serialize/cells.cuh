@@ -9,10 +9,10 @@ enum { AXES = 3 };
 
 struct serial {
   struct vx_serial_lattice lattice;
-  int32_t *row_of;             // [num_points], the chain's: a point's row; ~ of the next row if it is not left
+  int32_t *row_of;             // [num_points], memory of the chain: a point's row; of a dropped point ~ of the next row
   uint32_t *least, *most;      // [clouds, 3]: ~ of the least cell, and the largest cell; 0 when a job begins
-  uint32_t *rows;              // [1]: the number of rows that are left
-  int32_t *cells;              // [rows, 3]: of each row that is left
+  uint32_t *rows;              // [1]: the number of rows, which are the points that the chain kept
+  int32_t *cells;              // [rows, 3]: of each row
   uint16_t *cloud_of;          // [rows]; NULL for one cloud
   uint32_t *order, *inverse;   // [orders, rows]
   unsigned long long *counts;  // [VX_MAX_POOLS]: rows of each stage; 0 when a job begins

@@ -74,7 +74,7 @@ class Good:
         for kind, fingerprint in FINGERPRINTS.items():
             reply = daemon.post(self.path, self.body, {**self.headers, "Accept": kind})
             if reply.status != 200:
-                raise Wrong(f"{reply.status} to a daemon's first request {self.path}: {reply}")
+                raise Wrong(f"{reply.status} to {self.path} as {kind}, while nothing else ran: {reply}")
             files[kind], self.sizes[kind] = reply.body, len(reply.body)
             self.tensors[kind], self.counts = fingerprint(reply.body)
         parsed, _ = check.parse_by_hand(files[TENSORS])

@@ -186,19 +186,24 @@ def open_all(names: Sequence[str]) -> List[Bag]:
     return sorted(bags, key=lambda bag: bag.start)
 
 
+def name_of(bags: Sequence[Bag]) -> str:
+    """Names them in errors."""
+    return str(bags[0].path) if len(bags) == 1 else f"{bags[0].path} and {len(bags) - 1} more"
+
+
 def topic_of(bags: Sequence[Bag], wanted: Optional[str]) -> str:
     """The topic of the points. UsageError if no bag has it, or if several are possible."""
     found: Dict[str, Topic] = {topic.name: topic for bag in bags for topic in bag.clouds()}
     listed = ", ".join(map(str, found.values()))
-    first = bags[0].path
+    where = name_of(bags)
     if wanted is None:
         if len(found) == 1:
             return next(iter(found))
         if not found:
-            raise UsageError(f"{first} has no topic of {', '.join(ros.FORMATS)}")
-        raise UsageError(f"{first} has several topics of points; choose one with --topic: {listed}")
+            raise UsageError(f"{where}: no topic of {', '.join(ros.FORMATS)}")
+        raise UsageError(f"{where}: several topics have points; choose one with --topic: {listed}")
     if wanted not in found:
-        raise UsageError(f"{first} has no points in {wanted}{'; it has them in ' + listed if found else ''}")
+        raise UsageError(f"{where}: no points in {wanted}{'; they are in ' + listed if found else ''}")
     return wanted
 
 

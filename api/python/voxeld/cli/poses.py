@@ -8,7 +8,7 @@ from typing import Dict, List, Optional, Sequence
 
 from .. import ros
 from . import transforms
-from .bags import Bag, Damaged, decimal
+from .bags import Bag, Damaged, decimal, name_of
 from .parameters import STREAM
 from .scans import Own, Path, Scan, UsageError
 from .transforms import Pose, Tree, Unknown
@@ -78,8 +78,8 @@ def read(bags: Sequence[Bag], topic: str, parameters: Dict[str, str]) -> Tree:
     """The poses in a topic of the bags, and their static transforms. UsageError if the poses cannot be used."""
     kinds = {found.name: found.kind for bag in bags for found in bag.topics if found.kind in transforms.KINDS}
     if topic not in kinds:
-        there = f"; it has them in {', '.join(sorted(kinds))}" if kinds else ""
-        raise UsageError(f"{bags[0].path} has no poses in {topic}{there}")
+        there = f"; they are in {', '.join(sorted(kinds))}" if kinds else ""
+        raise UsageError(f"{name_of(bags)}: no poses in {topic}{there}")
     refuse_mount(topic, kinds[topic], parameters)
     tree = Tree()
     wanted = [name for name, kind in kinds.items() if name == topic or _is_static(name, kind)]

@@ -248,7 +248,7 @@ class CutNetwork:
                     side[i] = names.get(name, name)
 
     def _reorder(self, name: str, order: Reordered) -> None:
-        """The map's channels come first. The factor is 1 or -1."""
+        """Takes the map's channels, its axis 1, in another order, and multiplies by a factor of 1 or -1."""
         before, chosen, channels = f"{name}_before", f"{name}_chosen", f"{name}_channels"
         self._rename({name: before})
         values = numpy_helper.from_array(np.array(order.channels, np.int64))
