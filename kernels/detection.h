@@ -56,7 +56,7 @@ VX_WARN_UNUSED enum vx_status vx_detection_check_time(const struct vx_detection 
 VX_WARN_UNUSED enum vx_status vx_detection_network(struct vx_detection *detection, struct error *error);
 
 // The last stage, which reads the maps at `last`. It writes into the job's output, since the decoder's tensors are
-// consecutive in both layouts.
+// consecutive in the job's layout, too.
 struct vx_job vx_detection_decode(struct vx_detection *detection);
 // Copies the counts of a stage to the job, and adds its times. Call this even if the stage failed.
 void vx_detection_add(struct vx_detection *detection, const struct vx_job *stage);

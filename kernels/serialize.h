@@ -6,7 +6,7 @@
 // after the last step of the chain, with 0 in point_steps. So the point has no row in `points` or in the tensors below.
 //
 // Let `most` be the largest value in grid_coord of all clouds. If no depth is given, the depth is the number of bits of
-// most + 1. A given depth must be at least the number of bits of `most`. The depth is 1 to VX_MAX_SERIAL_DEPTH.
+// (most + 1). A given depth must be at least the number of bits of `most`. The depth is 1 to VX_MAX_SERIAL_DEPTH.
 //
 // The code of a row on a curve is cloud << 3 * depth | key:
 //   z              bit 3 * i + 2 of the key is bit i of x, bit 3 * i + 1 is bit i of y, bit 3 * i is bit i of z

@@ -1,6 +1,6 @@
 // Quantiles of values.
 
-const SOME = 5000; // of more values, every n-th is used: at least this many, less than twice as many
+const SOME = 5000; // of more values than this, every n-th is used: at least SOME, fewer than 2 * SOME
 
 // Quantiles of the finite values among of(0) to of(number - 1). `parts`: 0 to 1. All are 0 if no value is finite.
 export function quantiles(number, of, parts) {

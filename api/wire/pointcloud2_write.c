@@ -105,7 +105,7 @@ static void read_row(const struct rows *rows, int64_t row, float values[VX_MAX_F
   }
 }
 
-// Writes the rows, or measures them without tensors. Whether all x, y and z are finite.
+// Writes the rows; without tensors, only counts their bytes. Whether all x, y and z are finite.
 static bool put_rows(const struct rows *rows, struct vx_stop *stop, int64_t first, int64_t count, struct text *out) {
   char block[16384];
   float values[VX_MAX_FEATURES] = {0};

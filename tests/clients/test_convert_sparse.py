@@ -193,7 +193,7 @@ class Sparse(unittest.TestCase):
         self.assertLessEqual(np.abs(found - expected).max(), tolerance * np.abs(expected).max())
 
     def check_backbone(self, document, state, layers):
-        """The folder's layers in the service's arithmetic must equal the layers of the state."""
+        """The converted layers, in the service's arithmetic, must give nearly the map of the state's layers."""
         self.assertNotIn("encoder", document)
         self.assertEqual(document["voxelize"]["feature"], ["mean"])
         found = document["backbone"]

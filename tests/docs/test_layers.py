@@ -196,7 +196,7 @@ class Modules(unittest.TestCase):
                     makers = {name.removesuffix("close") + verb for verb in ("open", "load", "new", "parse")}
                     self.assertTrue(names & makers)
 
-    def test_each_function_of_others_is_declared(self):
+    def test_each_function_that_is_not_static_is_declared(self):
         declared = {name for name, _ in self.functions(DECLARATION, HEADERS)} | self.of_steps() | {"main"}
         for name, path in self.functions(DEFINITION, SOURCES):
             with self.subTest(f"{path} defines {name}"):

@@ -74,7 +74,7 @@ class Placement(FaultCase):
         self.assertTrue(before["cpu"]["room"])
         self.assertEqual([self.ask(daemon, index) for index in range(10)], ["cpu"] * 10)
         self.assertEqual(self.ask(daemon, 0, VOXELS), "cpu")
-        # The metric counts these six workers while they run a job.
+        # The metric counts these six workers only while they run a job.
         streams = daemon.status()["long_workers"]["count"] - 6
         wait_until(lambda: metric(daemon, 'voxeld_workers{lanes="long"}') == streams, "idle workers not to count")
         # Other jobs run on a GPU.
@@ -105,7 +105,7 @@ class Placement(FaultCase):
         daemon.stop()
 
     def test_the_cpu_takes_what_a_busy_gpu_would_do_later(self):
-        # On a busy machine a daemon may measure one of the two as much too slow. Then the test starts another daemon.
+        # On a busy machine a daemon may measure far too long a time for one of the two. Then the test starts another.
         def both_at_once():
             daemon = self.start(50, 150)  # the two GPUs do as much in a second as the six workers of the CPU
             with concurrent.futures.ThreadPoolExecutor(8) as pool:

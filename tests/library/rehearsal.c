@@ -172,8 +172,8 @@ static int connect_to(struct MHD_Daemon *daemon) {
   return -1;
 }
 
-// Plays the request beside an older, idle connection, because the library then reads from a resumed connection before
-// it calls on_request.
+// Plays the request beside an older, idle connection: if there is one, the library reads from a resumed connection
+// before it calls on_request.
 static bool play_beside_another(struct stage *stage, struct MHD_Daemon *daemon) {
   int idle = connect_to(daemon);
   (void)MHD_run(daemon);

@@ -71,7 +71,7 @@ class Robot:
             yield self.make("sensor_msgs/msg/PointField", name, offset, ROS_TYPES[kind.str[1:]], 1)
 
     def cloud(self, points, stamp, frame="lidar", compress=None):
-        """A structured array as a PointCloud2. With `compress`, a pair (format, function), a CompressedPointCloud2."""
+        """A structured array as a PointCloud2, or with `compress`, (format, function), as a CompressedPointCloud2."""
         step, data = points.dtype.itemsize, points.tobytes()
         members = [self.header(stamp, frame), 1, len(points), list(self._fields(points)), False, step, len(data)]
         if compress:

@@ -63,7 +63,7 @@ class Link:
         return self
 
     def __exit__(self, *_):
-        # With the namespace alone, the kernel would delete the interfaces later.
+        # If only the namespace were deleted, the kernel would delete the interfaces later.
         subprocess.run(["ip", "link", "delete", "voxeld0"], capture_output=True)
         ip("netns", "delete", NAMESPACE)
 

@@ -65,7 +65,7 @@ def takers(names, operations):
 
 
 def parameters(tables):
-    """One entry for each parameter with one meaning; `of` and `added` as from `takers`."""
+    """One entry for each meaning of each parameter. `takers` makes its `of` and `added`."""
     found = {}
     for operation in tables["operations"]:
         for entry in operation["parameters"]:

@@ -244,7 +244,7 @@ static void put(const struct serialize *own, enum vx_tensor tensor, int64_t at, 
 }
 
 // Writes `grid`, `code` and the two tensors that follow `code`, for the current level. In all but `grid` a curve has
-// `width` values, and the level's begin at `at`.
+// `width` values, and those of the level begin at `at`.
 static void put_level(const struct serialize *own, enum vx_tensor grid, enum vx_tensor code, int64_t width,
                       int64_t at) {
   const struct level *level = own->level;

@@ -103,7 +103,7 @@ int64_t cpu_level_line_of(const struct cpu_level *level, int64_t row);
 void cpu_rules_fill(const struct cpu_level *in, const struct cpu_level *out, const struct vx_sparse_layer *layer,
                     int64_t begin, int64_t count, struct cpu_rules *rules);
 
-// Writes the lines y of all planes of a cloud. `features`: [num_rows, width].
+// Writes line `y` of each plane of a cloud. `features`: [num_rows, width].
 void cpu_sparse_fill_lines(const struct cpu_level *level, const float *features, int32_t width, int32_t cloud,
                            int32_t y, float *map);
 

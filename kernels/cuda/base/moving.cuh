@@ -6,8 +6,8 @@
 #include "kernels/cuda/base/chain.cuh"
 #include "kernels/point_transform.h"
 
-// One matrix for all clouds, or one for each in device memory. The cuts are last, so that the first reads of the others
-// share few lines of the cache.
+// One matrix for all clouds, or one for each in device memory. The cuts are last, so that the other members lie in few
+// lines of the cache.
 struct cuda_moving {
   const float *each;  // [num_clouds, 16], or NULL
   float one[VX_MATRIX_VALUES];
@@ -15,7 +15,7 @@ struct cuda_moving {
   struct vx_box cuts[VX_MAX_CUTS];
 };
 
-// Moves the coordinates of a row. Returns its fate.
+// Moves `at`, the coordinates of a row. Returns the row's fate.
 static __device__ inline enum vx_fate cuda_move_at(const struct cuda_clouds &clouds, const struct cuda_moving &moving,
                                                    uint32_t row, struct location *at) {
   const float *matrix =
@@ -26,7 +26,7 @@ static __device__ inline enum vx_fate cuda_move_at(const struct cuda_clouds &clo
   return vx_fate_of_moved(&moving.params, moving.cuts, moved);
 }
 
-// The same for a row of the chain, which also moves.
+// The same for a row of the chain. Also writes `at` to the row.
 static __device__ inline enum vx_fate cuda_move(const struct cuda_chain_rows &r, const struct cuda_moving &moving,
                                                 uint32_t row, struct location *at) {
   float *values = r.points + (uint64_t)row * r.columns;

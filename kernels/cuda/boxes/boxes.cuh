@@ -199,7 +199,7 @@ struct cuda_found_parts {
 };
 
 // Takes memory and brings the inputs to the device, once the decoder has set its part. `nms`: for a segment's boxes.
-// Its pre_max becomes found->most_made.
+// Sets found->most_made to its pre_max.
 VX_WARN_UNUSED enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms,
                                                  struct cuda_found *found, struct cuda_found_parts *parts,
                                                  struct error *error);

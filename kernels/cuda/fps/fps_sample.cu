@@ -138,7 +138,7 @@ static __device__ void sample_cloud(const struct cuda_view &v, const struct cuda
   apply<rounds, far>(fps, *here, sample.row, &buckets);
   for (uint32_t taken = 1; taken < num_samples;) {
     if (changed) best = find_best<rounds, far>(fps, *here, buckets);
-    // All lanes of the warp set the key, because each lane sends to another block.
+    // All lanes of the warp set the key, because each lane sends to a different block.
     if (here->rank == 0 && here->warp == 0 && here->turn % STOP_TURNS == 0 &&
         *(const volatile uint32_t *)&v.commands->stop == v.sequence)
       best.key = STOP_KEY;
@@ -179,11 +179,11 @@ static __global__ void __launch_bounds__(warps * 32, 1)
 typedef void (*sample_kernel)(struct cuda_view, struct cuda_fps);
 
 // A job uses the first kernel that the device can run and that is meant for its largest cloud. (On an H200, several
-// blocks of few warps are fastest for few rows, then one block, while one round holds the rows, then several blocks
-// again.)
+// blocks of few warps are fastest for few rows, one block for as many rows as one round holds, and several blocks for
+// more.)
 //
-// Kernels use a third of the multiprocessors, to leave others to other lanes, or all if their blocks take little of
-// each.
+// Kernels use a third of the multiprocessors, to leave others to other lanes. A kernel whose blocks take little of a
+// multiprocessor uses all.
 static const struct kernel {
   uint32_t cluster, warps, rounds;
   bool far;

@@ -9,7 +9,7 @@
 //   bound   One block per cloud computes the cloud's mean and deviation.
 //   drop    Drops the rows whose distance is above the bound of their cloud.
 //
-// A leaf or node may have rows of two clouds. A search skips rows of other clouds by their place.
+// A leaf or node may have rows of several clouds. A search skips rows of other clouds by their place.
 #include "kernels/cuda/base/curve.cuh"
 #include "kernels/cuda/base/radix_sort.cuh"
 #include "kernels/cuda/steps/ranks.cuh"

@@ -184,7 +184,7 @@ static enum vx_status run_in_steps(struct cuda_run *run, struct error *error) {
   return write_image(run, false, error);
 }
 
-// Reserves for the most rows that each cloud can have. Runs before the gather, which writes the means to sample.
+// Reserves for the most rows that each cloud can have. Runs before the gather, which writes the means that are sampled.
 static enum vx_status reserve_samples(struct cuda_run *run, struct error *error) {
   for (int32_t cloud = 0; cloud < run->job->num_clouds; cloud++) {
     int32_t points = run->job->point_counts[cloud], most = run->params->max_voxels;

@@ -424,7 +424,7 @@ static void the_real_library_runs_a_network(void **state) {
   assert_int_equal(trial.shape.output[0].dims[1], 3);
   assert_memory_equal(trial.twice, ((float[]){0, 2, 4, 6, 8, -10}), sizeof trial.twice);
   assert_memory_equal(trial.more, ((float[]){0, 3, 6, 9, 12, -15}), sizeof trial.more);
-  assert_int_equal(trial.opened, VX_REFUSED);  // a library for processors
+  assert_int_equal(trial.opened, VX_REFUSED);  // this library has no CUDA
   assert_non_null(strstr(trial.error.text, "CUDA"));
 }
 

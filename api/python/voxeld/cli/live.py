@@ -99,7 +99,7 @@ class Bridge:
         self._ask, self._counts, self._say = ask, counts, say
         self._inbox: Inbox[Message] = Inbox()
         self._order = threading.Lock()  # held while an answer is published
-        self._newest = 0  # of the newest message whose answer was published
+        self._newest = 0  # number of the newest message whose answer was published
         self._number = 0
         self._last_state = ""  # what was last printed of the service
         self._closed = threading.Event()
@@ -237,7 +237,7 @@ class Asker:
         return answer
 
     def _begin_anew(self, stamp: int) -> None:
-        """Deletes the stream of an earlier run, or if the robot's time has gone back."""
+        """Deletes the stream if it is of an earlier run, or if the robot's time has gone back."""
         if self._newest is None or stamp < self._newest - LONGEST_GAP:
             self._client.stream(self._parameters[STREAM], 1).delete()
 
@@ -253,8 +253,7 @@ class Asker:
 
 
 def run(client: Client, args: argparse.Namespace, parameters: Dict[str, str], say: Callable[[str], None]) -> None:
-    """Runs until a signal comes. Raises the Problem if the service refuses every message, and an error that ends a
-    thread."""
+    """Runs until a signal comes. Raises the Problem that every message would get, or the error that ended a thread."""
     topic, target = _topic(args.topic), _topic(args.publish) if args.publish else None
     if topic == target:
         raise UsageError("--publish names the topic of --topic")

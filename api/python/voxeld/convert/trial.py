@@ -147,5 +147,5 @@ def near(found: Array, expected: Array, what: str) -> None:
     off = np.abs(found.astype(np.float64) - expected).max() / max(1.0, np.abs(expected).max())
     if not off <= tolerance:
         raise ConvertError(
-            f"{what} are off by {off:.2g} of their largest magnitude; does the configuration belong to it?"
+            f"{what} are off by {off:.2g} of their largest magnitude; does the configuration belong to the file?"
         )
