@@ -134,7 +134,8 @@ static void quaternion_of(const double m[9], double q[4]) {
   for (int i = 0; i < 4; i++) q[i] = -q[i];
 }
 
-// The twist, of at most half a turn, that moves a frame to `pose`, in the frame's own coordinates: the logarithm.
+// The logarithm: the twist that moves a frame to `pose` in that time, in the frame's own coordinates. The turn is at
+// most half a turn.
 static struct twist twist_to(const struct pose *pose, double seconds) {
   double q[4], wv[3], wwv[3];
   const double *shift = pose->translation;
@@ -282,7 +283,7 @@ static bool take_pose(const double *rows, const struct motion_size *size, int32_
   return true;
 }
 
-// The frame of the first pose keeps precision far from the origin.
+// Computes in the frame of the first pose, to keep precision if the poses are far from the origin.
 bool motion_of_poses(const double *rows, const struct motion_size *size, bool slerp, const struct pose *mount,
                      double reference, struct vx_motion *motion, struct error *error) {
   struct course course = {.parameter = of_poses, .count = 0, .first = rows[0]};

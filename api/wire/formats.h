@@ -63,7 +63,7 @@ struct cloud_file {
   struct vx_stop *stop;  // if stopped, the reader may fail with any error or none
   enum cloud_layout layout;
   bool big_endian;
-  bool ends;   // no bytes that could be another point may follow
+  bool ends;   // after the points, bytes that could be another point are an error
   bool lists;  // a field is a list: point_bytes is the least, and offsets differ from point to point
   int64_t points;
   int64_t run;         // contiguous points

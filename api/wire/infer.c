@@ -215,7 +215,8 @@ static bool read_json(struct reading *reading, const char *bytes, size_t size, c
          take_counts(reading, request) && take_outputs(reading, json_object_get(root, "outputs"));
 }
 
-// A body without JSON is the points, as rows of the model. The answer has all tensors as bytes.
+// A body without JSON has only the rows of the points, as the model describes them. The answer has all tensors as
+// bytes.
 static bool read_raw(struct reading *reading, const struct job_request *request) {
   const struct vx_operation *operation = &vx_operations[request->job.op];
   size_t row = job_request_row_bytes(request), size = reading->size;

@@ -9,7 +9,7 @@
 
 #include "api/wire/loss.h"
 
-enum { BLOCK = 256, RUN = 64 };  // rows; RUN: the filter direction keeps its leading column for so many
+enum { BLOCK = 256, RUN = 64 };  // rows; after each RUN the filter `direction` chooses its leading column again
 
 // A column that is being decoded.
 struct column {
@@ -44,7 +44,7 @@ static ALWAYS_INLINE void load_values(const struct column *column, size_t row, i
       for (int i = 0; i < count; i++) bits[i] = a[(size_t)i * row] | (uint32_t)b[(size_t)i * row] << 8;
       break;
     default:
-      for (int i = 0; i < count; i++) {  // gives the shortest vector instructions
+      for (int i = 0; i < count; i++) {  // compilers make the fewest vector instructions of this
         unsigned char *value = (unsigned char *)(bits + i);
         value[0] = a[(size_t)i * row];
         value[1] = b[(size_t)i * row];
@@ -74,7 +74,7 @@ typedef int64_t masks __attribute__((vector_size(2 * sizeof(int64_t))));
 
 static ALWAYS_INLINE masks fit_int32(pair numbers) { return (pair)((masks)numbers & INT64_MAX) <= (double)INT32_MAX; }
 
-// For a guess or a sum that int32 cannot hold: the last number replaces the guess, and the sum wraps.
+// The last number replaces a guess that int32 cannot hold. A sum that int32 cannot hold wraps.
 static __attribute__((cold, noinline)) pair add_wrapping(pair guess, pair last, pair difference) {
   pair sum = {0};
   for (int c = 0; c < 2; c++) {
@@ -87,8 +87,8 @@ static __attribute__((cold, noinline)) pair add_wrapping(pair guess, pair last, 
 // Undoes the filter direction for RUN rows. `x` enters with the differences of the leading column, `y` with those of
 // the other one. A guess assumes that the direction from the origin to the row turns evenly.
 //
-// Each number depends on the number before, so few operations lie between the two: doubling a ratio and subtracting
-// `even` are exact, and can be done earlier. A processor computes the rest of the row during the wait.
+// The two numbers that are guessed depend on those of the row before. Few operations lie between: doubling a ratio and
+// subtracting `even` are exact, so both are done to numbers that a processor can compute during the wait.
 static ALWAYS_INLINE void undo_run(struct direction *direction, int lead, uint32_t *x, uint32_t *y, uint32_t *z) {
   double(*rows)[3] = direction->rows, last_lead = rows[1][lead], older_lead = rows[0][lead];
   int other = 1 - lead;
@@ -125,7 +125,7 @@ static ALWAYS_INLINE void load_position(struct column *columns, struct direction
                                         uint32_t bits[][BLOCK]) {
   for (int c = 0; c < VX_MIN_FEATURES; c++) load(&columns[c], first, count, bits[c]);
   for (int i = 0; i < BLOCK; i += RUN) {
-    const double *last = direction->rows[1];  // for the branch, which a processor predicts
+    const double *last = direction->rows[1];  // a branch, so that `lead` is a constant in each call
     if (fabs(last[0]) < fabs(last[1]))
       undo_run(direction, 1, bits[0] + i, bits[1] + i, bits[2] + i);
     else

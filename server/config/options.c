@@ -154,7 +154,7 @@ const struct option options_table[] = {
 enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
 const size_t options_count = OPTION_COUNT;
 
-// A hint with the option that may have been meant, by its name in a file; "": no name is near.
+// A hint that names the option that may have been meant, as a file spells it; "": no name is near.
 static const char *option_suggested(const char *name, size_t length, char *out, size_t size) {
   struct suggestion near = suggest(name, length);
   for (size_t i = 0; i < OPTION_COUNT; i++) suggest_try(&near, options_table[i].name);
@@ -355,7 +355,8 @@ bool mode_read(const char *text, unsigned *mode) {
   return digits >= 1 && digits <= 4 && !text[digits] && *mode <= 0777;
 }
 
-// An empty prefix would allow all keys. No key has a slash; in a key a colon precedes a user's name (objects.h).
+// An empty prefix would allow all keys. Prefixes are compared after a key's leading slashes; no other slash may be in a
+// key. In a key a colon precedes a user's name (objects.h).
 static bool prefixes_are_sound(const char *prefixes) {
   size_t length = strlen(prefixes);
   return length > 0 && prefixes[0] != ',' && prefixes[length - 1] != ',' && !strstr(prefixes, ",,") &&

@@ -2,8 +2,9 @@
 // and serves no other connection meanwhile.
 //
 // A job is small if only its points and its output decide its time, and both are few. It then runs on a CPU lane,
-// mostly for 5 to 50 us. The job of the only request is also small if a GPU takes about 0.1 ms for it. It then runs on
-// the lanes of a GPU worker that sleeps. Any thread: a thread that takes a lane has it to itself.
+// mostly for 5 to 50 us. While probably no other request waits, a job is also small if a GPU takes up to about 0.1 ms
+// for it. It then runs on the lanes of a GPU worker that sleeps. Any thread: a thread that takes a lane has it to
+// itself.
 #ifndef VOXELD_SMALL_H
 #define VOXELD_SMALL_H
 
@@ -37,7 +38,8 @@ void small_end(struct small *small);
 // Runs the job if it is small and a lane is free. True: the job has its result, and `done` is not called. False: it is
 // unchanged.
 VX_WARN_UNUSED bool small_run(struct small *small, struct job *job);
-// Runs the only request's job on a GPU if it is small there and a GPU worker sleeps. True: as after jobs_submit.
+// Call it while probably no other request waits. Runs the job on a GPU if it is small there and a GPU worker sleeps.
+// True: as after jobs_submit.
 VX_WARN_UNUSED bool small_run_on_gpu(struct small *small, struct workers *workers, struct job *job);
 
 #endif

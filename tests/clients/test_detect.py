@@ -1,6 +1,6 @@
 """From a checkpoint to boxes: models that voxeld-convert makes from random checkpoints serve. The encoder's map is
-exact, the network's maps are near those of ONNX Runtime's own Python package, and the boxes follow from the maps to the
-byte."""
+exact, the network's maps are near those of ONNX Runtime's own Python package, and the boxes follow from the maps: to
+the byte where the test sends the answer's maps to /v1/decode."""
 
 import contextlib
 import io

@@ -97,7 +97,7 @@ class Steps(SharedDaemonCase):
                 self.assertEqual(counts["kept"], alone.metadata["points"]["kept"])
                 self.assertEqual(sum(counts.values()), 2 * counts["received"])
                 self.assertEqual(counts["received"], 3000)
-                self.assertTrue(indices[0] is None or indices[0] != indices[1])  # they count the body's rows
+                self.assertTrue(indices[0] is None or indices[0] != indices[1])  # with steps they count the body's rows
 
     def test_their_answers_may_have_the_tensors_of_the_steps(self):
         expected = self.bytes_of(self.tensors(self.ask_points(CHAIN + OUTPUTS, SCAN)))

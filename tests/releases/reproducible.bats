@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# Two builds of one source tree, in two folders, at two times, with other settings around them, give the same
-# packages, byte for byte. Only the CPU backend is built: nvcc hashes the folder's path into names.
+# Two builds of one source tree, in different folders and environments and at different times, give the same packages,
+# byte for byte. Only the CPU backend is built: nvcc hashes the folder's path into names.
 
 # shellcheck disable=SC2154 # packages.bash sets root and the like
 load ../deploy/packages
-two=(/dev/shm/voxeld.$$ "$BATS_FILE_TMPDIR/another folder") # on two file systems, which list files in other orders
+two=(/dev/shm/voxeld.$$ "$BATS_FILE_TMPDIR/another folder") # on two file systems, which list files in different orders
 
 setup_file() { need_tools cmake cpack dpkg-shlibdeps file git; }
 setup() { can_package; }

@@ -187,7 +187,7 @@ class OracleCase(OneDaemonCase):
         self.fail(f"{what}:\n" + "\n".join(problems) + f"\nto see it again: {self.reproducer(path, body)}")
 
     def check(self, query, body, params=None, what="", result=None):
-        """Posts, and fails unless the answer is the oracle's, or `result`. `params`: as for answer_of."""
+        """Posts, and fails unless the answer is `result`, by default the oracle's. `params`: as for answer_of."""
         result = result or answer_of(query, body, params)
         path = path_of(query)
         reply = self.daemon.post(path, body)

@@ -292,7 +292,7 @@ FATES = {
 
 
 def answer(chain):
-    """The tensors that POST /v1/points answers."""
+    """The tensors that POST /v1/points answers, except point_fates."""
     kept = chain.alive()
     rank = np.full(len(chain.body), -1, np.int32)
     rank[kept] = np.arange(len(kept), dtype=np.int32)

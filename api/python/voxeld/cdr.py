@@ -1,4 +1,4 @@
-"""Reads and writes the members of ROS messages in their order: as ROS 2 serializes them (CDR), or as ROS 1 does.
+"""Reads the members of ROS messages in their order, as ROS 2 (CDR) or ROS 1 serializes them. Writes only CDR.
 
 CDR aligns each number to its size, counted from the end of the encapsulation. ROS 1 aligns nothing, and its strings
 have no NUL."""

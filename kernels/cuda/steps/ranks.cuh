@@ -7,7 +7,7 @@
 
 struct cuda_ranks {
   struct cuda_scan scan;
-  uint32_t *before;  // [num_points]: rows that are left before each row
+  uint32_t *before;  // [num_points]: how many of the rows before each row are left
 };
 
 static __global__ void __launch_bounds__(SCAN_BLOCK)

@@ -1,9 +1,14 @@
 // Ring outlier on a GPU (kernels/step_ring_outlier.h), all clouds and rings at once.
 //
-//   line up  Lines up the rows that are left, ring by ring; a row now has a place. The rows of KITTI's rings already
-//            have this order, so a prefix sum is enough. It also counts the turns, which begin rings (rings.h).
-//   sort     Otherwise each row gets a key, its cloud and its ring, and cub sorts the rows by key. The sort is stable.
-//            Rows that were dropped come last. Then each place gets a copy of its row's point.
+// The first stage lines up the rows that are left, ring by ring: each gets a place. It is one of two:
+//
+//   line up  For KITTI's rings: the rows already lie ring by ring, so a prefix sum gives the places. The sum also
+//            counts the turns, which begin rings (rings.h).
+//   sort     For other rings: each row gets a key, its cloud and its ring, and cub sorts the rows by key. The sort is
+//            stable. Rows that were dropped come last. Then each place gets a copy of its row's point.
+//
+// Then:
+//
 //   drop     Drops the walks that fall. A block decides the walks that end in its tile of places, and drops all their
 //            rows. The block of the tile before tells it where the walk that crosses into its tile begins. If a ring's
 //            last point is linked to its first, its last and first walk are one. So the block with the ring's end
@@ -183,7 +188,7 @@ static __device__ uint32_t end_of(const struct tile &t, uint32_t used, uint32_t 
   return upto == 0 ? 0 : t.begin + upto;
 }
 
-// The end of the first walk of a ring that ends in the tile.
+// The end of a ring's first walk. The ring ends in the tile.
 static __device__ uint32_t first_end_of(const struct tile &t, uint32_t used, uint32_t ring_first) {
   if (ring_first >= t.begin) return end_of(t, used, ring_first);
   return t.before.end != 0 ? t.before.end : end_of(t, used, t.begin);

@@ -1,7 +1,7 @@
 // The fates of a lone cloud's points, section by section.
 //
 // section_points_kernel counts each point; a point in a row counts as kept. section_rows_kernel subtracts the points
-// that rows over the cap drop. A row keeps its first points, and sections follow each other. So the number of the row's
+// beyond the cap of each row. A row keeps its first points, and sections follow each other. So the number of the row's
 // points in each section tells how many of them it keeps, even if its list is not sorted. If a row keeps random points,
 // its list begins with these, and the kernel counts the others.
 #include "kernels/cuda/voxelize/voxelize.cuh"
