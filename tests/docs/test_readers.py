@@ -31,11 +31,12 @@ def prose(text):
 
 def headings(text):
     """The anchors of a page's headings. Repeated headings get -1, -2 and so on."""
-    names = []
+    times, names = collections.Counter(), set()
     for line in re.findall(r"^#+ (.*)", prose(text), re.MULTILINE):
         name = re.sub(r"[^a-z0-9_ -]", "", line.lower()).replace(" ", "-")
-        names.append(f"{name}-{names.count(name)}" if name in names else name)
-    return set(names)
+        names.add(f"{name}-{times[name]}" if times[name] else name)
+        times[name] += 1
+    return names
 
 
 def links(page):

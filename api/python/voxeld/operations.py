@@ -1109,7 +1109,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "off",
         "off, or a whole number from 1 to 2147483646",
-        "more points than this that belong together stay in any case",
+        "points that belong together always stay if more than this",
     ),
     Parameter(
         "ring_outlier.max_azimuth_diff",
@@ -1648,7 +1648,7 @@ class RingOutlier(Step):
             one's; allowed: a number above 0; default: 1.03
         object_length_threshold: metres; points that belong together stay if the first and the last are at least this
             far apart; allowed: a number above 0; default: 0.05
-        num_points_threshold: more points than this that belong together stay in any case; allowed: off, or a whole
+        num_points_threshold: points that belong together always stay if more than this; allowed: off, or a whole
             number from 1 to 2147483646; default: off
         max_azimuth_diff: degrees; neighbours whose directions differ by more than this do not belong together;
             allowed: a number from 0 to 89; default: 1
