@@ -5,12 +5,12 @@
 // maps. decode.h or center.h turns the maps into boxes. The network's values may differ between devices and between
 // versions of ONNX Runtime.
 //
-// Backbone: the same up to the backbone; its rows and their map out. Both operations count the rows of each level of
-// the backbone.
+// The operation backbone ends after the backbone, and gives its rows and their map. Both operations count the rows of
+// each level of the backbone.
 //
 // Each point has one of the fates of voxelize.h. below_threshold, over_max_objects, invalid, outside, over_pre_max,
-// suppressed and over_post_max count anchors or candidates of the decoder. row_counts are the boxes of each cloud, of a
-// backbone job its voxels.
+// suppressed and over_post_max count anchors or candidates of the decoder. row_counts: of each cloud, the boxes or, in
+// a backbone job, the voxels.
 #ifndef VOXELD_DETECT_H
 #define VOXELD_DETECT_H
 
@@ -100,7 +100,7 @@ struct vx_detect {
 #define VX_DETECT_TENSORS (VX_DECODE_TENSORS | VX_BACKBONE_TENSORS | VX_HEAD_TENSORS)
 // A detection makes room for this tensor; the caller, which has the tracks, fills it.
 #define VX_TRACK_TENSORS VX_TENSOR_BIT(VX_TRACK_IDS)
-// For tracks.
+// The tensors that tracks are made from.
 #define VX_TRACKED_TENSORS                                                                                             \
   (VX_TENSOR_BIT(VX_DECODED_BOXES) | VX_TENSOR_BIT(VX_DECODED_SCORES) | VX_TENSOR_BIT(VX_DECODED_LABELS))
 

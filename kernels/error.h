@@ -23,7 +23,7 @@ enum vx_status {
   VX_STATUS_COUNT,
 };
 
-// The same value passes from the kernels to HTTP.
+// One struct for all layers, from the kernels to HTTP.
 struct error {
   int kind;            // 0: none; else a vx_status, or an error_kind (api/base/problem.h), which continues vx_status
   char parameter[64];  // the parameter at fault, or ""

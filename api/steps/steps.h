@@ -45,7 +45,7 @@ struct request_chain {
   int32_t count;
   bool plain;                    // of an operation that is one step: its parameters have no tag
   struct request_step *steps;    // [count], with room for VX_MAX_STEPS
-  const struct vx_chain *bound;  // once split: points into the chain
+  const struct vx_chain *bound;  // made by chain_split; uses the lists of `steps`
 };
 
 static inline const float *step_numbers(const struct request_step *step, int list) { return step->lists[list].numbers; }
@@ -90,7 +90,7 @@ VX_WARN_UNUSED bool chain_add(struct request_chain *chain, const char *tag, size
 
 // Call this if a list of steps could not be read. True with an error if a tag occurs twice.
 bool chain_refuse_repeated(const struct request_chain *chain, const char *value, size_t length, struct error *error);
-// The chain may take as long as a sampling.
+// True if the chain may take as long as a sampling.
 bool chain_is_long(const struct request_chain *chain);
 // Whether the name is for chain_set: a name with a dot or, for a plain chain, a parameter of its step.
 bool chain_owns(const struct request_chain *chain, const char *name, size_t length);
@@ -104,7 +104,7 @@ VX_WARN_UNUSED bool chain_set(struct request_chain *chain, const char *name, siz
 VX_WARN_UNUSED bool chain_finish(struct request_chain *chain, struct error *error);
 VX_WARN_UNUSED bool chain_split(struct request_chain *chain, const struct chain_points *points, struct error *error);
 
-// Writes members of a JSON object.
+// Writes the parameters of a plain chain as members of a JSON object.
 void chain_write_plain(const struct request_chain *chain, struct text *out);
 
 #endif

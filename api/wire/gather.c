@@ -359,7 +359,7 @@ static bool pass_field(const struct cloud_file *file, const struct cloud_field *
   return true;
 }
 
-// Values lie behind lists of any length, so points are checked while they are read. The rows may have overwritten the
+// Lists of any length may precede a value, so points are checked while they are read. The rows may have overwritten the
 // names of the fields, so errors do not name them.
 static bool gather_lists(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                          struct losses *losses, struct error *error) {

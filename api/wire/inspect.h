@@ -32,8 +32,8 @@ struct inspection {
 // Whether the first bytes have no NUL, CR or LF, which `curl -d` strips. A short body may have none by chance.
 bool body_may_be_stripped(const char *bytes, int64_t size);
 
-// `form`: the body is application/x-www-form-urlencoded. With view->read, only INSPECTED_HEAD bytes are compared with
-// other formats.
+// `form`: the body is application/x-www-form-urlencoded. If view->read is set, only INSPECTED_HEAD bytes are compared
+// with other formats, and `stripped` stays false.
 struct inspection body_inspect(const struct points_view *view, bool form);
 
 #endif

@@ -1,4 +1,4 @@
-// The small modules of the room: safetensors bodies, headers of files, answers as npz and MCAP, the JSON of inference
+// The small modules of api/wire: safetensors bodies, headers of files, answers as npz and MCAP, the JSON of inference
 // requests. All pointers are the caller's. Any thread. Nothing here allocates, except tensors_read, which reads JSON.
 #ifndef VOXELD_WIRE_H
 #define VOXELD_WIRE_H

@@ -1,8 +1,8 @@
 // The headers of a request that decide how it is served, found in one walk over all of them. (The library's look-up by
 // name returns the first header of a name, and does not check names.)
 //
-// The walk also cuts the blanks after each value but Transfer-Encoding's. Runs on the I/O thread that owns the request.
-// The texts are in the library's memory, and stay as long as the request.
+// The walk also cuts the blanks after each value, except Transfer-Encoding's. Runs on the I/O thread that owns the
+// request. The texts are in the library's memory, and stay as long as the request.
 #ifndef VOXELD_HEADS_H
 #define VOXELD_HEADS_H
 
@@ -38,7 +38,7 @@ enum head_name {
 struct heads {
   struct head_trace *trace;
   int count[HEAD_NAMES];                 // how many headers of each name there are
-  const char *value[HEAD_NAMES];         // of the first header of that name; NULL: none, but "" for Host
+  const char *value[HEAD_NAMES];         // of the first header of that name; NULL, or "" for Host, if there is none
   const char *forwarded[FORWARDED_MAX];  // the last lines of X-Forwarded-For
   int forwards;
   // A header's name is empty or has a byte that is not allowed, such as the blank in "Content-Length ", or its value

@@ -158,7 +158,7 @@ static void go_through_new_lanes(struct vx_device *device, const struct way *way
   }
 }
 
-// If a call of lane_open and all later calls fail, lane_open returns the error.
+// If a CUDA call in lane_open fails, and all CUDA calls after it, lane_open returns the error.
 static void go_through_opening(struct vx_device *device) {
   struct error error = {0};
   struct vx_lane *lane = NULL;

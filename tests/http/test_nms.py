@@ -104,7 +104,7 @@ class Nms(SharedDaemonCase):
         reason = "box_counts add up to 2 boxes but the body has 3"
         self.problem(self.nms(FILE, query="box_counts=1,1"), 400, "bad-body", "box_counts", reason)
 
-    def test_parameters_of_another_kind_are_refused(self):
+    def test_bad_parameters_are_refused(self):
         for query in (
             "iou_threshold=1.5",
             "iou_threshold=-1",

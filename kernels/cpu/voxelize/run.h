@@ -100,7 +100,7 @@ struct cpu_cut {
   int32_t *seen_of;               // [num_points]: the voxel of each of these points, numbered in its segment
 };
 
-enum { CPU_STRETCHES = 6 };  // lengths 1, 2, 4, ... VX_MAX_BLOCK_SIZE
+enum { CPU_STRETCHES = 6 };  // of 1, 2, 4, ... VX_MAX_BLOCK_SIZE blocks of the block filter
 _Static_assert(1 << (CPU_STRETCHES - 1) == VX_MAX_BLOCK_SIZE, "the longest stretch is as long as a window");
 
 struct cpu_heights {

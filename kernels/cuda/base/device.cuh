@@ -7,8 +7,8 @@
 
 #include "kernels/half.h"
 
-// Lets the next kernel's blocks start once all blocks of this kernel have called it or ended. They take resources, so a
-// long kernel calls it near its end.
+// Lets the next kernel's blocks start once all blocks of this kernel have called it or ended. Blocks that have started
+// take resources, so a long kernel calls it near its end.
 __device__ static inline void cuda_let_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");

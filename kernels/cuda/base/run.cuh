@@ -3,9 +3,9 @@
 // The stages of a voxelization:
 //   insert    Brings the points from the host. Each gets the slot of its cell and a rank within the cell.
 //   number    Each cell gets a number, by first appearance, and its part of the list of points.
-//   choose    Gives the cells that max_voxels keeps the lowest numbers, if these are not the first cells.
+//   choose    If max_voxels does not keep the first cells: gives the lowest numbers to the cells that it keeps.
 //   assign    Each point writes itself into its cell's part of the list.
-//   pick      Moves the points that rows keep to the front of their lists, if these are not the first points.
+//   pick      If rows do not keep their first points: moves the kept points to the front of each list.
 //   lists     Sorts whole lists into input order, if something needs that.
 //   filter    Removes rows, if there is a block filter.
 //   sections  Counts the fates of points by section, if the cloud has sections.
@@ -110,7 +110,7 @@ struct voxel_view : cuda_view {
   uint32_t *lists;       // [num_points]: points, cell by cell
   uint32_t *rows;        // [num_points]: row of each point, row_capacity if it has none
   uint32_t *queue;   // [row_capacity]: rows to sort: from the front, rows for a warp; from the end, rows for a block
-  float *means;      // [row_capacity, columns]: if sums are trees
+  float *means;      // [row_capacity, columns]: by tree_mean, for rows without a cap
   float *tree_sums;  // see tree_mean
   uint32_t *marks_before;   // [groups of marks]: marks before each group that has any
   uint32_t *output_rows;    // [row_capacity]: output row of each row, or CUDA_NO_ROW
@@ -188,11 +188,11 @@ struct cuda_run : voxel_view {
   struct vx_grid grid;
   size_t image_capacity;  // bytes of the output block for row_capacity rows
   bool direct;            // each cell of the grid has its own slot
-  bool all_cells;         // the job's end empties every slot of the table: they are the keys of pixels (image.cu)
+  bool all_cells;         // `cells` has the keys of pixels (image.cu): the job's end clears all of it
   bool marked;            // rows are ordered by marks
   bool lists_wanted;      // something reads the kept points voxel by voxel
   bool whole_lists;       // lists are sorted before the gather, not during it
-  bool means_wanted;      // sums are trees, computed when the lists are sorted
+  bool means_wanted;      // tree_mean computes the means when the lists are sorted
   bool eager;             // the gather is enqueued before the host knows any size
   bool resident;          // the image is not sent: later stages read it on the device
   int64_t num_samples;    // requested, of all clouds

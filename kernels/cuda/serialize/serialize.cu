@@ -3,7 +3,7 @@
 //   cells    Finds the cell of each row that the steps left, and drops rows outside the lattice. Numbers the rows that
 //            are left, by a scan, and finds the least and the largest cell of each cloud.
 //   codes    Tells the host the number of rows, and the largest value in grid_coord, which gives the depth. Makes the
-//            codes of all curves, and counts their digits, with the sizes on the device.
+//            codes of all curves, and counts their digits, before the host knows these sizes.
 //   sort     Sorts the codes of all curves at once (sort.cuh). The sort is stable, so rows with the same code ascend.
 //            The host enqueues the first pass, then awaits the sizes. Without pools, the second and the last pass write
 //            the tensors into the image of the output.

@@ -93,8 +93,8 @@ static __device__ uint32_t bits_of(const struct sparse_level &from, const struct
                                    const struct sparse_window &window, uint64_t at) {
   int32_t w, stride = window.stride[2];
   uint32_t line = split_word(to, at, &w), plane = line / to.shape[1];
-  // The input bit that the word's first bit reaches with offset 0, counted from one word before the line, so not
-  // negative.
+  // The input bit that the word's first bit reaches with offset 0. The count starts one word before the line, so it is
+  // not negative.
   int32_t begin = (32 * w - 1) * stride - window.padding[2] + 1 + 32;
   uint32_t any[MERGED_WORDS] = {}, bits = 0;
   merge_words(from, window, (int32_t)(plane / to.shape[0]), (int32_t)(plane % to.shape[0]),

@@ -2,19 +2,20 @@
 //
 // A step is a function cuda_step_NAME in NAME.cu, on the thread that has the lane. It only enqueues kernels in the
 // lane's stream: no size comes back to the host, and nothing is compacted. Its kernels take the chain's rows by value,
-// and arguments of the step's own (4 KB in all). A step launches them like this:
+// and the step's own arguments (4 KB in all). A step launches them like this:
 //
 //   cuda_launch("name_kernel", name_kernel, blocks, threads, 0, &chain->run, error, chain->rows, ...)
 //
-// Every kernel calls cuda_wait() (device.cuh) before it touches memory. A kernel that drops rows first calls
-// cuda_begin_step(), in all threads of each block, and cuda_end_step(rows) when the block's work is done: a block
-// counts fates in shared memory, and then adds them to the step's. The last kernel of a step calls both, because
+// Every kernel calls cuda_wait() (device.cuh) before it touches memory. A kernel that drops rows calls
+// cuda_begin_step() at first, in all threads of each block, and cuda_end_step(rows) when the block's work is done: a
+// block counts fates in shared memory, and then adds them to the step's. The last kernel of a step calls both, because
 // cuda_end_step also notes when the step has ended. The first kernel of a step takes its rows as arrival.cuh says, or
-// cuda_settle_rows comes before it.
+// the step calls cuda_settle_rows before it.
 //
 // A step has the whole scratch of the lane. cuda_step_scratch lays out its arrays, which are not cleared.
-// cuda_take_scan takes a scan over the rows, whose states are clear. A kernel that may take more than some milliseconds
-// checks rows.stop (stop.cuh). The lane's table of cells, its counters and its tiles belong to the operation.
+// cuda_take_scan takes a scan over the rows; the scan's states are clear. A kernel that may take more than some
+// milliseconds checks rows.stop (stop.cuh). The lane's table of cells, its counters and its tiles belong to the
+// operation.
 #ifndef VOXELD_CUDA_STEPS_CUH
 #define VOXELD_CUDA_STEPS_CUH
 

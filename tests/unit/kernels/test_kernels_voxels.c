@@ -116,8 +116,8 @@ static void infinitely_far_voxels_stay_by_number(void **state) {
   free(outcome.block);
 }
 
-// A row's random number comes from the seed and its index in the whole batch. Another implementation gave the rows 0, 3
-// and 5.
+// The random number of a row comes from the seed and the row's index in the whole batch. That rows 0, 3 and 5 stay was
+// computed by another implementation.
 static void random_points_stay(void **state) {
   (void)state;
   enum { BEFORE = 7, COUNT = 3000 };

@@ -261,7 +261,7 @@ static void submit_long_job(void) {
 }
 
 // The only long worker helps with a task that never ends. When a job comes to the long queue, the worker gives up the
-// task. The job's own worker then runs the task.
+// task. The worker of the task's job, which is this thread, then runs the task.
 static void a_helper_goes_back_to_its_queue(void **state) {
   (void)state;
   open_room(1);
