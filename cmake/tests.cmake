@@ -65,13 +65,13 @@ endfunction()
 set(without_tsan
     "^(http\\..*|fault\\.(abuse|encodings|families|foreign|framing|idle|infer|memory|neighbours|parameters|proxies))$")
 
-# The flavours of unit, http and fault tests: a build with sanitizers runs them only under these.
+# The flavours of unit, http and fault tests. In a build with sanitizers these tests do not run plain.
 set(sanitized ${flavours})
 if(VOXELD_SANITIZERS)
   list(REMOVE_ITEM sanitized plain)
 endif()
 
-# They run plain too, since they skip some parts under sanitizers.
+# But these run plain too, since they skip some parts under sanitizers.
 set(plain_too "^fault\\.(abuse|files|idle|memory|oom|shutdown)$")
 
 # Adds a test for each file that matches PATTERN, in each of FLAVOURS: the command, with the file's path at its end.

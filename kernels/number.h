@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-// The floating types come first. VX_INT8 to VX_UINT32 occur in points as they are sent, before they are widened.
-// VX_INT64 occurs in answers.
+// The floating types come first. VX_INT8 to VX_UINT32 occur only in points as they are sent, before they are widened.
+// VX_INT64 occurs only in answers.
 enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8, VX_INT8, VX_INT16, VX_UINT16, VX_UINT32, VX_INT64 };
 enum { VX_FLOAT_TYPES = VX_FLOAT16 + 1, VX_DTYPES = VX_INT64 + 1 };
 #define VX_DTYPE_BIT(dtype) (1u << (dtype))
@@ -62,7 +62,7 @@ VX_SHARED size_t vx_dtype_size(enum vx_dtype dtype) {
   return 1;
 }
 
-// A floating type.
+// Reads one value of a floating type.
 VX_SHARED float vx_load(enum vx_dtype dtype, const void *values, uint64_t index) {
   switch (dtype) {
     case VX_FLOAT16: return vx_half_to_float(((const uint16_t *)values)[index]);

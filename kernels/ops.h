@@ -33,7 +33,7 @@ struct vx_operation {
   enum vx_items items;
   struct vx_input_row inputs[VX_MAX_INPUTS];  // the input with the items first
   vx_tensor_set tensors;                      // that the operation can have
-  enum vx_tensor map;      // of a decoder: the tensor of `detect` with its first input; its other inputs follow
+  enum vx_tensor map;      // of a decoder: the output of `detect` that is its first input; the other inputs follow
   uint32_t stages, fates;  // VX_STAGE_BITs and VX_FATE_BITs that the operation can have
   bool makes_voxels;
   bool chained;                 // its jobs always have a chain, perhaps of 0 steps

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-// Does all tasks of the job that runs on `lane`: with helpers from the job's caller, or one after the other. Returns,
-// when no worker is in a task any more, VX_OK or the status of the task in which the run's own worker failed.
+// Does all tasks of the job that runs on `lane`: with helpers from the job's caller, or one after the other. Returns
+// once no worker is in a task any more: VX_OK, or the status of the task that failed on the job's own thread.
 VX_WARN_UNUSED enum vx_status vx_parallel_for(const struct vx_job *job, struct vx_lane *lane,
                                               const struct vx_tasks *tasks, struct error *error);
 

@@ -2,7 +2,7 @@
 //
 // Values of one column are closer to each other than to values of other columns. So the mean distance between values
 // `lag` positions apart is small if `lag` is a multiple of the row's length. A length is accepted if all lags that are
-// not its multiples have at least CLEARER times its distance. The ratio is 5 to 90 in scans of KITTI and nuScenes, and
+// not its multiples have more than CLEARER times its distance. The ratio is 5 to 90 in scans of KITTI and nuScenes, and
 // 1 in unordered points whose columns have similar ranges.
 #include "api/wire/inspect.h"
 

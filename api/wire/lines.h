@@ -21,7 +21,7 @@ struct lines {
   char last;             // ends a line: LF or CR
 };
 
-// The lines of `bytes`, after line `number`. All lines end as the first one: in LF after any number of CR, or in CR.
+// The lines of `bytes`; the first is line `number` + 1. All end as it does: in LF after any number of CR, or in CR.
 struct lines lines_over(const char *bytes, size_t size, int64_t number, struct vx_stop *stop);
 // Reads the next line without its LF, and one CR before it. False if there is none.
 bool lines_next(struct lines *lines, struct span *line);

@@ -214,6 +214,7 @@ void helpers_help(struct helpers *helpers, struct vx_lane *lane, struct queue *q
     if (!helped) return;
     atomic_fetch_add(&helpers->awake, 1);
     spin_until(clock_ns() + AWAKE_NS, has_come, &await);
-    atomic_fetch_sub(&helpers->awake, 1);  // then looks again: a worker that counts on this helper opens its slot first
+    // The loop looks at `open` again: publish() adds to it before it counts on the helpers that are awake.
+    atomic_fetch_sub(&helpers->awake, 1);
   }
 }

@@ -67,7 +67,7 @@ shared_files() {
   is "$(cat "$destination/usr/local/etc/voxeld/voxeld.json")" '{"workers": 3}'
 }
 
-@test "systemd finds nothing wrong with the service, and little that it might do" {
+@test "systemd-analyze finds no fault in the service, and rates its exposure at 2.5 or less" {
   local version prefix=$BATS_TEST_TMPDIR/prefix # without DESTDIR: systemd looks for the program
   cmake --install "$build" --prefix "$prefix" >"$BATS_TEST_TMPDIR/install.log"
   # --drain-timeout-s limits the stop.
@@ -81,7 +81,7 @@ shared_files() {
   systemd-analyze security --offline=yes --threshold=25 "$prefix/lib/systemd/system/voxeld.service"
 }
 
-@test "to apt a later Debian's package is newer, one with CUDA is newer than either, and the next version is newest" {
+@test "apt takes a later Debian's package for newer, one with CUDA for newer still, the next version for newest" {
   command -v dpkg >/dev/null || skip 'there is no dpkg here'
   local n order=(0.1.0~deb12 0.1.0~deb13 0.1.0+cuda12~deb13 0.1.0+cuda13~deb12 0.1.0+cuda13~deb13 0.1.1~deb12)
   for ((n = 1; n < ${#order[@]}; n++)); do dpkg --compare-versions "${order[n - 1]}" lt "${order[n]}"; done

@@ -138,7 +138,7 @@ class Start(Case):
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
 
     def presets_of(self, log):
-        """The presets of the daemon, whose log has its address."""
+        """Asks the daemon for its presets, at the address that its log shows."""
         host, _, port = re.search(r"address=([^\s]+)", log)[1].rpartition(":")
         with urllib.request.urlopen(f"http://{host}:{port}/v1/presets") as reply:
             return reply.read()
@@ -176,7 +176,7 @@ class Start(Case):
             if got:
                 self.assertEqual(got, presets, f"{NAMES[kind]} {number}")
         self.assertGreater(refused, 0)
-        print(f"start: each of {number - 1} calls ({NAMES[kind]}) failed: {refused} ends with a reason, else it served")
+        print(f"start: each of {number - 1} calls ({NAMES[kind]}) failed: {refused} daemons ended, the others served")
 
     def test_each_call_for_memory(self):
         self.each_in_turn(MEMORY)

@@ -65,7 +65,7 @@ class Stages(FaultCase):
             wait_until(lambda: aborted() == before + 1, "the client that left, counted")
 
     def final_status(self, connection):
-        """The status of the answer. By a 100 before it, the daemon tests whether a half-closed client is still
+        """The status of the answer. Before it, the daemon may send a 100, to test whether a half-closed client is still
         there."""
         return next(reply.status for reply in iter(connection.read, None) if reply.status >= 200)
 
@@ -332,7 +332,7 @@ class Malformed(FaultCase):
 
     def test_no_line_ends(self):
         good = post(BODY)
-        # `end` in place of CR LF may be taken for an end of line if it has CR or LF.
+        # `end` in place of CR LF may be taken for an end of line if it consists of CR and LF.
         for end in (b"\n", b"\r", b"\n\r", b"\r\r\n", b"\0\r\n", b" ", b""):
             for pad in (0, 7, len(good)):
                 data = head("GET", "/healthz").replace(b"\r\n", end) + good[:pad]

@@ -1,6 +1,6 @@
 // A libmicrohttpd daemon on a Unix socket and its clients, to try a trap: a behaviour that the service must cope with.
 //
-// Without `threads` the library acts within stage_run, so a try always takes the same course.
+// Without `threads` the library acts only within stage_run, so a try always takes the same course.
 #ifndef VOXELD_TESTS_STAGE_H
 #define VOXELD_TESTS_STAGE_H
 

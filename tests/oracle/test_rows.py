@@ -407,8 +407,8 @@ class Rows(OneDaemonCase):
         reply = self.daemon.post(POINTS + "dtype=int32&num_features=3&scale=0.1", points.tobytes())
         self.assertEqual([each["kind"] for each in check.parse_by_hand(reply.body)[1]["warnings"]], ["rounded"])
 
-    def test_no_preset_describes_the_numbers_of_a_body(self):
-        """Such a scale would also multiply the floats of a client that sends floats."""
+    def test_a_preset_has_neither_a_scale_nor_a_filter(self):
+        """A preset's scale would also multiply the floats of a client that sends floats."""
         for name, value in (("scale", "0.5"), ("filter", "shuffle")):
             parameters = {"num_samples": 2, "dtype": "int16", "num_features": 3, name: value}
             preset = {"description": "halves", "operation": "fps", "parameters": parameters}

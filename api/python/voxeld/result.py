@@ -70,7 +70,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
     @property
     def fate_names(self) -> List[str]:
-        """The names of the numbers in point_fates. An answer without this tensor has no names."""
+        """The names of the numbers in point_fates. Raises BadAnswer if the request did not ask for this tensor."""
         return self._told("fate_names", list)
 
     @property
@@ -86,7 +86,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
         return value
 
     def to_torch(self) -> Dict[str, Any]:
-        """The tensors as torch tensors, on the CPU or, with `out`, on the GPU. They share this memory. Needs torch."""
+        """The tensors as torch tensors in the same memory, on the CPU or, with `out`, on the GPU. Needs torch."""
         import torch  # type: ignore[import-not-found,unused-ignore]
 
         # torch.as_tensor takes less time than DLPack for a CUDA array.

@@ -20,7 +20,7 @@ struct pass {
   int32_t count;
   bool last;
   float *next;     // [count,2 * width]; unused by the last layer
-  float *largest;  // [width]: the maxima; except for the last layer, the second half of row 0 of `next`
+  float *largest;  // [width]: the maxima, which are in the second half of row 0 of `next` unless `last`
 };
 
 static inline floats load(const float *from) {

@@ -11,7 +11,7 @@
 #include "kernels/cpu/voxelize/locate.h"
 
 enum {
-  SAMPLED = 7,  // of as many points one is checked for runs; odd, so that no beam is missed all the time
+  SAMPLED = 7,  // one of this many points is checked for runs; odd, so that no beam is missed all the time
   FILLED = 8    // voxel numbers written at a time
 };
 

@@ -19,8 +19,8 @@ struct cuda_chain {
   struct cuda_chain_rows rows;
   struct cuda_run run;           // for launches: its lane, stream and job
   struct cuda_arrival *arrival;  // what the next kernel does with the rows first (steps/arrival.cuh)
-  // [num_points]: the number of rows left before each row; its complement (~), which is negative, if the row is not
-  // left. NULL if nothing reads it.
+  // [num_points]: for each row, how many of the rows before it the chain kept; if the chain dropped the row itself, the
+  // complement (~) of this number, which is negative. NULL if nothing reads it.
   int32_t *row_of;
   float *cylinder;  // [num_points, columns + VX_CYLINDER_EXTRA]: what the operation sees in place of the rows, or NULL
   uint64_t *scans;  // states of all scans of the chain, after its counters

@@ -1,8 +1,8 @@
 // Hash tables of keys, with linear probing: the lane's table of cells, which in small grids has a slot for each cell,
 // and the block filter's table.
 //
-// One compare-and-swap claims a slot. A slot has a whole key, so it belongs to that key. The lane's table is empty when
-// a job begins (clean_kernel).
+// A slot holds a whole key, so one compare-and-swap both claims the slot and writes its key. The lane's table is empty
+// when a job begins (clean_kernel).
 #ifndef VOXELD_CUDA_TABLE_CUH
 #define VOXELD_CUDA_TABLE_CUH
 
@@ -58,8 +58,9 @@ static __device__ inline uint32_t cuda_count_hits(struct cuda_cell *cell, uint32
   return (uint32_t)(had >> 32) + 1;
 }
 
-// Called by the threads of `inside`, all of one warp, whose points have a cell. Finds the slot and the rank of each
-// point. `peers`: the threads with points in the same cell. The first peer, which has the first point, acts for all.
+// Called by those threads of a warp that have a point in a cell (the mask `inside`). Finds the slot and the rank of
+// each point. `peers`: the threads with points in the same cell. The first peer, which has the first point, acts for
+// all.
 template <typename function>
 static __device__ inline void cuda_place(struct cuda_cell *cells, uint32_t *slots, uint32_t *ranks, uint32_t inside,
                                          uint32_t peers, uint32_t point, const function &find_slot) {

@@ -47,7 +47,7 @@ struct walk {
 
 enum : uint32_t { NOWHERE = UINT32_MAX };
 
-// Begins to bring a stage. `is_whole`: no stage has channels past the last.
+// Begins to bring a stage. `is_whole`: the layer's inputs fill every stage.
 template <typename type, bool is_whole>
 static __device__ void bring_stage(const struct sparse_layer &layer, struct block<type> &shared,
                                    const struct walk &walk, const float *weight, int slot) {

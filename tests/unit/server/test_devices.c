@@ -86,7 +86,7 @@ static void its_pause_and_its_return_are_logged(void **state) {
   assert_true(logged_end());
 }
 
-static void a_success_between_makes_no_row(void **state) {
+static void failures_with_a_success_between_do_not_pause_it(void **state) {
   (void)state;
   for (int i = 0; i < 12; i++) {
     assert_true(take());
@@ -170,7 +170,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(three_failures_in_a_row_pause_it, enter, leave),
       cmocka_unit_test_setup_teardown(its_pause_and_its_return_are_logged, enter, leave),
-      cmocka_unit_test_setup_teardown(a_success_between_makes_no_row, enter, leave),
+      cmocka_unit_test_setup_teardown(failures_with_a_success_between_do_not_pause_it, enter, leave),
       cmocka_unit_test_setup_teardown(what_is_undecided_counts_as_nothing, enter, leave),
       cmocka_unit_test_setup_teardown(one_job_tries_it_after_a_pause_that_grows, enter, leave),
       cmocka_unit_test_setup_teardown(an_undecided_trial_is_made_again, enter, leave),

@@ -30,7 +30,7 @@ class Points:
     ground_z: Optional[float] = None
 
     def parameters(self, count: int) -> Dict[str, Any]:
-        """For points of `count` columns. The intensity is unknown if these have no names."""
+        """What is known of points of `count` columns; without a name for each column, only ground_z."""
         found: Dict[str, Any] = {}
         if len(set(self.columns)) == len(self.columns) == count and self.columns[:3] == XYZ:
             found["columns"] = self.columns
