@@ -70,7 +70,8 @@ static bool read_not_finite(struct span word, struct decimal *out) {
   return false;
 }
 
-// Moves the exponent from the word to the power. False if it has no digits.
+// Moves the exponent from the word to the power. What follows its digits stays in the word. False if the word ends
+// before them.
 static bool take_exponent(struct span *word, int64_t *power) {
   const int64_t most = INT64_C(1000000000000000);
   const char *at = word->at, *end = at + word->length;

@@ -1,10 +1,10 @@
 // Whether points look like those that their model was trained on: intensity, height of the ground, times in seconds.
 // Also whether their features are finite.
 //
-// Each cloud has a sample of up to EXPECT_SAMPLE rows, a batch of up to EXPECT_ROWS. A sample has one row of each of as
-// many equal stretches of the cloud: the row at frac(i * 0x9E3779B9 / 2^32) of stretch i. So a periodic order of rows
-// does not bias it, and its rows keep their order. The same rows give the same result on every machine. Any thread;
-// nothing here allocates.
+// The sample of a cloud has up to EXPECT_SAMPLE rows, all samples of a batch up to EXPECT_ROWS. The cloud is cut into
+// equal stretches, one for each row of the sample. From stretch i comes the row at frac(i * 0x9E3779B9 / 2^32) of its
+// length. So a periodic order of rows does not bias the sample, and the rows keep their order. The same rows give the
+// same result on every machine. Any thread; nothing here allocates.
 #ifndef VOXELD_EXPECT_H
 #define VOXELD_EXPECT_H
 

@@ -179,7 +179,7 @@ void log_stop(void) {
 
 // ---- lines ----------------------------------------------------------------------------------------------------------
 
-// Bytes of a line's memory for its end.
+// Bytes of a line's memory that fields leave free for its end.
 enum { TAIL = sizeof ",'cut':true}\n" };
 _Static_assert(sizeof((struct log_line *)0)->memory <= PIPE_BUF, "a line is written at once");
 

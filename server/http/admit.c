@@ -268,8 +268,8 @@ static void name_client(struct request *request, const struct heads *heads) {
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
 }
 
-// Whether the Host names this machine or is in --allowed-hosts. True without a Host (HTTP/1.0), which no browser omits,
-// on a Unix socket, and behind a trusted proxy.
+// Whether the Host names this machine or is in --allowed-hosts. Also true on a Unix socket, behind a trusted proxy, and
+// without a Host (HTTP/1.0): every browser sends one.
 static bool host_is_known(const struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
   const char *list = request->service->options.allowed_hosts;

@@ -24,14 +24,14 @@ VX_WARN_UNUSED bool library_find(struct library *library, const char *version, s
 // Makes the library see an empty query. `target` must be what MHD_OPTION_URI_LOG_CALLBACK gives, and have a query.
 void library_cut_query(const char *target);
 
-// Cuts the blanks after a header's value (RFC 9110, section 5.5), which the library leaves up to 0.9.99. The value must
+// Cuts the blanks after a header's value (RFC 9110, section 5.5). Versions up to 0.9.99 do not cut them. The value must
 // be in the connection's memory.
 void library_cut_blanks(const char *value, size_t size);
 
 // Where the head of the request ends in the library's memory (head_trace.h). `method` must be the library's.
 const char *library_head_end(struct MHD_Connection *connection, const char *method);
 
-// The status of the answer that the library made by itself, by the log message `text`; 0: the message is about
+// The status of an answer that the library made by itself, as its log message `text` tells; 0: the message is about
 // something else.
 int library_own_status(const char *text);
 

@@ -92,8 +92,8 @@ static ssize_t read_nothing(void *cls, uint64_t position, char *block, size_t mo
   return MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-// An answer to HEAD, without a body. If the length is unknown (-1), the answer is not chunked, since 0.9.75 would send
-// the end of a chunked body after the head; it ends the connection.
+// An answer to HEAD, without a body. If the length is unknown (-1), the answer is not chunked but ends the connection:
+// libmicrohttpd 0.9.75 would send the end of a chunked body after the head.
 static struct MHD_Response *head_of_length(int64_t length) {
   uint64_t size = length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length;
   struct MHD_Response *response = MHD_create_response_from_callback(size, 1, read_nothing, NULL, NULL);

@@ -44,8 +44,8 @@ struct devices {
   struct lock lock;  // protects the states
 };
 
-// Opens the CPU and the GPUs that the options name. Logs and leaves out a GPU that cannot be opened. False with a
-// reason: with `--backend cuda`, if `--devices` names that GPU, or if no GPU is left.
+// Opens the CPU and the GPUs that the options name. Logs and leaves out a GPU that cannot be opened. With `--backend
+// cuda`, returns false with a reason instead if `--devices` names that GPU, or if no GPU is left.
 VX_WARN_UNUSED bool devices_open(struct devices *devices, const struct options *options, struct error *error);
 void devices_close(struct devices *devices);
 
@@ -65,13 +65,14 @@ enum device_outcome {
   DEVICE_FAILED,
   DEVICE_UNDECIDED,  // the job ended for a reason other than the GPU
 };
-// Reports the outcome of a job; copies `reason`. Logs and returns true if this pauses the GPU or ends a pause.
+// Reports the outcome of a job; copies `reason`. If this pauses the GPU or ends a pause, logs it and returns true.
 bool device_tell(struct devices *devices, struct device *device, bool trial, enum device_outcome outcome,
                  const char *reason, int64_t now_ns);
 // Copies `reason`. True for the first call for this GPU.
 bool device_mark_lost(struct devices *devices, struct device *device, const char *reason);
 
-// reason: why the GPU does not work. For a paused GPU, the time since its first pause began and until this pause ends.
+// reason: why the GPU does not work. For a paused GPU, paused_ns is the time since its first pause began, and retry_ns
+// the time until this pause ends.
 struct device_health {
   enum device_state state;
   char reason[256];

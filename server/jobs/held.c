@@ -68,7 +68,7 @@ static bool try_scratch(struct job *job, size_t bytes, struct shortage *shortage
   return true;
 }
 
-// For what the decoder has allocated since the last call.
+// Takes what the decoder has allocated since the last call out of the budget.
 static bool try_decoder_bytes(struct job *job, struct shortage *shortage) {
   size_t bytes = decoder_bytes(job->held.decoder), mine = job->held.decoder_bytes;
   if (bytes <= mine) return true;

@@ -10,7 +10,8 @@
 
 enum { PAGE = 4096, NOT_PINNED = 0, PINNED, REFUSED };
 
-// Bit 63 of an entry in pagemap: the page is still mapped. Without an access by the CPU, no other page is mapped there.
+// Bit 63 of an entry in pagemap: a page is mapped. It is still the pinned page: only an access by the CPU, which never
+// comes, would map another one there.
 static bool has_page(const struct pinner *pinner, const char *byte) {
   const uint64_t present = UINT64_C(1) << 63;
   uint64_t entry = 0, page = (uintptr_t)byte / PAGE;

@@ -15,7 +15,7 @@ struct lanes {
 
 enum job_step {
   JOB_RAN,        // the job has an answer or an error, and holds nothing but its answer
-  JOB_ELSEWHERE,  // the body needs lanes of another use (job_lane_use) or GPU; the job has a slot in their queue
+  JOB_ELSEWHERE,  // the job has a slot in the queue of other lanes, whose use (job_lane_use) or GPU its body needs
   JOB_WAITS       // another job has the turn in its stream
 };
 

@@ -20,7 +20,7 @@ void connection_closed(struct watcher *watcher, struct peer *peer);
 // Ends an upload that is not complete: writes the problem straight to the socket (not with TLS). The caller then lets
 // the library close the connection. Does nothing if no upload is under way.
 void connection_fail(struct watcher *watcher, struct peer *peer, enum error_kind kind, const char *detail);
-// The body of a held upload is read again. False if the server has ended the connection.
+// The reading of a held upload's body goes on. False if the server has ended the connection.
 VX_WARN_UNUSED bool connection_go_on(struct watcher *watcher, struct peer *peer);
 // The problem with which the server has ended the connection; ERROR_NONE if there is none.
 enum error_kind connection_failure(struct watcher *watcher, const struct peer *peer);

@@ -121,7 +121,8 @@ static unsigned char *pack(struct voxeld_tensor *tensors, size_t count, unsigned
   return file;
 }
 
-// The query with the time and the pose: eight numbers, separated by commas. The block has no room to spare.
+// Adds the time and the pose to the query. `numbers` has these eight values, separated by commas. The block has no room
+// to spare.
 static char *sweep_query(const char *query, char *numbers) {
   double values[8] = {0};
   for (int i = 0; i < 8; i++, numbers = NULL) values[i] = strtod(strtok(numbers, ","), NULL);

@@ -28,7 +28,7 @@ def send(daemon, name, time, **more):
 
 
 def send_until(daemon, condition, quick=None):
-    """Sends sweeps, each of which `quick` reads as an event, until the condition holds. Returns their number."""
+    """Sends sweeps until the condition holds. `quick`, if given, reads the event of each. Returns their number."""
     sent, connection = 0, daemon.connection()
     while not condition():
         for _ in range(200):

@@ -12,7 +12,7 @@ struct ring_outlier {
   const struct cpu_chain *chain;
   const struct vx_ring_outlier *params;
   struct vx_stop *stop;
-  int32_t begin, end;     // its rows
+  int32_t begin, end;     // rows of the current cloud
   int32_t num_rows;       // rows that are left
   int32_t *rows;          // [largest]: these rows
   int16_t *ring_of;       // [largest]: the ring of each of them
@@ -24,7 +24,8 @@ struct ring_outlier {
 
 // ---- rings ----------------------------------------------------------------------------------------------------------
 
-// Whether a turn begins at this row of the body, in which no row was moved or dropped. `first`: the cloud's first row.
+// Whether a turn begins at this row. The body still has all rows as they were before the first step. `first`: the
+// cloud's first row.
 static bool turns_at(const struct vx_input *body, int64_t first, int64_t row) {
   int64_t at = row * body->dims[1];
   return row > first &&
@@ -77,7 +78,8 @@ static int32_t link_points(struct ring_outlier *own, const int32_t *list, int32_
   return sum;
 }
 
-// Drops the walk of `length` points that ends at place `last`, unless it stays. On a circle it may go on from place 0.
+// Drops the walk of `length` points that ends at place `last`, unless it stays. On a circle, place 0 follows the ring's
+// last place.
 static void judge(const struct ring_outlier *own, const int32_t *list, int32_t count, int32_t last, int32_t length) {
   int32_t first = last - length + 1 < 0 ? last - length + 1 + count : last - length + 1;
   if (vx_walk_stays(own->params, &own->at[first], &own->at[last], length)) return;

@@ -57,7 +57,8 @@ VX_WARN_UNUSED enum vx_status cpu_list_segments(struct cpu_run *run, const struc
 
 // ---- what the caps keep, if that is not what comes first ------------------------------------------------------------
 
-// Gives the voxels that max_voxels keeps the lowest numbers, and the others the next; both in the order of appearance.
+// Renumbers the voxels: those that max_voxels keeps get the lowest numbers, the others the next; both in the order of
+// appearance.
 // Fills run.new_numbers. Reorders run.cells, but not run.voxel_of.
 void cpu_choose_voxels(struct cpu_run *run);
 
@@ -126,7 +127,7 @@ void cpu_write_density(const struct cpu_run *run, void *out);
 // What one task of a writer writes: some rows, one cloud, or one whole tensor.
 enum cpu_unit { CPU_ROWS, CPU_CLOUDS, CPU_TENSORS };
 
-// A writer writes every byte of its task's part of a tensor, which is all that the run shows.
+// A writer writes every byte of its task's part of a tensor. The run that it gets has only this part.
 struct cpu_writer {
   void (*write)(const struct cpu_run *run, void *out);
   enum cpu_unit unit;

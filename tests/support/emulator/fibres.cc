@@ -29,7 +29,7 @@ struct fibre {
   unsigned char *stack;  // NULL before the first turn
   enum state state;
   uint32_t mask;            // the lanes that the thread waits for
-  struct meeting *meeting;  // the thread has not read its row yet; or NULL
+  struct meeting *meeting;  // the meeting whose row the thread has not read yet; or NULL
   unsigned place;           // in the order of the block's threads
   bool waited;              // emulated_wait was called
 };
@@ -198,8 +198,8 @@ enum : size_t { LARGEST_COPY = 1 << 20 };  // larger memory is not copied
 typedef std::map<const unsigned char *, std::vector<unsigned char>> copies;  // by the address of the memory
 
 static std::map<unsigned char *, size_t> memory;  // bytes by address
-// Copies of the memory: before the earliest kernel that may still run when the current kernel starts (seen), before the
-// previous kernel, before the current kernel.
+// Copies of the memory as it was before the earliest kernel that may still run when the current kernel starts (seen),
+// before the previous kernel, and before the current kernel.
 static copies seen, before_last, before_this;
 // in_turn: the current kernel waits for earlier kernels before it lets the next start. all_ended: all earlier kernels
 // end before the next starts.

@@ -139,7 +139,7 @@ static bool write_scan(const struct options *options, FILE *file) {
   int64_t left = options->points;
   for (int64_t turn = 0; ok && (turn == 0 || left > 0); turn++) {
     size_t count = scan_turn(sensor, scene, turn, points);
-    if (count == 0) {  // no street is empty, but then the loop would not end
+    if (count == 0) {  // no street gives this; without the check the loop would not end
       errno = ENODATA;
       ok = false;
       break;

@@ -96,7 +96,7 @@ class Recording:
         if path.exists() and not path.is_file():
             raise UsageError(f"{path} is not a file")
         if path.exists() and not force and _request_of(path) != self._request:
-            raise UsageError(f"{path} has answers of other parameters; choose another file, or replace it by --force")
+            raise UsageError(f"{path} has answers of other parameters; choose another file; --force replaces this one")
         usable = [] if force or anew else [file for file in (self._part, path) if self._is_usable(file, newest)]
         self._before = usable[0] if usable else None
         self.answered = {number for number, *_ in _messages(self._before)} if self._before else set[int]()

@@ -366,7 +366,7 @@ def _center_nms(nms: Config, classes: int, objects: int) -> Dict[str, Any]:
 
 
 def _powers(after: Config, classes: List[str], order: List[str]) -> Dict[str, Any]:
-    """The powers of overlap and score, in the order of the labels. OpenPCDet computes float32."""
+    """The powers of overlap and score, in the order of the labels. OpenPCDet computes 1 - power in float32."""
     if not after.get("USE_IOU_TO_RECTIFY_SCORE", False):
         return {}
     powers = after.numbers("IOU_RECTIFIER")
