@@ -440,7 +440,7 @@ static bool gather_line(const struct cloud_file *file, const struct cloud_column
     memcpy(row + (size_t)column * sizeof number.value, &number.value, sizeof number.value);
     note_loss(losses, columns, column, number.wide, number.value);
   }
-  if (values == 0 || values == file->point_bytes) return true;  // skips empty lines
+  if (values == file->point_bytes) return true;
   return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld has %zu values; a point has %zu",
                       (long long)lines->number, values, file->point_bytes);
 }

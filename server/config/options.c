@@ -92,7 +92,7 @@ const struct option options_table[] = {
      "process may use, by its affinity and the CPU quota of its cgroup"},
     {INT(long_workers, 0, 1024), "0",
      "long jobs (see gpu_long_streams) that run at the same time on the CPU; 0 = one for every two processors "
-     "(see workers); with GPUs, only the workers beyond the long streams of all GPUs remain, and sample single "
+     "(see workers); with GPUs, each long stream of a GPU replaces one of these workers, and those left sample single "
      "clouds on free processors"},
     {INT(detection_workers, 1, 1024), "2", "detections that run at the same time on the CPU"},
     {INT(network_threads, 0, 1024), "0",

@@ -335,7 +335,7 @@ static const struct family {
     {"voxeld_warnings_total", "counter", "Warnings in the metadata of answered jobs, by kind.",
      .write = write_warnings},
     {"voxeld_stage_duration_seconds", "histogram",
-     "Time of answered jobs, by stage; the stage send comes after total, and counts only answers that were sent whole.",
+     "Time of answered jobs, by stage; send is not a part of total, and counts only answers that were sent whole.",
      .write = write_stages},
     {"voxeld_step_points_total", "counter", "Points that steps of answered jobs got, by type of step and by fate.",
      .write = write_steps},

@@ -1,6 +1,7 @@
 """Pages for readers: short, linked from README, without broken links, with the same figures, names and licence
 everywhere, and with curl commands that fail loudly."""
 
+import collections
 import re
 import unittest
 from xml.etree import ElementTree

@@ -54,6 +54,7 @@ static size_t integer_at(const json_t *array, size_t index) {
 static size_t value_bytes(const char *dtype) {
   if (strcmp(dtype, "U8") == 0) return 1;
   if (strcmp(dtype, "F16") == 0) return 2;
+  if (strcmp(dtype, "I64") == 0) return 8;
   assert(strcmp(dtype, "F32") == 0 || strcmp(dtype, "I32") == 0);
   return 4;
 }

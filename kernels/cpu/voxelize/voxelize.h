@@ -64,7 +64,7 @@ void cpu_choose_voxels(struct cpu_run *run);
 
 void cpu_renumber_points(struct cpu_run *run);
 
-// Moves the points that each row keeps to the front of its list. Kept and dropped points stay in input order.
+// Moves the kept points of each row to the front of its list. Kept and dropped points stay in input order.
 void cpu_choose_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // ---- from the voxels of a cloud to rows of the output ---------------------------------------------------------------

@@ -22,7 +22,7 @@ struct __align__(8) cuda_cell {
   uint32_t hits;   // points of the cell minus 1; later where its part of the list begins
 };
 static_assert(sizeof(struct cuda_cell) == 8 && offsetof(struct cuda_cell, hits) == 4,
-              "insert.cu adds to both in one atomic operation, with the hits as the upper half");
+              "cuda_count_hits takes both in one atomic operation, with the hits as the upper half");
 
 // A cell, by its number. Its points are lists[begin .. begin + hits).
 struct __align__(16) cuda_record {
